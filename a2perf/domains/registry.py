@@ -1,0 +1,192 @@
+"""What a domain is, and where the known ones are found.
+
+A domain is one frozen record. Everything that the rest of the house needs of a domain hangs on it by name
+(``"module:attribute"`` strings), so that listing domains imports none of their dependencies. Built-in domains are
+found by name, further ones through the ``a2perf.domains`` entry point of an installed package.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from a2perf.assets import Asset
+from a2perf.constants import BenchmarkDomain
+from a2perf.errors import ConfigError, did_you_mean
+
+_BUILT_IN = ("quadruped_locomotion", "circuit_training", "web_navigation")
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One registered environment id.
+
+    Attributes:
+        id: Gymnasium id with its version, ``"QuadrupedLocomotion-DogPace-v0"``.
+        entry_point: ``"module:callable"`` that makes the environment; imported on first use.
+        kwargs: default keyword arguments of the entry point.
+        aliases: further ids that make the same environment.
+        summary: one line for listings.
+        ranking: ids with different values are never ranked in one table (the physics engine, the compat rules).
+        vector_entry_point: ``"module:callable"`` that makes a vector environment, where the domain has its own.
+    """
+
+    id: str
+    entry_point: str
+    kwargs: Mapping[str, Any] = _EMPTY
+    aliases: tuple[str, ...] = ()
+    summary: str = ""
+    ranking: str = ""
+    vector_entry_point: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One environment id plus the keyword arguments that make it a task of the benchmark."""
+
+    name: str
+    env_id: str
+    kwargs: Mapping[str, Any] = _EMPTY
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A family of environments with its tasks, assets and extra dependencies.
+
+    Attributes:
+        name: the registered name and the name of its folder of gin files.
+        title: name for people.
+        summary: one or two sentences.
+        extra: the pip extra that installs its dependencies.
+        environments: its registered ids.
+        tasks: its tasks by name.
+        generalization_tasks: names of the tasks that the generalization mode runs unless told otherwise.
+        assets: data files that are not shipped; fetched by name and checksum.
+        requires: importable modules without which no environment of it can be made.
+        data_commands: ``"module:group"`` of a click group shown under ``a2perf data``.
+        probe: ``"module:function"`` that returns what this host lacks for the domain, for ``a2perf doctor``.
+    """
+
+    name: str
+    title: str
+    summary: str
+    extra: str
+    environments: tuple[Environment, ...]
+    tasks: tuple[Task, ...]
+    generalization_tasks: tuple[str, ...]
+    assets: tuple[Asset, ...] = ()
+    requires: tuple[str, ...] = ()
+    data_commands: Mapping[str, str] = field(default_factory=dict)
+    probe: str | None = None
+
+    def task(self, name: str) -> Task:
+        """Returns the task of that name.
+
+        Raises:
+            ConfigError: no such task; the message lists those that exist.
+        """
+        for task in self.tasks:
+            if task.name == name:
+                return task
+        names = [task.name for task in self.tasks]
+        raise ConfigError(
+            f"{name!r} is not a task of {self.name}{did_you_mean(name, names)}", mend=f"choose one of: {', '.join(names)}"
+        )
+
+
+@functools.cache
+def domains() -> Mapping[str, Domain]:
+    """Returns every known domain by name; one that fails to load is logged and left out."""
+    found: dict[str, Domain] = {}
+    for name in _BUILT_IN:
+        try:
+            found[name] = importlib.import_module(f"a2perf.domains.{name}").DOMAIN
+        except ModuleNotFoundError as error:
+            if error.name != f"a2perf.domains.{name}":
+                _log.warning("domain %s is left out: %s", name, error)
+    for entry in importlib.metadata.entry_points(group="a2perf.domains"):
+        if entry.name in found:
+            continue
+        try:
+            domain = entry.load()
+        except Exception as error:  # a broken plug-in must not take the platform down
+            _log.warning("domain %s (from %s) is left out: %s", entry.name, entry.value, error)
+            continue
+        if not isinstance(domain, Domain):
+            _log.warning("domain %s (from %s) is left out: it is no Domain record", entry.name, entry.value)
+            continue
+        found[domain.name] = domain
+    return MappingProxyType(found)
+
+
+def get_domain(given: str | BenchmarkDomain) -> Domain:
+    """Returns the domain of that enum member or name.
+
+    Raises:
+        ConfigError: no such domain; the message lists those that exist.
+    """
+    name = given.value if isinstance(given, BenchmarkDomain) else str(given)
+    known = domains()
+    if name.lower() not in known:
+        raise ConfigError(
+            f"{name!r} is not a known domain{did_you_mean(name.lower(), known)}", mend=f"choose one of: {', '.join(known)}"
+        )
+    return known[name.lower()]
+
+
+def all_environments() -> dict[str, tuple[Domain, Environment]]:
+    """Returns every id and alias with its domain and record."""
+    table: dict[str, tuple[Domain, Environment]] = {}
+    for domain in domains().values():
+        for environment in domain.environments:
+            for name in (environment.id, *environment.aliases):
+                table[name] = (domain, environment)
+    return table
+
+
+def find_environment(env_id: str) -> tuple[Domain, Environment]:
+    """Returns the domain and record of an id or alias.
+
+    Raises:
+        ConfigError: unknown id, with the nearest known one.
+    """
+    table = all_environments()
+    if env_id not in table:
+        raise ConfigError(
+            f"{env_id!r} is not a known environment{did_you_mean(env_id, table)}",
+            mend="`a2perf envs list` shows every id",
+        )
+    return table[env_id]
+
+
+def register_environments() -> None:
+    """Registers every id and alias with Gymnasium; calling it again changes nothing.
+
+    Gymnasium calls it through its ``gymnasium.envs`` plug-in group, so ``gymnasium.make`` knows the ids without an
+    import of a2perf.
+    """
+    import gymnasium
+
+    for name, (_, environment) in all_environments().items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                id=name,
+                entry_point=environment.entry_point,
+                vector_entry_point=environment.vector_entry_point,
+                kwargs=dict(environment.kwargs),
+            )
+
+
+def load_attribute(reference: str) -> Any:
+    """Imports ``"module:attribute"`` and returns the attribute."""
+    module, _, attribute = reference.partition(":")
+    loaded: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    return loaded

@@ -1,0 +1,149 @@
+"""Files that survive a crash: atomic replacement and append-only journals.
+
+A reader never sees half a file: whole files are written beside the target, flushed to disk and renamed over it
+(POSIX ``rename`` is atomic within a file system). A journal is one JSON object a line, each line flushed before the
+call returns; a line cut off by a crash is dropped when the journal is read, and overwritten by the next append.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+
+def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
+    """Replaces ``path`` by ``data`` in one step; parent folders are made.
+
+    Raises:
+        OSError: the file system refused (full, read-only, no permission); ``path`` is then as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    payload = data.encode() if isinstance(data, str) else data
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(payload)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes ``value`` as indented JSON with sorted keys, atomically; NaN and infinities become null.
+
+    JSON has no NaN; a reader in another language must be able to open every file of a bundle.
+    """
+    write_atomic(path, json.dumps(_finite(value), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Reads one JSON document.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: the file is not JSON; the message names it.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a JSON document ({error})") from error
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the SHA-256 of a file's bytes as 64 lower-case hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class Journal:
+    """An append-only file of JSON objects, one a line, durable line by line.
+
+    Args:
+        path: the file; made on the first append.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def append(self, entry: dict[str, Any], *, durable: bool = True) -> None:
+        """Appends one entry; with ``durable`` it is on disk when the call returns.
+
+        Raises:
+            OSError: the file system refused; entries written before stay readable.
+        """
+        if self._descriptor is None:
+            self._open()
+        assert self._descriptor is not None
+        line = json.dumps(_finite(entry), separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        written = 0
+        while written < len(line):
+            written += os.write(self._descriptor, line[written:])
+        if durable:
+            os.fsync(self._descriptor)
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Yields every complete entry; a line that a crash cut off is left out."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as stream:
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    return
+                yield entry
+
+    def close(self) -> None:
+        """Closes the file; a later append opens it again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._drop_torn_line()
+
+    def _drop_torn_line(self) -> None:
+        assert self._descriptor is not None
+        complete = 0
+        with self.path.open("rb") as stream:
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    break
+                complete += len(line)
+        if complete != os.fstat(self._descriptor).st_size:
+            os.ftruncate(self._descriptor, complete)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:
+        return _finite(value.item())
+    if hasattr(value, "tolist"):
+        return _finite(value.tolist())
+    return value

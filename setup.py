@@ -1,0 +1,5 @@
+"""Thin shim: everything is declared in pyproject.toml."""
+
+from setuptools import setup
+
+setup()
