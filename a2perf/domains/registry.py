@@ -98,7 +98,8 @@ class Domain:
                 return task
         names = [task.name for task in self.tasks]
         raise ConfigError(
-            f"{name!r} is not a task of {self.name}{did_you_mean(name, names)}", mend=f"choose one of: {', '.join(names)}"
+            f"{name!r} is not a task of {self.name}{did_you_mean(name, names)}",
+            mend=f"choose one of: {', '.join(names)}",
         )
 
 
@@ -137,7 +138,8 @@ def get_domain(given: str | BenchmarkDomain) -> Domain:
     known = domains()
     if name.lower() not in known:
         raise ConfigError(
-            f"{name!r} is not a known domain{did_you_mean(name.lower(), known)}", mend=f"choose one of: {', '.join(known)}"
+            f"{name!r} is not a known domain{did_you_mean(name.lower(), known)}",
+            mend=f"choose one of: {', '.join(known)}",
         )
     return known[name.lower()]
 
