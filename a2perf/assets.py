@@ -1,8 +1,31 @@
-"""Data files by name and sha256 (interface; filled in below)."""
+"""Data files by name and sha256: the data folder, the user's cache, then the package index.
+
+A file that is not shipped is named by an `Asset`. It is looked for in ``$A2PERF_DATA_DIR/<name>`` and in
+``<cache>/assets/<name>`` (``A2PERF_CACHE_DIR``, else the platform's cache folder), and fetched only when it is in
+neither. The one source so far is a file inside the source archive of a project on the package index: pip downloads the
+archive under the user's own configuration (mirrors, certificates, find-links), pinned by hash, so that nothing of an
+archive with another checksum is ever unpacked or run; the package itself is never built or installed.
+
+Environment: ``A2PERF_DATA_DIR``, ``A2PERF_CACHE_DIR``, and ``A2PERF_OFFLINE=1``, which forbids fetching.
+"""
+
 from __future__ import annotations
 
+import functools
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from a2perf.errors import AssetUnavailable
+from a2perf.storage import sha256_of, write_atomic
+
+DATA_DIR_VARIABLE = "A2PERF_DATA_DIR"
+CACHE_DIR_VARIABLE = "A2PERF_CACHE_DIR"
+OFFLINE_VARIABLE = "A2PERF_OFFLINE"
+DOWNLOAD_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -41,15 +64,257 @@ class Asset:
     summary: str = ""
 
 
+def data_dir() -> Path | None:
+    """Returns the folder that ``A2PERF_DATA_DIR`` names, or None when it is unset or empty."""
+    given = os.environ.get(DATA_DIR_VARIABLE)
+    return Path(given).expanduser() if given else None
+
+
+def cache_dir() -> Path:
+    """Returns a2perf's cache folder (which may not exist yet); assets lie in ``assets/`` below it."""
+    given = os.environ.get(CACHE_DIR_VARIABLE)
+    if given:
+        return Path(given).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("a2perf", appauthor=False))
+
+
+def is_offline() -> bool:
+    """Returns whether ``A2PERF_OFFLINE`` forbids fetching."""
+    return os.environ.get(OFFLINE_VARIABLE, "").strip().lower() not in ("", "0", "false", "no")
+
+
 def locate(asset: Asset) -> Path | None:
-    """Returns the verified local file (A2PERF_DATA_DIR, then the user's cache), or None; never fetches."""
-    raise NotImplementedError
+    """Returns the verified local file (A2PERF_DATA_DIR, then the user's cache), or None; never fetches.
+
+    A damaged file in the cache counts as absent, since it can be fetched again. One in the data folder was put there
+    by a person, and using another copy in its stead would hide that.
+
+    Raises:
+        AssetUnavailable: the data folder holds a file of that name with another checksum.
+    """
+    folder = data_dir()
+    if folder is not None and (path := folder / asset.name).is_file():
+        if not _matches(path, asset.sha256):
+            raise AssetUnavailable(
+                f"{path} has another checksum than {asset.name} should have ({asset.sha256})",
+                mend=f"replace or delete that file, or unset {DATA_DIR_VARIABLE}",
+            )
+        return path
+    path = _cached_path(asset)
+    return path if path.is_file() and _matches(path, asset.sha256) else None
+
+
+def available(assets: Iterable[Asset]) -> dict[str, Path]:
+    """Returns the local file of each asset that is on this host, by the asset's name; never fetches.
+
+    Raises:
+        AssetUnavailable: as `locate`.
+    """
+    return {asset.name: path for asset in assets if (path := locate(asset)) is not None}
 
 
 def fetch(asset: Asset) -> Path:
     """Returns the verified local file, fetching it first where needed.
 
+    Safe to call from several processes at once: the first one fetches, the others wait and find the file.
+
     Raises:
         AssetUnavailable: it is nowhere on this host and could not be fetched; says why and the ways to get it.
     """
-    raise NotImplementedError
+    path = locate(asset)
+    if path is not None:
+        return path
+    import filelock
+
+    target = _cached_path(asset)
+    archive_folder = cache_dir() / "archives"
+    try:
+        archive_folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(archive_folder / f"{asset.source.archive_sha256}.lock"):
+            if (path := locate(asset)) is not None:
+                return path
+            archive = _archive(asset, archive_folder)
+            content = _read_member(archive, asset)
+            write_atomic(target, content)
+    except OSError as error:
+        raise _unavailable(asset, f"the cache cannot be written: {error}") from error
+    if not _matches(target, asset.sha256):
+        target.unlink(missing_ok=True)
+        raise _unavailable(asset, f"{asset.source.member} in the archive has another checksum than {asset.sha256}")
+    return target
+
+
+def fetch_all(assets: Iterable[Asset], progress: Callable[[Asset, Path], None] | None = None) -> dict[str, Path]:
+    """Fetches every asset that is not here yet; an archive that holds several is downloaded once.
+
+    Args:
+        assets: what to fetch.
+        progress: called with each asset and its file as soon as the file is there.
+
+    Returns:
+        The local file of each asset by the asset's name.
+
+    Raises:
+        AssetUnavailable: the first one that could not be had; those before it are in the cache.
+    """
+    files: dict[str, Path] = {}
+    for asset in assets:
+        files[asset.name] = fetch(asset)
+        if progress is not None:
+            progress(asset, files[asset.name])
+    return files
+
+
+def _cached_path(asset: Asset) -> Path:
+    return cache_dir() / "assets" / asset.name
+
+
+def _matches(path: Path, sha256: str) -> bool:
+    status = path.stat()
+    return _sha256_of_version(path, status.st_size, status.st_mtime_ns) == sha256
+
+
+@functools.lru_cache(maxsize=256)
+def _sha256_of_version(path: Path, size: int, mtime_ns: int) -> str:
+    """Checksum of one state of a file: environments are made far more often than their files change."""
+    del size, mtime_ns
+    return sha256_of(path)
+
+
+def _archive(asset: Asset, folder: Path) -> Path:
+    """Returns the source archive of an asset, downloaded into ``folder`` unless it lies there already."""
+    source = asset.source
+    kept = folder / f"{source.archive_sha256}.tar.gz"
+    if kept.is_file() and sha256_of(kept) == source.archive_sha256:
+        return kept
+    if is_offline():
+        raise _unavailable(asset, f"{OFFLINE_VARIABLE} forbids fetching")
+    with tempfile.TemporaryDirectory(prefix="a2perf-fetch-", dir=folder) as work:
+        reason = _download(source, Path(work))
+        if reason is not None:
+            raise _unavailable(asset, reason)
+        for candidate in sorted(Path(work).iterdir()):
+            if candidate.is_file() and sha256_of(candidate) == source.archive_sha256:
+                os.replace(candidate, kept)
+                return kept
+    raise _unavailable(asset, f"the archive of {source.project} {source.version} is not the pinned one")
+
+
+def _download(source: SourceArchiveMember, folder: Path) -> str | None:
+    """Lets pip put the archive into ``folder``; returns None, or why it is not there.
+
+    pip insists on an archive's metadata, for which it runs the archive's ``setup.py egg_info`` in an isolated
+    environment: no compiler is involved, and the required hash keeps any other archive from getting that far. Only the
+    project itself is kept from being a wheel, so that the build requirements are not compiled either.
+    """
+    import subprocess
+
+    requirement = folder / "requirement.txt"
+    requirement.write_text(f"{source.project}=={source.version} --hash=sha256:{source.archive_sha256}\n")
+    flags = ["--no-deps", "--no-binary", source.project, "--require-hashes", "--retries", "2", "--progress-bar", "off"]
+    environment = _pip_environment()
+    with tempfile.TemporaryDirectory(prefix="a2perf-pip-") as spare:
+        pip = _pip_command(Path(spare), environment)
+        if pip is None:
+            return "no pip was found and none could be set up"
+        command = [*pip, "download", *flags, "--requirement", str(requirement), "--dest", str(folder)]
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=DOWNLOAD_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"pip download did not end within {DOWNLOAD_TIMEOUT_S:.0f} s"
+        except OSError as error:
+            return f"pip could not be started: {error}"
+    requirement.unlink()
+    if done.returncode == 0:
+        return None
+    return f"pip download ended with status {done.returncode}: {_last_errors(done.stdout + done.stderr)}"
+
+
+def _last_errors(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith(("ERROR", "error"))]
+    return " ".join((errors or lines or ["no output"])[-3:])
+
+
+def _pip_environment() -> dict[str, str]:
+    """Returns the environment of pip: the user's own, with uv's index settings where pip has none of its own."""
+    environment = dict(os.environ)
+    for of_pip, of_uv in (
+        ("PIP_INDEX_URL", "UV_DEFAULT_INDEX"),
+        ("PIP_INDEX_URL", "UV_INDEX_URL"),
+        ("PIP_EXTRA_INDEX_URL", "UV_EXTRA_INDEX_URL"),
+        ("PIP_FIND_LINKS", "UV_FIND_LINKS"),
+    ):
+        if of_uv in environment:
+            # uv separates several find-links by commas, pip by spaces
+            environment.setdefault(of_pip, environment[of_uv].replace(",", " "))
+    environment |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+    # the archive's setup.py must not see the caller's modules
+    environment.pop("PYTHONPATH", None)
+    return environment
+
+
+def _pip_command(spare: Path, environment: dict[str, str]) -> list[str] | None:
+    """Returns a pip that starts: this interpreter's, its base interpreter's, or one in a new environment in ``spare``.
+
+    An environment made by uv has no pip of its own.
+    """
+    import subprocess
+
+    def starts(command: list[str]) -> bool:
+        try:
+            done = subprocess.run(
+                [*command, "--version"], env=environment, capture_output=True, timeout=60, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 0
+
+    base = getattr(sys, "_base_executable", None) or sys.executable
+    for executable in dict.fromkeys((sys.executable, base)):
+        if starts([executable, "-m", "pip"]):
+            return [executable, "-m", "pip"]
+    made = subprocess.run([base, "-m", "venv", str(spare / "venv")], capture_output=True, check=False)
+    python = spare / "venv" / "bin" / "python"
+    if made.returncode == 0 and starts([str(python), "-m", "pip"]):
+        return [str(python), "-m", "pip"]
+    return None
+
+
+def _read_member(archive: Path, asset: Asset) -> bytes:
+    """Returns the bytes of the asset's file in the archive."""
+    import tarfile
+
+    with tarfile.open(archive) as content:
+        for entry in content:
+            _, _, below_top = entry.name.partition("/")
+            if below_top == asset.source.member and entry.isfile():
+                stream = content.extractfile(entry)
+                if stream is not None:
+                    return stream.read()
+    raise _unavailable(asset, f"the archive holds no file {asset.source.member}")
+
+
+def _unavailable(asset: Asset, reason: str) -> AssetUnavailable:
+    domain = asset.name.partition("/")[0]
+    return AssetUnavailable(
+        f"{asset.name} is not on this host: {reason}",
+        mend=(
+            f"one of: run `a2perf data fetch {domain}` where the package index can be reached; "
+            f"point {DATA_DIR_VARIABLE} at a folder that holds {asset.name}; "
+            f"or copy the assets/ folder of another host's cache into {cache_dir()}"
+            + (f" (and unset {OFFLINE_VARIABLE} to allow fetching)" if is_offline() else "")
+        ),
+    )
