@@ -27,6 +27,8 @@ CACHE_DIR_VARIABLE = "A2PERF_CACHE_DIR"
 OFFLINE_VARIABLE = "A2PERF_OFFLINE"
 DOWNLOAD_TIMEOUT_S = 600.0
 
+_restricted: tuple[Path, ...] | None = None
+
 
 @dataclass(frozen=True)
 class SourceArchiveMember:
@@ -75,13 +77,35 @@ def cache_dir() -> Path:
     given = os.environ.get(CACHE_DIR_VARIABLE)
     if given:
         return Path(given).expanduser()
-    import platformdirs
-
+    try:
+        import platformdirs
+    except ModuleNotFoundError:  # a participant's environment holds only what its part of a2perf needs
+        return Path.home() / ".cache" / "a2perf"
     return Path(platformdirs.user_cache_dir("a2perf", appauthor=False))
 
 
+def search_folders() -> list[Path]:
+    """Returns the existing folders that files are looked for in, first one first."""
+    if _restricted is not None:
+        return list(_restricted)
+    own = data_dir()
+    return [folder for folder in (own, cache_dir() / "assets") if folder is not None and folder.is_dir()]
+
+
+def restrict_to(folders: Iterable[Path]) -> None:
+    """Makes this process, and those forked from it, find files in ``folders`` alone and never fetch.
+
+    For a participant process, which has neither the user's home nor the variables above: the evaluator hands it its
+    own `search_folders`.
+    """
+    global _restricted
+    _restricted = tuple(folders)
+
+
 def is_offline() -> bool:
-    """Returns whether ``A2PERF_OFFLINE`` forbids fetching."""
+    """Returns whether fetching is forbidden, by ``A2PERF_OFFLINE`` or by `restrict_to`."""
+    if _restricted is not None:
+        return True
     return os.environ.get(OFFLINE_VARIABLE, "").strip().lower() not in ("", "0", "false", "no")
 
 
@@ -94,6 +118,9 @@ def locate(asset: Asset) -> Path | None:
     Raises:
         AssetUnavailable: the data folder holds a file of that name with another checksum.
     """
+    if _restricted is not None:
+        candidates = (folder / asset.name for folder in _restricted)
+        return next((path for path in candidates if path.is_file() and _matches(path, asset.sha256)), None)
     folder = data_dir()
     if folder is not None and (path := folder / asset.name).is_file():
         if not _matches(path, asset.sha256):
@@ -126,6 +153,8 @@ def fetch(asset: Asset) -> Path:
     path = locate(asset)
     if path is not None:
         return path
+    if _restricted is not None:
+        raise _unavailable(asset, "this process may only read files that are here already")
     import filelock
 
     target = _cached_path(asset)

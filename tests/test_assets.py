@@ -219,3 +219,19 @@ def test_processes_that_fetch_at_once_agree(clip: Asset) -> None:
         paths = set(pool.map(assets.fetch, [clip] * 3))
     assert len(paths) == 1
     assert paths.pop().read_bytes() == CLIP
+
+
+def test_restricted_process_reads_the_given_folders_and_never_fetches(
+    clip: Asset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = assets.fetch(clip)
+    folders = assets.search_folders()
+    assert folders == [tmp_path / "cache" / "assets"]
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setattr(assets, "_restricted", None)  # restores the state after the test
+    assets.restrict_to(folders)
+    assert assets.fetch(clip) == cached
+    cached.unlink()
+    with pytest.raises(AssetUnavailable, match="only read files that are here already"):
+        assets.fetch(clip)
+    assert not (tmp_path / "elsewhere").exists()
