@@ -1,0 +1,93 @@
+# Everything a person types. `make demo` and `make test` each work alone on a fresh clone.
+# Needs python3.11, make and git; never a compiler, never root. PYTHON=... names another interpreter.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+WORKERS ?= 2
+REQUIREMENTS := requirements.lock
+
+export OMP_NUM_THREADS := 1
+export UV_PYTHON_DOWNLOADS := never
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup system assets demo test lint test-slow bench lock clean distclean
+
+help:
+	@echo "make setup      make .venv with the pinned packages (idempotent)"
+	@echo "make demo       evaluate, train and report on quadruped locomotion (runs/demo/report)"
+	@echo "make test       lint, types, layers and the test suite"
+	@echo "make test-slow  the tests that take minutes (fresh environments, lower bounds)"
+	@echo "make bench      a2perf's own speed and cost"
+	@echo "make system     optional system packages (root on Debian)"
+	@echo "make lock       resolve requirements.lock anew"
+	@echo "make clean      remove what was built or run; distclean removes .venv too"
+
+setup: $(INSTALLED) assets
+	@$(BIN)/a2perf doctor --missing
+
+# The stamp is written last, so a set-up that was cut off starts again. uv is several times faster than pip; where the
+# index has none, pip installs the same pinned files.
+$(INSTALLED): $(REQUIREMENTS) pyproject.toml setup.py
+	@$(MAKE) --no-print-directory system
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on PATH: install CPython 3.11, or name it with PYTHON=..."; exit 2; }
+	@test -x $(BIN)/python || { echo "setup: making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv || echo "setup: no uv from the index; pip installs instead"
+	@echo "setup: installing the pinned packages"
+	@if test -x $(BIN)/uv; then \
+		VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes --requirement $(REQUIREMENTS) && \
+		VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . ; \
+	else \
+		$(BIN)/python -m pip install --quiet --require-hashes --requirement $(REQUIREMENTS) && \
+		$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . ; \
+	fi
+	@touch $(INSTALLED)
+
+# Best effort: tests and demo say what they leave out without these files.
+assets: $(INSTALLED)
+	@$(BIN)/a2perf data fetch --quiet quadruped_locomotion || echo "setup: going on without the motion clips and policies"
+
+SYSTEM_PACKAGES := chromium chromium-driver bubblewrap fonts-dejavu-core
+# Optional, hence quiet and never fatal; setup calls it, so it does nothing without root, without apt or when all is there.
+system:
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null && command -v bwrap >/dev/null; then :; \
+	elif test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+		echo "system: installing $(SYSTEM_PACKAGES)"; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(SYSTEM_PACKAGES); } \
+			>/dev/null 2>&1 || echo "system: apt could not install them; going on without"; \
+	fi
+
+demo: setup
+	@$(BIN)/a2perf demo
+
+lint: $(INSTALLED)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+# Golden values, where this checkout has them beside it.
+test test-slow: export A2PERF_DATA_DIR ?= $(abspath $(wildcard ../shared/data))
+
+test: setup lint
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-slow: setup
+	@$(BIN)/python -m pytest -m slow
+
+bench: $(INSTALLED)
+	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Hashes of every file of a version, so that the lock serves other processors; no header and no index addresses, so that
+# it serves other indexes. torch and TensorFlow stay out: participants bring them.
+lock:
+	@test -x $(BIN)/uv || { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install --quiet uv; }
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--no-emit-find-links --extra all --extra dev --output-file $(REQUIREMENTS) pyproject.toml
+
+clean:
+	rm -rf build dist runs *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+distclean: clean
+	rm -rf $(VENV)

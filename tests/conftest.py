@@ -1,0 +1,244 @@
+"""What every test shares: folders of its own, no network, and an account of what was skipped.
+
+Nothing here may touch a user's files: home, cache, data-set and configuration folders point into a temporary folder
+before anything of a2perf is imported, and child processes inherit that. ``A2PERF_OFFLINE`` keeps a2perf from fetching;
+files that ``make setup`` put into the real cache are copied, read-only, into the tests' own.
+
+A test that needs something a machine can lack says so with ``@pytest.mark.group("chromium")``. Where it is lacking the
+test is skipped, the closing table says how to mend that, and ``A2PERF_REQUIRE=chromium,bwrap`` makes it a failure.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REAL_ENVIRONMENT = dict(os.environ)
+
+
+# --- folders of our own -----------------------------------------------------------------------------------------------
+
+
+def _isolate(folder: Path) -> None:
+    """Points every variable by which a user's folders are found at ``folder``, and forbids fetching."""
+    from a2perf import assets
+
+    real_assets = assets.cache_dir() / "assets"
+    if real_assets.is_dir():
+        copies = folder / "cache" / "assets"
+        shutil.copytree(real_assets, copies, copy_function=_copy_read_only)
+    for variable, name in {
+        "HOME": "home",
+        "XDG_CACHE_HOME": "home/.cache",
+        "XDG_CONFIG_HOME": "home/.config",
+        "XDG_DATA_HOME": "home/.local/share",
+        "A2PERF_CACHE_DIR": "cache",
+        "MPLCONFIGDIR": "matplotlib",
+        "MINARI_DATASETS_PATH": "minari",
+    }.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        os.environ[variable] = str(folder / name)
+    os.environ["A2PERF_OFFLINE"] = "1"
+    os.environ["MPLBACKEND"] = "Agg"
+    # one numeric thread a process: the suite itself runs in several
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = "1"
+    if not os.environ.get("A2PERF_DATA_DIR"):
+        os.environ.pop("A2PERF_DATA_DIR", None)
+    for variable in ("ROOT_DIR", "SEED", "A2PERF_ENV_ID", "A2PERF_ENV_KWARGS", "A2PERF_ARTIFACTS", "NUM_WEBSITES"):
+        os.environ.pop(variable, None)
+
+
+def _copy_read_only(source: str, target: str) -> None:
+    shutil.copyfile(source, target)
+    os.chmod(target, 0o444)
+
+
+@pytest.fixture(autouse=True)
+def _environment_restored() -> Iterator[None]:
+    """Gives every test the same environment variables, whatever the one before it set."""
+    before = dict(os.environ)
+    yield
+    for name in set(os.environ) - set(before) - {"PYTEST_CURRENT_TEST"}:
+        del os.environ[name]
+    os.environ.update({name: value for name, value in before.items() if name != "PYTEST_CURRENT_TEST"})
+
+
+@pytest.fixture(scope="session")
+def real_environment() -> Mapping[str, str]:
+    """The environment before it was isolated, for the slow tests that install packages as a user would."""
+    return dict(REAL_ENVIRONMENT)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout under test."""
+    return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """The folder of golden values; the test is skipped where there is none."""
+    folder = os.environ.get("A2PERF_DATA_DIR")
+    if not folder or not (Path(folder) / "golden").is_dir():
+        pytest.skip("no golden data: A2PERF_DATA_DIR names no folder with golden/ in it")
+    return Path(folder) / "golden"
+
+
+# --- groups of tests that a machine can be unfit for ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a group of tests needs.
+
+    Attributes:
+        lacking: says in a few words what is missing here, or returns None.
+        mend: what to do about it.
+    """
+
+    lacking: Callable[[], str | None]
+    mend: str
+
+
+def _program(*names: str) -> Callable[[], str | None]:
+    def lacking() -> str | None:
+        return None if any(shutil.which(name) for name in names) else f"no {' or '.join(names)} on PATH"
+
+    return lacking
+
+
+def _bubblewrap() -> str | None:
+    if shutil.which("bwrap") is None:
+        return "no bwrap on PATH"
+    probe = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
+    done = subprocess.run(probe, capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else f"bwrap cannot make namespaces here: {done.stderr.strip()[-120:]}"
+
+
+def _docker() -> str | None:
+    if shutil.which("docker") is None:
+        return "no docker on PATH"
+    done = subprocess.run(["docker", "version"], capture_output=True, check=False)
+    return None if done.returncode == 0 else "no docker engine answers"
+
+
+def _golden() -> str | None:
+    folder = os.environ.get("A2PERF_DATA_DIR")
+    return None if folder and (Path(folder) / "golden").is_dir() else "A2PERF_DATA_DIR names no folder with golden/"
+
+
+def _clips() -> str | None:
+    from a2perf import assets
+    from a2perf.domains.registry import domains
+
+    domain = domains().get("quadruped_locomotion")
+    wanted = domain.assets if domain else ()
+    missing = [asset.name for asset in wanted if asset.name not in assets.available([asset])]
+    return f"{len(missing)} of {len(wanted)} motion clips and policies are not in the cache" if missing else None
+
+
+def _nvml() -> str | None:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception as error:  # every failure of the driver means the same here
+        return f"no NVIDIA driver answers ({error})"
+    return None
+
+
+def _rapl() -> str | None:
+    counters = Path("/sys/class/powercap").glob("intel-rapl:*/energy_uj")
+    return None if any(os.access(path, os.R_OK) for path in counters) else "no readable RAPL counter"
+
+
+GROUPS: dict[str, Group] = {
+    "chromium": Group(_program("chromium", "chromium-browser", "google-chrome"), "`make system` as root on Debian"),
+    "bwrap": Group(_bubblewrap, "`make system` as root on Debian; user namespaces must be allowed"),
+    "docker": Group(_docker, "start a Docker engine and set DOCKER_HOST"),
+    "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
+    "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
+    "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),
+    "rapl": Group(_rapl, "a machine that exposes RAPL energy counters to its users"),
+    "root": Group(lambda: None if os.geteuid() == 0 else "not root", "run the tests as root"),
+}
+
+_lacking = functools.cache(lambda name: GROUPS[name].lacking())
+
+
+def _required() -> set[str]:
+    names = {name.strip() for name in os.environ.get("A2PERF_REQUIRE", "").split(",")} - {""}
+    if unknown := names - set(GROUPS):
+        known = ", ".join(sorted(GROUPS))
+        raise pytest.UsageError(f"A2PERF_REQUIRE names unknown groups: {', '.join(sorted(unknown))}; known are {known}")
+    return names
+
+
+def _groups_of(item: pytest.Item) -> list[str]:
+    return [name for mark in item.iter_markers("group") for name in mark.args]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _required()
+    folder = Path(tempfile.mkdtemp(prefix="a2perf-tests-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    _isolate(folder)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for name in _groups_of(item):
+            if name not in GROUPS:
+                raise pytest.UsageError(f"{item.nodeid} is in an unknown group {name!r}; add it to tests/conftest.py")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for name in _groups_of(item):
+        reason = _lacking(name)
+        if reason is not None:
+            pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+    report: pytest.TestReport = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        groups = _groups_of(item)
+        lacking = [name for name in groups if _lacking(name) is not None] or groups
+        report.user_properties.append(("group", ", ".join(lacking) or "other"))
+        missing = sorted(set(groups) & _required())
+        if missing:
+            report.outcome = "failed"
+            report.longrepr = f"skipped ({_reason(report)}), but A2PERF_REQUIRE names {', '.join(missing)}"
+    return report
+
+
+def _reason(report: pytest.CollectReport | pytest.TestReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return str(text).removeprefix("Skipped: ")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints the table of skipped groups: group, count, reason, mend."""
+    counted: collections.Counter[tuple[str, str]] = collections.Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        group = dict(getattr(report, "user_properties", [])).get("group", "other")
+        counted[group, _reason(report)] += 1
+    if not counted:
+        return
+    terminalreporter.section("skipped groups")
+    for (group, reason), count in sorted(counted.items()):
+        mends = [GROUPS[name].mend for name in group.split(", ") if name in GROUPS]
+        line = f"{group:<10} {count:>4}  {reason}"
+        terminalreporter.write_line(f"{line}  [mend: {'; '.join(mends)}]" if mends else line)
