@@ -15,7 +15,7 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ CACHE_DIR_VARIABLE = "A2PERF_CACHE_DIR"
 OFFLINE_VARIABLE = "A2PERF_OFFLINE"
 DOWNLOAD_TIMEOUT_S = 600.0
 
-_restricted: tuple[Path, ...] | None = None
+_restricted: dict[str, Path] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,22 +84,16 @@ def cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("a2perf", appauthor=False))
 
 
-def search_folders() -> list[Path]:
-    """Returns the existing folders that files are looked for in, first one first."""
-    if _restricted is not None:
-        return list(_restricted)
-    own = data_dir()
-    return [folder for folder in (own, cache_dir() / "assets") if folder is not None and folder.is_dir()]
+def restrict_to(files: Mapping[str, Path]) -> None:
+    """Makes this process, and those forked from it, find these files alone and never fetch.
 
+    For a participant process, which has neither the user's home nor the variables above.
 
-def restrict_to(folders: Iterable[Path]) -> None:
-    """Makes this process, and those forked from it, find files in ``folders`` alone and never fetch.
-
-    For a participant process, which has neither the user's home nor the variables above: the evaluator hands it its
-    own `search_folders`.
+    Args:
+        files: where each asset lies, by the asset's name: what `available` returned in the evaluator.
     """
     global _restricted
-    _restricted = tuple(folders)
+    _restricted = dict(files)
 
 
 def is_offline() -> bool:
@@ -119,8 +113,8 @@ def locate(asset: Asset) -> Path | None:
         AssetUnavailable: the data folder holds a file of that name with another checksum.
     """
     if _restricted is not None:
-        candidates = (folder / asset.name for folder in _restricted)
-        return next((path for path in candidates if path.is_file() and _matches(path, asset.sha256)), None)
+        given = _restricted.get(asset.name)
+        return given if given is not None and given.is_file() and _matches(given, asset.sha256) else None
     folder = data_dir()
     if folder is not None and (path := folder / asset.name).is_file():
         if not _matches(path, asset.sha256):
