@@ -21,7 +21,6 @@ from a2perf.constants import BenchmarkDomain
 from a2perf.errors import ConfigError, did_you_mean
 
 _BUILT_IN = ("quadruped_locomotion", "circuit_training", "web_navigation")
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +40,7 @@ class Environment:
 
     id: str
     entry_point: str
-    kwargs: Mapping[str, Any] = _EMPTY
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     summary: str = ""
     ranking: str = ""
@@ -54,7 +53,7 @@ class Task:
 
     name: str
     env_id: str
-    kwargs: Mapping[str, Any] = _EMPTY
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
