@@ -1,0 +1,87 @@
+"""The policy: actions are a linear map of the normalised observation."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass
+class RunningMoments:
+    """Mean and variance of all observations so far, merged batch by batch (Chan et al. 1979)."""
+
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    count: float = 0.0
+
+    @classmethod
+    def empty(cls, size: int) -> RunningMoments:
+        return cls(np.zeros(size), np.zeros(size))
+
+    def merge(self, other: RunningMoments) -> None:
+        if other.count == 0:
+            return
+        total = self.count + other.count
+        delta = other.mean - self.mean
+        self.mean = self.mean + delta * (other.count / total)
+        self.squares = self.squares + other.squares + delta**2 * (self.count * other.count / total)
+        self.count = total
+
+    def add(self, observation: NDArray[np.float64]) -> None:
+        self.count += 1
+        delta = observation - self.mean
+        self.mean = self.mean + delta / self.count
+        self.squares = self.squares + delta * (observation - self.mean)
+
+    def deviation(self) -> NDArray[np.float64]:
+        """Standard deviations; 1 where an entry has not varied yet."""
+        variance = self.squares / max(self.count, 1.0)
+        return np.where(variance > 1e-8, np.sqrt(variance), 1.0)
+
+
+@dataclass
+class LinearPolicy:
+    """``action = clip(weights @ ((observation - mean) / deviation))``.
+
+    Attributes:
+        weights: shape (actions, observations).
+        mean, deviation: shape (observations,).
+        low, high: bounds of the action, shape (actions,).
+    """
+
+    weights: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    _scaled: NDArray[np.float64] = field(init=False, repr=False)
+    _offset: NDArray[np.float64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # the normalisation folded into the map: one product a step
+        self._scaled = self.weights / self.deviation
+        self._offset = self._scaled @ self.mean
+
+    def act(self, observation: NDArray[np.float64]) -> NDArray[np.float32]:
+        return np.clip(self._scaled @ observation - self._offset, self.low, self.high).astype(np.float32)
+
+    def save(self, path: Path) -> None:
+        """Replaces the file in one step, so that a killed training leaves the policy before."""
+        fields = {name: getattr(self, name) for name in ("weights", "mean", "deviation", "low", "high")}
+        save_arrays(path, fields)
+
+    @classmethod
+    def load(cls, path: Path) -> LinearPolicy:
+        with np.load(path, allow_pickle=False) as arrays:
+            return cls(**{name: arrays[name] for name in ("weights", "mean", "deviation", "low", "high")})
+
+
+def save_arrays(path: Path, arrays: dict[str, NDArray[np.generic]]) -> None:
+    """Writes a ``.npz`` file atomically."""
+    temporary = path.with_suffix(".tmp.npz")
+    np.savez(temporary, **arrays)
+    os.replace(temporary, path)

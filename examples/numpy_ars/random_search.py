@@ -1,0 +1,163 @@
+"""Augmented random search (Mania, Guy and Recht 2018, "Simple random search of static linear policies").
+
+Version 1 perturbs the weights of a linear policy in random directions, keeps the best directions and moves along them,
+scaled by the deviation of their returns. Version 2 also normalises observations by their running mean and deviation.
+Rollouts run in worker processes. Directions and episode seeds follow from (seed, iteration, direction) alone, so the
+result depends neither on the number of workers nor on a restart.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from linear_policy import LinearPolicy, RunningMoments
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Parameters of the search.
+
+    Attributes:
+        directions: perturbations per iteration; each is tried in both signs.
+        top: how many of the best directions make the step.
+        step_size: length of the step.
+        noise: standard deviation of a perturbation.
+        horizon: most environment steps of a training rollout.
+        version: 1 raw observations, 2 normalised ones.
+    """
+
+    directions: int = 8
+    top: int = 4
+    step_size: float = 0.02
+    noise: float = 0.03
+    horizon: int = 600
+    version: int = 2
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What one episode brought; ``moments`` are of its observations."""
+
+    total_reward: float
+    length: int
+    moments: RunningMoments
+
+
+_env: gymnasium.Env[NDArray[np.float32], NDArray[np.float32]] | None = None
+
+
+def _make_env(env_id: str, env_kwargs: dict[str, Any]) -> None:
+    """Gives a worker its own environment; called once in each."""
+    global _env
+    _env = gymnasium.make(env_id, **env_kwargs)
+
+
+def _rollout(policy: LinearPolicy, seed: int, horizon: int) -> Rollout:
+    assert _env is not None
+    moments = RunningMoments.empty(policy.mean.size)
+    total, length, over = 0.0, 0, False
+    observation, _ = _env.reset(seed=seed)
+    while not over and length < horizon:
+        state = np.asarray(observation, dtype=np.float64)
+        moments.add(state)
+        observation, reward, terminated, truncated, _ = _env.step(policy.act(state))
+        total += float(reward)
+        length += 1
+        over = terminated or truncated
+    return Rollout(total, length, moments)
+
+
+class RandomSearch:
+    """The search itself: its state is the weights, the moments of the observations, and two counters."""
+
+    def __init__(
+        self, env_id: str, env_kwargs: dict[str, Any], settings: SearchSettings, *, seed: int, workers: int
+    ) -> None:
+        self.settings = settings
+        self.seed = seed
+        with gymnasium.make(env_id, **env_kwargs) as env:
+            self._low = np.asarray(env.action_space.low, dtype=np.float32)
+            self._high = np.asarray(env.action_space.high, dtype=np.float32)
+            observations = int(np.prod(env.observation_space.shape))
+        self.weights = np.zeros((self._low.size, observations))
+        self.moments = RunningMoments.empty(observations)
+        self.iteration = 0
+        self.env_steps = 0
+        self._pool = ProcessPoolExecutor(
+            workers, multiprocessing.get_context("fork"), initializer=_make_env, initargs=(env_id, env_kwargs)
+        )
+
+    def policy(self, weights: NDArray[np.float64] | None = None) -> LinearPolicy:
+        """Returns the current policy, or the one with other weights under the current normalisation."""
+        normalised = self.settings.version == 2 and self.moments.count > 1
+        mean = self.moments.mean if normalised else np.zeros_like(self.moments.mean)
+        deviation = self.moments.deviation() if normalised else np.ones_like(mean)
+        return LinearPolicy(self.weights if weights is None else weights, mean, deviation, self._low, self._high)
+
+    def step(self) -> NDArray[np.float64]:
+        """Makes one iteration.
+
+        Returns:
+            The returns of its rollouts, shape (directions, 2): with the perturbation added and subtracted.
+        """
+        settings = self.settings
+        deltas, jobs = [], []
+        for direction in range(settings.directions):
+            rng = np.random.default_rng([self.seed, self.iteration, direction])
+            delta = rng.standard_normal(self.weights.shape)
+            episode = int(rng.integers(2**31))
+            deltas.append(delta)
+            for sign in (1, -1):  # the same episode for both, so that their difference is due to the weights
+                policy = self.policy(self.weights + sign * settings.noise * delta)
+                jobs.append(self._pool.submit(_rollout, policy, episode, settings.horizon))
+        rollouts = [job.result() for job in jobs]
+        returns = np.array([rollout.total_reward for rollout in rollouts]).reshape(-1, 2)
+        best = np.argsort(-returns.max(axis=1), kind="stable")[: settings.top]
+        deviation = returns[best].std()
+        if deviation > 0:
+            gradient = sum((returns[k, 0] - returns[k, 1]) * deltas[k] for k in best) / len(best)
+            self.weights = self.weights + settings.step_size / deviation * gradient
+        for rollout in rollouts:
+            self.moments.merge(rollout.moments)
+            self.env_steps += rollout.length
+        self.iteration += 1
+        return returns
+
+    def evaluate(self, episodes: int) -> NDArray[np.float64]:
+        """Returns the current policy's returns in episodes that are the same every time."""
+        seeds = np.random.default_rng([self.seed, 2**32 - 1]).integers(2**31, size=episodes)
+        jobs = [self._pool.submit(_rollout, self.policy(), int(seed), 10**9) for seed in seeds]
+        return np.array([job.result().total_reward for job in jobs])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Returns all that a restart needs, as arrays."""
+        counters = np.array([self.seed, self.iteration, self.env_steps], dtype=np.int64)
+        return {
+            "weights": self.weights,
+            "mean": self.moments.mean,
+            "squares": self.moments.squares,
+            "count": np.array(self.moments.count),
+            "counters": counters,
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Continues from what `state` returned.
+
+        Raises:
+            ValueError: it belongs to another seed or to an environment of other sizes.
+        """
+        seed, iteration, env_steps = (int(value) for value in state["counters"])
+        if seed != self.seed or state["weights"].shape != self.weights.shape:
+            raise ValueError("the checkpoint is of another seed or environment; give another folder to start anew")
+        self.weights = state["weights"]
+        self.moments = RunningMoments(state["mean"], state["squares"], float(state["count"]))
+        self.iteration, self.env_steps = iteration, env_steps
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)

@@ -1,0 +1,108 @@
+"""Trains a linear policy by augmented random search, with NumPy alone.
+
+Arguments (``--participant_args=time_budget_s=60,workers=2``): ``iterations``, ``time_budget_s``, ``workers``,
+``mode``, and the fields of `SearchSettings`. It ends when ``iterations`` or ``time_budget_s`` is reached.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import gymnasium  # noqa: F401  imported before the workers are forked, which then share it
+import numpy as np
+from event_writer import EventWriter
+from linear_policy import save_arrays
+from random_search import RandomSearch, SearchSettings
+
+EVALUATE_EVERY = 5
+EVALUATION_EPISODES = 2
+
+
+def train(
+    iterations: str = "1000000", time_budget_s: str = "75", workers: str = "0", mode: str = "test", **search: str
+):
+    """Trains until the budget is used up; the same call continues from the last checkpoint.
+
+    Args:
+        iterations: number of iterations in total.
+        time_budget_s: wall-clock budget of this call in seconds.
+        workers: worker processes; 0 is one per processor.
+        mode: the environment's mode while training. Quadruped locomotion's own training mode starts with episodes of
+            20 steps and widens them over 30 million steps, far beyond this budget; "test" has whole episodes.
+        **search: fields of `SearchSettings`.
+    """
+    started = time.monotonic()
+    artifacts = Path(os.environ["A2PERF_ARTIFACTS"])
+    env_kwargs = json.loads(os.environ.get("A2PERF_ENV_KWARGS", "{}"))
+    if "mode" in env_kwargs:
+        env_kwargs["mode"] = mode
+    seed = int(os.environ.get("SEED", "0"))
+    processes = int(workers) or len(os.sched_getaffinity(0))
+    search_settings = _settings(search)
+    search_run = RandomSearch(os.environ["A2PERF_ENV_ID"], env_kwargs, search_settings, seed=seed, workers=processes)
+    checkpoint = artifacts / "checkpoint.npz"
+    best = -np.inf
+    if checkpoint.is_file():
+        with np.load(checkpoint, allow_pickle=False) as arrays:
+            state = dict(arrays)
+        best = float(state.pop("best"))
+        search_run.restore(state)
+        print(f"continuing after {search_run.iteration} iterations", flush=True)
+    log = _Log(artifacts)
+    try:
+        while search_run.iteration < int(iterations) and time.monotonic() - started < float(time_budget_s):
+            returns = search_run.step()
+            log.training(search_run, float(returns.mean()))
+            if search_run.iteration % EVALUATE_EVERY == 1 or EVALUATE_EVERY == 1:
+                evaluated = float(search_run.evaluate(EVALUATION_EPISODES).mean())
+                log.evaluation(search_run, evaluated)
+                if evaluated > best:
+                    best = evaluated
+                    search_run.policy().save(artifacts / "policy.npz")
+            save_arrays(checkpoint, {**search_run.state(), "best": np.array(best)})
+    finally:
+        search_run.close()
+        log.close()
+    if not (artifacts / "policy.npz").is_file():
+        search_run.policy().save(artifacts / "policy.npz")
+    print(
+        f"done: {search_run.iteration} iterations, {search_run.env_steps} steps, best evaluation {best:.2f}", flush=True
+    )
+
+
+def _settings(given: dict[str, str]) -> SearchSettings:
+    kinds = {field.name: int if isinstance(field.default, int) else float for field in fields(SearchSettings)}
+    unknown = sorted(set(given) - set(kinds))
+    if unknown:
+        raise ValueError(
+            f"unknown arguments {unknown}; known are {sorted(kinds)}, iterations, time_budget_s, workers, mode"
+        )
+    return SearchSettings(**{name: kinds[name](value) for name, value in given.items()})
+
+
+class _Log:
+    """The learning curve, twice: an event file for TensorBoard and ``progress.csv`` for everything else."""
+
+    def __init__(self, artifacts: Path) -> None:
+        self._events = EventWriter(artifacts / "train")
+        path = artifacts / "progress.csv"
+        self._csv = path.open("a", encoding="utf-8")
+        if path.stat().st_size == 0:
+            self._csv.write("iteration,env_steps,average_return\n")
+
+    def training(self, run: RandomSearch, average_return: float) -> None:
+        self._events.scalar("Metrics/AverageReturn", average_return, run.env_steps)
+        self._csv.write(f"{run.iteration},{run.env_steps},{average_return:.6g}\n")
+        self._csv.flush()
+
+    def evaluation(self, run: RandomSearch, average_return: float) -> None:
+        self._events.scalar("Evaluation/AverageReturn", average_return, run.env_steps)
+        print(f"iteration {run.iteration:4d}  {run.env_steps:7d} steps  return {average_return:8.2f}", flush=True)
+
+    def close(self) -> None:
+        self._events.close()
+        self._csv.close()
