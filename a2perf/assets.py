@@ -15,7 +15,7 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,6 @@ DATA_DIR_VARIABLE = "A2PERF_DATA_DIR"
 CACHE_DIR_VARIABLE = "A2PERF_CACHE_DIR"
 OFFLINE_VARIABLE = "A2PERF_OFFLINE"
 DOWNLOAD_TIMEOUT_S = 600.0
-
-_restricted: dict[str, Path] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,22 +82,8 @@ def cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("a2perf", appauthor=False))
 
 
-def restrict_to(files: Mapping[str, Path]) -> None:
-    """Makes this process, and those forked from it, find these files alone and never fetch.
-
-    For a participant process, which has neither the user's home nor the variables above.
-
-    Args:
-        files: where each asset lies, by the asset's name: what `available` returned in the evaluator.
-    """
-    global _restricted
-    _restricted = dict(files)
-
-
 def is_offline() -> bool:
-    """Returns whether fetching is forbidden, by ``A2PERF_OFFLINE`` or by `restrict_to`."""
-    if _restricted is not None:
-        return True
+    """Returns whether ``A2PERF_OFFLINE`` forbids fetching."""
     return os.environ.get(OFFLINE_VARIABLE, "").strip().lower() not in ("", "0", "false", "no")
 
 
@@ -112,9 +96,6 @@ def locate(asset: Asset) -> Path | None:
     Raises:
         AssetUnavailable: the data folder holds a file of that name with another checksum.
     """
-    if _restricted is not None:
-        given = _restricted.get(asset.name)
-        return given if given is not None and given.is_file() and _matches(given, asset.sha256) else None
     folder = data_dir()
     if folder is not None and (path := folder / asset.name).is_file():
         if not _matches(path, asset.sha256):
@@ -147,8 +128,6 @@ def fetch(asset: Asset) -> Path:
     path = locate(asset)
     if path is not None:
         return path
-    if _restricted is not None:
-        raise _unavailable(asset, "this process may only read files that are here already")
     import filelock
 
     target = _cached_path(asset)

@@ -219,17 +219,3 @@ def test_processes_that_fetch_at_once_agree(clip: Asset) -> None:
         paths = set(pool.map(assets.fetch, [clip] * 3))
     assert len(paths) == 1
     assert paths.pop().read_bytes() == CLIP
-
-
-def test_restricted_process_reads_the_given_files_and_never_fetches(
-    clip: Asset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = assets.available([replace(clip, name="walkers/other.txt")]) | {clip.name: assets.fetch(clip)}
-    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "elsewhere"))
-    monkeypatch.setattr(assets, "_restricted", None)  # restores the state after the test
-    assets.restrict_to(files)
-    assert assets.fetch(clip) == files[clip.name]
-    files[clip.name].unlink()
-    with pytest.raises(AssetUnavailable, match="only read files that are here already"):
-        assets.fetch(clip)
-    assert not (tmp_path / "elsewhere").exists()
