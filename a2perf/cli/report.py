@@ -1,0 +1,33 @@
+"""``a2perf report``: writes the report of recorded runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from a2perf.submission.options import normalised
+
+
+@click.command(context_settings=normalised())
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN_OR_FOLDER...")
+@click.option(
+    "-o", "--output", "out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder to write."
+)
+@click.option("--title", help="Heading of the report; made from the submissions' names when not given.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report's numbers as JSON.")
+def report(runs: tuple[Path, ...], out: Path, title: str | None, as_json: bool) -> int:
+    """Write the report of recorded runs: one page, Markdown, CSV, JSON and figures.
+
+    RUN_OR_FOLDER is a run's root folder, a folder that holds several, or a single bundle. Failed and damaged runs are
+    part of the report.
+    """
+    from a2perf.report import write_report
+
+    written = write_report(runs, out, title=title)
+    if as_json:
+        click.echo((out / "report.json").read_text(encoding="utf-8"), nl=False)
+    else:
+        click.echo(written.lede)
+        click.echo(f"report: {written.page}")
+    return 0

@@ -1,0 +1,338 @@
+"""What each chart shows. Every function takes plain arrays and returns a figure; ``drawing.draw`` makes it a file.
+
+Colours follow the role, not the order: blue is the main quantity, orange a second one, grey is reference.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from a2perf.report.columns import Columns, Values
+from a2perf.report.drawing import INK, SERIES, new_figure
+from a2perf.report.numbers_text import shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_POINTS = 600
+_POWER = (("cpu_power_w", "CPU", "blue"), ("gpu_power_w", "GPU", "orange"), ("ram_power_w", "RAM", "green"))
+_MEMORY = (("rss_bytes", "RSS", "blue"), ("pss_bytes", "PSS", "orange"), ("gpu_memory_bytes", "GPU", "violet"))
+
+
+def learning_curve(curves: Sequence[tuple[str, Values, Values]], step_name: str, value_name: str) -> Figure:
+    """Draws returns while training, one line a log file; long curves also get their running mean.
+
+    Args:
+        curves: (name, steps, values); arrays of shape (points,).
+        step_name: what the steps count.
+        value_name: what the values are.
+    """
+    figure = new_figure()
+    axes = _axes(figure, left=0.13, bottom=0.18)
+    for index, (name, steps, values) in enumerate(curves):
+        colour = INK[SERIES[index % len(SERIES)]]
+        if values.size > 200:
+            axes.plot(*thinned(steps, values), color=colour, alpha=0.3, linewidth=0.8)
+            axes.plot(*thinned(steps, running_mean(values, values.size // 40)), color=colour, label=name)
+        else:
+            marker = "o" if values.size < 12 else None
+            axes.plot(steps, values, color=colour, label=name, marker=marker, markersize=3)
+    axes.set_xlabel(step_name)
+    axes.set_ylabel(value_name)
+    _plain_thousands(axes, "x")
+    if len(curves) > 1:
+        axes.legend(loc="best")
+    return figure
+
+
+def episode_returns(returns: Values) -> Figure:
+    """Draws one dot an episode in the order played, and the distribution beside it.
+
+    Args:
+        returns: shape (episodes,).
+    """
+    figure = new_figure()
+    axes = _axes(figure, left=0.13, bottom=0.18, right=0.78)
+    mean, spread = float(returns.mean()), float(returns.std())
+    axes.axhspan(mean - spread, mean + spread, color=INK["band"], linewidth=0, zorder=0)
+    axes.axhline(mean, color=INK["muted"], linewidth=1)
+    axes.plot(np.arange(1, returns.size + 1), returns, "o", color=INK["blue"], markersize=4, alpha=0.85, clip_on=False)
+    axes.set_xlim(0, returns.size + 1)
+    axes.set_xlabel("episode")
+    axes.set_ylabel("return")
+    _integers(axes, "x")
+    if spread == 0:
+        around = max(abs(mean) * 0.1, 1.0)
+        axes.set_ylim(mean - around, mean + around)
+    side = figure.add_axes((0.80, axes.get_position().y0, 0.19, axes.get_position().height), sharey=axes)
+    low, high = axes.get_ylim()
+    bins = np.linspace(low, high, 6 + 2 * round(returns.size**0.5)).tolist()
+    side.hist(returns, bins=bins, orientation="horizontal", color=INK["blue"], alpha=0.35)
+    side.axhline(mean, color=INK["muted"], linewidth=1)
+    side.set_axis_off()
+    return figure
+
+
+def returns_by_group(groups: Mapping[str, Values], value_name: str = "return") -> Figure:
+    """Draws the rollouts of several tasks or runs as rows of dots with a mark at each mean.
+
+    Args:
+        groups: name -> returns, shape (episodes,).
+        value_name: label of the axis.
+    """
+    figure = new_figure(max(1.5, 0.75 + 0.36 * len(groups)))
+    left = _label_room(groups)
+    axes = _axes(figure, left=left, bottom=0.5 / figure.get_figheight())
+    for row, values in enumerate(groups.values()):
+        heights = row + jitter(values.size)
+        axes.plot(values, heights, "o", color=INK["blue"], markersize=3.5, alpha=0.45, markeredgewidth=0)
+        axes.plot([values.mean()] * 2, [row - 0.32, row + 0.32], color=INK["ink"], linewidth=1.8)
+    _rows(axes, list(groups))
+    axes.set_xlabel(value_name)
+    return figure
+
+
+def reward_terms(terms: Mapping[str, Values]) -> Figure:
+    """Draws the mean of each reward term with the standard deviation over episodes.
+
+    Args:
+        terms: name -> mean reward per step of each episode, shape (episodes,).
+    """
+    figure = new_figure(max(1.5, 0.75 + 0.34 * len(terms)))
+    axes = _axes(figure, left=_label_room(terms), bottom=0.5 / figure.get_figheight(), right=0.9)
+    means = [float(values.mean()) for values in terms.values()]
+    axes.barh(range(len(terms)), means, height=0.55, color=INK["blue"], alpha=0.8)
+    for row, (mean, values) in enumerate(zip(means, terms.values(), strict=True)):
+        spread = float(values.std())
+        axes.plot([mean - spread, mean + spread], [row, row], color=INK["ink"], linewidth=1.2)
+        edge = mean + spread if mean >= 0 else mean - spread
+        side = 5 if mean >= 0 else -5
+        axes.annotate(
+            shown(mean, "").value, (edge, row), (side, 0), textcoords="offset points", va="center",
+            ha="left" if mean >= 0 else "right", fontsize=8.5, color=INK["muted"], annotation_clip=False,
+        )  # fmt: skip
+    axes.axvline(0, color=INK["muted"], linewidth=0.8)
+    _rows(axes, list(terms))
+    axes.set_xlabel("mean reward per step")
+    return figure
+
+
+def latency(calls: Mapping[str, Values]) -> Figure:
+    """Draws the distribution of call times on a logarithmic axis, median and 99th percentile of each marked.
+
+    Args:
+        calls: name -> seconds, shape (calls,), positive.
+    """
+    figure = new_figure(1.0 + 1.15 * len(calls))
+    positive = {name: values[values > 0] for name, values in calls.items()}
+    low = min(float(values.min()) for values in positive.values())
+    high = max(float(np.quantile(values, 0.9995)) for values in positive.values())
+    edges = np.geomspace(low * 0.9, max(high, low * 1.5) * 1.1, 90)
+    room = 0.52 / figure.get_figheight()
+    panels = _panels(figure, len(calls), left=0.04, bottom=room, top=1 - 0.06 / figure.get_figheight(), gap=0.1)
+    for panel, (index, (name, values)) in zip(panels, enumerate(positive.items()), strict=True):
+        panel.hist(values, bins=edges.tolist(), color=INK[SERIES[index % len(SERIES)]], alpha=0.55)
+        panel.set_xscale("log")
+        panel.set_xlim(edges[0], edges[-1])
+        panel.set_yticks([])
+        panel.grid(visible=False)
+        panel.spines["left"].set_visible(False)
+        ceiling = panel.get_ylim()[1]
+        panel.set_ylim(0, ceiling * 1.5)
+        panel.text(0.0, 0.97, name, transform=panel.transAxes, va="top", ha="left", color=INK["ink"])
+        _quantile_marks(panel, values, ceiling)
+        beyond = int((values > edges[-1]).sum())
+        if beyond:
+            words = f"{beyond} beyond"
+            panel.text(1.0, 0.05, words, transform=panel.transAxes, ha="right", fontsize=8, color=INK["muted"])
+        _seconds(panel)
+        if panel is not panels[-1]:
+            panel.tick_params(labelbottom=False)
+    return figure
+
+
+def system_over_time(trace: Columns, seconds: Values) -> Figure:
+    """Draws power by component, memory and CPU use of the process tree over time, the run's phases shaded.
+
+    Args:
+        trace: a system trace.
+        seconds: time of each row since the start, shape (rows,), increasing.
+    """
+    power = [row for row in _POWER if _positive(trace, row[0])]
+    memory = [row for row in _MEMORY if _positive(trace, row[0])]
+    busy = [("cpu_percent", "CPU", "blue")] if _positive(trace, "cpu_percent") else []
+    drawn = [(series, unit) for series, unit in ((power, "power, W"), (memory, "memory"), (busy, "CPU, %")) if series]
+    figure = new_figure(0.75 + 1.15 * max(1, len(drawn)))
+    height, count = figure.get_figheight(), max(1, len(drawn))
+    panels = _panels(figure, count, left=0.13, bottom=0.5 / height, top=1 - 0.28 / height, gap=0.16, right=0.9)
+    for panel, (series, unit) in zip(panels, drawn, strict=False):
+        factor = 1.0
+        if unit == "memory":
+            highest = max(float(np.nanmax(trace.numbers[name])) for name, _, _ in series)
+            factor, unit = (2.0**30, "memory, GiB") if highest >= 2**30 else (2.0**20, "memory, MiB")
+        ends = []
+        for name, label, colour in series:
+            values = trace.numbers[name] / factor
+            known = np.isfinite(values)
+            style = "-" if known.sum() > 1 else "o"
+            panel.plot(*thinned(seconds[known], values[known]), style, color=INK[colour], linewidth=1.4, markersize=3)
+            ends.append((float(values[known][-1]), label, INK[colour]))
+        panel.set_ylim(bottom=0)
+        panel.set_ylabel(unit)
+        panel.yaxis.set_label_coords(-0.095, 0.5)
+        _end_labels(panel, ends, float(seconds[-1]))
+        panel.set_xlim(float(seconds[0]), max(float(seconds[-1]), float(seconds[0]) + 1e-3))
+        if panel is not panels[-1]:
+            panel.tick_params(labelbottom=False)
+    _shade_phases(panels, trace.words.get("phase"), seconds)
+    panels[-1].set_xlabel("time since the start of the run, s")
+    return figure
+
+
+def running_mean(values: Values, width: int) -> Values:
+    """Returns the centred mean over ``width`` points, over fewer at both ends; shape as ``values``."""
+    half = max(1, width) // 2
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    index = np.arange(values.size)
+    low, high = np.maximum(index - half, 0), np.minimum(index + half + 1, values.size)
+    return np.asarray((sums[high] - sums[low]) / (high - low), dtype=np.float64)
+
+
+def thinned(x: Values, y: Values, points: int = _POINTS) -> tuple[Values, Values]:
+    """Keeps the smallest and the largest value of each stretch, so that no peak is lost.
+
+    Args:
+        x: shape (n,).
+        y: shape (n,).
+        points: about how many points to keep.
+    """
+    if x.size <= points:
+        return x, y
+    edges = np.linspace(0, x.size, points // 2 + 1).astype(int)
+    kept = {0, x.size - 1}
+    for start, end in itertools.pairwise(edges):
+        kept.update((start + int(np.argmin(y[start:end])), start + int(np.argmax(y[start:end]))))
+    index = np.array(sorted(kept))
+    return x[index], y[index]
+
+
+def jitter(count: int, width: float = 0.22) -> Values:
+    """Returns offsets within ±width that spread points evenly without chance (golden-ratio sequence)."""
+    return np.asarray(((np.arange(count) * 0.6180339887) % 1.0 - 0.5) * 2 * width, dtype=np.float64)
+
+
+def _axes(figure: Figure, *, left: float, bottom: float, right: float = 0.97, top: float = 0.96) -> Axes:
+    return figure.add_axes((left, bottom, right - left, top - bottom))
+
+
+def _panels(
+    figure: Figure, count: int, *, left: float, bottom: float, top: float, gap: float, right: float = 0.97
+) -> list[Axes]:
+    height = (top - bottom) / (count + gap * (count - 1))
+    panels: list[Axes] = []
+    for index in range(count):
+        base = top - height - index * height * (1 + gap)
+        panels.append(figure.add_axes((left, base, right - left, height), sharex=panels[0] if panels else None))
+    return panels
+
+
+def _rows(axes: Axes, names: list[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", labelcolor=INK["ink"])
+    axes.set_ylim(len(names) - 0.45, -0.55)
+    axes.grid(visible=False, axis="y")
+    axes.grid(visible=True, axis="x")
+    axes.spines["left"].set_visible(False)
+
+
+def _label_room(names: Mapping[str, Any]) -> float:
+    longest = max((len(name) for name in names), default=0)
+    return min(0.5, 0.04 + 0.0145 * longest)
+
+
+def _quantile_marks(panel: Axes, values: Values, ceiling: float) -> None:
+    for quantile, name, height in ((0.5, "median", 1.12), (0.99, "p99", 1.12)):
+        at = float(np.quantile(values, quantile))
+        number = shown(at, "s")
+        panel.plot([at, at], [0, ceiling * 1.08], color=INK["ink"], linewidth=1)
+        words = f"{name} {number.value} {number.unit}"
+        late = at > 10 ** (0.75 * np.log10(panel.get_xlim()[1]) + 0.25 * np.log10(panel.get_xlim()[0]))
+        panel.text(at, ceiling * height, words, ha="right" if late else "left", fontsize=8.5, color=INK["ink"])
+
+
+def _end_labels(panel: Axes, ends: list[tuple[float, str, str]], at: float) -> None:
+    """Names each line at its right end, pushed apart where two would overlap."""
+    low, high = panel.get_ylim()
+    least = 0.17 * (high - low)
+    placed: list[float] = []
+    for value, label, colour in sorted(ends):
+        height = max(value, placed[-1] + least) if placed else value
+        placed.append(height)
+        panel.annotate(
+            label, (at, height), (5, 0), textcoords="offset points", va="center", color=colour, fontsize=8.5,
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def _shade_phases(panels: list[Axes], phases: list[str] | None, seconds: Values) -> None:
+    if not phases or len(phases) != seconds.size:
+        return
+    starts = [0, *(index for index in range(1, len(phases)) if phases[index] != phases[index - 1])]
+    span = max(float(seconds[-1] - seconds[0]), 1e-9)
+    for order, (start, end) in enumerate(zip(starts, [*starts[1:], len(phases) - 1], strict=True)):
+        left, right = float(seconds[start]), float(seconds[end])
+        for panel in panels:
+            if order % 2 == 0:
+                panel.axvspan(left, right, color=INK["band"], linewidth=0, zorder=0)
+        wide_enough = (right - left) / span > 0.012 * (len(phases[start]) + 1)
+        if phases[start] and wide_enough:
+            panels[0].annotate(
+                phases[start], ((left + right) / 2, 1.0), (0, 4), xycoords=("data", "axes fraction"),
+                textcoords="offset points", ha="center", fontsize=8, color=INK["muted"], annotation_clip=False,
+            )  # fmt: skip
+
+
+def _positive(trace: Columns, name: str) -> bool:
+    values = trace.first(name)
+    return values is not None and bool(np.nanmax(values) > 0)
+
+
+def _seconds(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _round_time(seconds: float) -> str:
+    for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= factor * 0.999:
+            return f"{seconds / factor:.3g} {name}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def _integers(axes: Axes, which: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    getattr(axes, f"{which}axis").set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+
+
+def _plain_thousands(axes: Axes, which: str) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis = getattr(axes, f"{which}axis")
+    axis.set_major_locator(MaxNLocator(nbins=6))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _short_count(value)))
+
+
+def _short_count(value: float) -> str:
+    for factor, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:g}{name}"
+    return f"{value:g}"

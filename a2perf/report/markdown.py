@@ -1,0 +1,47 @@
+"""The report as Markdown: the same tables and words, the charts as links to their files."""
+
+from __future__ import annotations
+
+from a2perf.report.content import Report, RunSection
+from a2perf.report.drawing import Chart
+from a2perf.report.tables import to_markdown
+
+FIGURES = "figures"
+
+
+def to_markdown_report(report: Report) -> str:
+    """Renders a report as GitHub-flavoured Markdown."""
+    parts = [f"# {report.title}", report.lede, to_markdown(report.summary)]
+    parts.append("≈ marks what a model estimated; everything else was measured. ± is a standard deviation.")
+    if report.comparisons:
+        parts.append("## Side by side")
+        parts += [_figure(chart) for chart in report.comparisons]
+    for root in report.roots:
+        parts += [f"## {root.title}", root.subtitle]
+        for run in root.runs:
+            parts += _run(run)
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _run(run: RunSection) -> list[str]:
+    parts = [f"### {run.title}: {run.state_words}"]
+    if run.notes:
+        parts.append("\n".join(f"- {' '.join(note.split())}" for note in run.notes))
+    if run.failure_lines:
+        parts.append("\n".join(f"- {name}: {' '.join(words.split())}" for name, words in run.failure_lines))
+    if run.failure_text:
+        parts.append("\n".join(f"    {line}" for line in run.failure_text.splitlines()))
+    parts += [_figure(chart) for chart in run.charts]
+    if run.numbers.rows:
+        parts.append(to_markdown(run.numbers))
+    parts += run.endings
+    if run.phases is not None:
+        parts.append(to_markdown(run.phases))
+    if run.record.rows:
+        parts.append(to_markdown(run.record))
+    return parts
+
+
+def _figure(chart: Chart) -> str:
+    alt = f"{chart.title}. {chart.description}".replace("[", "(").replace("]", ")")
+    return f"![{alt}]({FIGURES}/{chart.name}.svg)\n\n*{chart.title}.* {chart.caption}"

@@ -1,0 +1,273 @@
+"""Typed tables: every number keeps its unit, spread, sample size and provenance until the moment it is printed.
+
+A table is made once and rendered as Markdown, HTML, CSV or JSON; how a number is rounded and scaled is in
+``numbers_text``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any, Literal
+
+import msgspec
+from markupsafe import Markup, escape
+
+from a2perf.report.numbers_text import shown
+
+Provenance = Literal["measured", "estimated"]
+Align = Literal["left", "right"]
+
+
+class Quantity(msgspec.Struct, kw_only=True, frozen=True):
+    """A number that a paper may print.
+
+    Attributes:
+        value: in ``unit``; None when it is not known, ``note`` then says why.
+        unit: SI or domain unit of value and spread, ``""`` for pure numbers; seconds and bytes are scaled on display.
+        spread: same unit as value.
+        spread_kind: what the spread is, ``"std over episodes, ddof 0"``.
+        n: number of samples behind the value.
+        provenance: whether an instrument measured it or a model estimated it.
+        method: the instrument, the model, or what one value includes.
+        note: a caveat in a few words.
+    """
+
+    value: float | None
+    unit: str = ""
+    spread: float | None = None
+    spread_kind: str | None = None
+    n: int | None = None
+    provenance: Provenance | None = None
+    method: str | None = None
+    note: str | None = None
+
+
+class Pair(msgspec.Struct, kw_only=True, frozen=True):
+    """Two quantities that are read together in one cell, as median and 99th percentile."""
+
+    first: Quantity
+    second: Quantity
+    labels: tuple[str, str]
+
+
+class Text(msgspec.Struct, kw_only=True, frozen=True):
+    """Words in a cell.
+
+    Attributes:
+        text: the words.
+        detail: a second, quieter line.
+        state: a run's state, shown as a mark beside the words.
+        href: a target inside the same page.
+        code: shown in a fixed-width face.
+    """
+
+    text: str
+    detail: str | None = None
+    state: str | None = None
+    href: str | None = None
+    code: bool = False
+
+
+Cell = Quantity | Pair | Text
+
+
+class Column(msgspec.Struct, kw_only=True, frozen=True):
+    """A column: its key in CSV and JSON, its heading, and how its cells align."""
+
+    key: str
+    title: str
+    align: Align = "left"
+
+
+class Table(msgspec.Struct, kw_only=True, frozen=True):
+    """A table with a caption.
+
+    Attributes:
+        name: file-name-like identity.
+        caption: one line that says what the rows are.
+        columns: from left to right.
+        rows: cells by column, each row as long as ``columns``.
+        cards: rows become cards on a narrow screen.
+    """
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    cards: bool = False
+
+
+def to_markdown(table: Table) -> str:
+    """Renders a table as GitHub-flavoured Markdown."""
+    heads = [_markdown_text(column.title) for column in table.columns]
+    rules = ["---:" if column.align == "right" else "---" for column in table.columns]
+    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(rules)} |"]
+    lines += [f"| {' | '.join(_markdown_cell(cell) for cell in row)} |" for row in table.rows]
+    return "\n".join(lines) + "\n"
+
+
+def to_html(table: Table) -> Markup:
+    """Renders a table as an HTML fragment; every text is escaped."""
+    head = Markup("").join(
+        Markup('<th scope="col" role="columnheader" class="{}">{}</th>').format(column.align, column.title)
+        for column in table.columns
+    )
+    body = Markup("").join(_html_row(table, row) for row in table.rows)
+    return Markup(
+        '<table role="table" class="{kind}"><caption>{caption}</caption>'
+        '<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table>'
+    ).format(kind="cards" if table.cards else "plain", caption=table.caption, head=head, body=body)
+
+
+def to_csv(table: Table) -> str:
+    """Renders a table as CSV; a quantity takes the columns KEY, KEY_spread, KEY_unit, KEY_n and KEY_provenance."""
+    flat = [_flat_row(table, row) for row in table.rows]
+    names: dict[str, None] = {}
+    for row in flat:
+        names.update(dict.fromkeys(row))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, fieldnames=list(names), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return stream.getvalue()
+
+
+def to_json(table: Table) -> dict[str, Any]:
+    """Returns the table as plain values; cells keep every field."""
+    return {
+        "name": table.name,
+        "caption": table.caption,
+        "columns": [msgspec.to_builtins(column) for column in table.columns],
+        "rows": [
+            {column.key: msgspec.to_builtins(cell) for column, cell in zip(table.columns, row, strict=True)}
+            for row in table.rows
+        ],
+    }
+
+
+def quantity_text(quantity: Quantity) -> str:
+    """Returns one line such as ``≈ 12.3 ± 0.4 W (n = 20)``."""
+    if quantity.value is None:
+        return "–" if quantity.note is None else f"– ({quantity.note})"
+    number = shown(quantity.value, quantity.unit, quantity.spread)
+    parts = ["≈ " if quantity.provenance == "estimated" else "", number.value]
+    if number.spread:
+        parts.append(f" ± {number.spread}")
+    if number.unit:
+        parts.append(f" {number.unit}")
+    if quantity.n is not None:
+        parts.append(f" (n = {quantity.n})")
+    return "".join(parts)
+
+
+def _html_row(table: Table, row: tuple[Cell, ...]) -> Markup:
+    cells = []
+    for index, (column, cell) in enumerate(zip(table.columns, row, strict=True)):
+        tag, role = ("th", "rowheader") if index == 0 else ("td", "cell")
+        scope = Markup(' scope="row"') if index == 0 else Markup("")
+        cells.append(
+            Markup('<{tag} role="{role}"{scope} class="{align}" data-label="{label}">{content}</{tag}>').format(
+                tag=tag,
+                role=role,
+                scope=scope,
+                align=f"{column.align} empty" if _is_empty(cell) else column.align,
+                label=column.title,
+                content=_html_cell(cell),
+            )
+        )
+    return Markup('<tr role="row">{}</tr>').format(Markup("").join(cells))
+
+
+def _is_empty(cell: Cell) -> bool:
+    first = cell.first if isinstance(cell, Pair) else cell
+    return isinstance(first, Quantity) and first.value is None
+
+
+def _html_cell(cell: Cell) -> Markup:
+    if isinstance(cell, Quantity):
+        return Markup('<span class="cell">{}</span>').format(_html_quantity(cell))
+    if isinstance(cell, Pair):
+        if cell.first.value is None:
+            return Markup('<span class="cell">{}</span>').format(_html_quantity(cell.first))
+        return Markup('<span class="cell">{}<small>{} {} <i class="unit">{}</i></small></span>').format(
+            _html_quantity(cell.first), cell.labels[1], *_value_and_unit(cell.second)
+        )
+    words = escape(cell.text)
+    if cell.code:
+        words = Markup("<code>{}</code>").format(words)
+    if cell.href is not None:
+        words = Markup('<a href="{}">{}</a>').format(cell.href, words)
+    if cell.state is not None:
+        words = Markup('<span class="state {}"><span class="dot" aria-hidden="true"></span>{}</span>').format(
+            cell.state, words
+        )
+    detail = Markup("") if cell.detail is None else Markup("<small>{}</small>").format(cell.detail)
+    return Markup('<span class="cell">{}{}</span>').format(words, detail)
+
+
+def _html_quantity(quantity: Quantity) -> Markup:
+    if quantity.value is None:
+        note = Markup("") if quantity.note is None else Markup("<small>{}</small>").format(quantity.note)
+        return Markup('<span class="none">–</span>{}').format(note)
+    number = shown(quantity.value, quantity.unit, quantity.spread)
+    spread = Markup("") if not number.spread else Markup(' <span class="spread">± {}</span>').format(number.spread)
+    unit = Markup("") if not number.unit else Markup(' <i class="unit">{}</i>').format(number.unit)
+    lower = []
+    if quantity.n is not None:
+        lower.append(f"n = {quantity.n}")
+    if quantity.provenance == "estimated":
+        lower.append("estimated")
+    if quantity.note is not None:
+        lower.append(quantity.note)
+    small = Markup("<small>{}</small>").format(" · ".join(lower)) if lower else Markup("")
+    mark = Markup('<span aria-hidden="true">≈ </span>') if quantity.provenance == "estimated" else Markup("")
+    return Markup('<span class="number">{}{}{}{}</span>{}').format(mark, number.value, spread, unit, small)
+
+
+def _value_and_unit(quantity: Quantity) -> tuple[str, str]:
+    if quantity.value is None:
+        return "–", ""
+    number = shown(quantity.value, quantity.unit)
+    return number.value, number.unit
+
+
+def _markdown_cell(cell: Cell) -> str:
+    if isinstance(cell, Quantity):
+        return _markdown_text(quantity_text(cell))
+    if isinstance(cell, Pair):
+        if cell.first.value is None:
+            return _markdown_text(quantity_text(cell.first))
+        return _markdown_text(f"{quantity_text(cell.first)} / {quantity_text(cell.second)}")
+    words = _markdown_text(cell.text)
+    return words if cell.detail is None else f"{words}<br>{_markdown_text(cell.detail)}"
+
+
+def _markdown_text(text: str) -> str:
+    quoted = " ".join(text.split())
+    for sign in ("\\", "`", "*", "_", "[", "]", "|"):
+        quoted = quoted.replace(sign, f"\\{sign}")
+    return quoted.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _flat_row(table: Table, row: tuple[Cell, ...]) -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for column, cell in zip(table.columns, row, strict=True):
+        if isinstance(cell, Text):
+            flat[column.key] = cell.text
+        elif isinstance(cell, Quantity):
+            flat.update(_flat_quantity(column.key, cell))
+        else:
+            flat.update(_flat_quantity(f"{column.key}_{cell.labels[0]}", cell.first))
+            flat.update(_flat_quantity(f"{column.key}_{cell.labels[1]}", cell.second))
+    return flat
+
+
+def _flat_quantity(key: str, quantity: Quantity) -> dict[str, str]:
+    return {
+        key: "" if quantity.value is None else repr(float(quantity.value)),
+        f"{key}_spread": "" if quantity.spread is None else repr(float(quantity.spread)),
+        f"{key}_unit": quantity.unit,
+        f"{key}_n": "" if quantity.n is None else str(quantity.n),
+        f"{key}_provenance": quantity.provenance or "",
+    }
