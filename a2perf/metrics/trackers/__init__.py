@@ -1,0 +1,48 @@
+"""Trackers: sample what a live participant process tree costs, from the evaluator's process.
+
+``Sampler`` runs one thread and one loop over the trackers and returns a ``TrackingReport``; ``LatencyTimer`` times
+calls; ``track_emissions_decorator`` is the gin-configurable face of codecarbon. Names are loaded on first use, so
+that a participant process can import ``LatencyTimer`` with nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from a2perf.metrics.trackers.emissions import EmissionsSettings, resolve_settings, track_emissions_decorator
+    from a2perf.metrics.trackers.host import HostDescription, describe_host
+    from a2perf.metrics.trackers.latency import LatencyTimer
+    from a2perf.metrics.trackers.report import TrackingReport
+    from a2perf.metrics.trackers.sampler import Sampler
+
+_HOMES = {
+    "EmissionsSettings": "emissions",
+    "HostDescription": "host",
+    "LatencyTimer": "latency",
+    "Sampler": "sampler",
+    "TrackingReport": "report",
+    "describe_host": "host",
+    "resolve_settings": "emissions",
+    "track_emissions_decorator": "emissions",
+}
+
+__all__ = [
+    "EmissionsSettings",
+    "HostDescription",
+    "LatencyTimer",
+    "Sampler",
+    "TrackingReport",
+    "describe_host",
+    "resolve_settings",
+    "track_emissions_decorator",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name from its module on first use."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

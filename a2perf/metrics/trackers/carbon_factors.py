@@ -1,0 +1,208 @@
+"""Carbon intensity of electricity and power of processors, out of the data files that codecarbon ships.
+
+The files are read where they lie, without importing codecarbon, which takes seconds. The choice of the factor follows
+codecarbon's own order: a forced value, the cloud region, the region of a country, the country, the world.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from a2perf.errors import MissingDependency
+
+KG_PER_LB = 0.45359237
+# kg CO2eq per kWh by fuel, with which codecarbon weighs the Canadian provinces; from the energy-usage package of
+# github.com/responsibleproblemsolving.
+_FUEL_KG_PER_KWH = {"coal": 0.995725971, "petroleum": 0.8166885263, "naturalGas": 0.7438415916}
+_NORDIC_ZONES = {
+    "SWE": {"SE1", "SE2", "SE3", "SE4"},
+    "NOR": {"NO1", "NO2", "NO3", "NO4", "NO5"},
+    "FIN": {"FI"},
+}
+
+
+@dataclass(frozen=True)
+class CarbonFactor:
+    """How much a kilowatt-hour emits.
+
+    Attributes:
+        kg_per_kwh: kg CO2 equivalents per kWh.
+        source: what the value is for, ``"USA/Massachusetts"``, ``"gcp/us-east1"``, ``"world"``, ``"forced"``.
+        note: why a coarser value than the one asked for is used, or ``""``.
+    """
+
+    kg_per_kwh: float
+    source: str
+    country_name: str = ""
+    country_iso_code: str = ""
+    region: str = ""
+    cloud_provider: str = ""
+    cloud_region: str = ""
+    note: str = ""
+
+
+def codecarbon_folder() -> Path:
+    """Finds the installed package without importing it.
+
+    Raises:
+        MissingDependency: codecarbon is not installed.
+    """
+    spec = importlib.util.find_spec("codecarbon")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingDependency("codecarbon is not installed", mend="pip install 'codecarbon>=3.2'")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def codecarbon_version() -> str:
+    """Reads the installed version, ``""`` when it is not installed."""
+    try:
+        text = (codecarbon_folder() / "_version.py").read_text()
+    except (OSError, MissingDependency):
+        return ""
+    found = re.search(r"__version__ = [\"']([^\"']+)", text)
+    return found.group(1) if found else ""
+
+
+def find_factor(
+    *,
+    country_iso_code: str | None = None,
+    region: str | None = None,
+    cloud_provider: str | None = None,
+    cloud_region: str | None = None,
+    force_g_per_kwh: float | None = None,
+    data: Path | None = None,
+) -> CarbonFactor:
+    """Finds the carbon intensity for a place.
+
+    Args:
+        country_iso_code: three letters, any case.
+        region: a state, province or electricity zone of that country, any case.
+        cloud_provider: ``"gcp"``, ``"aws"``, ``"azure"``; counts only together with ``cloud_region``.
+        cloud_region: the provider's name of it.
+        force_g_per_kwh: overrides all data, in grams.
+        data: codecarbon's data folder; the installed one by default.
+
+    Returns:
+        The finest factor there is; what was asked for and is not known stands in ``note``.
+
+    Raises:
+        MissingDependency: codecarbon is not installed.
+    """
+    folder = data if data is not None else codecarbon_folder() / "data"
+    iso = (country_iso_code or "").upper()
+    infra = folder / "private_infra"
+    mix = _load(infra / "global_energy_mix.json")
+    country = mix.get(iso, {})
+    place = {"country_name": country.get("country_name", ""), "country_iso_code": iso, "region": region or ""}
+    if force_g_per_kwh is not None:
+        return CarbonFactor(float(force_g_per_kwh) / 1e3, "forced", **place)
+    notes = []
+    if cloud_provider and cloud_region:
+        row = _cloud_row(folder / "cloud" / "impact.csv", cloud_provider, cloud_region)
+        if row is not None:
+            return CarbonFactor(
+                float(row["impact"]) / 1e3,
+                f"{cloud_provider}/{cloud_region}",
+                country_name=row["country_name"],
+                country_iso_code=row["countryIsoCode"],
+                region=row["state"] or row["city"],
+                cloud_provider=cloud_provider,
+                cloud_region=cloud_region,
+            )
+        notes.append(f"no carbon intensity for cloud region {cloud_provider}/{cloud_region}")
+    if region and iso:
+        value = _region_kg(infra, iso, region)
+        if value is not None:
+            return CarbonFactor(value, f"{iso}/{region}", note="; ".join(notes), **place)
+        notes.append(f"no carbon intensity for region {region!r} of {iso}, the country's is used")
+    if country:
+        return CarbonFactor(_country_kg(country, infra), iso, note="; ".join(notes), **place)
+    notes.append(f"no carbon intensity for country {iso!r}" if iso else "no country_iso_code is given")
+    world = _load(infra / "carbon_intensity_per_source.json")["world_average"]
+    return CarbonFactor(float(world) / 1e3, "world", note="; ".join([*notes, "the world average is used"]), **place)
+
+
+def find_cpu_power(model: str, data: Path | None = None) -> tuple[str, float] | None:
+    """Looks a processor up in codecarbon's table.
+
+    Returns:
+        The name there and the thermal design power in watts, or ``None``.
+    """
+    folder = data if data is not None else codecarbon_folder() / "data"
+    wanted = plain_cpu_name(model)
+    if not wanted:
+        return None
+    with (folder / "hardware" / "cpu_power.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            if plain_cpu_name(row["Name"]) == wanted and re.fullmatch(r"\d+(\.\d+)?", row["TDP"]):
+                return row["Name"], float(row["TDP"])
+    return None
+
+
+def plain_cpu_name(model: str) -> str:
+    """Reduces a processor's name to maker, family and number, lower case, for comparison."""
+    name = re.sub(r"\((R|TM|tm)\)", " ", model)
+    name = re.sub(r"@.*$", " ", name)
+    name = re.sub(r"\b(\d+|Dual|Quad|Six|Eight)-Core\b|\bProcessor\b|\bCPU\b|with Radeon.*$", " ", name)
+    return " ".join(name.lower().split())
+
+
+def _load(path: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return loaded
+
+
+def _cloud_row(path: Path, provider: str, region: str) -> dict[str, str] | None:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        for row in csv.DictReader(file):
+            if row["provider"] == provider and row["region"] == region and row["impact"]:
+                return row
+    return None
+
+
+def _country_kg(country: dict[str, Any], infra: Path) -> float:
+    if country.get("carbon_intensity") is not None:
+        return float(country["carbon_intensity"]) / 1e3
+    per_source = _load(infra / "carbon_intensity_per_source.json")
+    sources = {name[: -len("_TWh")]: energy for name, energy in country.items() if name.endswith("_TWh")}
+    total = sources.pop("total")
+    known = {name: energy for name, energy in sources.items() if isinstance(per_source.get(name), (int, float))}
+    if not total or abs(sum(known.values()) - total) > 1e-9 * total:
+        return float(per_source["world_average"]) / 1e3
+    return float(sum(energy / total * per_source[name] for name, energy in known.items())) / 1e3
+
+
+def _region_kg(infra: Path, iso: str, region: str) -> float | None:
+    name = " ".join(region.lower().split())
+    yearly = sorted(path for path in infra.iterdir() if path.is_dir() and path.name.isdigit())
+    if iso == "USA":
+        entry = _newest(yearly, "usa_emissions.json").get(name)
+        return float(entry["emissions"]) * KG_PER_LB / 1e3 if entry and "emissions" in entry else None
+    if iso == "CAN":
+        entry = _newest(yearly, "canada_energy_mix.json").get(name)
+        if not entry:
+            return None
+        return float(sum(entry.get(fuel, 0.0) / entry["total"] * kg for fuel, kg in _FUEL_KG_PER_KWH.items()))
+    if iso == "CHN":
+        short = re.sub(r"\s+(autonomous region|municipality|province|sheng|shi|zizhiqu)$", "", name)
+        for province in _newest(yearly, "china_provincial_emissions.json").get("data", {}).values():
+            if short in province["names"]:
+                return float(province["emission_factor"]) / 1e3
+        return None
+    if region.upper() in _NORDIC_ZONES.get(iso, set()):
+        zone = _load(infra / "nordic_emissions.json")["data"].get(region.upper())
+        return float(zone["emission_factor"]) / 1e3 if zone else None
+    return None
+
+
+def _newest(folders: list[Path], name: str) -> dict[str, Any]:
+    for folder in reversed(folders):
+        if (folder / name).exists():
+            return _load(folder / name)
+    return {}

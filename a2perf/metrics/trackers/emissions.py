@@ -1,0 +1,266 @@
+"""The gin-configurable face of codecarbon: ``track_emissions_decorator`` and the settings that a run takes from it.
+
+The parameters are those of codecarbon 3's ``track_emissions`` under the names that existing gin files use; ``None``
+means "not given" and is never passed on, because codecarbon takes an explicit ``None`` for a value and then silently
+writes nothing. Importing this module registers the name with gin and does not import codecarbon.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gin
+
+from a2perf.errors import ConfigError, did_you_mean
+
+RENAMED = {"default_cpu_power": "force_cpu_power", "co2_signal_api_token": "electricitymaps_api_token"}
+TRACKING_MODES = ("process", "machine")
+_OUTPUT_FLAGS = {
+    "save_to_file": "csv",
+    "save_to_api": "api",
+    "save_to_logger": "logger",
+    "save_to_prometheus": "prometheus",
+    "save_to_logfire": "logfire",
+}
+_POSITIVE = ("measure_power_secs", "force_cpu_power", "force_ram_power")
+_NOT_NEGATIVE = ("wue", "force_carbon_intensity_g_co2e_kwh")
+_TEXT = ("project_name", "country_iso_code", "region", "cloud_provider", "cloud_region", "output_dir", "output_file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmissionsSettings:
+    """What the gin file says about emissions; every field but ``pue`` is ``None`` when it says nothing.
+
+    The meaning of a field is that of codecarbon's parameter of the same name. For a run, ``measure_power_secs`` is the
+    interval of the rows of the emissions file in seconds, ``force_cpu_power`` the power in watts of all visible
+    processors at full load where no counter can be read, ``force_ram_power`` the constant power of the memory in watts,
+    and ``gpu_ids`` selects the GPUs.
+    """
+
+    project_name: str | None = None
+    measure_power_secs: float | None = None
+    api_call_interval: int | None = None
+    api_endpoint: str | None = None
+    api_key: str | None = None
+    output_dir: str | None = None
+    output_file: str | None = None
+    output_methods: Sequence[Any] | str | None = None
+    save_to_file: bool | None = None
+    save_to_api: bool | None = None
+    save_to_logger: bool | None = None
+    save_to_prometheus: bool | None = None
+    save_to_logfire: bool | None = None
+    prometheus_url: str | None = None
+    logging_logger: Any = None
+    output_handlers: Sequence[Any] | None = None
+    offline: bool | None = None
+    emissions_endpoint: str | None = None
+    experiment_id: str | None = None
+    experiment_name: str | None = None
+    country_iso_code: str | None = None
+    region: str | None = None
+    cloud_provider: str | None = None
+    cloud_region: str | None = None
+    country_2letter_iso_code: str | None = None
+    gpu_ids: Sequence[int | str] | str | None = None
+    electricitymaps_api_token: str | None = None
+    tracking_mode: str | None = None
+    log_level: str | int | None = None
+    logger_preamble: str | None = None
+    on_csv_write: str | None = None
+    force_cpu_power: float | None = None
+    force_ram_power: float | None = None
+    force_carbon_intensity_g_co2e_kwh: float | None = None
+    pue: float = 1.0
+    wue: float | None = None
+    allow_multiple_runs: bool | None = None
+    rapl_include_dram: bool | None = None
+    rapl_prefer_psys: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Checks types and ranges.
+
+        Raises:
+            ConfigError: a parameter has a value that it cannot have.
+        """
+        for name in _POSITIVE:
+            self._check_number(name, least=0.0, open_end=True)
+        for name in _NOT_NEGATIVE:
+            self._check_number(name, least=0.0)
+        self._check_number("pue", least=1.0)
+        for name in _TEXT:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise self._wrong(name, "a string")
+        if self.tracking_mode is not None and self.tracking_mode not in TRACKING_MODES:
+            near = did_you_mean(str(self.tracking_mode), TRACKING_MODES)
+            raise self._wrong("tracking_mode", f"one of {', '.join(TRACKING_MODES)}{near}")
+
+    def _check_number(self, name: str, *, least: float, open_end: bool = False) -> None:
+        value = getattr(self, name)
+        if value is None:
+            return
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value == value:
+            raise self._wrong(name, "a number")
+        if value < least or (open_end and value == least):
+            raise self._wrong(name, f"{'more than' if open_end else 'at least'} {least:g}")
+
+    def _wrong(self, name: str, valid: str) -> ConfigError:
+        return ConfigError(
+            f"track_emissions_decorator.{name} = {getattr(self, name)!r} is not valid: it must be {valid}",
+            mend=f"set track_emissions_decorator.{name} in the gin file or with --gin_bindings",
+        )
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether nothing may be asked of the network; only an explicit ``offline=False`` lifts it."""
+        return self.offline is not False
+
+    def outputs(self) -> list[str]:
+        """Where codecarbon shall write: values of its ``OutputMethod``; ``csv`` unless told otherwise."""
+        if self.output_methods is not None:
+            given = self.output_methods.split(",") if isinstance(self.output_methods, str) else self.output_methods
+            return [str(getattr(method, "value", method)).strip() for method in given]
+        flags = {flag: getattr(self, flag) for flag in _OUTPUT_FLAGS}
+        flags["save_to_file"] = flags["save_to_file"] is not False
+        return [method for flag, method in _OUTPUT_FLAGS.items() if flags[flag]]
+
+    def codecarbon_arguments(self) -> dict[str, Any]:
+        """Arguments for a codecarbon 3 tracker: only what was given, and the outputs in their new form."""
+        drop = {"offline", "output_methods", *_OUTPUT_FLAGS}
+        if not self.is_offline:
+            drop |= {"country_iso_code", "region", "cloud_provider", "cloud_region", "country_2letter_iso_code"}
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in drop}
+        # A string is understood by every 3.x, and an empty one means no output.
+        return {name: value for name, value in fields.items() if value is not None} | {
+            "output_methods": ",".join(self.outputs())
+        }
+
+
+_RESOLVE = object()
+
+
+def _track_emissions_decorator(  # noqa: D417 (the parameters are codecarbon's)
+    fn: Any = None,
+    *,
+    project_name: str | None = None,
+    measure_power_secs: float | None = None,
+    api_call_interval: int | None = None,
+    api_endpoint: str | None = None,
+    api_key: str | None = None,
+    output_dir: str | None = None,
+    output_file: str | None = None,
+    output_methods: Sequence[Any] | str | None = None,
+    save_to_file: bool | None = None,
+    save_to_api: bool | None = None,
+    save_to_logger: bool | None = None,
+    save_to_prometheus: bool | None = None,
+    save_to_logfire: bool | None = None,
+    prometheus_url: str | None = None,
+    logging_logger: Any = None,
+    output_handlers: Sequence[Any] | None = None,
+    offline: bool | None = None,
+    emissions_endpoint: str | None = None,
+    experiment_id: str | None = None,
+    experiment_name: str | None = None,
+    country_iso_code: str | None = None,
+    region: str | None = None,
+    cloud_provider: str | None = None,
+    cloud_region: str | None = None,
+    country_2letter_iso_code: str | None = None,
+    gpu_ids: Sequence[int | str] | str | None = None,
+    co2_signal_api_token: str | None = None,
+    electricitymaps_api_token: str | None = None,
+    tracking_mode: str | None = None,
+    log_level: str | int | None = None,
+    logger_preamble: str | None = None,
+    on_csv_write: str | None = None,
+    default_cpu_power: float | None = None,
+    force_cpu_power: float | None = None,
+    force_ram_power: float | None = None,
+    force_carbon_intensity_g_co2e_kwh: float | None = None,
+    pue: float = 1.0,
+    wue: float | None = None,
+    allow_multiple_runs: bool | None = None,
+    rapl_include_dram: bool | None = None,
+    rapl_prefer_psys: bool | None = None,
+) -> Any:
+    """Runs a function under codecarbon's tracker; gin fills in what the caller leaves out.
+
+    Used bare, with arguments, or with all arguments from gin. The tracker works offline unless ``offline=False``.
+    ``default_cpu_power`` and ``co2_signal_api_token`` are the old names of ``force_cpu_power`` and
+    ``electricitymaps_api_token``.
+
+    Args:
+        fn: the function; the rest are codecarbon's parameters, ``None`` where not given.
+
+    Returns:
+        The wrapped function, or a decorator when ``fn`` is not given.
+
+    Raises:
+        ConfigError: a parameter has a value that it cannot have.
+    """
+    given = dict(locals())
+    del given["fn"]
+    settings = _settings_from(given)
+    if fn is _RESOLVE:
+        return settings
+    if fn is None:
+        return functools.partial(_wrap, settings)
+    return _wrap(settings, fn)
+
+
+track_emissions_decorator: Callable[..., Any] = gin.configurable("track_emissions_decorator")(
+    _track_emissions_decorator
+)
+
+
+def resolve_settings() -> EmissionsSettings:
+    """Returns what the parsed gin configuration says about emissions.
+
+    Raises:
+        ConfigError: a parameter has a value that it cannot have.
+    """
+    settings = track_emissions_decorator(_RESOLVE)
+    assert isinstance(settings, EmissionsSettings)
+    return settings
+
+
+def _settings_from(given: dict[str, Any]) -> EmissionsSettings:
+    for old, new in RENAMED.items():
+        value = given.pop(old)
+        if value is None:
+            continue
+        warnings.warn(
+            f"track_emissions_decorator.{old} is now called {new}"
+            + (f"; the value of {new} counts" if given[new] is not None else ""),
+            FutureWarning,
+            stacklevel=3,
+        )
+        if given[new] is None:
+            given[new] = value
+    return EmissionsSettings(**given)
+
+
+def _wrap(settings: EmissionsSettings, fn: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def tracked(*args: Any, **kwargs: Any) -> Any:
+        import codecarbon
+
+        kind = codecarbon.OfflineEmissionsTracker if settings.is_offline else codecarbon.EmissionsTracker
+        tracker = kind(**settings.codecarbon_arguments())
+        tracker.start()
+        # codecarbon swallows its own failures; without a start time it measures and writes nothing.
+        if getattr(tracker, "_start_time", None) is None:
+            warnings.warn(f"codecarbon did not start; {fn.__name__} runs without it", RuntimeWarning, stacklevel=2)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            tracker.stop()
+
+    return tracked

@@ -1,0 +1,295 @@
+"""Follows one process with all its descendants: memory, processor time, threads and storage I/O.
+
+Processor time includes that of dead processes. Each process carries its own time and that of the children it has
+waited for; the sum of both over the living tree therefore loses nothing when a child dies and is reaped inside the
+tree, however short it lived. What a vanished process had used and no ancestor has taken over (nobody waited for it)
+is carried on from its last sample. Where the tree has a control group of its own, the kernel's account of it is used.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from a2perf.metrics.trackers import procfs
+from a2perf.metrics.trackers.procfs import CLOCK_TICKS_PER_S, ProcessStat
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSample:
+    """The tree at one moment; counters run from the start of its processes.
+
+    Attributes:
+        pids: living processes of the tree, zombies excluded.
+        cpu_seconds: processor time of all processes that are or were in the tree.
+        cpu_method: ``"proc_stat"``, ``"cgroup_v1"``, ``"cgroup_v2"`` or ``"psutil"``.
+        rss_bytes: sum of resident set sizes; pages that processes share count once for each.
+        pss_bytes: sum of proportional set sizes, ``None`` when not asked for or not readable.
+        memory_peak_bytes: a lower bound of the tree's peak known from the kernel, ``None`` when not asked for.
+        io_read_bytes: fetched from storage (not from the page cache).
+        io_write_bytes: sent to storage.
+        root_alive: whether the root still runs (not gone, not a zombie).
+    """
+
+    pids: frozenset[int]
+    cpu_seconds: float
+    cpu_method: str
+    threads: int
+    rss_bytes: int
+    pss_bytes: int | None
+    memory_peak_bytes: int | None
+    io_read_bytes: int
+    io_write_bytes: int
+    root_alive: bool
+
+    @property
+    def processes(self) -> int:
+        """Number of living processes."""
+        return len(self.pids)
+
+
+class Tree(Protocol):
+    """What the sampler needs of a process tree."""
+
+    def sample(self, *, thorough: bool = False) -> TreeSample:
+        """Reads the tree; ``thorough`` adds what is dear to read (proportional set size, high-water marks)."""
+
+
+def open_tree(root: int, *, cgroup: Sequence[Path] = ()) -> Tree:
+    """Returns the reader of a process tree that fits this system."""
+    return ProcTree(root, cgroup=cgroup) if sys.platform == "linux" else PsutilTree(root)
+
+
+def started_ago_s(pid: int) -> float:
+    """Seconds since a process started; 0 where that is not known."""
+    stat = procfs.read_stat(pid) if sys.platform == "linux" else None
+    if stat is None:
+        return 0.0
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_ticks / CLOCK_TICKS_PER_S)
+
+
+def lost_with(vanished: Mapping[int, tuple[int, float]], growth: Mapping[int, float], *, root: int) -> float:
+    """Finds what vanished processes had used and no survivor has taken over.
+
+    Args:
+        vanished: for each process that is gone, its last known parent and its last known total.
+        growth: for each survivor, by how much what it has inherited grew since then.
+        root: where orphans of the tree are reaped (it is the sub-reaper) when it survives.
+
+    Returns:
+        The amount to carry on, >= 0, in the unit of the totals.
+    """
+    claims: dict[int, float] = {}
+    unclaimed = orphaned = 0.0
+    for pid, (parent, total) in vanished.items():
+        reaper = parent
+        while reaper in vanished and reaper != pid:
+            reaper = vanished[reaper][0]
+        if reaper not in growth:
+            reaper = root
+        if reaper not in growth:
+            unclaimed += total
+            continue
+        claims[reaper] = claims.get(reaper, 0.0) + total
+        if parent != reaper:
+            orphaned += total
+    shortfall = sum(max(0.0, claim - growth[reaper]) for reaper, claim in claims.items())
+    # A child whose parent died first goes to the sub-reaper and not to its grandparent.
+    surplus = max(0.0, growth.get(root, 0.0) - claims.get(root, 0.0))
+    return unclaimed + shortfall - min(shortfall, orphaned, surplus)
+
+
+class ProcTree:
+    """A process tree read from ``/proc``, one pass over it per sample.
+
+    A process once in the tree stays in it when it is reparented; so does one that keeps the session of a root that
+    leads one. Processes outside are remembered and not read again.
+
+    Args:
+        root: pid of the participant process or its guard, in this process's pid namespace.
+        cgroup: folders of a control group that holds this tree and nothing else.
+    """
+
+    def __init__(self, root: int, *, cgroup: Sequence[Path] = ()) -> None:
+        self._root = root
+        self._cgroup = tuple(cgroup)
+        self._members: dict[int, ProcessStat] = {}
+        self._entered = False
+        self._io: dict[int, tuple[int, int]] = {}
+        self._outside: set[tuple[int, int]] = set()
+        self._carried_ticks = 0.0
+        self._carried_io = [0.0, 0.0]
+        self._cpu_seconds = 0.0
+        self._cgroup_offset_s: float | None = None
+
+    def sample(self, *, thorough: bool = False) -> TreeSample:
+        """Reads the tree as it is now."""
+        before, before_io = self._members, self._io
+        self._members = self._find_members()
+        living = [stat for stat in self._members.values() if stat.state not in "ZX"]
+        self._io = {pid: io for pid in self._members if (io := procfs.read_storage_io(pid)) is not None}
+        self._carry_on(before, before_io)
+        pids = frozenset(stat.pid for stat in living)
+        rss = sum(stat.rss_bytes for stat in living)
+        cpu_seconds, method, memory_peak = self._account()
+        if thorough:
+            high_water = max((procfs.read_rss_high_water(pid) or 0 for pid in pids), default=0)
+            memory_peak = max(memory_peak or 0, high_water, rss)
+        return TreeSample(
+            pids=pids,
+            cpu_seconds=cpu_seconds,
+            cpu_method=method,
+            threads=sum(stat.threads for stat in living),
+            rss_bytes=rss,
+            pss_bytes=_sum_or_none(procfs.read_pss(pid) for pid in pids) if thorough else None,
+            memory_peak_bytes=memory_peak if thorough else None,
+            io_read_bytes=int(sum(io[0] for io in self._io.values()) + self._carried_io[0]),
+            io_write_bytes=int(sum(io[1] for io in self._io.values()) + self._carried_io[1]),
+            root_alive=self._root in pids,
+        )
+
+    def _find_members(self) -> dict[int, ProcessStat]:
+        members: dict[int, ProcessStat] = {}
+        candidates: dict[int, tuple[ProcessStat, int]] = {}
+        outside: set[tuple[int, int]] = set()
+        for pid, inode in procfs.list_processes():
+            if (pid, inode) in self._outside:
+                outside.add((pid, inode))
+                continue
+            stat = procfs.read_stat(pid)
+            if stat is None:
+                continue
+            known = self._members.get(pid)
+            entering = pid == self._root and not self._entered
+            if entering or (known is not None and known.start_ticks == stat.start_ticks):
+                members[pid] = stat
+            else:
+                candidates[pid] = (stat, inode)
+        root = members.get(self._root)
+        session = root.session if root is not None and root.session == self._root else None
+        for pid, (stat, inode) in candidates.items():
+            if stat.session == session or _descends(stat, candidates, members, self._members):
+                members[pid] = stat
+            else:
+                outside.add((pid, inode))
+        self._outside = outside
+        self._entered = self._entered or bool(members)
+        return members
+
+    def _carry_on(self, before: Mapping[int, ProcessStat], before_io: Mapping[int, tuple[int, int]]) -> None:
+        now = self._members
+        gone = {pid: stat for pid, stat in before.items() if pid not in now or now[pid].start_ticks != stat.start_ticks}
+        if not gone:
+            return
+        stayed = [pid for pid in before if pid not in gone]
+        self._carried_ticks += lost_with(
+            {pid: (stat.ppid, stat.own_ticks + stat.reaped_ticks) for pid, stat in gone.items()},
+            {pid: now[pid].reaped_ticks - before[pid].reaped_ticks for pid in stayed},
+            root=self._root,
+        )
+        for kind in (0, 1):
+            # A parent's own counter takes over its reaped children's, so its whole growth may be theirs.
+            known = [pid for pid in stayed if pid in self._io and pid in before_io]
+            self._carried_io[kind] += lost_with(
+                {pid: (gone[pid].ppid, before_io[pid][kind]) for pid in gone if pid in before_io},
+                {pid: self._io[pid][kind] - before_io[pid][kind] for pid in known},
+                root=self._root,
+            )
+
+    def _account(self) -> tuple[float, str, int | None]:
+        ticks = sum(stat.own_ticks + stat.reaped_ticks for stat in self._members.values()) + self._carried_ticks
+        seconds, method, peak = ticks / CLOCK_TICKS_PER_S, "proc_stat", None
+        if self._cgroup:
+            usage = procfs.read_cgroup(self._cgroup)
+            peak = usage.memory_peak_bytes
+            if usage.cpu_seconds is not None and usage.method is not None:
+                if self._cgroup_offset_s is None:
+                    # Time of earlier users of the group; the tree's own, from before it entered, is in both.
+                    self._cgroup_offset_s = max(0.0, usage.cpu_seconds - seconds) if self._members else 0.0
+                    if self._cgroup_offset_s < 2 / CLOCK_TICKS_PER_S:
+                        self._cgroup_offset_s = 0.0
+                seconds, method = usage.cpu_seconds - self._cgroup_offset_s, usage.method
+        self._cpu_seconds = max(self._cpu_seconds, seconds)
+        return self._cpu_seconds, method, peak
+
+
+def _descends(
+    stat: ProcessStat,
+    candidates: Mapping[int, tuple[ProcessStat, int]],
+    members: Mapping[int, ProcessStat],
+    earlier: Mapping[int, ProcessStat],
+) -> bool:
+    seen = set()
+    parent = stat.ppid
+    while parent not in seen:
+        if parent in members or parent in earlier:
+            return True
+        seen.add(parent)
+        if parent not in candidates:
+            return False
+        parent = candidates[parent][0].ppid
+    return False
+
+
+def _sum_or_none(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+class PsutilTree:
+    """The same through psutil, for systems without ``/proc``; time of dead children as far as it reports it."""
+
+    def __init__(self, root: int) -> None:
+        import psutil
+
+        self._psutil = psutil
+        self._root = psutil.Process(root)
+        self._totals: dict[int, tuple[int, float]] = {}
+        self._reaped: dict[int, float] = {}
+        self._carried_s = 0.0
+        self._cpu_seconds = 0.0
+
+    def sample(self, *, thorough: bool = False) -> TreeSample:
+        """Reads the tree as it is now."""
+        psutil = self._psutil
+        totals: dict[int, tuple[int, float]] = {}
+        reaped: dict[int, float] = {}
+        living: set[int] = set()
+        threads = rss = 0
+        try:
+            processes = [self._root, *self._root.children(recursive=True)]
+        except psutil.Error:
+            processes = []
+        for process in processes:
+            try:
+                with process.oneshot():
+                    times = process.cpu_times()
+                    reaped[process.pid] = getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+                    totals[process.pid] = (process.ppid(), times.user + times.system + reaped[process.pid])
+                    if process.status() != psutil.STATUS_ZOMBIE:
+                        living.add(process.pid)
+                        threads += process.num_threads()
+                        rss += process.memory_info().rss
+            except psutil.Error:
+                continue
+        gone = {pid: known for pid, known in self._totals.items() if pid not in totals}
+        growth = {pid: reaped[pid] - self._reaped[pid] for pid in reaped if pid in self._reaped}
+        self._carried_s += lost_with(gone, growth, root=self._root.pid)
+        self._totals, self._reaped = totals, reaped
+        self._cpu_seconds = max(self._cpu_seconds, sum(total for _, total in totals.values()) + self._carried_s)
+        return TreeSample(
+            pids=frozenset(living),
+            cpu_seconds=self._cpu_seconds,
+            cpu_method="psutil",
+            threads=threads,
+            rss_bytes=rss,
+            pss_bytes=None,
+            memory_peak_bytes=rss if thorough else None,
+            io_read_bytes=0,
+            io_write_bytes=0,
+            root_alive=self._root.pid in living,
+        )

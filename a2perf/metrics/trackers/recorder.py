@@ -1,0 +1,299 @@
+"""Puts the samples together: rows for the files while the run lasts, one report at its end."""
+
+from __future__ import annotations
+
+import platform
+import uuid
+from datetime import datetime
+from pathlib import Path
+
+from a2perf.metrics.trackers.carbon_factors import codecarbon_version
+from a2perf.metrics.trackers.emissions import EmissionsSettings
+from a2perf.metrics.trackers.emissions_account import EmissionsTracker
+from a2perf.metrics.trackers.energy import JOULES_PER_KWH, CpuEnergy, GpuEnergy, RamEnergy
+from a2perf.metrics.trackers.host import HostTracker, describe_host
+from a2perf.metrics.trackers.process_tree import TreeSample
+from a2perf.metrics.trackers.report import Energy, IdleBaseline, PhaseCost, TrackerFailure, TrackingReport
+from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, RowFile
+from a2perf.metrics.trackers.tick import MIN_BASELINE_S, Tick, Tracker
+
+Shares = list[tuple[str, float]]
+
+
+class Recorder:
+    """Holds a2perf's own trackers and what they have found so far.
+
+    Args:
+        directory: where the files go; ``None`` writes none.
+        mode: names the emissions file.
+        settings: what the gin file says about emissions.
+        with_codecarbon: whether to run codecarbon in the background.
+    """
+
+    def __init__(
+        self, directory: Path | None, *, mode: str, settings: EmissionsSettings, with_codecarbon: bool = True
+    ) -> None:
+        machine = settings.tracking_mode == "machine"
+        self._settings = settings
+        self._directory = directory
+        self._host = HostTracker()
+        self._cpu = CpuEnergy(force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue)
+        self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, pue=settings.pue)
+        self._ram = RamEnergy(force_watts=settings.force_ram_power, machine=machine, pue=settings.pue)
+        self._emissions = EmissionsTracker(
+            settings, directory or Path(), self._cpu, with_codecarbon=with_codecarbon and directory is not None
+        )
+        self.trackers: list[Tracker] = [self._host, self._cpu, self._ram, self._gpu, self._emissions]
+        self.failures: list[TrackerFailure] = []
+        self.elapsed_s = 0.0
+        self._files: dict[str, RowFile] = {}
+        self._last: Tick | None = None
+        self._report = TrackingReport(mode=mode, run_id=str(uuid.uuid4()))
+        self._rss_seconds = self._pss_sum = 0.0
+        self._pss_count = 0
+        self._kwh = 0.0
+        self._power_peak_w = 0.0
+        self._past = (0.0, 0, 0)
+        self._rss_bytes = 0
+        self._last_row = (0.0, {"cpu": 0.0, "gpu": 0.0, "ram": 0.0})
+
+    def ignore(self, tree: TreeSample) -> None:
+        """Leaves out what a tree has used before the run."""
+        self._past = (tree.cpu_seconds, tree.io_read_bytes, tree.io_write_bytes)
+
+    def tick(self, tree: TreeSample | None, elapsed_s: float, phase: str, *, root_cpu_s: float = 0.0) -> Tick:
+        """Begins a sample.
+
+        Args:
+            tree: the tree now.
+            elapsed_s: since ``attach``.
+            phase: at the start of the interval.
+            root_cpu_s: processor time of the root with its reaped descendants, where the kernel has said so.
+        """
+        last = self._last
+        before_s = last.cpu_seconds if last is not None else 0.0
+        seen_s = max(tree.cpu_seconds if tree is not None else 0.0, root_cpu_s)
+        cpu_seconds = max(before_s, seen_s - self._past[0])
+        return Tick(
+            elapsed_s=elapsed_s,
+            interval_s=elapsed_s - (last.elapsed_s if last is not None else 0.0),
+            phase=phase,
+            tree=tree,
+            cpu_seconds=cpu_seconds,
+            cpu_interval_s=cpu_seconds - before_s,
+        )
+
+    def record(self, tick: Tick, shares: Shares, *, timestamp: str, reporting: bool, root_rss_bytes: int = 0) -> None:
+        """Adds a sample that all trackers have seen.
+
+        Args:
+            tick: the sample.
+            shares: the phases of its interval with their seconds.
+            timestamp: for the rows.
+            reporting: whether the emissions file gets a row.
+            root_rss_bytes: largest resident set of a process of the tree, where the kernel has said so.
+        """
+        report, tree = self._report, tick.tree
+        if self._last is None:
+            report.started_at = timestamp
+            self._open_files()
+        report.samples += 1
+        report.cpu_seconds = tick.cpu_seconds
+        report.rss_peak_bytes = max(report.rss_peak_bytes, root_rss_bytes)
+        self.elapsed_s = report.wall_s = tick.elapsed_s
+        if tree is not None:
+            self._record_tree(tick, tree)
+        kwh = self._cpu.kwh + self._gpu.kwh + self._ram.kwh
+        if tick.interval_s >= MIN_BASELINE_S:
+            self._power_peak_w = max(self._power_peak_w, self._cpu.watts + self._gpu.watts + self._ram.watts)
+        self._record_phases(tick, shares, kwh - self._kwh)
+        self._kwh, self._last = kwh, tick
+        self._write_trace(tick, timestamp)
+        if reporting:
+            self._write_emissions(timestamp)
+
+    def _record_tree(self, tick: Tick, tree: TreeSample) -> None:
+        report = self._report
+        report.cpu_method = tree.cpu_method
+        # A sample stands for the interval before it; the last one of a run often finds an empty tree.
+        self._rss_bytes = tree.rss_bytes or self._rss_bytes
+        self._rss_seconds += self._rss_bytes * tick.interval_s
+        report.rss_peak_bytes = max(report.rss_peak_bytes, tree.rss_bytes, tree.memory_peak_bytes or 0)
+        report.processes_peak = max(report.processes_peak, tree.processes)
+        report.threads_peak = max(report.threads_peak, tree.threads)
+        report.io_read_bytes = max(report.io_read_bytes, tree.io_read_bytes - self._past[1])
+        report.io_write_bytes = max(report.io_write_bytes, tree.io_write_bytes - self._past[2])
+        if tree.pss_bytes is not None:
+            self._pss_sum += tree.pss_bytes
+            self._pss_count += 1
+            report.pss_peak_bytes = max(report.pss_peak_bytes or 0, tree.pss_bytes)
+
+    def _record_phases(self, tick: Tick, shares: Shares, kwh: float) -> None:
+        whole = sum(seconds for _, seconds in shares)
+        for phase, seconds in shares:
+            if not phase:
+                continue
+            # Within one interval nothing is known of when the time was spent: it is spread evenly.
+            share = seconds / whole if whole > 0 else 0.0
+            cost = self._report.phases.setdefault(phase, PhaseCost())
+            cost.wall_s += seconds
+            cost.cpu_seconds += share * tick.cpu_interval_s
+            cost.energy_gross_kwh += share * kwh
+            if tick.tree is not None:
+                cost.rss_peak_bytes = max(cost.rss_peak_bytes, tick.tree.rss_bytes)
+
+    def finish(self) -> None:
+        """Writes the last row, which every run has, and closes the files. Comes after the trackers' ``stop``."""
+        if self._last is not None:
+            self._write_emissions(datetime.now().isoformat(timespec="milliseconds"))
+        for file in self._files.values():
+            file.close()
+
+    def report(self, *, wall_s: float, interval_s: float) -> TrackingReport:
+        """The report as of the last sample."""
+        report = self._report
+        report.wall_s, report.interval_s = wall_s, interval_s
+        if wall_s > 0:
+            report.rss_mean_bytes = self._rss_seconds / wall_s
+            report.cpu_utilization_mean_percent = 100 * report.cpu_seconds / wall_s
+        if self._pss_count:
+            report.pss_mean_bytes = self._pss_sum / self._pss_count
+        report.energy = self._energy(wall_s)
+        report.idle = self._idle()
+        report.emissions = self._emissions.emissions(report.energy)
+        report.gpu = self._gpu.gpu()
+        report.host = self._host.conditions()
+        report.files = {name: file.path.name for name, file in self._files.items()} | self._emissions.log_files
+        if report.emissions.note:
+            report.notes = [report.emissions.note]
+        return report
+
+    def _energy(self, wall_s: float) -> Energy:
+        parts = {"cpu": self._cpu.energy(), "gpu": self._gpu.energy(), "ram": self._ram.energy()}
+        gross = sum(part.gross_kwh for part in parts.values())
+        mean_w = gross * JOULES_PER_KWH / wall_s if wall_s > 0 else 0.0
+        drawing = [part for part in parts.values() if part.gross_kwh > 0]
+        return Energy(
+            **parts,
+            gross_kwh=gross,
+            net_kwh=sum(part.net_kwh for part in parts.values()),
+            power_mean_w=mean_w,
+            power_peak_w=max(self._power_peak_w, mean_w),
+            pue=self._settings.pue,
+            method=";".join(f"{name}={part.method}" for name, part in parts.items()),
+            quality="measured" if drawing and all(part.quality == "measured" for part in drawing) else "estimated",
+        )
+
+    def _idle(self) -> IdleBaseline:
+        parts = (self._cpu, self._gpu, self._ram)
+        longest = max(parts, key=lambda part: part.baseline_s)
+        host = self._host.baseline()
+        return IdleBaseline(
+            window_s=longest.baseline_s or host[0],
+            taken=longest.baseline_taken if longest.baseline_s else host[2],
+            cpu_utilization_percent=host[1],
+            cpu_w=self._cpu.idle_w,
+            gpu_w=self._gpu.idle_w,
+            ram_w=self._ram.idle_w,
+        )
+
+    def _open_files(self) -> None:
+        if self._directory is None:
+            return
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            name = f"{self._report.mode}_emissions.csv"
+            self._files["emissions"] = RowFile(self._directory / name, EMISSIONS_COLUMNS)
+            self._files["system_trace"] = RowFile(self._directory / "system_trace.csv", TRACE_COLUMNS)
+        except OSError as error:
+            self._drop_files(error)
+
+    def _drop_files(self, error: OSError) -> None:
+        self.failures.append(TrackerFailure(tracker="files", error=f"{type(error).__name__}: {error}"))
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+
+    def _write(self, name: str, row: dict[str, object]) -> None:
+        if name not in self._files:
+            return
+        try:
+            self._files[name].append(row)
+        except OSError as error:
+            self._drop_files(error)
+
+    def _write_trace(self, tick: Tick, timestamp: str) -> None:
+        tree, power = tick.tree, tick.interval_s > 0
+        row: dict[str, object] = {
+            "timestamp": timestamp,
+            "run_id": self._report.run_id,
+            "elapsed_s": round(tick.elapsed_s, 4),
+            "phase": tick.phase,
+            "cpu_seconds": round(tick.cpu_seconds, 3),
+            "cpu_percent": round(100 * tick.cpu_interval_s / tick.interval_s, 1) if power else 0.0,
+        }
+        if tree is not None:
+            row |= {
+                "processes": tree.processes,
+                "threads": tree.threads,
+                "rss_bytes": tree.rss_bytes,
+                "pss_bytes": tree.pss_bytes,
+                "io_read_bytes": tree.io_read_bytes,
+                "io_write_bytes": tree.io_write_bytes,
+            }
+        self._write("system_trace", row | tick.values)
+
+    def _row_watts(self, energy: Energy) -> dict[str, float]:
+        """Mean power since the row before; the run's mean when that was a moment ago."""
+        parts = {"cpu": energy.cpu, "gpu": energy.gpu, "ram": energy.ram}
+        now = {name: part.gross_kwh for name, part in parts.items()}
+        since_s, before = self._last_row
+        seconds = self.elapsed_s - since_s
+        self._last_row = (self.elapsed_s, now)
+        if seconds < MIN_BASELINE_S:
+            return {name: part.power_mean_w for name, part in parts.items()}
+        return {name: (now[name] - before[name]) * JOULES_PER_KWH / seconds for name in now}
+
+    def _write_emissions(self, timestamp: str) -> None:
+        host, factor, report = describe_host(), self._emissions.factor, self._report
+        energy = self._energy(self.elapsed_s)
+        kilograms = energy.gross_kwh * self._emissions.kg_per_kwh
+        gpu = self._gpu.gpu()
+        watts = self._row_watts(energy)
+        self._write(
+            "emissions",
+            {
+                "timestamp": timestamp,
+                "project_name": self._settings.project_name or "a2perf",
+                "run_id": report.run_id,
+                "duration": self.elapsed_s,
+                "emissions": kilograms,
+                "emissions_rate": kilograms / self.elapsed_s if self.elapsed_s > 0 else 0.0,
+                "cpu_power": watts["cpu"],
+                "gpu_power": watts["gpu"],
+                "ram_power": watts["ram"],
+                "cpu_energy": energy.cpu.gross_kwh,
+                "gpu_energy": energy.gpu.gross_kwh,
+                "ram_energy": energy.ram.gross_kwh,
+                "energy_consumed": energy.gross_kwh,
+                "country_name": factor.country_name if factor else "",
+                "country_iso_code": factor.country_iso_code if factor else "",
+                "region": factor.region if factor else "",
+                "cloud_provider": factor.cloud_provider if factor else "",
+                "cloud_region": factor.cloud_region if factor else "",
+                "os": host.os,
+                "python_version": platform.python_version(),
+                "codecarbon_version": codecarbon_version(),
+                "cpu_count": host.cpu_count,
+                "cpu_model": host.cpu_model,
+                "gpu_count": gpu.count,
+                "gpu_model": gpu.model,
+                "ram_total_size": host.memory_bytes / 2**30,
+                "ram_process": self._rss_bytes / 2**30,
+                "tracking_mode": self._settings.tracking_mode or "process",
+                "on_cloud": "Y" if factor and factor.cloud_provider else "N",
+                "pue": self._settings.pue,
+                "method": f"{energy.method};emissions={self._emissions.method(energy.cpu.method)}",
+                "quality": energy.quality,
+            },
+        )

@@ -1,0 +1,210 @@
+"""The typed result of tracking one run. Units are part of every name; percentages are 0..100.
+
+``method`` says how a number came about (``"rapl"``, ``"nvml"``, ``"tdp_model:<source>"``, ...) and ``quality`` whether
+it was ``"measured"`` by a counter or sensor or ``"estimated"`` by a model.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ComponentEnergy(msgspec.Struct, kw_only=True):
+    """Energy and power of one component (processor, GPUs, memory); all values include the PUE.
+
+    Attributes:
+        gross_kwh: all that the component is charged with, over the tracked time.
+        net_kwh: without the idle draw; where the gross is the whole machine's, only the tree's share of processor time.
+        power_mean_w: gross energy over wall time.
+        power_peak_w: highest mean over one sampling interval.
+        idle_w: draw of the idle baseline; 0 where the model charges nothing to an idle tree.
+        scope: ``"tree"``, ``"machine"`` or ``"device"``: what the gross covers.
+    """
+
+    gross_kwh: float = 0.0
+    net_kwh: float = 0.0
+    power_mean_w: float = 0.0
+    power_peak_w: float = 0.0
+    idle_w: float = 0.0
+    method: str = "none"
+    quality: str = "none"
+    scope: str = "none"
+
+
+class Energy(msgspec.Struct, kw_only=True):
+    """Energy of the run by component and in total.
+
+    Attributes:
+        method: the components' methods, ``"cpu=rapl;gpu=nvml;ram=ram_model:rss"``.
+        quality: ``"measured"`` when every component that drew power is, else ``"estimated"``.
+    """
+
+    cpu: ComponentEnergy = msgspec.field(default_factory=ComponentEnergy)
+    gpu: ComponentEnergy = msgspec.field(default_factory=ComponentEnergy)
+    ram: ComponentEnergy = msgspec.field(default_factory=ComponentEnergy)
+    gross_kwh: float = 0.0
+    net_kwh: float = 0.0
+    power_mean_w: float = 0.0
+    power_peak_w: float = 0.0
+    pue: float = 1.0
+    method: str = "none"
+    quality: str = "none"
+
+
+class IdleBaseline(msgspec.Struct, kw_only=True):
+    """What the machine drew without the participant, taken while the run is set up.
+
+    Attributes:
+        window_s: length of the baseline.
+        taken: ``"before the participant process started"`` or ``"while the participant process started up"``.
+        cpu_utilization_percent: of the whole machine in the window.
+        cpu_w: processor power in the window.
+        gpu_w: power of the selected GPUs in the window.
+        ram_w: memory power in the window.
+    """
+
+    window_s: float = 0.0
+    taken: str = "not taken"
+    cpu_utilization_percent: float = 0.0
+    cpu_w: float = 0.0
+    gpu_w: float = 0.0
+    ram_w: float = 0.0
+
+
+class CodecarbonResult(msgspec.Struct, kw_only=True):
+    """codecarbon's own account beside ours; it follows the evaluator's process with its children, by sampling alone.
+
+    Attributes:
+        state: ``"ran"``, ``"not ready in time"`` or ``"failed: ..."``.
+        ready_after_s: from ``attach`` to its first measurement.
+        start_cpu_seconds: what its import and start cost the evaluator, apart from ``own_cpu_seconds``.
+        kg_per_kwh: the carbon intensity that it used.
+    """
+
+    state: str
+    version: str = ""
+    ready_after_s: float | None = None
+    start_cpu_seconds: float | None = None
+    kg_per_kwh: float | None = None
+    duration_s: float | None = None
+    energy_kwh: float | None = None
+    emissions_kg_co2eq: float | None = None
+
+
+class Emissions(msgspec.Struct, kw_only=True):
+    """Emissions of the run: the gross energy above times the carbon intensity of its place.
+
+    Attributes:
+        method: ``"codecarbon"`` when codecarbon ran and gave the intensity, else
+            ``"a2perf:<energy method>+factor:<place>"`` with the factor out of codecarbon's data files.
+        quality: that of the energy.
+        factor_source: the place that the factor is for, ``"USA/Massachusetts"``.
+        note: why a coarser factor than the one asked for was used.
+    """
+
+    kg_co2eq: float = 0.0
+    kg_per_kwh: float = 0.0
+    method: str = "none"
+    quality: str = "none"
+    country_name: str = ""
+    country_iso_code: str = ""
+    region: str = ""
+    factor_source: str = ""
+    note: str = ""
+    codecarbon: CodecarbonResult | None = None
+
+
+class Gpu(msgspec.Struct, kw_only=True):
+    """The selected GPUs together."""
+
+    count: int = 0
+    model: str = ""
+    memory_peak_bytes: int = 0
+    memory_mean_bytes: float = 0.0
+    utilization_mean_percent: float = 0.0
+    utilization_peak_percent: float = 0.0
+    tree_utilization_mean_percent: float | None = None
+
+
+class HostConditions(msgspec.Struct, kw_only=True):
+    """How quiet the machine was.
+
+    Attributes:
+        other_cpu_percent: processor time of everything but the tree and the evaluator, of all processors together.
+        steal_percent: time that the hypervisor gave to others.
+        noisy: whether a timing taken meanwhile should be doubted; ``reasons`` says why.
+    """
+
+    load_1m_start: float = 0.0
+    load_1m_peak: float = 0.0
+    cpu_count: int = 0
+    busy_percent: float = 0.0
+    other_cpu_percent: float = 0.0
+    steal_percent: float = 0.0
+    cpu_mhz_min: float = 0.0
+    cpu_mhz_max: float = 0.0
+    noisy: bool = False
+    reasons: list[str] = msgspec.field(default_factory=list)
+
+
+class PhaseCost(msgspec.Struct, kw_only=True):
+    """What one phase of the run took."""
+
+    wall_s: float = 0.0
+    cpu_seconds: float = 0.0
+    energy_gross_kwh: float = 0.0
+    rss_peak_bytes: int = 0
+
+
+class TrackerFailure(msgspec.Struct, kw_only=True):
+    """A tracker that was switched off because it raised."""
+
+    tracker: str
+    error: str
+
+
+class TrackingReport(msgspec.Struct, kw_only=True):
+    """Everything that the trackers found out about one run.
+
+    Attributes:
+        wall_s: from ``attach`` to ``stop``.
+        samples: samples of the tree.
+        cpu_seconds: processor time of the tree, dead processes included; ``cpu_method`` says how it was counted.
+        rss_peak_bytes: highest sum over the tree seen, or a higher mark that the kernel kept.
+        pss_peak_bytes: ``None`` when no proportional set size could be read.
+        io_read_bytes: fetched from storage.
+        phases: cost of each phase, in the order of their first mark.
+        own_cpu_seconds: processor time of the sampling itself, in the evaluator.
+        own_cpu_percent: the same of one core over the wall time.
+        files: what was written, by kind.
+    """
+
+    schema: int = 1
+    mode: str = ""
+    run_id: str = ""
+    started_at: str = ""
+    wall_s: float = 0.0
+    interval_s: float = 0.0
+    samples: int = 0
+    cpu_seconds: float = 0.0
+    cpu_method: str = "none"
+    cpu_utilization_mean_percent: float = 0.0
+    rss_peak_bytes: int = 0
+    rss_mean_bytes: float = 0.0
+    pss_peak_bytes: int | None = None
+    pss_mean_bytes: float | None = None
+    processes_peak: int = 0
+    threads_peak: int = 0
+    io_read_bytes: int = 0
+    io_write_bytes: int = 0
+    energy: Energy = msgspec.field(default_factory=Energy)
+    idle: IdleBaseline = msgspec.field(default_factory=IdleBaseline)
+    emissions: Emissions = msgspec.field(default_factory=Emissions)
+    gpu: Gpu = msgspec.field(default_factory=Gpu)
+    host: HostConditions = msgspec.field(default_factory=HostConditions)
+    phases: dict[str, PhaseCost] = msgspec.field(default_factory=dict)
+    failures: list[TrackerFailure] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
+    own_cpu_seconds: float = 0.0
+    own_cpu_percent: float = 0.0
+    files: dict[str, str] = msgspec.field(default_factory=dict)

@@ -1,0 +1,85 @@
+"""The two files that a run's samples go to, one complete line at a time, so that a crash leaves complete rows.
+
+``<mode>_emissions.csv`` has the columns of the earlier platform's fork of codecarbon, one row per reporting interval
+with cumulative energy that starts at 0 for each ``run_id``; ``system_trace.csv`` has one row per sample.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+EMISSIONS_COLUMNS = (
+    "timestamp", "project_name", "run_id", "duration", "emissions", "emissions_rate", "cpu_power", "gpu_power",
+    "ram_power", "cpu_energy", "gpu_energy", "ram_energy", "energy_consumed", "country_name", "country_iso_code",
+    "region", "cloud_provider", "cloud_region", "os", "python_version", "codecarbon_version", "cpu_count", "cpu_model",
+    "gpu_count", "gpu_model", "longitude", "latitude", "ram_total_size", "ram_process", "tracking_mode", "on_cloud",
+    "pue", "method", "quality",
+)  # fmt: skip
+TRACE_COLUMNS = (
+    "timestamp", "run_id", "elapsed_s", "phase", "processes", "threads", "cpu_seconds", "cpu_percent", "rss_bytes",
+    "pss_bytes", "io_read_bytes", "io_write_bytes", "cpu_power_w", "gpu_power_w", "ram_power_w", "gpu_memory_bytes",
+    "gpu_utilization_percent", "load_1m", "steal_percent", "cpu_mhz",
+)  # fmt: skip
+
+
+class RowFile:
+    """A CSV file that rows are appended to.
+
+    A last line without its end (its writer was killed) is cut off first. A file with other columns is set aside as
+    ``<name>.<n>.csv`` and not mixed with.
+
+    Args:
+        path: the file; created with its header when it is not there.
+        columns: its columns in order.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
+        self.path = path
+        self._columns = columns
+        header = ",".join(columns).encode() + b"\n"
+        if path.exists() and path.stat().st_size:
+            with path.open("rb+") as file:
+                content = file.read()
+                complete = content.rfind(b"\n") + 1
+                if complete != len(content):
+                    file.truncate(complete)
+            if complete and not content.startswith(header):
+                path.rename(_free_name(path))
+        self._file = path.open("ab", buffering=0)
+        if os.fstat(self._file.fileno()).st_size == 0:
+            self._file.write(header)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Appends one row; a column that the row lacks stays empty.
+
+        Raises:
+            OSError: the row cannot be written.
+        """
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow([_plain(row.get(column)) for column in self._columns])
+        self._file.write(line.getvalue().encode())
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else value
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (free := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
+        number += 1
+    return free

@@ -1,0 +1,282 @@
+"""One thread, one loop: samples a participant's process tree and what it costs, from the evaluator's process.
+
+``prepare`` opens counters and begins the idle baseline while nothing runs yet, ``attach`` names the process, ``mark``
+says what the run is doing, ``stop`` takes a last sample and returns the report. None of them waits for a measurement:
+counters are opened in the thread, the baseline runs while the caller goes on, codecarbon starts in the background.
+The first samples come close together, so that a run of half a second has a curve as well.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from resource import struct_rusage
+from types import TracebackType
+
+from a2perf.metrics.trackers.emissions import EmissionsSettings
+from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
+from a2perf.metrics.trackers.recorder import Recorder
+from a2perf.metrics.trackers.report import TrackerFailure, TrackingReport
+from a2perf.metrics.trackers.tick import Tick, Tracker
+
+FIRST_SAMPLES_S = (0.02, 0.1, 0.25, 0.5)
+FIRST_THOROUGH_S = 0.5
+THOROUGH_INTERVAL_S = 10.0
+# Reading the proportional set size may take at most this share of the time.
+THOROUGH_SHARE = 0.002
+STOP_TIMEOUT_S = 3.0
+# A process older than this at ``attach`` has a past that does not belong to the run.
+MAX_SPAWN_S = 1.0
+
+
+class Sampler:
+    """Samples one process tree.
+
+    Args:
+        pid: the participant process or its guard; ``None`` when it does not exist yet (then ``attach``).
+        directory: where ``<mode>_emissions.csv`` and ``system_trace.csv`` go; created. ``None`` writes no files.
+        mode: ``"train"``, ``"inference"`` or ``"generalization"``; names the emissions file.
+        interval_s: time between samples; shorter when ``settings.measure_power_secs`` is.
+        settings: what the gin file says about emissions; ``None`` takes the defaults.
+        cgroup: folders of a control group that holds this tree and nothing else.
+        trackers: further trackers of the caller.
+        with_codecarbon: whether to run codecarbon in the background.
+    """
+
+    def __init__(
+        self,
+        pid: int | None = None,
+        directory: Path | None = None,
+        *,
+        mode: str = "train",
+        interval_s: float = 1.0,
+        settings: EmissionsSettings | None = None,
+        cgroup: Path | Sequence[Path] | None = None,
+        trackers: Sequence[Tracker] = (),
+        with_codecarbon: bool = True,
+    ) -> None:
+        settings = settings if settings is not None else EmissionsSettings()
+        self._pid = pid
+        self._tree: Tree | None = None
+        self._cgroup = _folders(cgroup)
+        self._report_interval_s = settings.measure_power_secs or interval_s
+        self._interval_s = min(interval_s, self._report_interval_s)
+        self._recorder = Recorder(directory, mode=mode, settings=settings, with_codecarbon=with_codecarbon)
+        self._trackers: list[Tracker] = [*self._recorder.trackers, *trackers]
+        self._failures: list[TrackerFailure] = []
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._attached = threading.Event()
+        self._stopping = False
+        self._abandoned = False
+        self._marks: deque[tuple[float, str]] = deque()
+        self._phase = ""
+        self._thread: threading.Thread | None = None
+        self._began_s = 0.0
+        self._own_s = 0.0
+        self._root_cpu_s = 0.0
+        self._root_rss_bytes = 0
+        self._report: TrackingReport | None = None
+
+    def prepare(self) -> None:
+        """Starts the thread, which opens the counters and begins the idle baseline. Returns at once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="a2perf-sampler", daemon=True)
+            self._thread.start()
+
+    def attach(self, pid: int, *, cgroup: Path | Sequence[Path] | None = None) -> None:
+        """Names the process to follow; time and energy count from here.
+
+        Args:
+            pid: the participant process or its guard.
+            cgroup: as for the class, when it became known only now.
+        """
+        self.prepare()
+        if self._attached.is_set():
+            raise ValueError("the sampler is attached already")
+        self._pid = pid
+        self._cgroup = _folders(cgroup) or self._cgroup
+        self._tree = open_tree(pid, cgroup=self._cgroup)
+        started_s = started_ago_s(pid)
+        if started_s > MAX_SPAWN_S:
+            # What a process did long before is not the run's.
+            self._recorder.ignore(self._tree.sample())
+        self._began_s = time.perf_counter()
+        self._attached.set()
+        self._wake.set()
+
+    def start(self) -> None:
+        """``prepare`` and ``attach`` in one, for a process that runs already.
+
+        Raises:
+            ValueError: no pid was given.
+        """
+        if self._pid is None:
+            raise ValueError("a sampler without a pid is started by attach(pid)")
+        self.attach(self._pid)
+
+    def mark(self, phase: str) -> None:
+        """Says that a new phase begins now, ``"load"``, ``"rollouts"``; costs of later samples are the phase's."""
+        self._marks.append((time.perf_counter(), phase))
+        self._wake.set()
+
+    def stop(self, root_usage: struct_rusage | None = None) -> TrackingReport:
+        """Takes the last sample, closes everything and returns the report; a second call returns the same.
+
+        Best called before the root process is waited for: its last moments are then still to be read.
+
+        Args:
+            root_usage: what ``os.wait4`` said about the root, when it has been waited for already. It covers the root
+                and all descendants waited for, to the end.
+        """
+        if self._report is not None:
+            return self._report
+        if root_usage is not None:
+            self._root_cpu_s = root_usage.ru_utime + root_usage.ru_stime
+            self._root_rss_bytes = root_usage.ru_maxrss * 1024
+        self._stopping = True
+        self._wake.set()
+        self._attached.set()
+        if self._thread is not None:
+            self._thread.join(STOP_TIMEOUT_S)
+            if self._thread.is_alive():
+                self._abandoned = True
+                self._failures.append(TrackerFailure(tracker="sampler", error=f"no answer within {STOP_TIMEOUT_S:g} s"))
+        wall = time.perf_counter() - self._began_s if self._began_s else 0.0
+        # The thread may hang inside a driver's call; what it has recorded so far is whole.
+        with_lock = self._lock.acquire(timeout=0.1)
+        try:
+            report = self._recorder.report(wall_s=self._recorder.elapsed_s or wall, interval_s=self._interval_s)
+        finally:
+            if with_lock:
+                self._lock.release()
+        report.failures = [*self._failures, *self._recorder.failures]
+        report.own_cpu_seconds = self._own_s
+        report.own_cpu_percent = 100 * self._own_s / report.wall_s if report.wall_s > 0 else 0.0
+        self._report = report
+        return report
+
+    def __enter__(self) -> Sampler:
+        if self._pid is None:
+            self.prepare()
+        else:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def failures(self) -> list[TrackerFailure]:
+        """Trackers that have been switched off so far."""
+        return list(self._failures)
+
+    def _run(self) -> None:
+        began = time.thread_time()
+        try:
+            self._each("start")
+            self._attached.wait()
+            if self._began_s:
+                self._each("attach")
+                self._loop(began)
+            self._each("stop")
+            if self._began_s and not self._abandoned:
+                with self._lock:
+                    self._recorder.finish()
+        except Exception as error:
+            self._failures.append(_failure("sampler", error))
+        finally:
+            self._own_s = time.thread_time() - began
+
+    def _loop(self, began: float) -> None:
+        assert self._tree is not None
+        reported = 0
+        thorough_due_s = FIRST_THOROUGH_S
+        self._wake.clear()
+        while not self._abandoned:
+            last = self._stopping
+            now_s = time.perf_counter() - self._began_s
+            thorough = now_s >= thorough_due_s
+            before = time.perf_counter()
+            sample = self._read_tree(self._tree, thorough=thorough or last)
+            if thorough:
+                took = time.perf_counter() - before
+                # Soon again at first, while the participant still loads.
+                thorough_due_s = now_s + max(min(THOROUGH_INTERVAL_S, 4 * now_s), took / THOROUGH_SHARE)
+            due = int(now_s / self._report_interval_s)
+            self._take(sample, now_s, reporting=due > reported, last=last)
+            reported = due
+            self._own_s = time.thread_time() - began
+            if last:
+                return
+            due_s = self._next_due_s(now_s)
+            self._wake.wait(max(0.0, due_s - (time.perf_counter() - self._began_s)))
+            self._wake.clear()
+
+    def _next_due_s(self, now_s: float) -> float:
+        for due in FIRST_SAMPLES_S:
+            if now_s < due < self._interval_s:
+                return due
+        # On the grid of the interval, so that a slow sample does not shift the later ones.
+        return (int(now_s / self._interval_s) + 1) * self._interval_s
+
+    def _read_tree(self, tree: Tree, *, thorough: bool) -> TreeSample | None:
+        if any(failure.tracker == "process_tree" for failure in self._failures):
+            return None
+        try:
+            return tree.sample(thorough=thorough)
+        except Exception as error:
+            self._failures.append(_failure("process_tree", error))
+            return None
+
+    def _take(self, sample: TreeSample | None, now_s: float, *, reporting: bool, last: bool) -> None:
+        tick = self._recorder.tick(sample, now_s, self._phase, root_cpu_s=self._root_cpu_s if last else 0.0)
+        for tracker in list(self._trackers):
+            self._guard(tracker, "sample", tick)
+        shares, self._phase = self._split(now_s, tick.interval_s)
+        if not self._abandoned:
+            with self._lock:
+                self._recorder.record(
+                    tick,
+                    shares,
+                    timestamp=datetime.now().isoformat(timespec="milliseconds"),
+                    reporting=reporting and not last,
+                    root_rss_bytes=self._root_rss_bytes if last else 0,
+                )
+
+    def _split(self, now_s: float, interval_s: float) -> tuple[list[tuple[str, float]], str]:
+        """Divides the interval by the marks in it: ``(phase, seconds)`` in order, and the phase at its end."""
+        at, phase, shares = now_s - interval_s, self._phase, []
+        while self._marks and self._marks[0][0] - self._began_s <= now_s:
+            when, following = self._marks.popleft()
+            shares.append((phase, max(0.0, when - self._began_s - at)))
+            at, phase = max(at, when - self._began_s), following
+        shares.append((phase, max(0.0, now_s - at)))
+        return shares, phase
+
+    def _each(self, call: str) -> None:
+        for tracker in list(self._trackers):
+            self._guard(tracker, call)
+
+    def _guard(self, tracker: Tracker, call: str, *arguments: Tick) -> None:
+        try:
+            getattr(tracker, call)(*arguments)
+        except Exception as error:
+            self._failures.append(_failure(tracker.name, error))
+            self._trackers.remove(tracker)
+
+
+def _failure(name: str, error: Exception) -> TrackerFailure:
+    return TrackerFailure(tracker=name, error=f"{type(error).__name__}: {error}")
+
+
+def _folders(cgroup: Path | Sequence[Path] | None) -> tuple[Path, ...]:
+    if cgroup is None:
+        return ()
+    return (cgroup,) if isinstance(cgroup, Path) else tuple(cgroup)
