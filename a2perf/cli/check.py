@@ -1,0 +1,238 @@
+"""``a2perf check``: everything that is wrong with a submission folder, found before a run is spent on it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from a2perf.errors import AssetUnavailable, ConfigError
+from a2perf.submission.options import normalised, parse_participant_args
+
+if TYPE_CHECKING:
+    from a2perf.records import Failure
+    from a2perf.submission.identity import RunTask
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: where, what, and how to mend it."""
+
+    where: str
+    message: str
+    mend: str | None = None
+
+
+@click.command(context_settings=normalised())
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--env-id", metavar="ID", help="Environment to try it on; by default the one its gin files name.")
+@click.option("--steps", default=20, show_default=True, type=click.IntRange(min=1), help="Environment steps to run.")
+@click.option(
+    "--train-limit", default=30.0, show_default=True, type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    help="Wall-clock limit of the trial training.",
+)  # fmt: skip
+@click.option("--artifacts", type=click.Path(path_type=Path), metavar="DIR", help="Use these instead of training.")
+@click.option("--participant-args", default="", metavar="K=V,...", help="Passed to train() and load_policy().")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def check(
+    folder: Path,
+    env_id: str | None,
+    steps: int,
+    train_limit: float,
+    artifacts: Path | None,
+    participant_args: str,
+    as_json: bool,
+) -> int:
+    """Check the submission in DIR and list every problem at once.
+
+    Its files are read, its gin files parsed, train() is tried for a short while and the policy for a few steps, all in
+    the participant process of a real run. Exit status: 0 nothing found, 1 problems, 2 usage.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is not a folder", mend="give the folder that holds train.py and inference.py")
+    if artifacts is not None and not artifacts.is_dir():
+        raise ConfigError(f"{artifacts} is not a folder", mend="give the artifacts folder of a finished training")
+    arguments = parse_participant_args(participant_args)
+    findings, fit = _static_findings(folder)
+    gin_findings, named = _gin_findings(folder)
+    findings += gin_findings
+    task = _task(env_id, named)
+    with tempfile.TemporaryDirectory(prefix="a2perf-check-") as work:
+        findings += _Trial(folder, task, arguments, Path(work)).run(
+            fit, artifacts=artifacts, train_limit_s=train_limit, steps=steps
+        )
+    if as_json:
+        report = {"folder": str(folder), "env_id": task.env_id, "findings": [asdict(finding) for finding in findings]}
+        click.echo(json.dumps(report, indent=2))
+    elif findings:
+        click.echo(f"{folder}: {len(findings)} problem{'s' if len(findings) > 1 else ''}")
+        for finding in findings:
+            click.echo(f"  {finding.where}: {finding.message}")
+            if finding.mend:
+                click.echo(f"    mend: {finding.mend}")
+    else:
+        click.echo(f"{folder}: no problems; trained and stepped {steps} times on {task.env_id}")
+    return 1 if findings else 0
+
+
+def _static_findings(folder: Path) -> tuple[list[Finding], set[str]]:
+    """Returns what is wrong with the files as they are read, and the modes that can be tried all the same."""
+    from a2perf.submission.participant import problems
+
+    found: dict[str, Finding] = {}
+    fit = set()
+    for mode in ("train", "inference"):
+        of_mode = problems(folder, mode)
+        if not of_mode:
+            fit.add(mode)
+        for problem in of_mode:
+            where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+            found[f"{where}{problem.message}"] = Finding(where, problem.message, problem.mend)
+    return list(found.values()), fit
+
+
+def _gin_findings(folder: Path) -> tuple[list[Finding], dict[str, Any]]:
+    """Parses the folder's gin files; returns what is wrong, and what the last good one binds to ``create_domain``."""
+    from a2perf.submission import configuration
+    from a2perf.submission.submission_util import Submission
+
+    findings: list[Finding] = []
+    named: dict[str, Any] = {}
+    for path in sorted(folder.glob("*.gin"), reverse=True):  # training.gin before inference.gin, which then decides
+        try:
+            configuration.parse([path], [])
+            configuration.finalise()
+            domain = Submission().domain
+        except ConfigError as error:
+            findings.append(Finding(path.name, error.message, error.mend))
+        else:
+            named = {"domain": domain, **configuration.bound_parameters("create_domain")}
+    return findings, named
+
+
+def _task(env_id: str | None, named: Mapping[str, Any]) -> RunTask:
+    """Returns the task to try: the given id, the one the gin files name, or the first that this host can make.
+
+    Raises:
+        ConfigError: an unknown id, or no task can be made here.
+        AssetUnavailable: the named one needs a file that is not here.
+    """
+    from a2perf.domains.registry import domains, find_environment, get_domain
+    from a2perf.domains.tfa.suite_gym import make_environment
+    from a2perf.submission.identity import RunTask
+
+    chosen = env_id or named.get("env_name")
+    if chosen:
+        of_environment = (
+            {} if env_id else {k: v for k, v in named.items() if k not in ("domain", "env_name", "root_dir")}
+        )
+        owner, environment = find_environment(str(chosen))
+        return RunTask(owner.name, environment.id, environment.id, of_environment)
+    candidates = [get_domain(named["domain"])] if "domain" in named else list(domains().values())
+    reasons = []
+    for domain in candidates:
+        for task in domain.tasks:
+            try:
+                make_environment(task.env_id, dict(task.kwargs)).close()
+            except (AssetUnavailable, ConfigError) as error:
+                reasons.append(error.message)
+            else:
+                return RunTask(domain.name, task.name, task.env_id, dict(task.kwargs))
+    raise ConfigError(
+        "no environment can be made on this host: " + "; ".join(reasons), mend="`a2perf doctor` says what is missing"
+    )
+
+
+class _Trial:
+    """A short training and a few steps, in the participant process of a real run."""
+
+    def __init__(self, folder: Path, task: RunTask, arguments: dict[str, str], work: Path) -> None:
+        self.folder, self.task, self.arguments, self.work = folder, task, arguments, work
+
+    def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[Finding]:
+        """Tries the modes in ``fit`` and returns what went wrong."""
+        findings: list[Finding] = []
+        hint = None
+        if artifacts is None:
+            artifacts = self.work / "artifacts"
+            artifacts.mkdir()
+            if "train" in fit:
+                failure = self._train(artifacts, train_limit_s)
+                if failure is not None and failure.kind.value == "timeout":
+                    hint = (
+                        f"train() was stopped after {train_limit_s:g} s: give --train-limit, --participant-args that "
+                        "make it shorter, or --artifacts of a finished training"
+                    )
+                elif failure is not None:
+                    findings.append(_finding(failure, None))
+                    hint = "mend train() first; there may be nothing to load"
+        if "inference" in fit:
+            failure = self._infer(artifacts, steps)
+            if failure is not None:
+                findings.append(_finding(failure, hint))
+        return findings
+
+    def _train(self, artifacts: Path, limit_s: float) -> Failure | None:
+        from a2perf.submission.participant_process import ParticipantFailure
+
+        try:
+            with self._process("train", artifacts) as process:
+                process.start()
+                process.train(self.arguments, time_limit_s=limit_s)
+        except ParticipantFailure as error:
+            return error.failure
+        return None
+
+    def _infer(self, artifacts: Path, steps: int) -> Failure | None:
+        from a2perf.domains.tfa.suite_gym import make_environment
+        from a2perf.submission.actions import check_action
+        from a2perf.submission.participant_process import ParticipantFailure
+
+        env = make_environment(self.task.env_id, self.task.env_kwargs)
+        try:
+            with self._process("inference", artifacts) as process:
+                process.start()
+                process.load_policy(self.arguments)
+                observation, _ = env.reset(seed=0)
+                for _ in range(steps):
+                    action = check_action(env.action_space, process.infer(observation).action)
+                    observation, _, terminated, truncated, _ = env.step(action)
+                    if terminated or truncated:
+                        observation, _ = env.reset()
+        except ParticipantFailure as error:
+            return error.failure
+        finally:
+            env.close()
+        return None
+
+    def _process(self, mode: str, artifacts: Path) -> Any:
+        from a2perf import assets
+        from a2perf.domains.registry import get_domain
+        from a2perf.submission.participant_process import ParticipantProcess
+
+        return ParticipantProcess(
+            self.folder,
+            mode=mode,
+            environment={
+                "ROOT_DIR": str(artifacts),
+                "SEED": "0",
+                "A2PERF_ENV_ID": self.task.env_id,
+                "A2PERF_ENV_KWARGS": json.dumps(self.task.env_kwargs),
+            },
+            artifacts=artifacts,
+            artifacts_writable=mode == "train",
+            log_dir=self.work / mode / "logs",
+            assets=assets.available(get_domain(self.task.domain).assets),
+        )
+
+
+def _finding(failure: Failure, mend: str | None) -> Finding:
+    message = failure.message
+    if failure.traceback:
+        message += "\n" + "\n".join(f"      {line}" for line in failure.traceback.rstrip().splitlines())
+    return Finding(failure.where, message, mend)

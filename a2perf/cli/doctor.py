@@ -1,0 +1,80 @@
+"""``a2perf doctor``: what this host can do, what it lacks, and how to mend that."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from dataclasses import asdict
+
+import click
+
+from a2perf import __version__, assets
+from a2perf.cli import host_probes
+from a2perf.submission.options import normalised
+
+
+@click.command(context_settings=normalised())
+@click.option("--missing", is_flag=True, help="Name only what is missing, in one line each.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def doctor(missing: bool, as_json: bool) -> int:
+    """Say what this host can do and what it lacks. The exit status is 0 whatever is found."""
+    findings = host_probes.every_finding()
+    if missing:
+        absent = [finding for finding in findings if not finding.present]
+        if absent:
+            click.echo("optional parts that are missing here, and what they are for:")
+        for finding in absent:
+            mend = f" [{finding.mend}]" if finding.mend else ""
+            click.echo(f"  {finding.name}: {finding.detail}; for {finding.purpose}{mend}")
+        return 0
+    host = _host()
+    if as_json:
+        report = {
+            "host": host,
+            "support": [asdict(row) for row in host_probes.support_here()],
+            "matrix": [asdict(row) for row in host_probes.SUPPORT],
+            "findings": [asdict(finding) for finding in findings],
+        }
+        click.echo(json.dumps(report, indent=2))
+        return 0
+    _print(host, findings)
+    return 0
+
+
+def _host() -> dict[str, str]:
+    from a2perf.metrics.trackers.host import describe_host
+
+    described = describe_host()
+    memory = f"{described.memory_bytes / 2**30:.1f} GiB"
+    return {
+        "a2perf": f"{__version__} on {platform.python_implementation()} {platform.python_version()}",
+        "interpreter": sys.executable,
+        "system": described.os,
+        "processor": f"{described.cpu_model}, {described.cpu_usable} of {described.cpu_count} usable",
+        "memory": memory,
+        "virtualisation": described.virtualization or "none seen",
+        "cache": str(assets.cache_dir()),
+        "data folder": str(assets.data_dir() or f"none ({assets.DATA_DIR_VARIABLE} is not set)"),
+    }
+
+
+def _print(host: dict[str, str], findings: list[host_probes.Finding]) -> None:
+    click.echo("host")
+    for name, value in host.items():
+        click.echo(f"  {name:<16}{value}")
+    click.echo("support of this system, processor and Python")
+    rows = list(host_probes.support_here())
+    for row in rows:
+        click.echo(f"  {row.part:<24}{row.status:<10}{row.note}")
+    if not rows:
+        click.echo("  not known; `a2perf doctor --json` shows the whole matrix")
+    section = ""
+    for finding in findings:
+        if finding.section != section:
+            section = finding.section
+            click.echo(section)
+        mark = click.style("yes", fg="green") if finding.present else click.style("no ", fg="yellow")
+        click.echo(f"  {mark} {finding.name:<36}{finding.detail}")
+        if not finding.present:
+            click.echo(f"      for {finding.purpose}" + (f"; mend: {finding.mend}" if finding.mend else ""))
