@@ -1,0 +1,189 @@
+"""Checks an answer of the participant against the action space before an environment sees it.
+
+The platform clips actions into a box (and counts how many); a NaN, an infinity, a wrong shape or a wrong kind of number
+is refused, with a message that says what came and what is valid.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from a2perf.submission.failures import bad_output
+
+_MAX_SHOWN = 120
+
+
+class ActionChecker:
+    """Turns a participant's answer into an element of one action space.
+
+    Args:
+        space: a Gymnasium space.
+        clip: clip finite numbers into a box; without it they are refused.
+        where: the call that is named in a failure.
+
+    Attributes:
+        clipped: how many boxes were clipped so far.
+    """
+
+    def __init__(self, space: spaces.Space[Any], *, clip: bool = True, where: str = "infer_once") -> None:
+        self.clipped = 0
+        self._space = space
+        self._clip = clip
+        self._where = where
+        self._check = self._checker_of(space)
+
+    def __call__(self, value: Any, where: str | None = None) -> Any:
+        """Returns the action to step with.
+
+        Raises:
+            ParticipantFailure: of kind ``bad_output``, when the value is no action of the space.
+        """
+        if where is not None:
+            self._where = where
+        return self._check(value)
+
+    def _checker_of(self, space: spaces.Space[Any]) -> Callable[[Any], Any]:
+        if isinstance(space, spaces.Box):
+            return functools.partial(self._box, space, space.low, space.high, space.dtype, space.shape)
+        if isinstance(space, spaces.Discrete):
+            return functools.partial(self._discrete, space, int(space.start), int(space.start + space.n))
+        if isinstance(space, spaces.Dict):
+            parts = {name: self._checker_of(part) for name, part in space.spaces.items()}
+            return functools.partial(self._dict, space, parts)
+        if isinstance(space, spaces.Tuple):
+            return functools.partial(self._tuple, space, [self._checker_of(part) for part in space.spaces])
+        if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+            return functools.partial(self._integers, space)
+        return functools.partial(self._any, space)
+
+    def _box(
+        self, space: spaces.Box, low: Any, high: Any, dtype: np.dtype[Any], shape: tuple[int, ...], value: Any
+    ) -> Any:
+        if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype:
+            array = value
+        else:
+            array = self._numbers(space, value)
+            if array.shape != shape:
+                if array.shape != (1, *shape):  # a policy that answers with a batch of one is understood
+                    raise self._refuse(space, f"an array of shape {array.shape}")
+                array = array[0]
+            if array.dtype.kind not in "biuf":
+                raise self._refuse(space, f"an array of dtype {array.dtype}")
+            if dtype.kind in "iu" and array.dtype.kind == "f" and np.isfinite(array).all() and (array % 1).any():
+                raise self._refuse(space, f"{_shown(array)}, which are no whole numbers")
+        # One comparison finds NaN, infinities and numbers out of range: only NaN compares false to everything.
+        if ((array >= low) & (array <= high)).all():
+            return array if array.dtype == dtype else array.astype(dtype)
+        if not np.isfinite(array).all():
+            bad = "NaN" if np.isnan(array).any() else "an infinite number"
+            raise self._refuse(space, f"{bad} in {_shown(array)}")
+        if not self._clip:
+            raise self._refuse(space, f"{_shown(array)}, which is out of range")
+        self.clipped += 1
+        return np.clip(array, low, high).astype(dtype)
+
+    def _discrete(self, space: spaces.Discrete, start: int, stop: int, value: Any) -> int:
+        if type(value) is not int:
+            array = self._numbers(space, value)
+            if array.size != 1:
+                raise self._refuse(space, f"an array of shape {array.shape}")
+            number = array.reshape(()).item()
+            whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and float(number).is_integer())
+            if not whole:
+                raise self._refuse(space, f"{number!r}, which is no whole number")
+            value = int(number)
+        if not start <= value < stop:
+            raise self._refuse(space, f"{value}, which is out of range")
+        return int(value)
+
+    def _integers(self, space: spaces.Space[Any], value: Any) -> Any:
+        array = self._numbers(space, value)
+        if array.shape == (1, *(space.shape or ())):
+            array = array[0]
+        if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
+            array = array.astype(np.int64)
+        if array.shape != space.shape or array.dtype.kind not in "biu":
+            raise self._refuse(space, f"an array of shape {array.shape} and dtype {array.dtype}")
+        array = array.astype(space.dtype)
+        if not space.contains(array):
+            raise self._refuse(space, f"{_shown(array)}, which is out of range")
+        return array
+
+    def _dict(self, space: spaces.Dict, parts: dict[str, Callable[[Any], Any]], value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self._refuse(space, _described(value))
+        if set(value) != set(parts):
+            raise self._refuse(space, f"a dict with the keys {sorted(map(str, value))[:20]}")
+        return {name: check(value[name]) for name, check in parts.items()}
+
+    def _tuple(self, space: spaces.Tuple[Any], parts: list[Callable[[Any], Any]], value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, tuple | list | np.ndarray):
+            raise self._refuse(space, _described(value))
+        if len(value) != len(parts):
+            raise self._refuse(space, f"a sequence of {len(value)} elements")
+        return tuple(check(part) for check, part in zip(parts, value, strict=True))
+
+    def _any(self, space: spaces.Space[Any], value: Any) -> Any:
+        try:
+            valid = space.contains(value)
+        except Exception:
+            valid = False
+        if not valid:
+            raise self._refuse(space, _described(value))
+        return value
+
+    def _numbers(self, space: spaces.Space[Any], value: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        if value is None or isinstance(value, str | bytes | dict):
+            raise self._refuse(space, _described(value))
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise self._refuse(space, f"{_described(value)} that is no array ({error})") from error
+        if array.dtype.kind not in "biuf":
+            raise self._refuse(space, f"{_described(value)} of dtype {array.dtype}")
+        return array
+
+    def _refuse(self, space: spaces.Space[Any], came: str) -> Exception:
+        return bad_output(self._where, f"the action is {came}; valid is {_shown(space)}")
+
+
+def check_action(space: spaces.Space[Any], value: Any, *, clip: bool = True, where: str = "infer_once") -> Any:
+    """Returns ``value`` as an element of ``space``: an array, an int, or a dict or tuple of them.
+
+    Args:
+        space: the environment's action space.
+        value: what the participant answered.
+        clip: clip finite numbers into a box; without it they are refused.
+        where: the call that is named in a failure.
+
+    Raises:
+        ParticipantFailure: of kind ``bad_output``; the message says what came and what is valid.
+    """
+    key = id(space), clip
+    cached = _checkers.get(key)
+    if cached is None or cached[0] is not space:
+        if len(_checkers) > 64:
+            _checkers.clear()
+        cached = _checkers[key] = (space, ActionChecker(space, clip=clip))
+    return cached[1](value, where)
+
+
+_checkers: dict[tuple[int, bool], tuple[spaces.Space[Any], ActionChecker]] = {}
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    if isinstance(value, str | bytes | list | tuple | dict):
+        return f"a {type(value).__name__} of length {len(value)}"
+    return f"{value!r}" if value is None or isinstance(value, bool | int | float) else f"a {type(value).__name__}"
+
+
+def _shown(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."

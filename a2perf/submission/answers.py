@@ -1,0 +1,86 @@
+"""What the participant process answers to observations, checked before anybody uses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class BadAnswer(ValueError):
+    """An answer whose shape or times make no sense; the text says what is wrong, with ``it`` for the participant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """One answer.
+
+    Attributes:
+        action: as it came; ``actions.check_action`` checks it.
+        preprocess_ns: time of ``preprocess_observation``, by the participant process's clock.
+        infer_ns: time of ``infer_once``, by the same clock.
+        round_trip_ns: from before the request to after the answer, by the evaluator's clock.
+    """
+
+    action: Any
+    preprocess_ns: int
+    infer_ns: int
+    round_trip_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceBatch:
+    """Answers to many observations, in their order.
+
+    Attributes:
+        preprocess_ns: shape (n,), by the participant process's clock.
+        infer_ns: shape (n,), by the same clock.
+        actions: one for each observation where they were kept, else empty.
+    """
+
+    preprocess_ns: NDArray[np.int64]
+    infer_ns: NDArray[np.int64]
+    actions: tuple[Any, ...] = ()
+
+
+def single(reply: tuple[Any, ...], elapsed_ns: int) -> Inference:
+    """Returns the answer in a reply ``("ok", action, preprocess_ns, infer_ns)``.
+
+    Args:
+        reply: what came.
+        elapsed_ns: the round trip by the evaluator's clock; no time within it can be longer.
+
+    Raises:
+        BadAnswer: it is none.
+    """
+    if len(reply) != 4:
+        raise BadAnswer("its answer is no message of the wire")
+    _, action, preprocess_ns, infer_ns = reply
+    if type(preprocess_ns) is not int or type(infer_ns) is not int or preprocess_ns < 0 or infer_ns < 0:
+        raise BadAnswer("its times are no whole numbers of nanoseconds")
+    if preprocess_ns + infer_ns > elapsed_ns:
+        raise BadAnswer(f"it claims {preprocess_ns + infer_ns} ns, but was waited for {elapsed_ns} ns only")
+    return Inference(action, preprocess_ns, infer_ns, elapsed_ns)
+
+
+def batch(reply: tuple[Any, ...], count: int, keep_actions: bool, elapsed_ns: int) -> InferenceBatch:
+    """Returns the answers in a reply ``("ok", preprocess_ns, infer_ns, actions)`` to ``count`` observations.
+
+    Raises:
+        BadAnswer: it is none.
+    """
+    if len(reply) != 4:
+        raise BadAnswer("its answer is no message of the wire")
+    _, preprocess_ns, infer_ns, actions = reply
+    for part in (preprocess_ns, infer_ns):
+        if not (isinstance(part, np.ndarray) and part.shape == (count,) and part.dtype == np.int64 and part.min() >= 0):
+            raise BadAnswer("its times are no whole numbers of nanoseconds, one for each call")
+    # As floats: a forged sum of 64-bit integers could wrap around.
+    claimed = float(preprocess_ns.sum(dtype=np.float64) + infer_ns.sum(dtype=np.float64))
+    if claimed > elapsed_ns:
+        raise BadAnswer(f"it claims {claimed:.0f} ns, but was waited for {elapsed_ns} ns only")
+    if not isinstance(actions, tuple) or len(actions) != (count if keep_actions else 0):
+        raise BadAnswer(f"it did not answer {count} observations with {count} actions")
+    return InferenceBatch(preprocess_ns, infer_ns, actions)

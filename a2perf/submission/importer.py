@@ -1,0 +1,167 @@
+"""Makes a submission's folder importable, both as plain modules and as a package.
+
+``import train`` and ``from . import layers`` both work, in the same file and without loading a module twice: a
+top-level file of the folder is one module, named as ``import`` names it (so that worker processes which the submission
+starts can unpickle its functions), whose package is the folder. Byte code is never written into the folder, since the
+folder is not ours to change. Standard library only.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import keyword
+import re
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+)
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_CONTRACT_MODULES = ("train", "inference")
+
+
+def package_name(folder: Path) -> str:
+    """Returns the name under which the folder is a package: its own, made a Python name that nothing else has."""
+    name = re.sub(r"\W", "_", folder.resolve().name, flags=re.ASCII) or "submission"
+    if name[0].isdigit() or keyword.iskeyword(name):
+        name = f"_{name}"
+    if name in _CONTRACT_MODULES or name in sys.stdlib_module_names or _exists_elsewhere(name, folder):
+        name = f"{name}_submission"
+    return name
+
+
+def _exists_elsewhere(name: str, folder: Path) -> bool:
+    if name in sys.modules or (folder / f"{name}.py").exists() or (folder / name).is_dir():
+        return True
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+class _SourceLoader(SourceFileLoader):
+    """Reads byte code where there is some, and writes none."""
+
+    def set_data(self, path: str, data: Buffer, *, _mode: int = 0o666) -> None:
+        return None
+
+
+class _SharedLoader(_SourceLoader):
+    """Loads a top-level file as a plain module that belongs to the folder's package."""
+
+    def __init__(self, name: str, path: str, package: str) -> None:
+        super().__init__(name, path)
+        self._package = package
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__package__ = self._package
+        sys.modules[f"{self._package}.{module.__name__}"] = module
+        super().exec_module(module)
+
+
+class _SharedSpec(ModuleSpec):
+    """Says the same package as the module does, which Python compares."""
+
+    package = ""
+
+    @property
+    def parent(self) -> str:
+        return self.package
+
+
+class _AliasLoader(Loader):
+    """Answers ``package.x`` with the module ``x``."""
+
+    def __init__(self, plain: str) -> None:
+        self._plain = plain
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self._plain)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # the import system put the alias's in its place
+
+
+class SubmissionFinder(MetaPathFinder):
+    """Finds the folder's package and its top-level files; everything else is left to the others.
+
+    Args:
+        folder: the submission.
+        package: its name as a package.
+    """
+
+    def __init__(self, folder: Path, package: str) -> None:
+        self.folder = folder
+        self.package = package
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See ``importlib.abc.MetaPathFinder``."""
+        if fullname == self.package:
+            start = self.folder / "__init__.py"
+            loader = _SourceLoader(fullname, str(start)) if start.is_file() else None
+            spec = ModuleSpec(fullname, loader, origin=str(start), is_package=True)
+            spec.has_location = loader is not None
+            spec.submodule_search_locations = [str(self.folder)]
+            return spec
+        parent, _, name = fullname.rpartition(".")
+        if "." in parent or parent not in ("", self.package):
+            return None
+        file = self.folder / f"{name}.py"
+        if not file.is_file() or (self.folder / name / "__init__.py").is_file() or name == "__init__":
+            return None
+        if parent:
+            return ModuleSpec(fullname, _AliasLoader(name), origin=str(file))
+        shared = _SharedSpec(name, _SharedLoader(name, str(file), self.package), origin=str(file))
+        shared.package = self.package
+        shared.has_location = True
+        return shared
+
+
+def install(folder: Path) -> str:
+    """Makes ``folder`` importable in this process; calling it again for the same folder changes nothing.
+
+    Returns:
+        The name of the folder as a package.
+    """
+    for finder in sys.meta_path:
+        if isinstance(finder, SubmissionFinder) and finder.folder == folder:
+            return finder.package
+    package = package_name(folder)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    inside = f"{folder}/"
+
+    def hook(path: str) -> FileFinder:
+        if path != str(folder) and not path.startswith(inside):
+            raise ImportError(path)
+        return FileFinder(path, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES))
+
+    sys.path_hooks.insert(0, hook)
+    sys.path_importer_cache.clear()
+    # After the built-in and frozen modules, before the path: the folder is then what sys.path[0] would be.
+    position = next((index for index, item in enumerate(sys.meta_path) if _is_path_finder(item)), len(sys.meta_path))
+    sys.meta_path.insert(position, SubmissionFinder(folder, package))
+    importlib.invalidate_caches()
+    return package
+
+
+def _is_path_finder(item: object) -> bool:
+    return getattr(item, "__name__", "") == "PathFinder"

@@ -1,0 +1,56 @@
+"""What a participant process finds around itself: its temporary home and its environment variables."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+ASSET_SHELF = Path(".cache", "a2perf", "assets")
+"""Where in its home the participant finds the host's data files."""
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def make_home(assets: Mapping[str, Path]) -> Path:
+    """Makes a temporary home with links to data files of the host; whoever starts the process deletes it.
+
+    Args:
+        assets: the files by name; a name may have folders in it.
+
+    Raises:
+        ValueError: a name that leads out of the shelf.
+    """
+    home = Path(tempfile.mkdtemp(prefix="a2perf-home-"))
+    shelf = home / ASSET_SHELF
+    for name, path in assets.items():
+        place = Path(name)
+        if place.is_absolute() or ".." in place.parts:
+            raise ValueError(f"{name!r} is no name of a data file")
+        (shelf / place).parent.mkdir(parents=True, exist_ok=True)
+        (shelf / place).symlink_to(path.absolute())
+    return home
+
+
+def variables(
+    home: Path, python: str, threads: int, artifacts: Path | None, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns the complete environment of the participant process.
+
+    Args:
+        home: its ``HOME``.
+        python: its interpreter, whose folder goes first in ``PATH``.
+        threads: limit for the thread pools of numeric libraries.
+        artifacts: its ``A2PERF_ARTIFACTS``, if any.
+        given: variables of the contract and those that the configuration passes on; they win.
+    """
+    result = {
+        "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)]),
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        **{name: str(threads) for name in _THREAD_VARIABLES},
+    }
+    if artifacts is not None:
+        result["A2PERF_ARTIFACTS"] = str(artifacts)
+    return result | dict(given)

@@ -1,0 +1,462 @@
+"""The evaluator's end of the participant process: start it, ask it, notice at once how it fails, end its whole tree.
+
+Every wait ends by an answer, by its time-out or by the process's death; every failure becomes a ``ParticipantFailure``
+with a record that a person can act on, and leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from a2perf.errors import InfrastructureError
+from a2perf.records import Failure, FailureKind
+from a2perf.sandbox import Confined, Ending, Limits, SandboxSpec, get_sandbox
+from a2perf.submission import answers, autopsy, participant_home
+from a2perf.submission.answers import Inference, InferenceBatch
+from a2perf.submission.failures import ParticipantFailure
+from a2perf.submission.protocol import (
+    MAX_REPLY_BYTES,
+    PROTOCOL_VERSION,
+    Connection,
+    ConnectionClosed,
+    Unsendable,
+    WireError,
+    WireTimeout,
+)
+
+__all__ = ["Inference", "InferenceBatch", "ParticipantFailure", "ParticipantProcess"]
+
+START_TIMEOUT_S = 60.0
+CLOSE_GRACE_S = 5.0
+ENDING_GRACE_S = 5.0
+_BEAT_S = 0.25
+_CHUNK_BYTES = 16 * 2**20
+_CHUNK_CALLS = 1024
+_BATCH_REPLY_BYTES = 64 * 2**20
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class ParticipantProcess:
+    """A submission running in a process of its own.
+
+    Args:
+        submission: the folder.
+        mode: ``"train"`` for train.py; any other mode is for inference.py.
+        sandbox: level of confinement.
+        python: interpreter of the participant process; this one's unless given.
+        environment: variables of the contract (``ROOT_DIR``, ``SEED``, ...) beside those that are set here: ``PATH``,
+            a temporary ``HOME``, ``LANG``, the thread limits, ``A2PERF_ARTIFACTS``.
+        artifacts: the folder that it may write.
+        artifacts_writable: whether it may write there, or only read.
+        log_dir: gets ``stdout.log`` and ``stderr.log``.
+        assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
+        limits: bounds on the process tree.
+        memory_bytes: replaces ``limits.memory_bytes``.
+        output_bytes: replaces ``limits.output_bytes``.
+        threads: what the thread variables of numeric libraries say.
+        load_timeout_s: limit of ``load_policy`` unless told otherwise there, with the import of inference.py.
+        log_base: folder to which a failure names the log relatively; the parent of ``log_dir`` unless given.
+
+    Attributes:
+        first_inference: the first answer of this process, which is slower than all others; ``None`` before it.
+        warnings: what should be recorded with the run, though it is no failure.
+        ending: how the process ended, once it has.
+
+    Raises:
+        UserError: the level of confinement is unknown, or not to be had on this host.
+    """
+
+    def __init__(
+        self,
+        submission: Path,
+        *,
+        mode: str = "inference",
+        sandbox: str = "process",
+        python: str | Path | None = None,
+        environment: Mapping[str, str] = _NOTHING,
+        artifacts: Path | None = None,
+        artifacts_writable: bool = True,
+        log_dir: Path,
+        assets: Mapping[str, Path] = _NOTHING,
+        limits: Limits | None = None,
+        memory_bytes: int | None = None,
+        output_bytes: int | None = None,
+        threads: int = 1,
+        load_timeout_s: float = 300.0,
+        log_base: Path | None = None,
+    ) -> None:
+        self.first_inference: Inference | None = None
+        self.warnings: list[str] = []
+        self.ending: Ending | None = None
+        self.mode = mode
+        self._submission = submission.absolute()
+        self._sandbox = get_sandbox(sandbox)
+        self._python = os.fspath(python or sys.executable)
+        self._environment = dict(environment)
+        self._artifacts = None if artifacts is None else artifacts.absolute()
+        self._artifacts_writable = artifacts_writable
+        self._log_dir = log_dir.absolute()
+        self._log_base = (log_base or log_dir.parent).absolute()
+        self._assets = dict(assets)
+        given = {"memory_bytes": memory_bytes, "output_bytes": output_bytes}
+        self._limits = replace(
+            limits or Limits(), **{name: value for name, value in given.items() if value is not None}
+        )
+        self._threads = threads
+        self._load_timeout_s = load_timeout_s
+        self._confined: Confined | None = None
+        self._connection: Connection | None = None
+        self._calls = 0
+        self._oom_kills = 0
+
+    @property
+    def level(self) -> str:
+        """The sandbox's level."""
+        return self._sandbox.level
+
+    @property
+    def guarantees(self) -> list[str]:
+        """What the sandbox enforces here."""
+        return self._sandbox.guarantees()
+
+    @property
+    def missing(self) -> list[str]:
+        """What the sandbox does not keep the participant from."""
+        return self._sandbox.missing()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the participant's first process."""
+        return self._running().pid
+
+    @property
+    def tree_root(self) -> int:
+        """Process id whose descendants are the participant's whole tree, orphans included; itself it is none of it."""
+        return self._running().tree_root
+
+    @property
+    def cgroup(self) -> Path | None:
+        """The control group of the tree, where the sandbox makes one."""
+        return self._running().cgroup
+
+    def start(self) -> None:
+        """Starts the process; when this returns it answers, and has imported nothing of the submission.
+
+        Raises:
+            InfrastructureError: the interpreter could not be started, or lacks what the worker needs.
+            ParticipantFailure: the limits are too tight for an interpreter.
+        """
+        if not self._submission.is_dir():
+            kind = "is not a folder" if self._submission.exists() else "does not exist"
+            raise self._failed(Failure(kind=FailureKind.CONTRACT, where="start", message=f"{self._submission} {kind}"))
+        self._log_dir.mkdir(parents=True, exist_ok=True)
+        self._oom_kills = autopsy.oom_kills()
+        home = participant_home.make_home(self._assets)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            worker = ("-P", "-m", "a2perf.submission.worker", str(theirs.fileno()), str(self._submission))
+            writable = [self._artifacts] if self._artifacts is not None and self._artifacts_writable else []
+            readable = [self._submission, *self._assets.values(), *([self._artifacts] if self._artifacts else [])]
+            spec = SandboxSpec(
+                argv=(self._python, *worker),
+                cwd=self._submission,
+                env=participant_home.variables(home, self._python, self._threads, self._artifacts, self._environment),
+                readable=readable,
+                writable=[home, *writable],
+                limits=self._limits,
+                fds=(theirs.fileno(),),
+                stdout=self._log_dir / "stdout.log",
+                stderr=self._log_dir / "stderr.log",
+                temporary=(home,),
+            )
+            try:
+                self._confined = self._sandbox.start(spec)
+            except BaseException:
+                ours.close()
+                shutil.rmtree(home, ignore_errors=True)
+                raise
+        self._connection = Connection(ours, self._confined)
+        try:
+            hello = self._connection.receive(deadline=time.monotonic() + START_TIMEOUT_S)
+        except WireError as error:
+            self._raise_start_failure(error)
+        except BaseException:
+            self.kill()
+            raise
+        if hello[:2] != ("ready", PROTOCOL_VERSION):
+            self.kill()
+            raise InfrastructureError(
+                f"{self._python} has an a2perf of another version", mend="install this a2perf there as well"
+            )
+
+    def train(self, args: Mapping[str, str], time_limit_s: float | None = None) -> str:
+        """Runs ``train`` to its end.
+
+        Args:
+            args: the participant arguments.
+            time_limit_s: wall time, the import of train.py included; ``None`` is no limit.
+
+        Returns:
+            ``"returned"``.
+
+        Raises:
+            ParticipantFailure: it ended in any other way, or not in time.
+        """
+        self._ask("train", time_limit_s, dict(args))
+        return "returned"
+
+    def load_policy(self, args: Mapping[str, str], timeout_s: float | None = None) -> None:
+        """Imports inference.py and loads the policy.
+
+        Raises:
+            ParticipantFailure: it failed, or did not return in time.
+        """
+        self._ask("load_policy", self._load_timeout_s if timeout_s is None else timeout_s, dict(args))
+
+    def infer(self, observation: Any, timeout_s: float | None = None) -> Inference:
+        """Asks for the action to one observation.
+
+        Raises:
+            ParticipantFailure: it failed, or did not answer in time, or the answer is no message of the wire.
+        """
+        self._calls += 1
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError("the participant process is not running")
+        where = f"infer_once (call {self._calls})"
+        if connection.has_unread():
+            self._refuse(where, "it sent an answer before it was asked")
+        started = time.perf_counter_ns()
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        try:
+            connection.send(("infer", observation), deadline=deadline)
+            reply = connection.receive(deadline=deadline)
+        except WireError as error:
+            self._raise_wire_failure(error, where, timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+        elapsed = time.perf_counter_ns() - started
+        if type(reply) is not tuple or not reply or reply[0] != "ok":
+            self._raise_reply_failure(reply, where)
+        try:
+            answer = answers.single(reply, elapsed)
+        except answers.BadAnswer as error:
+            self._refuse(where, str(error))
+        if self.first_inference is None:
+            self.first_inference = answer
+        return answer
+
+    def infer_batch(
+        self,
+        observations: Sequence[Any],
+        *,
+        timeout_s: float | None = None,
+        keep_actions: bool = False,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> InferenceBatch:
+        """Asks for the actions to many observations, in few round trips.
+
+        Args:
+            observations: in the order of the calls.
+            timeout_s: limit of each single call, seen to within a quarter of a second.
+            keep_actions: whether the actions come back.
+            on_progress: called with the number of calls done so far.
+
+        Raises:
+            ParticipantFailure: as ``infer``.
+        """
+        if not observations:
+            return InferenceBatch(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError("the participant process is not running")
+        size = max(1, connection.size_of(observations[0]))
+        step = max(1, min(_CHUNK_CALLS, _CHUNK_BYTES // size))
+        parts: list[InferenceBatch] = []
+        done = 0
+        while done < len(observations):
+            chunk = tuple(observations[done : done + step])
+            where = f"infer_once (call {self._calls + 1})"
+            started = time.perf_counter_ns()
+            reply = self._ask(
+                "infer_batch", timeout_s, chunk, keep_actions, calls=len(chunk), before=done, tell=on_progress
+            )
+            elapsed = time.perf_counter_ns() - started
+            try:
+                parts.append(answers.batch(reply, len(chunk), keep_actions, elapsed))
+            except answers.BadAnswer as error:
+                self._refuse(where, str(error))
+            done += len(chunk)
+            if on_progress is not None:
+                on_progress(done)
+        return InferenceBatch(
+            np.concatenate([part.preprocess_ns for part in parts]),
+            np.concatenate([part.infer_ns for part in parts]),
+            tuple(action for part in parts for action in part.actions),
+        )
+
+    def policy(self, timeout_s: float | None = None) -> RemotePolicy:
+        """Returns the loaded policy as an object whose ``infer`` needs the observation only."""
+        return RemotePolicy(self, timeout_s)
+
+    def dropped_output(self) -> Mapping[str, int]:
+        """Returns the bytes of output beyond the cap by stream; complete once the process has ended."""
+        return {} if self.ending is None else self.ending.dropped_bytes
+
+    def close(self) -> None:
+        """Lets the process end by itself, with what it has registered for its exit; kills it after a grace."""
+        if self._confined is None or self.ending is not None:
+            return
+        if self._connection is not None:
+            with contextlib.suppress(WireError):
+                self._connection.send(("close",), deadline=time.monotonic() + CLOSE_GRACE_S)
+            self._confined.wait(CLOSE_GRACE_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kills the whole tree at once; calling it again changes nothing."""
+        if self._confined is not None and self.ending is None:
+            self.ending = self._confined.kill_tree()
+            for name, count in self.ending.dropped_bytes.items():
+                if count:
+                    self.warnings.append(f"{count:,} bytes of the participant's {name} beyond the cap were dropped")
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> ParticipantProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.kill()
+
+    def _running(self) -> Confined:
+        if self._confined is None:
+            raise RuntimeError("the participant process was not started")
+        return self._confined
+
+    def _ask(
+        self,
+        operation: str,
+        timeout_s: float | None,
+        *values: Any,
+        calls: int = 0,
+        before: int = 0,
+        tell: Callable[[int], None] | None = None,
+    ) -> tuple[Any, ...]:
+        """Sends one request and returns the ``"ok"`` that answers it; ``calls`` is the length of a batch, else 0."""
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError("the participant process is not running")
+        first = self._calls + 1
+        self._calls += calls
+        where = f"infer_once (call {first})" if calls else operation
+        if connection.has_unread():
+            self._refuse(where, "it sent an answer before it was asked")
+        limit = timeout_s if timeout_s is None or not calls else timeout_s + 2 * _BEAT_S
+        done = 0
+        try:
+            deadline = None if limit is None else time.monotonic() + limit
+            connection.send((operation, *values), deadline=deadline)
+            while True:
+                reply = connection.receive(
+                    deadline=deadline, max_bytes=_BATCH_REPLY_BYTES if calls else MAX_REPLY_BYTES
+                )
+                if type(reply) is not tuple or not reply or reply[0] != "progress":
+                    break
+                if not calls or len(reply) != 2 or type(reply[1]) is not int or not done < reply[1] <= calls:
+                    self._refuse(where, "its report of progress makes no sense")
+                done = reply[1]
+                where = f"infer_once (call {first + done})"
+                deadline = None if limit is None else time.monotonic() + limit
+                if tell is not None:
+                    tell(before + done)
+        except WireError as error:
+            self._raise_wire_failure(error, where, timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+        if type(reply) is not tuple or not reply or reply[0] != "ok":
+            self._raise_reply_failure(reply, where)
+        return reply
+
+    def _raise_start_failure(self, error: WireError) -> NoReturn:
+        failure = self._autopsy(error, "start", START_TIMEOUT_S)
+        if failure.kind in (FailureKind.MEMORY, FailureKind.FORBIDDEN):
+            raise ParticipantFailure(failure) from error
+        tail = autopsy.tail(self._log_dir / "stderr.log")
+        raise InfrastructureError(
+            f"{self._python} could not run the participant process: {failure.message}" + (f"\n{tail}" if tail else ""),
+            mend="a2perf, numpy, msgpack and gymnasium have to be installed for that interpreter",
+        ) from error
+
+    def _raise_wire_failure(self, error: WireError, where: str, timeout_s: float | None) -> NoReturn:
+        if isinstance(error, Unsendable):
+            self.kill()
+            raise InfrastructureError(f"{where}: the request cannot be sent: {error}") from error
+        raise self._failed(self._autopsy(error, where, timeout_s)) from error
+
+    def _raise_reply_failure(self, reply: Any, where: str) -> NoReturn:
+        failure = autopsy.reported(reply, where)
+        if failure is None:
+            self._refuse(where, "its answer is no message of the wire")
+        raise self._failed(failure)
+
+    def _refuse(self, where: str, message: str) -> NoReturn:
+        raise self._failed(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message))
+
+    def _autopsy(self, error: WireError, where: str, timeout_s: float | None) -> Failure:
+        if isinstance(error, WireTimeout):
+            self.kill()
+            message = f"it did not return within {timeout_s:g} s and was killed"
+            return Failure(kind=FailureKind.TIMEOUT, where=where, message=message)
+        if not isinstance(error, ConnectionClosed):
+            self.kill()
+            return Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=f"it sent {error}")
+        if self._running().wait(ENDING_GRACE_S) is None:
+            self.kill()
+            return Failure(
+                kind=FailureKind.BAD_OUTPUT, where=where, message="it closed its connection to the evaluator"
+            )
+        self.kill()
+        assert self.ending is not None
+        text = autopsy.tail(self._log_dir / "stderr.log")
+        return autopsy.ended(self.ending, where, self._limits, text, oom_killed=autopsy.oom_kills() > self._oom_kills)
+
+    def _failed(self, failure: Failure) -> ParticipantFailure:
+        """Ends the tree and completes the record with the place of the log."""
+        self.kill()
+        log = self._log_dir / "stderr.log"
+        if failure.log is None and log.exists():
+            failure.log = os.path.relpath(log, self._log_base)
+        return ParticipantFailure(failure)
+
+
+class RemotePolicy:
+    """The policy that a participant process has loaded; what a rollout needs of it."""
+
+    def __init__(self, process: ParticipantProcess, timeout_s: float | None) -> None:
+        self._process = process
+        self._timeout_s = timeout_s
+
+    def infer(self, observation: Any) -> Inference:
+        """See ``ParticipantProcess.infer``."""
+        return self._process.infer(observation, self._timeout_s)
