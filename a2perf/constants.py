@@ -37,7 +37,7 @@ class ReliabilityMetrics(enum.Enum):
     LowerCVaROnDiffs = "LowerCVaROnDiffs"
     LowerCVaROnDrawdown = "LowerCVaROnDrawdown"
     LowerCVarOnAcross = "LowerCVarOnAcross"
-    LowerCVaROnAcross = "LowerCVarOnAcross"  # alias: the consistent spelling
+    LowerCVaROnAcross = "LowerCVarOnAcross"  # noqa: PIE796 -- alias: the consistent spelling
     MedianPerfDuringTraining = "MedianPerfDuringTraining"
     MadAcrossRollouts = "MadAcrossRollouts"
     IqrAcrossRollouts = "IqrAcrossRollouts"

@@ -1,8 +1,8 @@
 """Typed records of everything that a2perf writes to disk, each with a schema version.
 
 Records are ``msgspec`` structs: decoding checks every field and names the path of a wrong one. Readers accept any
-record whose ``schema`` is not newer than theirs; unknown fields of a newer minor writer are ignored, and a missing field
-takes its default. Units are part of the field's name (``_s`` seconds, ``_ns`` nanoseconds, ``_bytes``, ``_kwh``, ``_w``).
+record whose ``schema`` is not newer than theirs; unknown fields are ignored, and a missing field takes its default.
+Units are part of the field's name (``_s`` seconds, ``_ns`` nanoseconds, ``_bytes``, ``_kwh``, ``_w``).
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Episode(Record, kw_only=True):
         terminated: the task ended the episode.
         truncated: a time limit ended it.
         termination: the environment's word for the reason, where it gives one.
+        clipped_actions: how many actions lay outside the box and were clipped into it.
         wall_s: wall time of the rollout, participant and environment together.
         reward_terms: mean over the steps of each reward term that the environment reports.
         success: whether the environment says that the episode succeeded, where it says so.
@@ -95,6 +96,7 @@ class Episode(Record, kw_only=True):
     terminated: bool
     truncated: bool
     termination: str | None = None
+    clipped_actions: int = 0
     wall_s: float = 0.0
     reward_terms: dict[str, float] = msgspec.field(default_factory=dict)
     success: bool | None = None

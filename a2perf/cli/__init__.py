@@ -1,0 +1,93 @@
+"""The command lines ``a2perf`` and ``a2perf-launch``: parse, call, print.
+
+Subcommands are imported when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from a2perf import __version__
+from a2perf.errors import UserError
+from a2perf.submission.options import normalised
+
+_COMMANDS = {
+    "run": ("a2perf.cli.run:run", "Run a submission under a gin configuration."),
+    "init": ("a2perf.cli.init:init", "Make a new submission folder from a template."),
+    "check": ("a2perf.cli.check:check", "Check a submission folder and list every problem at once."),
+    "envs": ("a2perf.cli.envs:envs", "List the environments."),
+    "data": ("a2perf.cli.data:data", "Fetch, list and show data."),
+    "report": ("a2perf.cli.report:report", "Write the report of runs."),
+    "validate": ("a2perf.cli.validate:validate", "Check recorded runs without running anything."),
+    "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
+    "demo": ("a2perf.cli.demo:demo", "Run the demonstration and write its report."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported on use; a first word that is no command is a submission's folder."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and (os.sep in args[0] or os.path.exists(args[0])):
+            return "run", self.get_command(ctx, "run"), ["--submission", *args]
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings=normalised())
+@click.version_option(__version__, prog_name="a2perf")
+def cli() -> None:
+    """Run, measure and score reinforcement-learning submissions.
+
+    The classic form `a2perf FOLDER --root-dir=DIR --submission-gin-config-path=FILE` runs the submission in FOLDER; a
+    folder named like a command is given as `./name`.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of ``a2perf``."""
+    _run(cli, arguments)
+
+
+def launch_main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of ``a2perf-launch``."""
+    from a2perf.cli.run import run
+
+    _run(run, arguments, name="a2perf-launch")
+
+
+def _run(command: click.Command, arguments: Sequence[str] | None, name: str = "a2perf") -> None:
+    try:
+        result = command.main(
+            list(sys.argv[1:] if arguments is None else arguments), prog_name=name, standalone_mode=False
+        )
+        status = result if isinstance(result, int) else 0
+    except UserError as error:
+        click.echo(f"{name}: {error}", err=True)
+        status = int(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        status = 2
+    except (click.Abort, KeyboardInterrupt):
+        status = 130
+    sys.exit(status)

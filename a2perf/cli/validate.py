@@ -1,0 +1,37 @@
+"""``a2perf validate``: checks recorded runs without running anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from a2perf.errors import ConfigError
+from a2perf.submission.bundle import validate as problems_of
+from a2perf.submission.options import normalised
+
+
+@click.command(context_settings=normalised())
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def validate(runs: tuple[str, ...], as_json: bool) -> int:
+    """Check recorded runs: SUCCESS, or a list of what is wrong.
+
+    RUN is a bundle, or a folder that holds bundles. Exit status 1 when anything is wrong.
+    """
+    found: dict[str, list[str]] = {}
+    for given in runs:
+        manifests = [path for path in sorted(Path(given).rglob("manifest.json")) if "attic" not in path.parts]
+        if not manifests:
+            raise ConfigError(f"{given} holds no bundle", mend="give the --root_dir of a run, or a bundle below it")
+        for manifest in manifests:
+            found[str(manifest.parent)] = problems_of(manifest.parent)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        for path, problems in found.items():
+            click.echo(f"{path}: {'SUCCESS' if not problems else 'INVALID'}")
+            for problem in problems:
+                click.echo(f"  {problem}")
+    return 1 if any(found.values()) else 0

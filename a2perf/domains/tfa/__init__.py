@@ -1,0 +1,1 @@
+"""Environments by configuration: ``suite_gym.create_domain`` and, with TensorFlow, the bridge to TF-Agents."""

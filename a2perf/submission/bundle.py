@@ -1,0 +1,246 @@
+"""A bundle: the folder of one run, readable at any moment and resumable after any death.
+
+``manifest.json`` is replaced atomically at every change of state; what was measured is appended to ``journal.jsonl``
+line by line. A manifest that says ``running`` while nobody holds the bundle's lock belongs to a run that was killed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+
+from a2perf import __version__
+from a2perf.errors import ConfigError, InfrastructureError, UserError
+from a2perf.records import Attempt, Failure, Manifest, RunState, read_record, write_record
+from a2perf.storage import Journal, sha256_of
+
+_IDENTITY = ("mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256")
+
+
+@dataclass
+class Bundle:
+    """An open bundle that this process alone writes.
+
+    Attributes:
+        path: the folder ``R/<mode>``.
+        manifest: the record that ``save`` writes.
+        resumed: whether an earlier attempt left something to go on with.
+    """
+
+    path: Path
+    manifest: Manifest
+    resumed: bool
+    _lock: filelock.BaseFileLock
+
+    @property
+    def metrics(self) -> Path:
+        """Folder of the measured files."""
+        return self.path / "metrics"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the captured output."""
+        return self.path / "logs"
+
+    @property
+    def artifacts(self) -> Path:
+        """Folder that the participant writes in train mode."""
+        return self.path / "artifacts"
+
+    @property
+    def media(self) -> Path:
+        """Folder of pictures and videos."""
+        return self.path / "media"
+
+    def journal(self) -> Journal:
+        """The journal of what was measured."""
+        return Journal(self.path / "journal.jsonl")
+
+    def save(self) -> None:
+        """Writes the manifest as it stands."""
+        write_record(self.path / "manifest.json", self.manifest)
+
+    def finish(self, state: RunState, *, exit_code: int, reason: str, failure: Failure | None = None) -> None:
+        """Closes the run: state, exit reason, hashes of every file, then the manifest and the lock."""
+        manifest = self.manifest
+        manifest.state, manifest.exit_code, manifest.exit_reason, manifest.failure = state, exit_code, reason, failure
+        manifest.attempts[-1].finished_at = now()
+        manifest.attempts[-1].outcome = reason
+        manifest.files = hash_files(self.path)
+        self.save()
+        self._lock.release()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A bundle that is done: there is nothing left to run."""
+
+    path: Path
+    manifest: Manifest
+
+
+def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool = False) -> Bundle | Finished:
+    """Opens the bundle of a run: new, resumed, or found finished.
+
+    Args:
+        path: the folder ``R/<mode>``.
+        manifest: what the run is; its identity is compared with what lies there.
+        config_text: the operative gin configuration.
+        force: put an existing bundle aside and start anew.
+
+    Returns:
+        ``Finished`` when the same run is already done, else an open bundle. A failed run is put aside under
+        ``R/attic`` and started anew; an interrupted or killed one is resumed.
+
+    Raises:
+        ConfigError: a bundle of a different run lies there, or the folder cannot be written.
+        UserError: another process is writing this bundle.
+        InfrastructureError: the disk is full.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = _acquire(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        resumed = False
+        if (path / "manifest.json").exists():
+            found = read_record(path / "manifest.json", Manifest)
+            if not force and (difference := _difference(found, manifest)) and found.state is not RunState.FAILED:
+                raise ConfigError(
+                    f"{path} holds another run: {difference}",
+                    mend="choose another --root_dir, or give --force to put the old run aside and start anew",
+                )
+            if found.state is RunState.FINISHED and not force:
+                lock.release()
+                return Finished(path, found)
+            if force or found.state is RunState.FAILED:
+                lock = _put_aside(path, lock)
+            else:
+                resumed = True
+                manifest.attempts = found.attempts
+                manifest.timings_s = found.timings_s
+        manifest.attempts = [*manifest.attempts, _attempt()]
+        bundle = Bundle(path, manifest, resumed, lock)
+        for folder in (bundle.metrics, bundle.logs, bundle.artifacts):
+            folder.mkdir(parents=True, exist_ok=True)
+        (path / "config.gin").write_text(config_text, encoding="utf-8")
+        bundle.save()
+    except OSError as error:
+        lock.release()
+        raise _unwritable(path, error) from error
+    except BaseException:
+        lock.release()
+        raise
+    return bundle
+
+
+def now() -> str:
+    """Returns the time as ISO 8601 in UTC with milliseconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def hash_files(path: Path) -> dict[str, str]:
+    """Returns the SHA-256 of every file of a bundle but the manifest and the lock, by relative path."""
+    return {
+        str(found.relative_to(path)): sha256_of(found)
+        for found in sorted(path.rglob("*"))
+        if found.is_file() and not found.is_symlink() and found.name not in ("manifest.json", ".lock")
+    }
+
+
+def validate(path: Path) -> list[str]:
+    """Checks a bundle without running anything.
+
+    Returns:
+        Every problem found, in words; an empty list means that the bundle is sound.
+    """
+    try:
+        manifest = read_record(path / "manifest.json", Manifest)
+    except UserError as error:
+        return [str(error)]
+    problems: list[str] = []
+    if manifest.state is RunState.RUNNING:
+        problems.append("the run is not finished (state: running): it goes on elsewhere, or was killed")
+    if manifest.state is RunState.INTERRUPTED:
+        problems.append("the run was interrupted; the same command resumes it")
+    if manifest.state is RunState.FAILED and manifest.failure is not None:
+        problems.append(f"the run failed: {manifest.failure.kind.value}: {manifest.failure.message}")
+    if manifest.state in (RunState.FINISHED, RunState.FAILED):
+        actual = hash_files(path)
+        problems += [f"{name} is missing" for name in manifest.files if name not in actual]
+        problems += [f"{name} is not in the manifest" for name in actual if name not in manifest.files]
+        problems += [
+            f"{name} was changed after the run"
+            for name, digest in manifest.files.items()
+            if actual.get(name, digest) != digest
+        ]
+    seeds = manifest.seeds.get("episodes", [])
+    if len(seeds) != len(set(seeds)):
+        problems.append("two episodes share a seed")
+    return problems
+
+
+def _acquire(path: Path) -> filelock.BaseFileLock:
+    lock = filelock.FileLock(path / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise UserError(
+            f"another process is writing {path}", mend="wait for it, or choose another --root_dir"
+        ) from error
+    return lock
+
+
+def _difference(found: Manifest, wanted: Manifest) -> str:
+    parts = [
+        f"{name} was {getattr(found, name)!r}, now {getattr(wanted, name)!r}"
+        for name in _IDENTITY
+        if getattr(found, name) != getattr(wanted, name) and name != "config_sha256"
+    ]
+    if found.config_sha256 != wanted.config_sha256:
+        parts.append("the configuration changed (compare config.gin)")
+    if found.submission.sha256 != wanted.submission.sha256:
+        parts.append("the submission's files changed")
+    return "; ".join(parts)
+
+
+def _put_aside(path: Path, lock: filelock.BaseFileLock) -> filelock.BaseFileLock:
+    attic = path.parent / "attic"
+    attic.mkdir(exist_ok=True)
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
+    lock.release()
+    shutil.move(path, attic / f"{path.name}-{stamp}")
+    path.mkdir()
+    return _acquire(path)
+
+
+def _attempt() -> Attempt:
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return Attempt(
+        started_at=now(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        boot_id=boot.read_text().strip() if boot.exists() else "",
+    )
+
+
+def _unwritable(path: Path, error: OSError) -> UserError:
+    import errno
+
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return InfrastructureError(
+            f"no space left to write {path}", mend="free some space or choose another --root_dir"
+        )
+    return ConfigError(f"{path} cannot be written: {error.strerror}", mend="choose a --root_dir that you may write")
+
+
+def version() -> str:
+    """Returns the version that a manifest records."""
+    return __version__

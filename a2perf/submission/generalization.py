@@ -1,0 +1,227 @@
+"""Generalization mode: the same submission on every task, several at a time, each task's failure its own.
+
+Every task runs in a process of its own, with its own environment, participant process and trackers; what it measured
+lies in ``metrics/tasks/<task>/`` whatever happens to the others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from a2perf.domains.registry import get_domain
+from a2perf.domains.tfa.suite_gym import create_domain
+from a2perf.errors import ConfigError, UserError
+from a2perf.records import Failure, FailureKind, Manifest, Record, read_record, write_record
+from a2perf.storage import Journal, read_json, write_json
+from a2perf.submission import configuration, results
+from a2perf.submission.bundle import Bundle, Finished, open_bundle
+from a2perf.submission.identity import RunTask, new_manifest
+from a2perf.submission.inference import completed_episodes, episode_seeds, play, training_artifacts
+from a2perf.submission.participant_process import ParticipantFailure
+from a2perf.submission.progress import RunProgress
+from a2perf.submission.session import participant_process, supervise, tracker_of
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+_PR_SET_PDEATHSIG = 1
+
+
+class TaskOutcome(Record, kw_only=True):
+    """``metrics/tasks/<task>/outcome.json``: how one task of the run ended."""
+
+    task: str
+    episodes: int
+    mean_return: float | None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class _TaskRun:
+    """What a task's process needs; it crosses a process boundary."""
+
+    settings: Submission
+    task: RunTask
+    manifest: Manifest
+    config: str
+    seeds: list[int]
+    root_dir: Path
+    folder: Path
+    logs: Path
+    artifacts: Path
+    bundle: Path
+
+
+def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
+    """Evaluates the submission on all tasks of its domain, or on those listed.
+
+    Returns:
+        The exit status; 1 when any task failed.
+
+    Raises:
+        UserError: a task is unknown or its environment cannot be made.
+    """
+    progress = progress or RunProgress()
+    domain = get_domain(str(settings.domain))
+    names = list(settings.generalization_tasks or domain.generalization_tasks)
+    if len(set(names)) != len(names):
+        raise ConfigError("Submission.generalization_tasks names a task twice", mend="name each task once")
+    tasks = [RunTask.named(domain.name, name) for name in names]
+    for task in tasks:
+        create_domain(env_name=task.env_id, **task.env_kwargs).close()
+    count = settings.num_generalization_episodes
+    manifest = new_manifest(settings, RunTask(domain.name, "all", "", {}), episodes=count)
+    manifest.env_id, manifest.env_kwargs = None, {"tasks": names}
+    opened = open_bundle(settings.root / "generalization", manifest, configuration.text(), force=force)
+    if isinstance(opened, Finished):
+        return results.already_done(opened, progress)
+    bundle = opened
+    runs = [_task_run(settings, task, stream, bundle) for stream, task in enumerate(tasks)]
+    return supervise(bundle, progress, lambda: _run_all(settings, runs, bundle, progress))
+
+
+def task_folder(bundle: Path, task: str) -> Path:
+    """Returns the folder of one task's measurements."""
+    return bundle / "metrics" / "tasks" / task
+
+
+def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) -> _TaskRun:
+    manifest = new_manifest(settings, task, episodes=settings.num_generalization_episodes)
+    return _TaskRun(
+        settings=settings,
+        task=task,
+        manifest=manifest,
+        config=configuration.text(),
+        seeds=episode_seeds(settings, settings.num_generalization_episodes, stream=stream),
+        root_dir=training_artifacts(settings, bundle),
+        folder=task_folder(bundle.path, task.name),
+        logs=bundle.logs / task.name,
+        artifacts=bundle.artifacts / task.name,
+        bundle=bundle.path,
+    )
+
+
+def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progress: RunProgress) -> str:
+    limit = settings.num_parallel_tasks or max(1, (os.cpu_count() or 1) // 2)
+    waiting, outcomes = list(runs), []
+    running: dict[Any, tuple[_TaskRun, Any]] = {}
+    context = multiprocessing.get_context("spawn")
+    progress.phase(f"generalization of {settings.folder.name}, {limit} at a time", len(runs))
+    try:
+        while waiting or running:
+            while waiting and len(running) < limit:
+                item = waiting.pop(0)
+                process = context.Process(target=_run_task, args=(item, os.getpid()), name=item.task.name)
+                process.start()
+                running[process.sentinel] = (item, process)
+            for sentinel in multiprocessing.connection.wait(list(running)):
+                item, process = running.pop(sentinel)
+                process.join()
+                outcome = _outcome_of(item, process.exitcode)
+                outcomes.append(outcome)
+                progress.advance(len(outcomes))
+                progress.say(_line(outcome))
+    finally:
+        for _, process in running.values():
+            process.terminate()
+        for _, process in running.values():
+            process.join()
+    bundle.manifest.seeds["episodes_by_task"] = {item.task.name: item.seeds for item in runs}
+    bundle.manifest.sandbox = runs[0].manifest.sandbox
+    bundle.manifest.tracking = {
+        item.task.name: read_json(item.folder / "tracking.json")
+        for item in runs
+        if (item.folder / "tracking.json").exists()
+    }
+    results.publish(bundle, settings)
+    failed = [outcome for outcome in outcomes if outcome.failure is not None]
+    if failed:
+        first = failed[0].failure
+        assert first is not None
+        names = ", ".join(f"{outcome.task} ({outcome.failure.kind.value})" for outcome in failed if outcome.failure)
+        raise ParticipantFailure(
+            msgspec.structs.replace(
+                first, message=f"{len(failed)} of {len(outcomes)} tasks failed: {names}. The first: {first.message}"
+            )
+        )
+    return "finished"
+
+
+def _run_task(item: _TaskRun, parent: int) -> None:
+    """Main of a task's process."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides, and ends this process with SIGTERM
+    signal.signal(signal.SIGTERM, lambda number, frame: (_ for _ in ()).throw(KeyboardInterrupt()))
+    if os.getppid() != parent:
+        return
+    configuration.restore(item.config)
+    failure: Failure | None = None
+    item.folder.mkdir(parents=True, exist_ok=True)
+    journal = Journal(item.folder / "journal.jsonl")
+    try:
+        _evaluate(item, journal)
+    except ParticipantFailure as error:
+        failure = error.failure
+    except KeyboardInterrupt:
+        return
+    except (UserError, OSError) as error:
+        failure = Failure(kind=FailureKind.INFRASTRUCTURE, where=item.task.name, message=str(error))
+    episodes = completed_episodes(journal)
+    write_record(
+        item.folder / "outcome.json",
+        TaskOutcome(
+            task=item.task.name,
+            episodes=len(episodes),
+            mean_return=sum(episode.episode_return for episode in episodes) / len(episodes) if episodes else None,
+            failure=failure,
+        ),
+    )
+
+
+def _evaluate(item: _TaskRun, journal: Journal) -> None:
+    quiet = RunProgress(quiet=True)
+    item.artifacts.mkdir(parents=True, exist_ok=True)
+    with closing(create_domain(env_name=item.task.env_id, **item.task.env_kwargs)) as env, journal:
+        confined = participant_process(
+            item.settings, item.task, item.manifest, mode="generalization",
+            root_dir=item.root_dir, artifacts=item.artifacts, logs=item.logs, bundle_path=item.bundle,
+        )  # fmt: skip
+        with confined as participant, tracker_of(item.settings, item.folder, energy_mode="generalization") as sampler:
+            participant.start()
+            sampler.attach(participant.tree_root)
+            sampler.mark("load")
+            participant.load_policy(item.settings.participant_args, timeout_s=item.settings.load_timeout_s)
+            sampler.mark("rollouts")
+            play(item.settings, item.task, env, participant, item.seeds, journal, item.folder, quiet, pictures=False)
+            sampler.mark("end")
+
+
+def _outcome_of(item: _TaskRun, exit_code: int | None) -> TaskOutcome:
+    path = item.folder / "outcome.json"
+    if path.exists():
+        return read_record(path, TaskOutcome)
+    failure = Failure(
+        kind=FailureKind.INFRASTRUCTURE,
+        where=item.task.name,
+        message=f"the task's evaluator ended with status {exit_code} before it wrote an outcome",
+        exit_code=exit_code,
+    )
+    outcome = TaskOutcome(task=item.task.name, episodes=0, mean_return=None, failure=failure)
+    write_json(path, msgspec.to_builtins(outcome))
+    return outcome
+
+
+def _line(outcome: TaskOutcome) -> str:
+    if outcome.failure is not None:
+        return f"{outcome.task}: failed ({outcome.failure.kind.value}): {outcome.failure.message}"
+    return f"{outcome.task}: {outcome.episodes} episodes, mean return {outcome.mean_return:.2f}"

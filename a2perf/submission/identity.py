@@ -1,0 +1,182 @@
+"""What a run is: its task, its submission's content, its seeds, its host; all that goes into the manifest first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a2perf import __version__
+from a2perf.domains.fingerprint import stored_fingerprint
+from a2perf.domains.registry import find_environment, get_domain
+from a2perf.errors import ConfigError
+from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.submission import configuration
+from a2perf.submission.seeds import spawn_seeds
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+_NOT_CODE = {
+    "__pycache__",
+    ".git",
+    ".venv",
+    "venv",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    "runs",
+    "node_modules",
+}
+_NOT_ENV_KWARGS = {"env_name", "root_dir", "env_wrappers", "gym_env_wrappers"}
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """The task of a run: an environment id with its arguments."""
+
+    domain: str
+    name: str
+    env_id: str
+    env_kwargs: dict[str, Any]
+
+    @classmethod
+    def configured(cls, domain_name: str) -> RunTask:
+        """Reads the task from ``create_domain`` in the gin configuration; the domain's first task by default.
+
+        Raises:
+            ConfigError: the id is unknown or belongs to another domain.
+        """
+        domain = get_domain(domain_name)
+        bound = configuration.bound_parameters("create_domain")
+        env_kwargs = {name: value for name, value in bound.items() if name not in _NOT_ENV_KWARGS}
+        if "env_name" not in bound:
+            first = domain.tasks[0]
+            return cls(domain.name, first.name, first.env_id, {**first.kwargs, **env_kwargs})
+        owner, environment = find_environment(str(bound["env_name"]))
+        if owner.name != domain.name:
+            raise ConfigError(
+                f"{bound['env_name']} belongs to {owner.name}, but Submission.domain is {domain.name}",
+                mend=f"set `Submission.domain = '{owner.name}'` or choose an id of {domain.name}",
+            )
+        for task in domain.tasks:
+            if task.env_id == environment.id and all(
+                env_kwargs.get(key) == value for key, value in task.kwargs.items()
+            ):
+                return cls(domain.name, task.name, environment.id, env_kwargs)
+        return cls(domain.name, environment.id, environment.id, env_kwargs)
+
+    @classmethod
+    def named(cls, domain_name: str, task_name: str) -> RunTask:
+        """Returns a task of the domain by its name, with the arguments that the configuration adds for every task.
+
+        Raises:
+            ConfigError: no such task.
+        """
+        domain = get_domain(domain_name)
+        task = domain.task(task_name)
+        bound = configuration.bound_parameters("create_domain")
+        shared = {name: value for name, value in bound.items() if name not in _NOT_ENV_KWARGS}
+        return cls(domain.name, task.name, task.env_id, {**shared, **task.kwargs})
+
+
+def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manifest:
+    """Returns the manifest of a run that is about to start."""
+    seeds = {
+        "participant": spawn_seeds(settings.seed, "participant", 1)[0],
+        "latency": spawn_seeds(settings.seed, "latency", 1)[0],
+        "evaluation": "file" if settings.evaluation_seeds_file else "root seed",
+    }
+    if episodes:
+        seeds["episode_count"] = episodes
+    return Manifest(
+        a2perf_version=__version__,
+        mode=str(getattr(settings.mode, "value", settings.mode)),
+        domain=task.domain,
+        task=task.name,
+        env_id=task.env_id,
+        env_kwargs=json.loads(json.dumps(task.env_kwargs, default=str)),
+        env_fingerprint=stored_fingerprint(task.env_id),
+        submission=identify_submission(settings.folder),
+        root_seed=settings.seed,
+        seeds=seeds,
+        participant_args=settings.participant_args,
+        config_sha256=configuration.digest(),
+        state=RunState.RUNNING,
+        attempts=[],
+        python={
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "executable": os.path.basename(sys.executable),
+        },
+    )
+
+
+def identify_submission(folder: Path) -> SubmissionIdentity:
+    """Hashes the submission's files (caches and version control left out) and reads its git state."""
+    digest = hashlib.sha256()
+    for path in _code_files(folder):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    commit, dirty = _git_state(folder)
+    return SubmissionIdentity(
+        name=folder.resolve().name, path=str(folder), sha256=digest.hexdigest(), git_commit=commit, git_dirty=dirty
+    )
+
+
+def participant_environment(
+    settings: Submission, task: RunTask, manifest: Manifest, *, root_dir: Path
+) -> dict[str, str]:
+    """Returns what the participant's environment holds beyond the sandbox's own variables (DESIGN decision 3).
+
+    Raises:
+        ConfigError: a variable named in ``pass_environment`` is not set.
+    """
+    variables = {
+        "ROOT_DIR": str(root_dir),
+        "SEED": str(manifest.seeds["participant"]),
+        "A2PERF_ENV_ID": task.env_id,
+        "A2PERF_ENV_KWARGS": json.dumps(task.env_kwargs),
+    }
+    if "num_websites" in task.env_kwargs:
+        variables["NUM_WEBSITES"] = str(task.env_kwargs["num_websites"])
+    if settings.datasets_path is not None:
+        variables["MINARI_DATASETS_PATH"] = str(Path(settings.datasets_path).expanduser().absolute())
+    for name in settings.pass_environment:
+        if name not in os.environ:
+            raise ConfigError(
+                f"Submission.pass_environment names {name!r}, which is not set",
+                mend=f"export {name} or remove it from the list",
+            )
+        variables[name] = os.environ[name]
+    return variables
+
+
+def _code_files(folder: Path) -> Iterator[Path]:
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _NOT_CODE and not name.endswith(".egg-info"))
+        for name in sorted(names):
+            path = Path(root) / name
+            if not name.endswith(".pyc") and path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _git_state(folder: Path) -> tuple[str | None, bool | None]:
+    if not any((parent / ".git").exists() for parent in (folder.resolve(), *folder.resolve().parents)):
+        return None, None
+    try:
+        status = subprocess.run(
+            ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--", "."],
+            capture_output=True, text=True, timeout=10, check=True,
+        ).stdout.splitlines()  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+    commit = next((line.split()[-1] for line in status if line.startswith("# branch.oid")), None)
+    return commit, any(not line.startswith("#") for line in status)

@@ -1,0 +1,189 @@
+"""The evaluator: the process that a launcher starts (``python -m a2perf.submission.main_submission``).
+
+It parses the gin configuration, builds ``Submission`` and runs it. Flags take dashes or underscores.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+
+from a2perf.constants import ExitCode
+from a2perf.errors import ConfigError, UserError
+from a2perf.submission import configuration
+from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.progress import RunProgress
+
+_PR_SET_PDEATHSIG = 1
+
+
+@click.command(context_settings=normalised())
+@click.option("--submission-gin-config-path", "--gin-config", "gin_config", required=True, metavar="FILE")
+@click.option("--participant-module-path", "--submission", "submission", metavar="DIR")
+@click.option("--participant-args", default="", metavar="K=V,...")
+@click.option("--root-dir", metavar="DIR", help="Folder of the run; a temporary one by default.")
+@click.option("--metric-values-dir", metavar="DIR", help="Where the classic result files go; ROOT/metrics by default.")
+@click.option("--extra-gin-bindings", "--gin-bindings", "bindings", multiple=True, metavar="BINDING")
+@click.option("--run-offline-metrics-only", type=bool, is_flag=False, flag_value=True, default=None)
+@click.option("--domain", metavar="NAME")
+@click.option("--task", metavar="NAME")
+@click.option("--datasets-path", metavar="DIR")
+@click.option("--seed", type=int)
+@click.option("--sandbox", metavar="LEVEL")
+@click.option("--force", is_flag=True)
+@click.option("--json", "as_json", is_flag=True)
+@click.option("--verbosity", default=None, help="Accepted for old command lines.")
+@click.option("--die-with", type=int, hidden=True, help="Process id of the launcher; the evaluator dies with it.")
+def main(**flags: Any) -> None:
+    """Runs one submission in one mode on one task."""
+    if flags["die_with"] is not None:
+        _die_with(flags["die_with"])
+    try:
+        status = evaluate(**{name: value for name, value in flags.items() if name not in ("die_with", "verbosity")})
+    except UserError as error:
+        click.echo(f"a2perf: {error}", err=True)
+        status = int(error.exit_code)
+    except KeyboardInterrupt:
+        status = 130
+    except Exception:  # a bug of ours is never counted against the participant
+        traceback.print_exc()
+        status = int(ExitCode.INFRASTRUCTURE)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A tracker library may still be importing in a daemon thread; a finished run does not wait for it.
+    os._exit(status)
+
+
+def evaluate(
+    *,
+    gin_config: str,
+    submission: str | None,
+    participant_args: str = "",
+    root_dir: str | None = None,
+    metric_values_dir: str | None = None,
+    bindings: tuple[str, ...] = (),
+    run_offline_metrics_only: bool | None = None,
+    domain: str | None = None,
+    task: str | None = None,
+    datasets_path: str | None = None,
+    seed: int | None = None,
+    sandbox: str | None = None,
+    force: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Parses the configuration and runs the submission; the arguments are the flags of the same names.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        UserError: a flag, the configuration or the submission's folder is wrong.
+    """
+    from a2perf.submission import submission_util  # makes the configurable names known to gin
+
+    folder = None if submission is None else _existing_folder(submission)
+    config = configuration.find_gin_file(gin_config, submission=folder, domain=domain)
+    configuration.parse([config], [*_task_bindings(domain, task), *bindings])
+    configuration.finalise()
+    flags: dict[str, Any] = {
+        "root_dir": str(_writable_folder(root_dir)),
+        "metric_values_dir": metric_values_dir,
+        "participant_module_path": None if folder is None else str(folder),
+        "participant_args": parse_participant_args(participant_args),
+        "run_offline_metrics_only": run_offline_metrics_only,
+        "domain": domain,
+        "datasets_path": datasets_path,
+        "seed": seed,
+        "sandbox": sandbox,
+    }
+    given = {name: value for name, value in flags.items() if value not in (None, {})}
+    settings = submission_util.Submission(**given)
+    if folder is None and not settings.run_offline_metrics_only:
+        raise ConfigError("no submission was given", mend="add `--submission DIR`")
+    status = settings.run(force=force, progress=RunProgress())
+    if as_json:
+        print(json.dumps(_result(settings, status), indent=2))
+    return status
+
+
+def _result(settings: Any, status: int) -> dict[str, Any]:
+    mode = settings.mode.value
+    manifest = settings.root / mode / "manifest.json"
+    values = settings.root / "metrics"
+    return {
+        "exit_code": status,
+        "bundle": str(settings.root / mode),
+        "manifest": json.loads(manifest.read_text()) if manifest.exists() else None,
+        "metrics": {path.stem: json.loads(path.read_text()) for path in sorted(values.glob(f"{mode}*.json"))},
+        "settings": {entry.name: str(getattr(settings, entry.name)) for entry in dataclasses.fields(settings)},
+    }
+
+
+def _task_bindings(domain: str | None, task: str | None) -> list[str]:
+    if task is None:
+        return []
+    from a2perf.domains.registry import domains, get_domain
+
+    owners = [get_domain(domain)] if domain else [known for known in domains().values() if _has_task(known, task)]
+    if not owners:
+        names = [entry.name for known in domains().values() for entry in known.tasks]
+        raise ConfigError(f"{task!r} is not a task of any domain", mend=f"choose one of: {', '.join(names)}")
+    found = owners[0].task(task)
+    return [
+        f"Submission.domain = {owners[0].name!r}",
+        f"create_domain.env_name = {found.env_id!r}",
+        *(f"create_domain.{name} = {value!r}" for name, value in found.kwargs.items()),
+    ]
+
+
+def _has_task(domain: Any, task: str) -> bool:
+    return any(entry.name == task for entry in domain.tasks)
+
+
+def _existing_folder(given: str) -> Path:
+    folder = Path(given).expanduser()
+    if not folder.is_dir():
+        kind = "is a file" if folder.exists() else "does not exist"
+        raise ConfigError(
+            f"the submission folder {given} {kind}", mend="give the folder that holds train.py and inference.py"
+        )
+    return folder.resolve()
+
+
+def _writable_folder(given: str | None) -> Path:
+    if given is None:
+        return Path(tempfile.mkdtemp(prefix="a2perf-run-"))
+    folder = Path(given).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the root directory {given} cannot be made: {error.strerror}",
+            mend="choose a --root_dir that you may write",
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"the root directory {given} cannot be written", mend="choose a --root_dir that you may write"
+        )
+    return folder
+
+
+def _die_with(parent: int) -> None:
+    """Ends this process when the launcher dies, even by SIGKILL."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit(int(ExitCode.INFRASTRUCTURE))
+
+
+if __name__ == "__main__":
+    main()

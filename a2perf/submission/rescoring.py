@@ -1,0 +1,46 @@
+"""Offline re-scoring: the metric files are recomputed from recorded bundles; nothing of the participant runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from a2perf.constants import BenchmarkMode, ExitCode
+from a2perf.errors import ConfigError
+from a2perf.records import LatencyResults, RolloutResults, read_record, write_record
+from a2perf.storage import Journal
+from a2perf.submission import results
+from a2perf.submission.inference import completed_episodes
+from a2perf.submission.progress import RunProgress
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+
+def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
+    """Recomputes the metric files of the bundle of the configured mode.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ConfigError: there is no bundle of that mode under the root directory.
+    """
+    progress = progress or RunProgress()
+    mode = BenchmarkMode(settings.mode).value
+    path = settings.root / mode
+    if not (path / "manifest.json").exists():
+        raise ConfigError(
+            f"{path} holds no recorded run", mend="run the mode first, or give the --root_dir of a recorded run"
+        )
+    for journal in sorted(path.rglob("journal.jsonl")):
+        folder = journal.parent if mode == "generalization" else path / "metrics"
+        rollouts = folder / "rollouts.json"
+        if rollouts.exists():
+            record = read_record(rollouts, RolloutResults)
+            record.episodes = completed_episodes(Journal(journal))
+            write_record(rollouts, record)
+    if (path / "metrics" / "latency.json").exists():
+        read_record(path / "metrics" / "latency.json", LatencyResults)
+    results.publish_from(path, mode, results.values_folder(settings), emissions=settings.measure_emissions)
+    progress.say(f"re-scored {path}; the result files are in {results.values_folder(settings)}")
+    return int(ExitCode.SUCCESS)

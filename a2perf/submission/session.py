@@ -1,0 +1,214 @@
+"""One supervised attempt at a run: whatever happens in it ends as an honest state in the bundle.
+
+The participant's failure, the host's failure, an interrupt and a bug are told apart here, once, for every mode; what
+was measured before stays where it was written.
+"""
+
+from __future__ import annotations
+
+import errno
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from a2perf import assets
+from a2perf.constants import ExitCode
+from a2perf.domains.registry import get_domain
+from a2perf.errors import UserError
+from a2perf.metrics.trackers.emissions import resolve_settings
+from a2perf.metrics.trackers.host import describe_host
+from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord
+from a2perf.storage import write_json
+from a2perf.submission.bundle import Bundle
+from a2perf.submission.identity import RunTask, participant_environment
+from a2perf.submission.participant_process import ParticipantFailure, ParticipantProcess
+from a2perf.submission.progress import RunProgress
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+INTERRUPTED = 130
+
+
+def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) -> int:
+    """Runs ``body`` and records how it ended.
+
+    Args:
+        bundle: the open bundle; it is finished when this returns.
+        progress: where a failure is said.
+        body: the run; returns the exit reason of a success.
+
+    Returns:
+        The exit status: 0 success, 1 the participant failed, 2 usage, 3 infrastructure, 130 interrupted.
+    """
+    started = time.perf_counter()
+    failure: Failure | None = None
+    state, status, reason = RunState.FAILED, int(ExitCode.INFRASTRUCTURE), ""
+    try:
+        with _signals_interrupt():
+            reason = body()
+        state, status = RunState.FINISHED, int(ExitCode.SUCCESS)
+    except ParticipantFailure as error:
+        failure, reason = error.failure, error.failure.kind.value
+        status = int(
+            ExitCode.INFRASTRUCTURE if failure.kind is FailureKind.INFRASTRUCTURE else ExitCode.PARTICIPANT_FAILED
+        )
+    except KeyboardInterrupt:
+        state, status, reason = RunState.INTERRUPTED, INTERRUPTED, "interrupted"
+    except UserError as error:
+        failure = Failure(kind=FailureKind.INFRASTRUCTURE, where=bundle.manifest.mode, message=str(error))
+        status, reason = (
+            int(error.exit_code),
+            "configuration" if error.exit_code is ExitCode.USAGE else "infrastructure",
+        )
+    except OSError as error:
+        failure, reason = _host_failure(bundle.manifest.mode, error), "infrastructure"
+    except Exception as error:
+        failure = Failure(
+            kind=FailureKind.INFRASTRUCTURE,
+            where=bundle.manifest.mode,
+            message=f"a2perf itself failed: {type(error).__name__}: {error}",
+            traceback=traceback.format_exc(),
+        )
+        reason = "infrastructure"
+    progress.close()
+    bundle.manifest.timings_s["attempt"] = time.perf_counter() - started
+    try:
+        bundle.finish(state, exit_code=status, reason=reason, failure=failure)
+    except OSError as error:
+        # A full disk must not hide what happened: the journal and the last manifest are still readable.
+        print(f"the manifest of {bundle.path} could not be written: {error.strerror}", file=sys.stderr)
+        status = int(ExitCode.INFRASTRUCTURE)
+    if failure is not None:
+        _tell(progress, bundle.path, failure)
+    elif state is RunState.INTERRUPTED:
+        progress.say(f"interrupted; what was measured is in {bundle.path}, the same command resumes it")
+    return status
+
+
+@contextmanager
+def participant_process(
+    settings: Submission,
+    task: RunTask,
+    manifest: Manifest,
+    *,
+    mode: str,
+    root_dir: Path,
+    artifacts: Path,
+    logs: Path,
+    bundle_path: Path,
+) -> Iterator[ParticipantProcess]:
+    """Makes the (not yet started) participant process of a run, and ends it; its warnings go into the manifest.
+
+    Args:
+        settings: the run's configuration.
+        task: the environment it is told of.
+        manifest: gets the sandbox's level and guarantees.
+        mode: ``"train"`` imports train.py, any other mode inference.py.
+        root_dir: its ``ROOT_DIR``.
+        artifacts: its ``A2PERF_ARTIFACTS``, which it may write.
+        logs: where its output is captured.
+        bundle_path: the bundle's folder; paths of logs are recorded relative to it.
+
+    Raises:
+        UserError: the sandbox cannot be had on this host.
+    """
+    process = ParticipantProcess(
+        settings.folder,
+        mode=mode,
+        sandbox=settings.sandbox,
+        environment=participant_environment(settings, task, manifest, root_dir=root_dir),
+        artifacts=artifacts,
+        log_dir=logs,
+        log_base=bundle_path,
+        assets=assets.available(get_domain(task.domain).assets),
+        memory_bytes=settings.memory_limit_bytes,
+        output_bytes=settings.output_limit_bytes,
+        load_timeout_s=settings.load_timeout_s,
+    )
+    manifest.sandbox = SandboxRecord(
+        level=process.level, guarantees=list(process.guarantees), missing=list(process.missing)
+    )
+    try:
+        with process:
+            yield process
+    finally:
+        manifest.warnings += process.warnings
+
+
+@contextmanager
+def tracking(settings: Submission, bundle: Bundle, *, energy_mode: str) -> Iterator[Sampler]:
+    """Tracks the participant's process tree of a bundle; its main numbers go into the manifest too."""
+    with tracker_of(settings, bundle.metrics, energy_mode=energy_mode) as sampler:
+        try:
+            yield sampler
+        finally:
+            data = msgspec.to_builtins(sampler.stop())
+            record_tracking(bundle.manifest, data)
+
+
+@contextmanager
+def tracker_of(settings: Submission, directory: Path, *, energy_mode: str) -> Iterator[Sampler]:
+    """Tracks a participant's process tree; the report lands in ``tracking.json`` whatever happens."""
+    sampler = Sampler(
+        directory=directory,
+        mode=energy_mode,
+        interval_s=settings.sampling_interval_s or 1.0,
+        settings=resolve_settings(),
+        with_codecarbon=settings.measure_emissions,
+    )
+    sampler.prepare()
+    try:
+        yield sampler
+    finally:
+        write_json(directory / "tracking.json", msgspec.to_builtins(sampler.stop()))
+
+
+def record_tracking(manifest: Manifest, data: dict[str, Any]) -> None:
+    """Copies the main numbers of a tracking report into the manifest."""
+    manifest.tracking = data
+    manifest.tracker_failures = list(data.get("failures", []))
+    manifest.host = msgspec.to_builtins(describe_host())
+    host = data.get("host", {})
+    if host.get("noisy"):
+        manifest.warnings.append(f"noisy host: {'; '.join(host.get('reasons', []))}")
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Turns SIGTERM and SIGHUP into KeyboardInterrupt, so that a polite end leaves a finished manifest."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _host_failure(where: str, error: OSError) -> Failure:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        message = "no space left on the device that holds the run; free some and give the same command again"
+    else:
+        message = f"the host refused: {error}"
+    return Failure(kind=FailureKind.INFRASTRUCTURE, where=where, message=message, traceback=traceback.format_exc())
+
+
+def _tell(progress: RunProgress, path: Path, failure: Failure) -> None:
+    whose = "the host" if failure.kind is FailureKind.INFRASTRUCTURE else "the submission"
+    progress.say(f"{whose} failed in {failure.where} ({failure.kind.value}): {failure.message}")
+    if failure.traceback:
+        progress.say(failure.traceback.rstrip())
+    if failure.log:
+        progress.say(f"its output: {path / failure.log}")

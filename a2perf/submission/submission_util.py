@@ -1,0 +1,216 @@
+"""The names that gin files import: ``Submission``, ``track_emissions_decorator``, ``create_domain`` and the enums.
+
+``import a2perf.submission.submission_util`` is the first line of a gin file; it makes every configurable name known and
+imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gin
+
+from a2perf.constants import BenchmarkDomain, BenchmarkMode, ReliabilityMetrics, SystemMetrics
+from a2perf.domains.registry import get_domain
+from a2perf.domains.tfa.suite_gym import create_domain
+from a2perf.errors import ConfigError, did_you_mean
+from a2perf.metrics.trackers.emissions import track_emissions_decorator
+
+if TYPE_CHECKING:
+    from a2perf.submission.progress import RunProgress
+
+__all__ = ["Submission", "create_domain", "track_emissions_decorator"]
+
+for _enum in (BenchmarkMode, BenchmarkDomain, ReliabilityMetrics, SystemMetrics):
+    gin.constants_from_enum(_enum, module="a2perf.constants")
+
+INFERENCE_DATA = ("recorded", "sampled")
+
+
+@gin.configurable(module="a2perf.submission")
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """One run of one submission; every field can be bound in a gin file.
+
+    Attributes:
+        mode: what to do; the enum or ``"train"``, ``"inference"``, ``"generalization"``.
+        domain: the enum or a registered name.
+        root_dir: folder of the run; each mode makes a bundle below it.
+        metric_values_dir: where the classic result files go; ``<root_dir>/metrics`` by default.
+        participant_module_path: the submission's folder.
+        participant_args: passed to ``train`` and ``load_policy``; the values are strings.
+        run_offline_metrics_only: recompute the metrics from the recorded bundle and run nothing.
+        num_inference_steps: calls of ``infer_once`` that are timed.
+        num_warmup_steps: calls made before, counted apart.
+        num_inference_episodes: rollouts of the inference mode.
+        num_generalization_episodes: rollouts per task of the generalization mode.
+        time_participant_code: whether the latency phase runs at all.
+        measure_emissions: whether codecarbon tracks the run and the classic emissions file is published; time,
+            memory, power and energy are always in the bundle.
+        inference_data: ``"recorded"`` times on observations met by the policy, ``"sampled"`` on random samples of the
+            observation space (the earlier platform's way).
+        num_recorded_observations: distinct observations recorded for timing; longer runs cycle through them.
+        generalization_tasks: names of the tasks; the domain's own list by default.
+        num_parallel_tasks: tasks that run at the same time; by default one per two processors, at least one.
+        reliability_metrics: selection for the report; all by default.
+        seed: root seed of everything random in the run.
+        evaluation_seeds_file: file of episode seeds that the participant never sees.
+        train_time_limit_s: wall-clock limit of ``train()`` in seconds; None is no limit. Reaching it is no failure.
+        call_timeout_s: limit of one ``infer_once`` in seconds.
+        load_timeout_s: limit of importing the submission and of ``load_policy`` in seconds.
+        memory_limit_bytes: address-space limit of the participant process; None is no limit.
+        output_limit_bytes: how much of its standard output and error is kept, each.
+        sandbox: ``"none"`` or ``"process"``.
+        datasets_path: folder of Minari datasets; the participant gets it as ``MINARI_DATASETS_PATH``.
+        pass_environment: names of further environment variables that the participant gets.
+        clip_actions: clip finite actions into the box (as the earlier platform did) instead of refusing them.
+        record_frames: frames of the picture strip of the first episode; 0 makes none.
+        record_videos: episodes of which a video is made.
+        sampling_interval_s: longest period of the trackers in seconds; 1 by default.
+        plot_metrics: accepted for old files; the report makes the plots.
+    """
+
+    mode: BenchmarkMode | str | None = None
+    domain: BenchmarkDomain | str | None = None
+    root_dir: str | None = None
+    metric_values_dir: str | None = None
+    participant_module_path: str | None = None
+    participant_args: dict[str, str] = field(default_factory=dict)
+    run_offline_metrics_only: bool = False
+    num_inference_steps: int = 1000
+    num_warmup_steps: int = 10
+    num_inference_episodes: int = 1
+    num_generalization_episodes: int = 1
+    time_participant_code: bool = True
+    measure_emissions: bool = False
+    inference_data: str = "recorded"
+    num_recorded_observations: int = 1000
+    generalization_tasks: Sequence[str] | None = None
+    num_parallel_tasks: int | None = None
+    reliability_metrics: Sequence[Any] | None = None
+    seed: int = 0
+    evaluation_seeds_file: str | None = None
+    train_time_limit_s: float | None = None
+    call_timeout_s: float = 60.0
+    load_timeout_s: float = 300.0
+    memory_limit_bytes: int | None = None
+    output_limit_bytes: int = 10 * 2**20
+    sandbox: str = "process"
+    datasets_path: str | None = None
+    pass_environment: Sequence[str] = ()
+    clip_actions: bool = True
+    record_frames: int = 8
+    record_videos: int = 0
+    sampling_interval_s: float | None = None
+    plot_metrics: bool = True
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            _check(entry.name, str(entry.type), getattr(self, entry.name))
+        if self.mode is None:
+            raise ConfigError(
+                "Submission.mode is not set", mend=f"add `Submission.mode = {_choices(BenchmarkMode)}` to the gin file"
+            )
+        if self.domain is None:
+            raise ConfigError(
+                "Submission.domain is not set",
+                mend=f"add `Submission.domain = {_choices(BenchmarkDomain)}` to the gin file, or give `--domain NAME`",
+            )
+        object.__setattr__(self, "mode", _mode(self.mode))
+        object.__setattr__(self, "domain", get_domain(self.domain).name)
+        if self.inference_data not in INFERENCE_DATA:
+            raise ConfigError(
+                f"Submission.inference_data = {self.inference_data!r} is not valid", mend="use 'recorded' or 'sampled'"
+            )
+        for name in ("num_inference_episodes", "num_generalization_episodes", "num_recorded_observations"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"Submission.{name} = {getattr(self, name)} is not valid", mend="use 1 or more")
+
+    @property
+    def root(self) -> Path:
+        """The run's root folder."""
+        return Path(str(self.root_dir))
+
+    @property
+    def folder(self) -> Path:
+        """The submission's folder."""
+        return Path(str(self.participant_module_path))
+
+    def run(self, *, force: bool = False, progress: RunProgress | None = None) -> int:
+        """Runs the configured mode to its bundle.
+
+        Args:
+            force: put an existing bundle aside and start anew.
+            progress: where progress is shown; standard error by default.
+
+        Returns:
+            The exit status: 0 success, 1 the participant failed, 3 infrastructure, 130 interrupted.
+
+        Raises:
+            UserError: something the caller gave is wrong.
+        """
+        from a2perf.submission import generalization, inference, rescoring, train
+
+        if self.run_offline_metrics_only:
+            return rescoring.run(self, progress=progress)
+        modes = {
+            BenchmarkMode.TRAIN: train.run,
+            BenchmarkMode.INFERENCE: inference.run,
+            BenchmarkMode.GENERALIZATION: generalization.run,
+        }
+        return modes[BenchmarkMode(self.mode)](self, force=force, progress=progress)
+
+
+def _mode(given: BenchmarkMode | str) -> BenchmarkMode:
+    if isinstance(given, BenchmarkMode):
+        return given
+    names = [mode.value for mode in BenchmarkMode]
+    if given.lower() not in names:
+        raise ConfigError(
+            f"Submission.mode = {given!r} is not a mode{did_you_mean(given.lower(), names)}",
+            mend=f"choose one of: {', '.join(names)}",
+        )
+    return BenchmarkMode(given.lower())
+
+
+def _choices(kind: type[enum.Enum]) -> str:
+    return " | ".join(f"%{kind.__name__}.{member.name}" for member in kind)
+
+
+_RULES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "bool": (bool, "True or False"),
+    "int": (int, "a whole number that is not negative"),
+    "float": ((int, float), "a number above 0"),
+    "str": (str, "a string in quotation marks"),
+    "Sequence[str]": ((list, tuple), "a list of strings"),
+    "Sequence[Any]": ((list, tuple), "a list"),
+    "dict[str, str]": (dict, "a dictionary of strings"),
+    "BenchmarkMode": (BenchmarkMode, _choices(BenchmarkMode)),
+    "BenchmarkDomain": (BenchmarkDomain, _choices(BenchmarkDomain)),
+}
+
+
+def _check(name: str, annotation: str, value: Any) -> None:
+    kinds = [kind.strip() for kind in annotation.split("|")]
+    if value is None and "None" in kinds:
+        return
+    for kind in kinds:
+        if kind != "None" and _fits(kind, value):
+            return
+    valid = " or ".join(_RULES[kind][1] if kind != "None" else "None" for kind in kinds)
+    raise ConfigError(f"Submission.{name} = {value!r} is not valid", mend=f"use {valid}")
+
+
+def _fits(kind: str, value: Any) -> bool:
+    accepted = _RULES[kind][0]
+    if not isinstance(value, accepted):
+        return False
+    if isinstance(value, int | float) and kind in ("int", "float"):
+        return not isinstance(value, bool) and (value >= 0 if kind == "int" else value > 0)
+    if kind == "Sequence[str]":
+        return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+    return True

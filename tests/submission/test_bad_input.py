@@ -1,0 +1,168 @@
+"""The table of bad input: each case has its message, its exit code and a readable bundle."""
+
+import json
+
+import pytest
+
+BAD_TRAIN = {
+    "missing train.py": (None, "contract", r"train\.py"),
+    "syntax error": ("def train(:\n", "exception", r"train\.py"),
+    "exception at import": ("raise RuntimeError('no luck')\n", "exception", "no luck"),
+    "exception in train": ("def train():\n    raise ValueError('diverged')\n", "exception", "diverged"),
+    "no train function": ("x = 1\n", "contract", "train"),
+    "wrong signature": ("def train(a, b):\n    pass\n", "contract", "train"),
+    "sys.exit(0)": ("import sys\ndef train():\n    sys.exit(0)\n", "exit", "0"),
+    "os._exit(0)": ("import os\ndef train():\n    os._exit(0)\n", "exit", "0"),
+    "killed by a signal": (
+        "import os, signal\ndef train():\n    os.kill(os.getpid(), signal.SIGSEGV)\n",
+        "signal",
+        "SIGSEGV",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TRAIN)
+def test_failing_training_is_never_a_success(case: str, submission, launch) -> None:
+    code, kind, word = BAD_TRAIN[case]
+    outcome = launch(submission(train=code), "training.gin")
+    assert outcome.status == 1, outcome.output
+    manifest = outcome.manifest("train")
+    assert manifest["state"] == "failed"
+    assert manifest["exit_code"] == 1
+    assert manifest["failure"]["kind"] == kind
+    assert word.replace("\\", "") in json.dumps(manifest["failure"])
+    assert word.replace("\\", "") in outcome.output
+    assert json.loads((outcome.root / "train" / "metrics" / "train.json").read_text())["exit_reason"] == kind
+
+
+FIFTH_CALL_RAISES = "policy[0] += 1\n    if policy[0] == 5: raise RuntimeError('fifth')\n    return policy * 0"
+
+BAD_INFERENCE = {
+    "exception in load_policy": ("load_policy", "raise OSError('no weights')", "exception", "no weights"),
+    "exception in the 5th infer_once": ("infer_once", FIFTH_CALL_RAISES, "exception", "call 5"),
+    "wrong shape": ("infer_once", "return policy[:3]", "bad_output", "(3,)"),
+    "NaN": ("infer_once", "return policy * np.nan", "bad_output", "NaN"),
+    "None": ("infer_once", "return None", "bad_output", "None"),
+    "text": ("infer_once", "return 'left'", "bad_output", "infer_once"),
+    "complex numbers": ("infer_once", "return policy.astype(complex)", "bad_output", "complex"),
+    "huge object": ("infer_once", "return np.zeros(300_000_000, np.uint8)", "bad_output", "infer_once"),
+    "never returns": ("infer_once", "import time; time.sleep(600)", "timeout", "infer_once"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INFERENCE)
+def test_failing_inference_names_the_call(case: str, submission, launch) -> None:
+    function, body, kind, word = BAD_INFERENCE[case]
+    code = {
+        "load_policy": "return np.zeros(env.action_space.shape, np.float32)",
+        "infer_once": "return policy",
+    } | {function: body}
+    path = submission(
+        inference=f"""import numpy as np
+def load_policy(env, **kwargs):
+    {code["load_policy"]}
+def preprocess_observation(observation):
+    return observation
+def infer_once(policy, observation):
+    {code["infer_once"]}
+"""
+    )
+    outcome = launch(path, "inference.gin", "--gin_bindings", "Submission.call_timeout_s = 2.0")
+    assert outcome.status == 1, outcome.output
+    failure = outcome.manifest("inference")["failure"]
+    assert failure["kind"] == kind
+    assert word in failure["message"] + failure["where"] + str(failure["traceback"])
+    assert function in failure["where"]
+
+
+BAD_CONFIGURATION = {
+    "missing gin file": ("nowhere.gin", [], "does not exist"),
+    "misspelt parameter": (
+        "training.gin",
+        ["Submission.num_inferense_steps = 3"],
+        "did you mean 'num_inference_steps'",
+    ),
+    "unknown environment": (
+        "inference.gin",
+        ["create_domain.env_name = 'QuadrupedLocomotion-DogPaze-v0'"],
+        "did you mean",
+    ),
+    "unknown environment argument": ("inference.gin", ["create_domain.motion_fils = 1"], "motion_files"),
+    "wrong type": ("training.gin", ["Submission.seed = 'seven'"], "Submission.seed = 'seven' is not valid"),
+    "unknown sandbox": ("training.gin", ["Submission.sandbox = 'bubble'"], "bubble"),
+    "unset variable to pass": ("training.gin", ["Submission.pass_environment = ['NOT_SET_AT_ALL']"], "NOT_SET_AT_ALL"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CONFIGURATION)
+def test_configuration_mistake_is_exit_2_without_traceback(case: str, submission, launch) -> None:
+    gin, bindings, message = BAD_CONFIGURATION[case]
+    outcome = launch(submission(), gin, *(word for binding in bindings for word in ("--gin_bindings", binding)))
+    assert outcome.status == 2, outcome.output
+    assert message in outcome.output
+    assert "Traceback" not in outcome.output
+
+
+def test_missing_submission_folder_is_exit_2(tmp_path, launch) -> None:
+    outcome = launch(tmp_path / "nowhere", "training.gin")
+    assert outcome.status == 2
+    assert "does not exist" in outcome.output
+
+
+def test_empty_submission_folder_lists_what_is_missing(tmp_path, launch, submission) -> None:
+    gin = submission() / "training.gin"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    outcome = launch(empty, str(gin))
+    assert outcome.status == 1
+    assert "train.py" in outcome.output
+    assert outcome.manifest("train")["failure"]["kind"] == "contract"
+
+
+def test_arguments_that_train_does_not_take_are_a_failure(submission, launch) -> None:
+    outcome = launch(submission(), "training.gin", "--participant_args", "gin_config_path=x.gin")
+    assert outcome.status == 1
+    assert "gin_config_path" in outcome.output
+    assert outcome.manifest("train")["failure"]["kind"] == "contract"
+
+
+def test_malformed_participant_args_are_exit_2(submission, launch) -> None:
+    outcome = launch(submission(), "training.gin", "--participant_args", "steps")
+    assert outcome.status == 2
+    assert "name=value" in outcome.output
+
+
+def test_root_directory_that_is_a_file_is_exit_2(submission, launch, tmp_path) -> None:
+    (tmp_path / "occupied").write_text("")
+    outcome = launch(submission(), "training.gin", root=tmp_path / "occupied")
+    assert outcome.status == 2
+    assert "cannot be made" in outcome.output
+
+
+def test_flood_of_output_is_capped_and_does_not_stop_the_run(submission, launch) -> None:
+    code = """
+    import sys
+    def train():
+        line = "x" * 999 + "\\n"
+        for _ in range(100_000):
+            sys.stdout.write(line)
+    """
+    outcome = launch(submission(train=code), "training.gin")
+    assert outcome.status == 0, outcome.output
+    size = sum(path.stat().st_size for path in (outcome.root / "train" / "logs").rglob("*"))
+    assert 10_000_000 < size < 11_500_000
+    assert any("beyond the cap" in warning for warning in outcome.manifest("train")["warnings"])
+
+
+def test_training_limit_keeps_artefacts_and_without_any_it_is_a_failure(submission, launch, tmp_path) -> None:
+    endless = "\n    import time\n    time.sleep(600)\n"
+    writes = "def train():\n    import os\n    open(os.environ['A2PERF_ARTIFACTS'] + '/w', 'w').write('1')" + endless
+    limit = ("--gin_bindings", "Submission.train_time_limit_s = 1.0")
+    kept = launch(submission("writes", train=writes), "training.gin", *limit, root=tmp_path / "kept")
+    assert kept.status == 0, kept.output
+    assert kept.manifest("train")["exit_reason"] == "time limit"
+    nothing = launch(
+        submission("idle", train="def train():" + endless), "training.gin", *limit, root=tmp_path / "nothing"
+    )
+    assert nothing.status == 1
+    assert nothing.manifest("train")["failure"]["kind"] == "timeout"

@@ -1,0 +1,130 @@
+"""Gin files: where they are found, and what a mistake in one says."""
+
+import os
+
+import gin
+import pytest
+
+from a2perf.constants import BenchmarkMode
+from a2perf.errors import ConfigError
+from a2perf.submission import configuration
+from a2perf.submission.submission_util import Submission
+
+CLASSIC = """import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.TRAIN
+Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
+Submission.run_offline_metrics_only = False
+Submission.measure_emissions = True
+track_emissions_decorator.project_name = 'a2perf_web_navigation_train'
+track_emissions_decorator.measure_power_secs = 5
+track_emissions_decorator.save_to_file = True
+track_emissions_decorator.save_to_logger = False
+track_emissions_decorator.gpu_ids = None
+track_emissions_decorator.log_level = 'info'
+track_emissions_decorator.country_iso_code = 'USA'
+track_emissions_decorator.region = 'Massachusetts'
+track_emissions_decorator.offline = True
+"""
+
+
+@pytest.fixture(autouse=True)
+def _clean_gin():
+    yield
+    gin.clear_config()
+
+
+def parse(tmp_path, text: str, *bindings: str) -> Submission:
+    path = tmp_path / "run.gin"
+    path.write_text(text)
+    configuration.parse([path], bindings)
+    configuration.finalise()
+    return Submission(root_dir=str(tmp_path), participant_module_path=str(tmp_path))
+
+
+def test_classic_file_parses_and_bindings_override(tmp_path) -> None:
+    settings = parse(tmp_path, CLASSIC, "Submission.measure_emissions = False", "Submission.seed = 11")
+    assert settings.mode is BenchmarkMode.TRAIN
+    assert settings.domain == "quadruped_locomotion"
+    assert settings.measure_emissions is False
+    assert settings.seed == 11
+
+
+@pytest.mark.parametrize(
+    "mode", ["%a2perf.constants.BenchmarkMode.INFERENCE", "%BenchmarkMode.INFERENCE", "'inference'"]
+)
+def test_mode_is_accepted_in_every_spelling(tmp_path, mode: str) -> None:
+    settings = parse(tmp_path, f"Submission.mode = {mode}\nSubmission.domain = 'quadruped_locomotion'\n")
+    assert settings.mode is BenchmarkMode.INFERENCE
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "mend"),
+    [
+        (
+            "Submision.mode = 'train'",
+            r"line 3: nothing configurable is called 'Submision'; did you mean 'Submission'",
+            "Submission",
+        ),
+        (
+            "Submission.moed = 'train'",
+            r"line 3: Submission has no parameter 'moed'; did you mean 'mode'",
+            "num_inference_steps",
+        ),
+        (
+            "Submission.mode = %BenchmarkMode.TRIAN",
+            r"%BenchmarkMode.TRIAN is not defined; did you mean 'BenchmarkMode.TRAIN'",
+            "",
+        ),
+        ("import a2perf.nowhere", r"line 3: No module named 'a2perf.nowhere'", ""),
+        ("Submission.mode = [1,", r"line", "close the bracket"),
+        ("create_domian.env_name = 'x'", r"did you mean 'create_domain'", ""),
+        ("track_emissions_decorator.contry = 'x'", r"has no parameter 'contry'", "country_iso_code"),
+        ("Submission.num_inference_steps = 'many'", r"num_inference_steps = 'many' is not valid", "whole number"),
+        ("Submission.num_inference_steps = -1", r"num_inference_steps = -1 is not valid", "not negative"),
+        ("Submission.num_inference_steps = True", r"num_inference_steps = True is not valid", "whole number"),
+        ("Submission.measure_emissions = 1", r"measure_emissions = 1 is not valid", "True or False"),
+        ("Submission.mode = 'trian'", r"'trian' is not a mode; did you mean 'train'", "inference"),
+        ("Submission.domain = 'quadruped'", r"'quadruped' is not a known domain", "quadruped_locomotion"),
+        ("Submission.inference_data = 'random'", r"inference_data = 'random' is not valid", "recorded"),
+    ],
+)
+def test_mistake_names_place_and_nearest_name(tmp_path, line: str, message: str, mend: str) -> None:
+    head = "Submission.mode = 'train'\nSubmission.domain = 'quadruped_locomotion'\n"
+    with pytest.raises(ConfigError, match=message) as caught:
+        parse(tmp_path, head + line + "\n")
+    assert mend in (caught.value.mend or "")
+
+
+def test_missing_mode_says_what_to_add(tmp_path) -> None:
+    with pytest.raises(ConfigError, match="mode is not set") as caught:
+        parse(tmp_path, "Submission.domain = 'quadruped_locomotion'\n")
+    assert "%BenchmarkMode.TRAIN" in (caught.value.mend or "")
+
+
+def test_file_is_found_here_then_in_the_submission_then_packaged(tmp_path, monkeypatch) -> None:
+    here, submission = tmp_path / "here", tmp_path / "submission"
+    here.mkdir()
+    submission.mkdir()
+    monkeypatch.chdir(here)
+    packaged = configuration.find_gin_file("training.gin", submission=submission, domain="quadruped_locomotion")
+    assert packaged.parent.name == "quadruped_locomotion"
+    (submission / "training.gin").write_text("")
+    assert (
+        configuration.find_gin_file("training.gin", submission=submission, domain=None) == submission / "training.gin"
+    )
+    (here / "training.gin").write_text("")
+    assert configuration.find_gin_file("training.gin", submission=submission, domain=None) == here / "training.gin"
+
+
+def test_several_packaged_matches_are_listed(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"domain\.gin' matches 6 packaged files.*dog_pace"):
+        configuration.find_gin_file("domain.gin", submission=tmp_path, domain="quadruped_locomotion")
+
+
+def test_missing_file_lists_every_place(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"nowhere\.gin' does not exist") as caught:
+        configuration.find_gin_file("nowhere.gin", submission=tmp_path / "s", domain="quadruped_locomotion")
+    assert str(tmp_path / "s" / "nowhere.gin") in caught.value.message
+    assert os.path.join("configs", "quadruped_locomotion") in caught.value.message

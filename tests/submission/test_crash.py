@@ -1,0 +1,179 @@
+"""Real processes, really killed: a readable bundle, no orphans, and the same command finishes the run."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from a2perf.storage import Journal
+from a2perf.submission.bundle import validate
+from tests.submission.conftest import command
+
+SLOW_POLICY = """
+import subprocess, sys, time
+import numpy as np
+
+def load_policy(env, **kwargs):
+    # a worker of the participant's own, which ignores polite requests to end
+    subprocess.Popen([sys.executable, "-c",
+        "import signal, time, os; os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"])
+    return np.zeros(env.action_space.shape, np.float32)
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    time.sleep(0.004)
+    return policy
+"""
+
+SLOW_TRAIN = """
+def train():
+    import os, pathlib, time
+    state = pathlib.Path(os.environ["A2PERF_ARTIFACTS"], "step.txt")
+    step = int(state.read_text()) if state.exists() else 0
+    while step < 40:
+        step += 1
+        state.write_text(str(step))
+        time.sleep(0.05)
+"""
+
+
+def episodes_in(root: Path) -> int:
+    return sum(1 for entry in Journal(root / "inference" / "journal.jsonl").entries() if entry["kind"] == "episode")
+
+
+MOMENTS: dict[str, Callable[[Path], bool]] = {
+    "the bundle was made": lambda root: (root / "inference" / "manifest.json").exists(),
+    "the participant's log was opened": lambda root: (root / "inference" / "logs" / "stdout.log").exists(),
+    "latency was written": lambda root: (root / "inference" / "metrics" / "latency.json").exists(),
+    "two episodes were played": lambda root: episodes_in(root) >= 2,
+}
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Every process that has the test's folder in its command line or as its working directory."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and (
+                any(str(folder) in word for word in process.cmdline()) or str(folder) in process.cwd()
+            ):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def wait_until(condition: Callable[[], bool], timeout: float = 60) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "the moment never came"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
+    moment: str, sent: signal.Signals, submission, tmp_path: Path
+) -> None:
+    path, root = submission(inference=SLOW_POLICY), tmp_path / "root"
+    argv = command(
+        "--submission", path, "--gin_config", "inference.gin", "--root_dir", root,
+        "--gin_bindings", "Submission.num_inference_episodes = 4",
+        "--gin_bindings", "Submission.measure_emissions = True",
+    )  # fmt: skip
+    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: MOMENTS[moment](root))
+    before = episodes_in(root)
+    process.send_signal(sent)
+    process.wait(timeout=30)
+    wait_until(lambda: not processes_of(tmp_path), timeout=15)
+    manifest = json.loads((root / "inference" / "manifest.json").read_text())
+    assert manifest["state"] in ("interrupted", "running")
+    assert validate(root / "inference")
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((root / "inference" / "manifest.json").read_text())
+    assert manifest["state"] == "finished"
+    assert len(manifest["attempts"]) == 2
+    assert validate(root / "inference") == []
+    rollouts = json.loads((root / "inference" / "metrics" / "rollouts.json").read_text())
+    assert [episode["index"] for episode in rollouts["episodes"]] == [0, 1, 2, 3]
+    assert episodes_in(root) == 4, "no episode counts twice"
+    assert before <= 4
+    assert not processes_of(tmp_path)
+
+
+def test_resumed_run_has_the_same_numbers_as_an_undisturbed_one(submission, tmp_path: Path, launch) -> None:
+    path, root = submission(inference=SLOW_POLICY), tmp_path / "disturbed"
+    argv = command("--submission", path, "--gin_config", "inference.gin", "--root_dir", root)
+    process = subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    wait_until(lambda: episodes_in(root) >= 1)
+    process.kill()
+    process.wait()
+    assert subprocess.run(argv, cwd=tmp_path, capture_output=True, timeout=120).returncode == 0
+    undisturbed = launch(path, "inference.gin", root=tmp_path / "undisturbed")
+    assert undisturbed.status == 0
+
+    def returns(folder: Path) -> list[float]:
+        record = json.loads((folder / "inference" / "metrics" / "rollouts.json").read_text())
+        return [episode["episode_return"] for episode in record["episodes"]]
+
+    assert returns(root) == returns(tmp_path / "undisturbed")
+
+
+def test_killed_training_goes_on_from_its_own_checkpoint(submission, tmp_path: Path) -> None:
+    path, root = submission(train=SLOW_TRAIN), tmp_path / "root"
+    argv = command("--submission", path, "--gin_config", "training.gin", "--root_dir", root)
+    process = subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    state = root / "train" / "artifacts" / "step.txt"
+    wait_until(lambda: state.exists() and state.read_text() not in ("", "1", "2"))
+    process.kill()
+    process.wait()
+    wait_until(lambda: not processes_of(tmp_path), timeout=15)
+    reached = int(state.read_text() or 0)
+    assert 0 < reached < 40
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert state.read_text() == "40"
+    assert len(json.loads((root / "train" / "manifest.json").read_text())["attempts"]) == 2
+
+
+@pytest.mark.group("root")
+def test_full_disk_is_an_infrastructure_failure_and_keeps_what_was_written(submission, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
+    try:
+        code = """
+        def train():
+            import os
+            with open(os.environ["A2PERF_ARTIFACTS"] + "/big", "wb") as stream:
+                try:
+                    while True:
+                        stream.write(b"x" * 4096)
+                        stream.flush()
+                except OSError:
+                    pass
+        """
+        argv = command(
+            "--submission", submission(train=code), "--gin_config", "training.gin", "--root_dir", disk / "run"
+        )
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 3, done.stderr
+        assert "space" in done.stderr
+        assert "Traceback" not in done.stderr.split("its output")[0] or "No space left" in done.stderr
+        assert json.loads((disk / "run" / "train" / "manifest.json").read_text())["mode"] == "train"
+    finally:
+        subprocess.run(["umount", str(disk)], check=False)
