@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _POINTS = 600
+_LABEL_LENGTH = 32
 _POWER = (("cpu_power_w", "CPU", "blue"), ("gpu_power_w", "GPU", "orange"), ("ram_power_w", "RAM", "green"))
 _MEMORY = (("rss_bytes", "RSS", "blue"), ("pss_bytes", "PSS", "orange"), ("gpu_memory_bytes", "GPU", "violet"))
 
@@ -62,7 +63,7 @@ def episode_returns(returns: Values) -> Figure:
     axes.axhspan(mean - spread, mean + spread, color=INK["band"], linewidth=0, zorder=0)
     axes.axhline(mean, color=INK["muted"], linewidth=1)
     axes.plot(np.arange(1, returns.size + 1), returns, "o", color=INK["blue"], markersize=4, alpha=0.85, clip_on=False)
-    axes.set_xlim(0, returns.size + 1)
+    axes.set_xlim(0.4, returns.size + 0.6)
     axes.set_xlabel("episode")
     axes.set_ylabel("return")
     _integers(axes, "x")
@@ -242,7 +243,7 @@ def _panels(
 
 
 def _rows(axes: Axes, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [_shortened(name) for name in names])
     axes.tick_params(axis="y", labelcolor=INK["ink"])
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.grid(visible=False, axis="y")
@@ -251,8 +252,11 @@ def _rows(axes: Axes, names: list[str]) -> None:
 
 
 def _label_room(names: Mapping[str, Any]) -> float:
-    longest = max((len(name) for name in names), default=0)
-    return min(0.5, 0.04 + 0.0145 * longest)
+    return 0.04 + 0.0145 * max((len(_shortened(name)) for name in names), default=0)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LABEL_LENGTH else f"{name[: _LABEL_LENGTH - 1]}…"
 
 
 def _quantile_marks(panel: Axes, values: Values, ceiling: float) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 
-MAX_BYTES = 256 * 2**20
+MAX_BYTES = 64 * 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Columns:
         return ", ".join(entries) if entries else None
 
 
-def read_columns(path: Path) -> Columns:
+def read_columns(path: Path, max_bytes: int = MAX_BYTES) -> Columns:
     """Reads a CSV file with one header line.
 
     Raises:
         OSError: the file cannot be opened.
-        ValueError: it has no header line, is larger than 256 MiB, or is not text.
+        ValueError: it has no header line, is larger than ``max_bytes``, or is not text.
     """
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"larger than {MAX_BYTES // 2**20} MiB")
+    if path.stat().st_size > max_bytes:
+        raise ValueError(f"larger than {max_bytes // 2**20} MiB")
     with path.open(encoding="utf-8", errors="strict", newline="") as stream:
         reader = csv.reader(stream)
         try:

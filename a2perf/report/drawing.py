@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -111,7 +112,9 @@ def draw(build: Callable[[], Figure]) -> tuple[bytes, bytes]:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    with matplotlib.rc_context():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # a name in a script that the font lacks is still right in the page, whose font is the reader's
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(cast("Any", _STYLE))
         figure = build()

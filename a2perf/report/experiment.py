@@ -47,7 +47,9 @@ RETURN_COLUMNS = (
 )  # fmt: skip
 _TASK_FILES = ("rollouts.json", "journal.jsonl", "tracking.json", "outcome.json")
 LOG_TAIL_BYTES = 8192
-LOG_TAIL_LINES = 30
+LOG_TAIL_LINES = 20
+MAX_CURVES = 20
+MAX_CURVE_BYTES = 16 * 2**20
 
 T = TypeVar("T")
 
@@ -237,7 +239,7 @@ def _labels(roots: Iterable[Path]) -> dict[Path, str]:
     """Names run roots by their path below the folder that holds them all."""
     roots = list(roots)
     common = Path(os.path.commonpath([root.parent for root in roots]))
-    return {root: root.relative_to(common).as_posix() for root in roots}
+    return {root: plain_text(root.relative_to(common).as_posix()) for root in roots}
 
 
 def _mode_order(mode: str) -> int:
@@ -297,11 +299,11 @@ def _latency_seconds(path: Path) -> dict[str, Values]:
 
 def _curve_files(folder: Path) -> list[str]:
     found = _regular_files(folder / "artifacts", ("progress.csv",))
-    return [path.relative_to(folder).as_posix() for path in found]
+    return [path.relative_to(folder).as_posix() for path in found[:MAX_CURVES]]
 
 
 def _curve(path: Path, artifacts: Path) -> Curve | None:
-    columns = read_columns(path)
+    columns = read_columns(path, max_bytes=MAX_CURVE_BYTES)
     step_name = next((name for name in STEP_COLUMNS if columns.first(name) is not None), None)
     value_name = next((name for name in RETURN_COLUMNS if columns.first(name) is not None), None)
     if step_name is None or value_name is None:
@@ -335,6 +337,10 @@ def _log_tail(folder: Path, manifest: Manifest | None) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Drops terminal control sequences and control characters but line ends and tabs."""
+    """Makes words of strangers safe to print: drops terminal sequences, control and bidirectional characters.
+
+    Line ends and tabs stay; what is not valid Unicode (bytes of a file name) becomes a question mark.
+    """
+    text = text.encode("utf-8", errors="replace").decode()
     text = re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)", "", text)
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "", text)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 from a2perf.report.content import Report, RunSection
 from a2perf.report.drawing import Chart
-from a2perf.report.tables import to_markdown
+from a2perf.report.tables import markdown_text, to_markdown
 
 FIGURES = "figures"
 
 
 def to_markdown_report(report: Report) -> str:
     """Renders a report as GitHub-flavoured Markdown."""
-    parts = [f"# {report.title}", report.lede, to_markdown(report.summary)]
+    parts = [f"# {markdown_text(report.title)}", report.lede, to_markdown(report.summary)]
     parts.append("≈ marks what a model estimated; everything else was measured. ± is a standard deviation.")
     if report.comparisons:
         parts.append("## Side by side")
         parts += [_figure(chart) for chart in report.comparisons]
     for root in report.roots:
-        parts += [f"## {root.title}", root.subtitle]
+        parts += [f"## {markdown_text(root.title)}", markdown_text(root.subtitle)]
         for run in root.runs:
             parts += _run(run)
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
@@ -26,15 +28,15 @@ def to_markdown_report(report: Report) -> str:
 def _run(run: RunSection) -> list[str]:
     parts = [f"### {run.title}: {run.state_words}"]
     if run.notes:
-        parts.append("\n".join(f"- {' '.join(note.split())}" for note in run.notes))
+        parts.append("\n".join(f"- {markdown_text(note)}" for note in run.notes))
     if run.failure_lines:
-        parts.append("\n".join(f"- {name}: {' '.join(words.split())}" for name, words in run.failure_lines))
+        parts.append("\n".join(f"- {name}: {markdown_text(words)}" for name, words in run.failure_lines))
     if run.failure_text:
-        parts.append("\n".join(f"    {line}" for line in run.failure_text.splitlines()))
+        parts.append(_fenced(run.failure_text))
     parts += [_figure(chart) for chart in run.charts]
     if run.numbers.rows:
         parts.append(to_markdown(run.numbers))
-    parts += run.endings
+    parts += [markdown_text(line) for line in run.endings]
     if run.phases is not None:
         parts.append(to_markdown(run.phases))
     if run.record.rows:
@@ -42,6 +44,13 @@ def _run(run: RunSection) -> list[str]:
     return parts
 
 
+def _fenced(text: str) -> str:
+    """Returns a code block whose fence is longer than any run of backticks inside."""
+    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
 def _figure(chart: Chart) -> str:
-    alt = f"{chart.title}. {chart.description}".replace("[", "(").replace("]", ")")
-    return f"![{alt}]({FIGURES}/{chart.name}.svg)\n\n*{chart.title}.* {chart.caption}"
+    alt = markdown_text(f"{chart.title}. {chart.description}")
+    return f"![{alt}]({FIGURES}/{chart.name}.svg)\n\n*{markdown_text(chart.title)}.* {markdown_text(chart.caption)}"

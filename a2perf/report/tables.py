@@ -100,7 +100,7 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
 
 def to_markdown(table: Table) -> str:
     """Renders a table as GitHub-flavoured Markdown."""
-    heads = [_markdown_text(column.title) for column in table.columns]
+    heads = [markdown_text(column.title) for column in table.columns]
     rules = ["---:" if column.align == "right" else "---" for column in table.columns]
     lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(rules)} |"]
     lines += [f"| {' | '.join(_markdown_cell(cell) for cell in row)} |" for row in table.rows]
@@ -144,6 +144,14 @@ def to_json(table: Table) -> dict[str, Any]:
             for row in table.rows
         ],
     }
+
+
+def markdown_text(text: str) -> str:
+    """Returns words on one line that Markdown and the HTML in it take as words."""
+    quoted = " ".join(text.split())
+    for sign in ("\\", "`", "*", "_", "[", "]", "|"):
+        quoted = quoted.replace(sign, f"\\{sign}")
+    return quoted.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def quantity_text(quantity: Quantity) -> str:
@@ -234,20 +242,13 @@ def _value_and_unit(quantity: Quantity) -> tuple[str, str]:
 
 def _markdown_cell(cell: Cell) -> str:
     if isinstance(cell, Quantity):
-        return _markdown_text(quantity_text(cell))
+        return markdown_text(quantity_text(cell))
     if isinstance(cell, Pair):
         if cell.first.value is None:
-            return _markdown_text(quantity_text(cell.first))
-        return _markdown_text(f"{quantity_text(cell.first)} / {quantity_text(cell.second)}")
-    words = _markdown_text(cell.text)
-    return words if cell.detail is None else f"{words}<br>{_markdown_text(cell.detail)}"
-
-
-def _markdown_text(text: str) -> str:
-    quoted = " ".join(text.split())
-    for sign in ("\\", "`", "*", "_", "[", "]", "|"):
-        quoted = quoted.replace(sign, f"\\{sign}")
-    return quoted.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+            return markdown_text(quantity_text(cell.first))
+        return markdown_text(f"{quantity_text(cell.first)} / {quantity_text(cell.second)}")
+    words = markdown_text(cell.text)
+    return words if cell.detail is None else f"{words}<br>{markdown_text(cell.detail)}"
 
 
 def _flat_row(table: Table, row: tuple[Cell, ...]) -> dict[str, str]:

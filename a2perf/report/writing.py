@@ -95,9 +95,11 @@ def write_report(runs: Sequence[Path], out: Path, *, title: str | None = None) -
     Raises:
         UserError: a folder does not exist, holds no run, or ``out`` cannot be written.
     """
-    report = make_report(load_experiment(runs), title)
-    record = report_record(report)
+    experiment = load_experiment(runs)
     try:
+        (out / FIGURES).mkdir(parents=True, exist_ok=True)
+        report = make_report(experiment, title)
+        record = report_record(report)
         _write_figures(report, out / FIGURES)
         write_atomic(out / "report.md", to_markdown_report(report))
         write_atomic(out / "tables.csv", tables_csv(report))
@@ -128,7 +130,6 @@ def tables_csv(report: Report) -> str:
 
 
 def _write_figures(report: Report, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     drawn = report.charts()
     kept = {f"{chart.name}.{ending}" for chart in drawn for ending in ("svg", "pdf")}
     for old in folder.iterdir():

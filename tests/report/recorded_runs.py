@@ -1,0 +1,300 @@
+"""Recorded runs as the evaluator leaves them, made through the records; no environment and no participant runs."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from PIL import Image
+
+from a2perf.metrics.trackers.report import (
+    ComponentEnergy,
+    Emissions,
+    Energy,
+    HostConditions,
+    PhaseCost,
+    TrackingReport,
+)
+from a2perf.records import (
+    Attempt,
+    Episode,
+    Failure,
+    LatencyResults,
+    LatencySummary,
+    Manifest,
+    RolloutResults,
+    RunState,
+    SandboxRecord,
+    SubmissionIdentity,
+    TrainResults,
+    write_record,
+)
+
+EMISSIONS_COLUMNS = [
+    "timestamp",
+    "project_name",
+    "run_id",
+    "duration",
+    "emissions",
+    "emissions_rate",
+    "cpu_power",
+    "gpu_power",
+    "ram_power",
+    "cpu_energy",
+    "gpu_energy",
+    "ram_energy",
+    "energy_consumed",
+    "country_name",
+    "country_iso_code",
+    "region",
+    "cloud_provider",
+    "cloud_region",
+    "os",
+    "python_version",
+    "codecarbon_version",
+    "cpu_count",
+    "cpu_model",
+    "gpu_count",
+    "gpu_model",
+    "longitude",
+    "latitude",
+    "ram_total_size",
+    "ram_process",
+    "tracking_mode",
+    "on_cloud",
+    "method",
+    "quality",
+]
+
+
+class RunMaker:
+    """Writes bundles below one folder."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+
+    def manifest(self, root: str, mode: str, **changes: Any) -> Manifest:
+        """Returns a manifest of a finished run, with changes."""
+        fields: dict[str, Any] = {
+            "a2perf_version": "1.0.0",
+            "mode": mode,
+            "domain": "quadruped_locomotion",
+            "task": "dog_pace",
+            "env_id": "QuadrupedLocomotion-DogPace-v0",
+            "env_kwargs": {"mode": "test"},
+            "env_fingerprint": "3f" * 32,
+            "submission": SubmissionIdentity(
+                name=root, path=f"examples/{root}", sha256="ab" * 32, git_commit="c0ffee" + "0" * 34, git_dirty=False
+            ),
+            "root_seed": 7,
+            "seeds": {"participant": 11, "latency": 12, "evaluation": "root seed"},
+            "participant_args": {"policy": "dog_pace"},
+            "config_sha256": "cd" * 32,
+            "state": RunState.FINISHED,
+            "attempts": [
+                Attempt(
+                    started_at="2026-03-01T10:00:00.000+00:00",
+                    finished_at="2026-03-01T10:00:41.500+00:00",
+                    host="node",
+                    pid=10,
+                    boot_id="b",
+                    outcome="returned",
+                )
+            ],
+            "sandbox": SandboxRecord(level="process", guarantees=["session", "rlimits"]),
+            "exit_code": 0,
+            "exit_reason": "returned",
+            "host": {"cpu_model": "Xeon", "cores": 2, "memory_bytes": 8 * 2**30},
+            "python": {"version": "3.11.9", "implementation": "CPython"},
+            "timings_s": {"attempt": 41.5},
+        }
+        manifest = Manifest(**{**fields, **changes})
+        write_record(self.top / root / mode / "manifest.json", manifest)
+        return manifest
+
+    def rollouts(self, root: str, returns: list[float], *, mode: str = "inference", task: str | None = None) -> None:
+        """Writes ``rollouts.json``; with ``task`` that of one generalization task."""
+        rng = np.random.default_rng(5)
+        episodes = [
+            Episode(
+                index=index,
+                seed=1000 + index,
+                episode_return=float(value),
+                length=600 if value > 50 else 212,
+                terminated=bool(value <= 50),
+                truncated=bool(value > 50),
+                termination=None if value > 50 else "fall",
+                wall_s=1.4,
+                reward_terms={
+                    "pose": 0.32 + 0.02 * rng.standard_normal(),
+                    "velocity": 0.04 + 0.004 * rng.standard_normal(),
+                    "end_effector": 0.11 + 0.01 * rng.standard_normal(),
+                    "root_pose": 0.1 + 0.01 * rng.standard_normal(),
+                    "root_velocity": 0.07 + 0.01 * rng.standard_normal(),
+                },
+            )
+            for index, value in enumerate(returns)
+        ]
+        folder = self.top / root / mode / "metrics"
+        path = folder / "rollouts.json" if task is None else folder / "tasks" / task / "rollouts.json"
+        env_id = "QuadrupedLocomotion-DogPace-v0"
+        write_record(path, RolloutResults(task=task or "dog_pace", env_id=env_id, episodes=episodes))
+
+    def latency(self, root: str, count: int = 3000) -> None:
+        """Writes ``latency.json`` and ``latency.npz``: log-normal calls with a slow tail."""
+        rng = np.random.default_rng(3)
+        infer = (105e3 * np.exp(0.18 * rng.standard_normal(count))).astype(np.int64)
+        infer[rng.integers(0, count, max(1, count // 80))] *= 6
+        arrays = {"infer_ns": infer, "preprocess_ns": infer // 20, "round_trip_ns": infer + 42_000}
+        folder = self.top / root / "inference" / "metrics"
+        folder.mkdir(parents=True, exist_ok=True)
+        np.savez(folder / "latency.npz", **arrays)
+        made = {
+            name: _summary(arrays[key] * 1e-9, name)
+            for name, key in (
+                ("infer_once", "infer_ns"),
+                ("preprocess_observation", "preprocess_ns"),
+                ("round_trip", "round_trip_ns"),
+            )
+        }
+        write_record(folder / "latency.json", LatencyResults(observations="recorded", **made))
+
+    def costs(
+        self, root: str, mode: str, *, seconds: int = 40, quality: str = "estimated", noisy: tuple[str, ...] = ()
+    ) -> None:
+        """Writes the emissions CSV, the system trace and ``tracking.json``."""
+        rng = np.random.default_rng(9)
+        folder = self.top / root / mode / "metrics"
+        folder.mkdir(parents=True, exist_ok=True)
+        power = 22 + 9 * np.clip(np.sin(np.arange(seconds) / 6), 0, 1) + rng.standard_normal(seconds)
+        kwh = np.cumsum(power + 3.0) / 3.6e6
+        with (folder / f"{mode}_emissions.csv").open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, EMISSIONS_COLUMNS, restval="")
+            writer.writeheader()
+            for second in range(seconds):
+                writer.writerow(
+                    {
+                        "timestamp": f"2026-03-01T10:00:{second:02d}",
+                        "project_name": "p",
+                        "run_id": "r1",
+                        "duration": second + 1,
+                        "emissions": kwh[second] * 0.4,
+                        "cpu_power": power[second],
+                        "gpu_power": 0.0,
+                        "ram_power": 3.0,
+                        "energy_consumed": kwh[second],
+                        "country_iso_code": "USA",
+                        "region": "Massachusetts",
+                        "method": "TDP model",
+                        "quality": quality,
+                    }
+                )
+        with (folder / "system_trace.csv").open("w", newline="") as stream:
+            names = (
+                "timestamp",
+                "elapsed_s",
+                "phase",
+                "cpu_percent",
+                "rss_bytes",
+                "pss_bytes",
+                "cpu_power_w",
+                "gpu_power_w",
+                "ram_power_w",
+                "gpu_memory_bytes",
+            )
+            writer = csv.DictWriter(stream, names, restval="")
+            writer.writeheader()
+            for second in range(seconds):
+                phase = "load" if second < 6 else "latency" if second < 16 else "rollouts"
+                rss = (180 + 60 * (second >= 3) + 30 * (second >= 16) + second * 0.4) * 2**20
+                writer.writerow(
+                    {
+                        "timestamp": 1.7e9 + second,
+                        "elapsed_s": second,
+                        "phase": phase if mode == "inference" else "train",
+                        "cpu_percent": 60 + 5 * power[second] / 10,
+                        "rss_bytes": rss,
+                        "pss_bytes": rss * 0.8 if second % 5 == 0 else "",
+                        "cpu_power_w": power[second],
+                        "ram_power_w": 3.0,
+                    }
+                )
+        component = ComponentEnergy(
+            gross_kwh=float(kwh[-1]), net_kwh=float(kwh[-1]) * 0.8, power_mean_w=float(power.mean()),
+            power_peak_w=float(power.max()), idle_w=4.0, method="tdp_model:table", quality=quality, scope="tree",
+        )  # fmt: skip
+        energy = Energy(
+            cpu=component,
+            gross_kwh=float(kwh[-1]),
+            net_kwh=float(kwh[-1]) * 0.8,
+            method="cpu=tdp_model:table",
+            quality=quality,
+        )
+        phases = {"load": PhaseCost(wall_s=6.0, cpu_seconds=5.0, energy_gross_kwh=4e-5, rss_peak_bytes=240 * 2**20)}
+        report = TrackingReport(
+            mode=mode, wall_s=float(seconds), samples=seconds, cpu_seconds=39.2, cpu_method="cgroup v2",
+            rss_peak_bytes=290 * 2**20, rss_mean_bytes=250.0 * 2**20, pss_peak_bytes=227 * 2**20, energy=energy,
+            emissions=Emissions(kg_co2eq=float(kwh[-1]) * 0.4, kg_per_kwh=0.4, method="codecarbon"),
+            host=HostConditions(noisy=bool(noisy), reasons=list(noisy)), phases=phases, own_cpu_percent=0.4,
+        )  # fmt: skip
+        (folder / "tracking.json").write_bytes(msgspec.json.encode(report))
+
+    def training(self, root: str, points: int = 60, **changes: Any) -> None:
+        """Writes a training bundle with a learning curve in ``progress.csv``."""
+        self.manifest(root, "train", **changes)
+        folder = self.top / root / "train"
+        record = TrainResults(
+            wall_s=38.25, participant_wall_s=40.0, exit_reason="returned", artifact_bytes=81_920, artifact_files=3
+        )
+        write_record(folder / "metrics" / "train.json", record)
+        (folder / "artifacts" / "logs").mkdir(parents=True)
+        rng = np.random.default_rng(2)
+        with (folder / "artifacts" / "logs" / "progress.csv").open("w", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(("iteration", "env_steps", "mean_return"))
+            for index in range(points):
+                rise = 60 * (1 - np.exp(-index / 15))
+                writer.writerow((index, 4800 * (index + 1), 12 + rise + 3 * rng.standard_normal()))
+
+    def strip(self, root: str, mode: str = "inference") -> None:
+        """Writes a picture strip of five frames."""
+        frames = []
+        for index in range(8):
+            frame = np.full((180, 240, 3), 222, dtype=np.uint8)
+            frame[120:] = (160, 168, 150)
+            left = 20 + 22 * index
+            frame[80:110, left : left + 60] = (60, 66, 74)
+            for leg in (4, 50):
+                frame[110:140, left + leg : left + leg + 6] = (60, 66, 74)
+            frames.append(frame)
+        path = self.top / root / mode / "media" / "episode_000.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.concatenate(frames, axis=1)).save(path)
+
+    def failed(self, root: str, failure: Failure, *, mode: str = "train", log: str = "") -> None:
+        """Writes a bundle of a failed run, with a log."""
+        self.manifest(root, mode, state=RunState.FAILED, failure=failure, exit_code=1, exit_reason=failure.kind.value)
+        path = self.top / root / mode / "logs" / "participant.log"
+        path.parent.mkdir(parents=True)
+        path.write_text(log)
+
+
+def _summary(values: np.ndarray, call: str) -> LatencySummary:
+    return LatencySummary(
+        includes="round trip" if call == "round_trip" else f"{call} only",
+        clock="evaluator" if call == "round_trip" else "participant process",
+        count=len(values),
+        warmup_count=50,
+        first_s=0.014,
+        mean_s=float(values.mean()),
+        std_s=float(values.std()),
+        min_s=float(values.min()),
+        median_s=float(np.median(values)),
+        p90_s=float(np.quantile(values, 0.9)),
+        p99_s=float(np.quantile(values, 0.99)),
+        max_s=float(values.max()),
+        throughput_hz=float(1 / values.mean()),
+    )

@@ -1,0 +1,108 @@
+"""Numbers keep unit, spread and provenance in every format, and words of strangers cannot break out of any."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from a2perf.report.numbers_text import shown
+from a2perf.report.tables import (
+    Column,
+    Pair,
+    Quantity,
+    Table,
+    Text,
+    quantity_text,
+    to_csv,
+    to_html,
+    to_json,
+    to_markdown,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "spread", "expected"),
+    [
+        (119.3421, "", 3.3712, ("119.3", "3.4", "")),
+        (0.000105812, "s", None, ("105.8", "", "µs")),
+        (0.0141, "s", None, ("14.10", "", "ms")),
+        (83.24, "s", None, ("83.24", "", "s")),
+        (7500.0, "s", None, ("2.083", "", "h")),
+        (227 * 2**20, "bytes", None, ("227", "", "MiB")),
+        (3.0812e-4, "kWh", None, ("3.08 × 10⁻⁴", "", "kWh")),
+        (1109.0, "J", None, ("1.109", "", "kJ")),
+        (-12.5, "", 0.25, ("−12.50", "0.25", "")),
+        (123456.0, "", None, ("123\u202f456", "", "")),
+        (5.0, "", 0.0002, ("5.00000", "0.00020", "")),
+        (0.0, "s", None, ("0", "", "s")),
+        (-0.0001, "", 1.0, ("0.0", "1.0", "")),
+        (math.nan, "W", 1.0, ("not a number", "", "W")),
+        (-math.inf, "W", None, ("−∞", "", "W")),
+    ],
+)
+def test_numbers_are_rounded_to_their_spread_and_scaled(
+    value: float, unit: str, spread: float | None, expected: tuple[str, str, str]
+) -> None:
+    written = tuple(part.replace("\u202f×\u202f", " × ") for part in shown(value, unit, spread))
+    assert written == expected
+
+
+def test_a_quantity_without_a_value_says_why() -> None:
+    assert quantity_text(Quantity(value=None, note="no finished episode")) == "– (no finished episode)"
+
+
+def _table(word: str) -> Table:
+    return Table(
+        name="t",
+        caption=word,
+        columns=(
+            Column(key="run", title="Run"),
+            Column(key="energy", title="Energy", align="right"),
+            Column(key="latency", title="Latency", align="right"),
+        ),
+        rows=(
+            (
+                Text(text=word, detail=word, href="#x", state="failed"),
+                Quantity(value=1 / 3, unit="W", spread=0.1, n=4, provenance="estimated", method="model"),
+                Pair(
+                    first=Quantity(value=1e-4, unit="s", provenance="measured"),
+                    second=Quantity(value=9e-4, unit="s", provenance="measured"),
+                    labels=("median", "p99"),
+                ),
+            ),
+        ),
+    )
+
+
+def test_csv_keeps_full_precision_units_and_provenance() -> None:
+    (row,) = csv.DictReader(io.StringIO(to_csv(_table("a"))))
+    assert float(row["energy"]) == 1 / 3
+    assert (row["energy_unit"], row["energy_n"], row["energy_provenance"]) == ("W", "4", "estimated")
+    assert (float(row["latency_median"]), float(row["latency_p99"])) == (1e-4, 9e-4)
+
+
+def test_json_keeps_every_field_of_a_cell() -> None:
+    (row,) = to_json(_table("a"))["rows"]
+    assert row["energy"]["method"] == "model"
+    assert row["latency"]["second"]["value"] == 9e-4
+
+
+def test_estimated_values_are_marked_and_measured_ones_are_not() -> None:
+    for rendered in (to_html(_table("a")), to_markdown(_table("a"))):
+        assert rendered.count("≈") == 1
+    assert "estimated" in to_html(_table("a"))
+
+
+def test_strange_words_stay_words() -> None:
+    word = '<img src=x onerror="alert(1)"> | a_b*c*\n# heading'
+    html = to_html(_table(word))
+    assert "<img" not in html
+    assert html.count("&lt;img") == 3  # caption, text and detail
+    lines = to_markdown(_table(word)).splitlines()
+    assert len(lines) == 3
+    assert lines[2].count(" | ") == 2
+    assert "\\|" in lines[2]
+    assert "<img" not in lines[2]
