@@ -1,23 +1,34 @@
-"""Thin shim: everything is declared in pyproject.toml, but for the templates, which live beside the package.
+"""Everything is declared in pyproject.toml; this file only adds the start-up line that makes ids known to Gymnasium.
 
-``a2perf init`` copies them, so a wheel carries them as ``a2perf/templates``.
+Gymnasium 1.x no longer loads plug-ins from entry points, so ``a2perf_gymnasium.pth`` beside the package does what the
+``gymnasium.envs`` entry point did before (see ``a2perf/_gymnasium_plugin.py``).
 """
 
+import os
 import shutil
-from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.editable_wheel import editable_wheel
+
+PTH = "a2perf_gymnasium.pth"
 
 
-class BuildWithTemplates(build_py):
-    """Copies ``templates/`` into the built package; an editable install reads it where it is."""
+class BuildWithPth(build_py):
+    """Puts the start-up line beside the package in a wheel."""
 
-    def run(self) -> None:
+    def run(self):
         super().run()
         if not self.editable_mode:
-            source, target = Path(__file__).parent / "templates", Path(self.build_lib) / "a2perf" / "templates"
-            shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+            self.copy_file(PTH, os.path.join(self.build_lib, PTH))
 
 
-setup(cmdclass={"build_py": BuildWithTemplates})
+class EditableWithPth(editable_wheel):
+    """Puts the start-up line into the site folder of an editable install."""
+
+    def _install_namespaces(self, installation_dir, pth_prefix):
+        super()._install_namespaces(installation_dir, pth_prefix)
+        shutil.copyfile(PTH, os.path.join(installation_dir, PTH))
+
+
+setup(cmdclass={"build_py": BuildWithPth, "editable_wheel": EditableWithPth})

@@ -48,7 +48,7 @@ Submission.num_inference_episodes = 2
 Submission.record_frames = 0
 Submission.call_timeout_s = 20
 create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-create_domain.mode = 'test'
+create_domain.mode = 'train'
 """
 
 

@@ -157,7 +157,7 @@ Submission.domain = 'quadruped_locomotion'
 Submission.num_generalization_episodes = 2
 Submission.num_parallel_tasks = 2
 Submission.generalization_tasks = ['synthetic_trot', 'synthetic_pace', 'synthetic_spin']
-create_domain.mode = 'test'
+create_domain.mode = 'train'
 """
 
 

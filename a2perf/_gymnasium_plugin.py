@@ -1,0 +1,57 @@
+"""Registers the environments when Gymnasium is imported, so that ``gymnasium.make(id)`` needs no import of a2perf.
+
+A ``.pth`` line runs this at interpreter start-up, so it is small and imports nothing: it puts one finder in front of
+the import system, which waits for ``gymnasium`` and steps aside.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # without `typing`, which this start-up line must not load
+    from collections.abc import Sequence
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+
+class _RegisteringLoader:
+    """Loads Gymnasium as its own loader does, then registers the ids."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        try:
+            from a2perf.domains.registry import register_environments
+
+            register_environments()
+        except Exception as error:  # nobody's `import gymnasium` may fail because of a2perf
+            print(f"a2perf could not register its environments: {error}", file=sys.stderr)
+
+
+class _GymnasiumFinder:
+    """Waits for the first import of Gymnasium."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "gymnasium":
+            return None
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _RegisteringLoader(spec.loader)  # type: ignore[assignment]  # duck-typed, to stay small
+                return spec
+        return None
+
+
+if "gymnasium" not in sys.modules:
+    sys.meta_path.insert(0, _GymnasiumFinder())
