@@ -49,7 +49,12 @@ class ActionChecker:
 
     def _checker_of(self, space: spaces.Space[Any]) -> Callable[[Any], Any]:
         if isinstance(space, spaces.Box):
-            return functools.partial(self._box, space, space.low, space.high, space.dtype, space.shape)
+            # An open side gets the largest finite number as its bound, so that one comparison finds infinities too.
+            low, high = space.low, space.high
+            if space.dtype.kind == "f":
+                limit = np.finfo(space.dtype).max
+                low, high = np.maximum(low, -limit), np.minimum(high, limit)
+            return functools.partial(self._box, space, low, high, space.dtype, space.shape)
         if isinstance(space, spaces.Discrete):
             return functools.partial(self._discrete, space, int(space.start), int(space.start + space.n))
         if isinstance(space, spaces.Dict):
@@ -72,8 +77,6 @@ class ActionChecker:
                 if array.shape != (1, *shape):  # a policy that answers with a batch of one is understood
                     raise self._refuse(space, f"an array of shape {array.shape}")
                 array = array[0]
-            if array.dtype.kind not in "biuf":
-                raise self._refuse(space, f"an array of dtype {array.dtype}")
             if dtype.kind in "iu" and array.dtype.kind == "f" and np.isfinite(array).all() and (array % 1).any():
                 raise self._refuse(space, f"{_shown(array)}, which are no whole numbers")
         # One comparison finds NaN, infinities and numbers out of range: only NaN compares false to everything.

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+_RELATIVE_IMPORT = re.compile(rb"^[ \t]*from[ \t]*\.", re.MULTILINE)
 _CONTRACT_MODULES = ("train", "inference")
 
 
@@ -65,11 +66,23 @@ class _SharedLoader(_SourceLoader):
     def __init__(self, name: str, path: str, package: str) -> None:
         super().__init__(name, path)
         self._package = package
+        self._loaded: ModuleType | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        if self._package not in sys.modules and _RELATIVE_IMPORT.search(self.get_data(self.path)):
+            # As in any package, its __init__ comes first; and it may import this very file.
+            importlib.import_module(self._package)
+            self._loaded = sys.modules.get(spec.name)
+        return self._loaded
 
     def exec_module(self, module: ModuleType) -> None:
+        if module is self._loaded:
+            return
         module.__package__ = self._package
         sys.modules[f"{self._package}.{module.__name__}"] = module
         super().exec_module(module)
+        if (parent := sys.modules.get(self._package)) is not None:
+            parent.__dict__.setdefault(module.__name__, module)
 
 
 class _SharedSpec(ModuleSpec):

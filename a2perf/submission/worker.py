@@ -161,6 +161,8 @@ class Worker:
         message = f"{type(error).__name__}: {_text_of(error)}"
         if isinstance(error, MemoryError):
             kind = "memory"
+        elif isinstance(error, SyntaxError) and self._where.startswith("import"):
+            kind, message = "contract", f"{Path(error.filename or '?').name}:{error.lineno}: {message}"
         elif isinstance(error, SystemExit):
             kind, code = "exit", _exit_code(error)
             message = f"it called sys.exit: the process ended by itself with status {code} before answering"

@@ -1,0 +1,331 @@
+"""One confined tree: how it ends is told truly, and nothing of it is left, whoever dies first."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a2perf.errors import InfrastructureError
+from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
+
+MIB = 1024 * 1024
+
+# A grandchild that is hard to end: of its own session, orphaned by a double fork, deaf to every polite signal.
+DAEMON = """
+import os, pathlib, signal, sys, time
+
+def daemon(marker):
+    if os.fork():
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    pathlib.Path(marker + ".part").write_text(str(os.getpid()))
+    os.rename(marker + ".part", marker)
+    while True:
+        time.sleep(60)
+"""
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+@pytest.fixture
+def start(tmp_path: Path):
+    """Starts Python code confined; whatever is left at the end of a test is killed."""
+    running = []
+
+    def begin(code: str, *, level: str = "process", limits: Limits | None = None, **changes):
+        spec = SandboxSpec(
+            argv=(sys.executable, "-I", "-S", "-c", textwrap.dedent(code)),
+            cwd=tmp_path,
+            env={"PATH": os.defpath, "ONLY": "this"},
+            limits=limits or Limits(),
+            stdout=tmp_path / "stdout.log",
+            stderr=tmp_path / "stderr.log",
+            **changes,
+        )
+        confined = get_sandbox(level).start(spec)
+        running.append(confined)
+        return confined
+
+    yield begin
+    for confined in running:
+        confined.kill_tree()
+
+
+@pytest.mark.parametrize("level", ["none", "process"])
+def test_exit_status_and_output_are_those_of_the_program(start, tmp_path: Path, level: str) -> None:
+    ending = start("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)", level=level).wait(20)
+    assert (ending.exit_code, ending.signal, ending.killed) == (7, None, False)
+    assert (tmp_path / "stdout.log").read_text() == "out\n"
+    assert (tmp_path / "stderr.log").read_text() == "err\n"
+
+
+def test_signal_that_ended_it_is_told(start) -> None:
+    ending = start("import os; os.kill(os.getpid(), 11)").wait(20)
+    assert (ending.exit_code, ending.signal) == (None, signal.SIGSEGV)
+
+
+def test_environment_descriptors_and_session_are_its_own(start, tmp_path: Path) -> None:
+    secret = os.open(tmp_path / "secret", os.O_RDWR | os.O_CREAT)
+    os.set_inheritable(secret, True)
+    try:
+        confined = start(
+            """
+            import os, signal
+            print(dict(os.environ)["ONLY"], len([name for name in os.environ if not name.startswith("LC_")]))
+            print(sorted(os.listdir("/proc/self/fd"))[:3], len(os.listdir("/proc/self/fd")))
+            print(os.getsid(0) == os.getpid(), os.read(0, 1))
+            status = open("/proc/self/status").read()
+            print("NoNewPrivs:\\t1" in status, "SigIgn:\\t0000000001001000" in status)
+            """
+        )
+        confined.wait(20)
+    finally:
+        os.close(secret)
+    lines = (tmp_path / "stdout.log").read_text().splitlines()
+    assert lines[0] == "this 2"
+    assert lines[1] == "['0', '1', '2'] 4"  # the fourth is that of the listing
+    assert lines[2] == "True b''"
+    assert lines[3] == "True True"  # only what Python itself ignores (SIGPIPE, SIGXFSZ), not what the guard does
+
+
+def test_given_descriptor_stays_open_under_its_number(start, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    confined = start(f"import os; os.write({write}, b'through')", fds=(write,))
+    os.close(write)
+    confined.wait(20)
+    assert os.read(read, 100) == b"through"
+    assert os.read(read, 100) == b""  # neither the guard nor anybody else holds the other end
+    os.close(read)
+
+
+def test_missing_program_is_the_hosts_fault(tmp_path: Path) -> None:
+    spec = SandboxSpec(argv=("/no/such/program",), cwd=tmp_path, env={})
+    with pytest.raises(InfrastructureError, match="/no/such/program could not be started"):
+        get_sandbox("process").start(spec)
+
+
+def test_hundred_megabytes_of_output_are_cut_and_block_nobody(start, tmp_path: Path) -> None:
+    limits = Limits(output_bytes=MIB)
+    ending = start("import os\nfor _ in range(1000): os.write(1, bytes(100_000))", limits=limits).wait(60)
+    assert ending.exit_code == 0
+    assert ending.dropped_bytes == {"stdout": 100_000_000 - MIB, "stderr": 0}
+    log = (tmp_path / "stdout.log").read_bytes()
+    assert len(log) < MIB + 100
+    assert f"{100_000_000 - MIB} further bytes of output were dropped".encode() in log[-100:]
+
+
+def test_full_disk_under_the_log_does_not_end_the_program(tmp_path: Path) -> None:
+    spec = SandboxSpec(
+        argv=(sys.executable, "-I", "-S", "-c", "print('x' * 100)"),
+        cwd=tmp_path, env={}, stdout=Path("/dev/full"),
+    )  # fmt: skip
+    ending = get_sandbox("process").start(spec).wait(20)
+    assert ending is not None
+    assert (ending.exit_code, ending.dropped_bytes["stdout"]) == (0, 101)
+
+
+def test_memory_of_one_process_is_limited(start, tmp_path: Path) -> None:
+    code = "try: block = bytearray(300 * 2**20)\nexcept MemoryError: print('refused')"
+    start(code, limits=Limits(memory_bytes=128 * MIB)).wait(20)
+    assert (tmp_path / "stdout.log").read_text() == "refused\n"
+
+
+def test_memory_of_the_tree_is_limited(start) -> None:
+    code = """
+    import os, time
+    for _ in range(4):
+        if os.fork() == 0:
+            block = bytearray(b"x") * (60 * 2**20)
+            time.sleep(60)
+    time.sleep(60)
+    """
+    ending = start(code, limits=Limits(memory_bytes=128 * MIB)).wait(20)
+    assert ending.limit == "memory_bytes"
+    assert ending.limit_value > 128 * MIB
+
+
+def test_number_of_processes_is_limited(start) -> None:
+    code = "import os, time\nwhile os.getpid():\n    if os.fork() == 0: time.sleep(60)\n    time.sleep(0.02)"
+    ending = start(code, limits=Limits(processes=5)).wait(20)
+    assert ending.limit == "processes"
+
+
+def test_wall_time_is_limited(start) -> None:
+    ending = start("import time; time.sleep(60)", limits=Limits(wall_s=0.3)).wait(20)
+    assert ending.limit == "wall_s"
+    assert ending.limit_value >= 0.3
+
+
+def test_processor_time_is_limited(start) -> None:
+    ending = start("while True: pass", limits=Limits(cpu_s=1)).wait(30)
+    assert ending.signal == signal.SIGXCPU
+    assert ending.cpu_s > 0.5  # the kernel enforces the limit by its clock ticks, and reports exactly
+
+
+def test_size_of_a_file_is_limited(start, tmp_path: Path) -> None:
+    code = """
+    file = open("big", "wb", 0)
+    file.write(bytes(2**20))
+    try:
+        file.write(b"x")
+    except OSError as error:
+        print(error.errno)
+    """
+    start(code, limits=Limits(file_size_bytes=MIB)).wait(20)
+    assert (tmp_path / "stdout.log").read_text() == "27\n"  # EFBIG
+
+
+def test_none_enforces_no_limit(start, tmp_path: Path) -> None:
+    code = "block = bytearray(100 * 2**20); print('given')"
+    ending = start(code, level="none", limits=Limits(memory_bytes=64 * MIB, wall_s=0.001)).wait(20)
+    assert ending.exit_code == 0
+    assert (tmp_path / "stdout.log").read_text() == "given\n"
+
+
+def test_processor_time_counts_children_that_are_long_dead(start) -> None:
+    code = """
+    import os, time
+    for _ in range(4):
+        if os.fork() == 0:
+            started = time.process_time()
+            while time.process_time() - started < 0.15: pass
+            os._exit(0)
+        os.wait()
+    """
+    ending = start(code).wait(60)
+    assert ending.cpu_s >= 0.6
+
+
+def test_orphans_end_with_the_program(start, tmp_path: Path) -> None:
+    marker = str(tmp_path / "daemon")
+    code = f"{DAEMON}\ndaemon({marker!r})\nwhile not os.path.exists({marker!r}): time.sleep(0.01)"
+    ending = start(code).wait(20)
+    assert ending.exit_code == 0
+    assert not is_alive(int(Path(marker).read_text()))
+
+
+def test_kill_tree_ends_daemons_too(start, tmp_path: Path) -> None:
+    marker = tmp_path / "daemon"
+    confined = start(f"{DAEMON}\ndaemon({str(marker)!r})\ntime.sleep(60)")
+    assert wait_until(marker.exists)
+    daemon = int(marker.read_text())
+    assert is_alive(daemon)
+    ending = confined.kill_tree()
+    assert ending.killed
+    assert not is_alive(daemon)
+    assert not is_alive(confined.pid)
+    assert confined.kill_tree() == ending
+
+
+def test_kill_tree_wins_against_a_fork_bomb(start) -> None:
+    code = """
+    import os, time
+    for _ in range(60):  # bounded, so that a failing test does not take the machine along
+        if os.fork() == 0:
+            for _ in range(20):
+                time.sleep(0.01)
+                if os.fork() == 0: time.sleep(30)
+            os._exit(0)
+        time.sleep(0.002)
+    """
+    confined = start(code)
+    time.sleep(0.2)
+    confined.kill_tree()
+    assert not is_alive(confined.pid)
+    assert not os.path.exists(f"/proc/{confined.tree_root}")
+
+
+def test_stopped_guard_does_not_save_the_tree(start, monkeypatch: pytest.MonkeyPatch) -> None:
+    from a2perf.sandbox import process
+
+    monkeypatch.setattr(process, "KILL_TIMEOUT_S", 0.3)
+    confined = start("import time; time.sleep(60)")
+    os.kill(confined.tree_root, signal.SIGSTOP)
+    confined.kill_tree()
+    assert wait_until(lambda: not is_alive(confined.pid))
+
+
+def test_program_dies_when_its_guard_is_killed(start) -> None:
+    confined = start("import time; time.sleep(60)")
+    os.kill(confined.tree_root, signal.SIGKILL)
+    assert wait_until(lambda: not is_alive(confined.pid))
+    ending = confined.wait(20)
+    assert (ending.exit_code, ending.signal) == (None, None)
+
+
+def test_temporary_folder_is_deleted_at_the_end(start, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    start("open('scratch/left', 'w').write('over')", temporary=(scratch,)).wait(20)
+    assert not scratch.exists()
+
+
+def test_wait_returns_none_while_it_runs(start) -> None:
+    confined = start("import time; time.sleep(60)")
+    assert confined.wait(0.05) is None
+    assert confined.poll() is None
+
+
+EVALUATOR = """
+import sys, threading, time
+from pathlib import Path
+from a2perf.sandbox import SandboxSpec, get_sandbox
+
+folder = Path(sys.argv[1])
+code = (folder / "program.py").read_text()
+spec = SandboxSpec(argv=(sys.executable, "-I", "-S", "-c", code), cwd=folder, env={}, temporary=(folder / "scratch",))
+started = []
+thread = threading.Thread(target=lambda: started.append(get_sandbox("process").start(spec)))
+thread.start()
+thread.join()  # a thread that starts a tree and ends must not take the tree along
+time.sleep(0.2)
+assert started[0].poll() is None
+print(started[0].pid, started[0].tree_root, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_an_evaluator_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    marker = tmp_path / "daemon"
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "program.py").write_text(
+        f"{DAEMON}\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ndaemon({str(marker)!r})\ntime.sleep(60)"
+    )
+    evaluator = subprocess.Popen([sys.executable, "-c", EVALUATOR, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert evaluator.stdout is not None
+    with evaluator, evaluator.stdout:
+        pids = [int(word) for word in evaluator.stdout.readline().split()]
+        assert len(pids) == 2
+        assert wait_until(marker.exists)
+        pids.append(int(marker.read_text()))
+        assert all(map(is_alive, pids))
+        evaluator.send_signal(number)
+        evaluator.wait(20)
+        assert wait_until(lambda: not any(map(is_alive, pids)))
+    assert not (tmp_path / "scratch").exists()

@@ -1,0 +1,115 @@
+"""No answer reaches an environment that is not an element of its action space."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from a2perf.records import FailureKind
+from a2perf.submission.actions import ActionChecker, check_action
+from a2perf.submission.failures import ParticipantFailure
+
+BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([0.5, -1.0, 1.0], np.float32),
+        np.array([0.5, -1.0, 1.0], np.float64),
+        (0.5, -1.0, 1.0),
+        np.array([[0.5, -1.0, 1.0]]),
+    ],
+)
+def test_box_action_becomes_an_element_of_the_box(value: object) -> None:
+    action = check_action(BOX, value)
+    assert action in BOX
+    np.testing.assert_allclose(action, [0.5, -1.0, 1.0])
+
+
+def test_integers_are_numbers_for_a_box() -> None:
+    np.testing.assert_array_equal(check_action(BOX, (1, 0, -1)), np.array([1, 0, -1], np.float32))
+
+
+def test_finite_numbers_out_of_range_are_clipped_and_counted() -> None:
+    checker = ActionChecker(BOX)
+    np.testing.assert_array_equal(checker(np.array([2.0, -1e30, 0.0])), np.array([1, -1, 0], np.float32))
+    checker(np.zeros(3, np.float32))
+    assert checker.clipped == 1
+
+
+def test_out_of_range_is_refused_where_clipping_is_off() -> None:
+    with pytest.raises(ParticipantFailure, match="out of range"):
+        check_action(BOX, np.array([2.0, 0.0, 0.0], np.float32), clip=False)
+
+
+REFUSED = {
+    "NaN": (BOX, np.array([0.0, np.nan, 0.0], np.float32), "NaN"),
+    "infinity": (BOX, np.array([0.0, np.inf, 0.0], np.float32), "infinite"),
+    "None": (BOX, None, "is None"),
+    "text": (BOX, "left", "a str of length 4"),
+    "bytes": (BOX, b"\x00", "a bytes of length 1"),
+    "dict": (BOX, {"a": 1.0}, "a dict of length 1"),
+    "wrong shape": (BOX, np.zeros(4, np.float32), r"shape \(4,\)"),
+    "scalar": (BOX, 0.0, r"shape \(\)"),
+    "batch of two": (BOX, np.zeros((2, 3)), r"shape \(2, 3\)"),
+    "huge array": (BOX, np.zeros(1_000_000), r"shape \(1000000,\)"),
+    "complex": (BOX, np.zeros(3, complex), "complex"),
+    "ragged": (BOX, ((1, 2), (3,)), "no array"),
+    "mixed": (BOX, (1.0, "a", None), "dtype"),
+    "fraction for whole numbers": (spaces.Box(0, 9, (1,), np.int64), (1.5,), "no whole numbers"),
+    "NaN for whole numbers": (spaces.Box(0, 9, (1,), np.int64), (np.nan,), "NaN"),
+    "discrete too large": (spaces.Discrete(3), 3, "3, which is out of range"),
+    "discrete negative": (spaces.Discrete(3), -1, "out of range"),
+    "discrete below its start": (spaces.Discrete(3, start=5), 4, "out of range"),
+    "discrete fraction": (spaces.Discrete(3), 1.5, "no whole number"),
+    "discrete NaN": (spaces.Discrete(3), float("nan"), "no whole number"),
+    "discrete array": (spaces.Discrete(3), np.zeros(2, int), r"shape \(2,\)"),
+    "discrete text": (spaces.Discrete(3), "1", "a str"),
+    "multi-discrete out of range": (spaces.MultiDiscrete([2, 3]), (1, 3), "out of range"),
+    "multi-discrete shape": (spaces.MultiDiscrete([2, 3]), (1,), "shape"),
+    "multi-binary": (spaces.MultiBinary(2), (0, 2), "out of range"),
+    "dict without a key": (spaces.Dict(a=BOX, b=BOX), {"a": np.zeros(3)}, r"keys \['a'\]"),
+    "dict with a bad part": (spaces.Dict(a=spaces.Discrete(2)), {"a": 2}, "out of range"),
+    "tuple too short": (spaces.Tuple((BOX, BOX)), (np.zeros(3),), "1 elements"),
+    "text with a strange letter": (spaces.Text(5, charset="ab"), "abc", "a str"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_action_is_refused_with_what_came_and_what_is_valid(name: str) -> None:
+    space, value, message = REFUSED[name]
+    with pytest.raises(ParticipantFailure, match=message) as caught:
+        check_action(space, value, where="infer_once (call 3)")
+    failure = caught.value.failure
+    assert failure.kind is FailureKind.BAD_OUTPUT
+    assert failure.where == "infer_once (call 3)"
+    assert "; valid is " in failure.message
+    assert len(failure.message) < 400
+
+
+@pytest.mark.parametrize("value", [2, np.int32(2), np.array(2), np.array([2]), 2.0, np.float32(2.0)])
+def test_discrete_action_becomes_an_int(value: object) -> None:
+    action = check_action(spaces.Discrete(3), value)
+    assert action == 2
+    assert type(action) is int
+
+
+def test_nested_action_is_checked_part_by_part() -> None:
+    space = spaces.Dict(move=BOX, press=spaces.Tuple((spaces.Discrete(2), spaces.MultiBinary(2))))
+    action = check_action(space, {"move": (9.0, 0.0, 0.0), "press": (1, (0.0, 1.0))})
+    assert action in space
+    assert action["move"][0] == 1.0
+
+
+def test_unbounded_box_takes_every_finite_number() -> None:
+    space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    np.testing.assert_array_equal(check_action(space, np.array([1e300, -1e300])), [1e300, -1e300])
+    with pytest.raises(ParticipantFailure, match="infinite"):
+        check_action(space, np.array([np.inf, 0.0]))
+
+
+def test_whole_numbers_come_through_a_box_unrounded() -> None:
+    space = spaces.Box(0, 255, (2,), np.uint8)
+    action = check_action(space, np.array([3.0, 300.0]))
+    assert action.dtype == np.uint8
+    assert action.tolist() == [3, 255]

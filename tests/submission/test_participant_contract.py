@@ -1,0 +1,284 @@
+"""The contract: every signature of old works, every fault is named with its place and its mend."""
+
+import inspect
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a2perf.submission.participant import FILES, problems
+from a2perf.submission.signatures import (
+    INFER_ONCE,
+    LOAD_POLICY,
+    PREPROCESS,
+    TRAIN,
+    ContractError,
+    InferCall,
+    accepted_args,
+    check_infer_once,
+    check_load_policy,
+    check_preprocess,
+    find,
+)
+
+
+def signature(parameters: str) -> inspect.Signature:
+    namespace: dict[str, Callable[..., None]] = {}
+    exec(f"def function({parameters}): pass", namespace)
+    return inspect.signature(namespace["function"])
+
+
+def test_good_submission_has_no_problem(submission) -> None:
+    assert problems(submission()) == []
+
+
+def test_missing_folder_file_and_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "empty" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "file").write_text("")
+    assert "does not exist" in str(problems(tmp_path / "nothing")[0])
+    assert "is not a folder" in str(problems(tmp_path / "file")[0])
+    assert "is empty" in str(problems(tmp_path / "empty")[0])
+
+
+def test_everything_that_is_wrong_is_listed_at_once(submission) -> None:
+    folder = submission(
+        train="def train(:\n  pass\n",
+        inference="def load_policy():\n    pass\n\nasync def infer_once(policy, observation):\n    pass\n",
+        requirements_txt=None,
+        __init__=None,
+    )
+    found = {(item.file, item.line): item for item in problems(folder)}
+    assert set(found) == {
+        ("requirements.txt", None),
+        ("__init__.py", None),
+        ("train.py", 1),
+        ("inference.py", 1),
+        ("inference.py", 4),
+        ("inference.py", None),
+    }
+    assert "syntax error" in found["train.py", 1].message
+    assert "expected load_policy(env, **participant_args), given load_policy()" in found["inference.py", 1].message
+    assert "coroutine" in found["inference.py", 4].message
+    assert "no function preprocess_observation" in found["inference.py", None].message
+    assert all(item.mend for item in found.values())
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_missing_file_is_named(submission, name: str) -> None:
+    folder = submission()
+    (folder / name).unlink()
+    assert [item.file for item in problems(folder)] == [name]
+
+
+def test_mode_looks_only_into_its_own_file(submission) -> None:
+    folder = submission(train="x = 1\n", inference="y = (\n")
+    assert [item.file for item in problems(folder, "train")] == ["train.py"]
+    assert [item.file for item in problems(folder, "inference")] == ["inference.py"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from .elsewhere import train",
+        "from elsewhere import *",
+        "train = make()",
+        "try:\n    import fast\nexcept ImportError:\n    def train(): pass",
+        "if True:\n    def train(**kwargs): pass",
+        "def __getattr__(name): return print",
+        "@decorated\ndef train(a, /): pass",
+        "class train:\n    def __init__(self): pass",
+    ],
+)
+def test_functions_that_come_in_other_ways_are_not_missed(submission, code: str) -> None:
+    assert problems(submission(train=code), "train") == []
+
+
+def test_hostile_source_is_a_problem_and_no_crash(submission) -> None:
+    for code in ("(" * 100_000, "x = " + "-" * 50_000 + "1", "# coding: no-such-codec\n", "x = '\\ud800'"):
+        folder = submission(train=code)
+        assert all(isinstance(str(item), str) for item in problems(folder, "train"))
+    folder = submission()
+    (folder / "train.py").write_bytes(b"\x00\xff\xfe")
+    assert problems(folder, "train") != []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "call"),
+    [
+        ("policy, observation", InferCall(None, None)),
+        ("policy, preprocessed_observation", InferCall(None, None)),
+        ("model, observation", InferCall(None, None)),
+        ("a, b, c=1, **rest", InferCall(None, None)),
+        ("*args", InferCall(None, None)),
+        ("policy, *rest", InferCall(None, None)),
+        ("a, b, /", InferCall(None, None)),
+        ("observation, policy", InferCall("policy", "observation")),
+        ("*, policy, observation", InferCall("policy", "observation")),
+        ("*, model, preprocessed_observation", InferCall("model", "preprocessed_observation")),
+        ("**kwargs", InferCall("policy", "preprocessed_observation")),
+        ("policy, **kwargs", InferCall("policy", "preprocessed_observation")),
+    ],
+)
+def test_infer_once_is_called_as_it_is_written(parameters: str, call: InferCall) -> None:
+    assert check_infer_once(signature(parameters)) == call
+
+
+@pytest.mark.parametrize("parameters", ["", "policy", "policy, observation, extra", "policy, observation, *, extra"])
+def test_infer_once_that_cannot_be_called_shows_both_signatures(parameters: str) -> None:
+    with pytest.raises(ContractError, match=r"expected infer_once\(policy, observation\), given infer_once\("):
+        check_infer_once(signature(parameters))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "takes_spec"),
+    [
+        ("observation", False),
+        ("x", False),
+        ("observation, time_step_spec", True),
+        ("observation, time_step_spec=None", True),
+        ("observation, *, time_step_spec", True),
+        ("observation, **kwargs", True),
+        ("*args", False),
+        ("observation, scale=2", False),
+    ],
+)
+def test_preprocess_gets_the_spec_only_where_it_takes_it(parameters: str, takes_spec: bool) -> None:
+    assert check_preprocess(signature(parameters)) is takes_spec
+
+
+@pytest.mark.parametrize("parameters", ["", "observation, scale", "*, observation", "**kwargs"])
+def test_preprocess_that_cannot_be_called_is_refused(parameters: str) -> None:
+    with pytest.raises(ContractError, match=r"expected preprocess_observation\(observation\)"):
+        check_preprocess(signature(parameters))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "keyword"),
+    [
+        ("env", None),
+        ("env, **kwargs", None),
+        ("environment, a='1'", None),
+        ("*args, **kw", None),
+        ("*, env", "env"),
+        ("**kw", "env"),
+    ],
+)
+def test_load_policy_gets_the_environment(parameters: str, keyword: str | None) -> None:
+    assert check_load_policy(signature(parameters)) == keyword
+
+
+@pytest.mark.parametrize("parameters", ["", "*, path", "env, a, /"])
+def test_load_policy_without_an_environment_is_refused(parameters: str) -> None:
+    with pytest.raises(ContractError, match=r"expected load_policy\(env, \*\*participant_args\)"):
+        check_load_policy(signature(parameters))
+
+
+def test_arguments_go_only_to_functions_that_take_them() -> None:
+    given = {"gin_config_path": "x.gin"}
+    assert accepted_args("train", signature("**kw"), given) == given
+    assert accepted_args("train", signature("gin_config_path, other=1"), given) == given
+    assert accepted_args("load_policy", signature("env, gin_config_path"), given, env=True) == given
+    assert accepted_args("load_policy", signature("*, env, gin_config_path"), given, env=True) == given
+    assert accepted_args("train", signature(""), {}) == {}
+
+
+def test_argument_that_a_function_does_not_take_is_named_with_what_it_takes() -> None:
+    with pytest.raises(ContractError, match=r"'gin_config_path'.*takes no arguments"):
+        accepted_args("train", signature(""), {"gin_config_path": "x"})
+    with pytest.raises(ContractError, match=r"'seed'.*takes steps, rate"):
+        accepted_args("train", signature("steps='1', *, rate='2'"), {"seed": "1"})
+
+
+def test_parameter_that_nobody_fills_is_named() -> None:
+    with pytest.raises(ContractError, match="'steps'") as caught:
+        accepted_args("train", signature("steps"), {})
+    assert "--participant-args=steps=" in str(caught.value)
+
+
+def test_old_name_of_load_policy_still_works() -> None:
+    class Module:
+        @staticmethod
+        def load_model(env):
+            return env
+
+    assert find(Module, LOAD_POLICY) is Module.load_model
+
+
+@pytest.mark.parametrize("role", [TRAIN, LOAD_POLICY, PREPROCESS, INFER_ONCE], ids=lambda role: role.names[0])
+def test_name_bound_to_something_else_is_a_contract_error(role) -> None:
+    module = type("Module", (), {role.names[0]: 3})
+    with pytest.raises(ContractError, match=f"{role.names[0]} is a int, not a function"):
+        find(module, role)
+
+
+def run(folder: Path, code: str) -> str:
+    """Runs code in a process whose submission is ``folder``."""
+    prelude = (
+        "from pathlib import Path\nfrom a2perf.submission import importer\n"
+        f"name = importer.install(Path({str(folder)!r}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-W", "error", "-c", prelude + textwrap.dedent(code)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_folder_is_modules_and_package_at_once_and_loads_each_file_once(submission) -> None:
+    folder = submission(
+        folder="my-entry 2",
+        train="""
+            from . import layers
+            from .nested.deep import where
+            import layers as plain
+            assert plain is layers
+            import layers, inference
+            from . import inference as again
+            assert again is inference
+            def train(): return __name__, __package__, layers.__name__, where
+        """,
+        layers="print('loaded once')\n",
+        inference="from .train import __name__ as other\n",
+    )
+    (folder / "nested").mkdir()
+    (folder / "nested" / "__init__.py").write_text("")
+    (folder / "nested" / "deep.py").write_text("from ..layers import __name__ as x\nwhere = __file__[-14:]\n")
+    output = run(folder, "import train, sys\nprint(name, *train.train())\nassert sys.modules[name].train is train")
+    assert output.splitlines() == ["loaded once", "my_entry_2 train my_entry_2 layers nested/deep.py"]
+
+
+def test_initialisation_runs_only_for_relative_imports(submission) -> None:
+    assert run(submission(__init__="print('package')"), "import train") == ""
+    assert (
+        run(submission(__init__="print('package')", train="from . import other", other=""), "import train") == "package"
+    )
+
+
+def test_package_that_imports_its_own_modules_is_no_circle(submission) -> None:
+    folder = submission(
+        __init__="from .train import train\n", train="from . import other\ndef train(): return other.x\n", other="x = 5"
+    )
+    assert run(folder, "import train; print(train.train())") == "5"
+
+
+@pytest.mark.parametrize("folder", ["numpy", "train", "2nd", "class", "json", "données"])
+def test_name_of_the_folder_hides_nothing(submission, folder: str) -> None:
+    path = submission(
+        folder=folder, train="from . import other\nimport numpy, json\nnumpy.zeros, json.loads\n", other=""
+    )
+    name = run(path, "import train; print(name)")
+    assert name.isidentifier()
+    assert name not in ("numpy", "train", "class", "json")
+
+
+def test_folder_is_never_written(submission) -> None:
+    folder = submission(train="from . import other\nimport other\n", other="x = 1")
+    (folder / "nested").mkdir()
+    (folder / "nested" / "__init__.py").write_text("")
+    before = sorted(folder.rglob("*"))
+    run(folder, "import train, nested")
+    assert sorted(folder.rglob("*")) == before
