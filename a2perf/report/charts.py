@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _POINTS = 600
 _LABEL_LENGTH = 32
+_SHORTEST_INTERVAL_S = 0.05
+_RATES = ("cpu_percent", "cpu_power_w")
 _POWER = (("cpu_power_w", "CPU", "blue"), ("gpu_power_w", "GPU", "orange"), ("ram_power_w", "RAM", "green"))
 _MEMORY = (("rss_bytes", "RSS", "blue"), ("pss_bytes", "PSS", "orange"), ("gpu_memory_bytes", "GPU", "violet"))
 
@@ -135,7 +137,7 @@ def latency(calls: Mapping[str, Values]) -> Figure:
     high = max(float(np.quantile(values, 0.9995)) for values in positive.values())
     edges = np.geomspace(low * 0.9, max(high, low * 1.5) * 1.1, 90)
     room = 0.52 / figure.get_figheight()
-    panels = _panels(figure, len(calls), left=0.04, bottom=room, top=1 - 0.06 / figure.get_figheight(), gap=0.1)
+    panels = _panels(figure, len(calls), left=0.04, bottom=room, top=1 - 0.2 / figure.get_figheight(), gap=0.34)
     for panel, (index, (name, values)) in zip(panels, enumerate(positive.items()), strict=True):
         panel.hist(values, bins=edges.tolist(), color=INK[SERIES[index % len(SERIES)]], alpha=0.55)
         panel.set_xscale("log")
@@ -144,8 +146,8 @@ def latency(calls: Mapping[str, Values]) -> Figure:
         panel.grid(visible=False)
         panel.spines["left"].set_visible(False)
         ceiling = panel.get_ylim()[1]
-        panel.set_ylim(0, ceiling * 1.5)
-        panel.text(0.0, 0.97, name, transform=panel.transAxes, va="top", ha="left", color=INK["ink"])
+        panel.set_ylim(0, ceiling * 1.62)
+        panel.text(0.0, 1.0, name, transform=panel.transAxes, va="bottom", ha="left", color=INK["ink"])
         _quantile_marks(panel, values, ceiling)
         beyond = int((values > edges[-1]).sum())
         if beyond:
@@ -164,6 +166,7 @@ def system_over_time(trace: Columns, seconds: Values) -> Figure:
         trace: a system trace.
         seconds: time of each row since the start, shape (rows,), increasing.
     """
+    trace = reliable(trace, seconds)
     power = [row for row in _POWER if _positive(trace, row[0])]
     memory = [row for row in _MEMORY if _positive(trace, row[0])]
     busy = [("cpu_percent", "CPU", "blue")] if _positive(trace, "cpu_percent") else []
@@ -193,6 +196,25 @@ def system_over_time(trace: Columns, seconds: Values) -> Figure:
     _shade_phases(panels, trace.words.get("phase"), seconds)
     panels[-1].set_xlabel("time since the start of the run, s")
     return figure
+
+
+def reliable(trace: Columns, seconds: Values) -> Columns:
+    """Blanks what a sample cannot know: rates over a very short interval, and the costs of a tree that has ended.
+
+    The kernel counts processor time in ticks of 10 ms, so a rate over a few milliseconds is chance.
+
+    Args:
+        trace: a system trace.
+        seconds: time of each row, shape (rows,).
+    """
+    short = np.diff(seconds, prepend=0.0) < _SHORTEST_INTERVAL_S
+    gone = trace.numbers["processes"] == 0 if "processes" in trace.numbers else np.zeros(seconds.size, dtype=bool)
+    blanked = dict(trace.numbers)
+    for names, blank in ((_RATES, short | gone), (("rss_bytes", "pss_bytes"), gone)):
+        for name in names:
+            if name in blanked:
+                blanked[name] = np.where(blank, np.nan, blanked[name])
+    return Columns(blanked, trace.words, trace.rows, trace.problems)
 
 
 def running_mean(values: Values, width: int) -> Values:
@@ -260,10 +282,10 @@ def _shortened(name: str) -> str:
 
 
 def _quantile_marks(panel: Axes, values: Values, ceiling: float) -> None:
-    for quantile, name, height in ((0.5, "median", 1.12), (0.99, "p99", 1.12)):
+    for quantile, name, height in ((0.5, "median", 1.08), (0.99, "p99", 1.36)):
         at = float(np.quantile(values, quantile))
         number = shown(at, "s")
-        panel.plot([at, at], [0, ceiling * 1.08], color=INK["ink"], linewidth=1)
+        panel.plot([at, at], [0, ceiling * (height - 0.03)], color=INK["ink"], linewidth=1)
         words = f"{name} {number.value} {number.unit}"
         late = at > 10 ** (0.75 * np.log10(panel.get_xlim()[1]) + 0.25 * np.log10(panel.get_xlim()[0]))
         panel.text(at, ceiling * height, words, ha="right" if late else "left", fontsize=8.5, color=INK["ink"])
@@ -288,8 +310,9 @@ def _shade_phases(panels: list[Axes], phases: list[str] | None, seconds: Values)
         return
     starts = [0, *(index for index in range(1, len(phases)) if phases[index] != phases[index - 1])]
     span = max(float(seconds[-1] - seconds[0]), 1e-9)
-    for order, (start, end) in enumerate(zip(starts, [*starts[1:], len(phases) - 1], strict=True)):
-        left, right = float(seconds[start]), float(seconds[end])
+    for order, (start, end) in enumerate(zip(starts, [*starts[1:], len(phases)], strict=True)):
+        # a row is about the interval that it ends
+        left, right = float(seconds[max(start - 1, 0)]), float(seconds[end - 1])
         for panel in panels:
             if order % 2 == 0:
                 panel.axvspan(left, right, color=INK["band"], linewidth=0, zorder=0)
@@ -309,7 +332,9 @@ def _positive(trace: Columns, name: str) -> bool:
 def _seconds(axes: Axes) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12))
+    low, high = axes.get_xlim()
+    subs = (1.0, 2.0, 5.0) if high / low < 50 else (1.0,)
+    axes.xaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=12))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
 

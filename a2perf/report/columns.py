@@ -76,7 +76,7 @@ def read_columns(path: Path, max_bytes: int = MAX_BYTES) -> Columns:
     for index, name in enumerate(header):
         cells = [row[index] for row in rows]
         values, unreadable = _floats(cells)
-        if unreadable * 2 > len(cells):
+        if unreadable * 2 > sum(cell != "" for cell in cells):
             words[name] = cells
             continue
         numbers[name] = values

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from a2perf.records import Episode
 from a2perf.report import provenance
 from a2perf.report.drawing import Chart
 from a2perf.report.experiment import Bundle, Experiment, plain_text
@@ -185,7 +186,8 @@ def _lede(experiment: Experiment) -> str:
     bundles = experiment.bundles
     manifests = [bundle.manifest for bundle in bundles if bundle.manifest is not None]
     submissions = len({manifest.submission.name for manifest in manifests})
-    environments = len({manifest.env_id or manifest.domain for manifest in manifests})
+    played = [results.env_id for bundle in bundles for results in bundle.rollouts.values()]
+    environments = len({*played, *(manifest.env_id for manifest in manifests)} - {"", None})
     states = {state: sum(bundle.state == state for bundle in bundles) for state in STATE_WORDS}
     counted = ", ".join(f"{count} {STATE_WORDS[state]}" for state, count in states.items() if count)
     days = sorted({attempt.started_at[:10] for manifest in manifests for attempt in manifest.attempts})
@@ -277,7 +279,7 @@ def _phases_table(anchor: str, bundle: Bundle) -> Table | None:
     for task, report in bundle.tracking.items():
         kind = provenance_of(section(report, "energy").get("quality"))
         for phase, cost in section(report, "phases").items():
-            if not isinstance(cost, dict) or not cost.get("wall_s"):
+            if phase == "end" or not isinstance(cost, dict):
                 continue
             rows.append((
                 Text(text=f"{task}: {phase}" if task else phase),
@@ -295,16 +297,19 @@ def _endings(bundle: Bundle) -> list[str]:
     """Says how the episodes of each task ended."""
     lines = []
     for task, results in bundle.rollouts.items():
-        ways = Counter(
-            plain_text(episode.termination or ("time limit" if episode.truncated else "the task's end"))
-            for episode in results.episodes
-        )
+        ways = Counter(_ending(episode) for episode in results.episodes)
         if ways:
             ordered = sorted(ways.items(), key=lambda item: (-item[1], item[0]))
             words = ", ".join(f"{count} by {way}" for way, count in ordered)
             where = f" on {task}" if len(bundle.rollouts) > 1 else ""
             lines.append(f"{_counted(len(results.episodes), 'episode')}{where} ended: {words}.")
     return lines
+
+
+def _ending(episode: Episode) -> str:
+    if episode.termination:
+        return plain_text(episode.termination.replace("_", " "))
+    return "time limit" if episode.truncated else "the task's end"
 
 
 def _pictures(bundle: Bundle) -> list[Picture]:

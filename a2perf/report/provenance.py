@@ -62,8 +62,6 @@ def notes(bundle: Bundle) -> list[str]:
     for report in bundle.tracking.values():
         found.extend(plain_text(str(words)) for words in report.get("notes") or ())
     found.extend(plain_text(words) for words in manifest.warnings if not words.startswith("noisy host"))
-    if manifest.submission.git_dirty:
-        found.append("The submission's folder had changes that are not in git.")
     return found
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MAX_CURVES = 5
+_SHORTEST_RUN_S = 0.5
 
 
 def charts_of(anchor: str, bundle: Bundle) -> list[Chart]:
@@ -153,10 +154,10 @@ def _latency(bundle: Bundle) -> _Plan | None:
 
 def _system(bundle: Bundle) -> _Plan | None:
     clock = _clock(bundle.trace)
-    if bundle.trace is None or clock is None or clock.size < 2:
+    if bundle.trace is None or clock is None or clock[-1] - clock[0] < _SHORTEST_RUN_S:
         return None
     power = find(measures(bundle), "energy_gross")
-    how = "" if power is None or power.method is None else f"Power: {power.provenance or 'unknown'}, {power.method}. "
+    how = "" if power is None or not power.method else f"Power: {power.provenance}, {_methods(power.method)}. "
     return (
         "system",
         "Power, memory and CPU over time",
@@ -164,6 +165,12 @@ def _system(bundle: Bundle) -> _Plan | None:
         f"{clock.size} samples over {_seconds(clock[-1] - clock[0])}.",
         partial(charts.system_over_time, bundle.trace, clock),
     )
+
+
+def _methods(method: str) -> str:
+    """Writes ``cpu=rapl;gpu=none;ram=model`` as ``CPU by rapl, RAM by model``."""
+    parts = [part.partition("=") for part in method.split(";")]
+    return ", ".join(f"{name.upper()} by {how}" if how else name for name, _, how in parts if how != "none")
 
 
 def _clock(trace: Columns | None) -> Values | None:

@@ -35,6 +35,23 @@ def test_jitter_stays_within_its_row() -> None:
     assert abs(offsets.mean()) < 0.01
 
 
+def test_rates_over_a_moment_and_costs_of_an_ended_tree_are_blanked() -> None:
+    seconds = np.array([0.0005, 1.0, 2.0, 2.5])
+    trace = Columns(
+        {
+            "processes": np.array([2.0, 2.0, 2.0, 0.0]),
+            "cpu_percent": np.array([9342.0, 90.0, 80.0, 0.0]),
+            "rss_bytes": np.array([1e6, 2e6, 3e6, 0.0]),
+        },
+        {},
+        4,
+        (),
+    )
+    kept = charts.reliable(trace, seconds).numbers
+    assert np.isnan(kept["cpu_percent"]).tolist() == [True, False, False, True]
+    assert np.isnan(kept["rss_bytes"]).tolist() == [False, False, False, True]
+
+
 def _trace(rows: int, **numbers: float) -> Columns:
     return Columns({name: np.full(rows, value) for name, value in numbers.items()}, {}, rows, ())
 

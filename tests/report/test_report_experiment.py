@@ -201,9 +201,10 @@ def test_words_of_strangers_lose_what_could_move_or_hide_text() -> None:
 
 def test_columns_with_gaps_repeated_headers_and_words(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("a,b,word\n1,,x\n\na,b,word\n2,oops,y\n3,4,z\n")
+    path.write_text("a,b,word,rare\n1,,x,\n\na,b,word,rare\n2,oops,y,\n3,4,z,end\n")
     columns = read_columns(path)
     assert columns.numbers["a"].tolist() == [1, 2, 3]
+    assert columns.word("rare") == "end"
     assert np.isnan(columns.numbers["b"]).tolist() == [True, True, False]
     assert columns.word("word") == "x, y, z"
     assert columns.problems == ("1 repeated header line(s) left out", "1 cell(s) of column b are no numbers")
