@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from a2perf.metrics.trackers.carbon_factors import CarbonFactor, find_factor
-from a2perf.metrics.trackers.codecarbon_run import GRACE_S, CodecarbonRun
+from a2perf.metrics.trackers.codecarbon_run import CodecarbonRun
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.energy import CpuEnergy
 from a2perf.metrics.trackers.report import Emissions, Energy
@@ -19,8 +19,7 @@ class EmissionsTracker:
         settings: where the run takes place and what codecarbon shall do.
         directory: where codecarbon's log goes.
         cpu: the processor's tracker, whose power model codecarbon is given so that both use one.
-        with_codecarbon: whether to run codecarbon at all.
-        grace_s: how long a run may last without codecarbon being imported.
+        grace_s: how long a run may last without codecarbon being imported; ``None`` leaves it out.
     """
 
     name = "emissions"
@@ -31,13 +30,11 @@ class EmissionsTracker:
         directory: Path,
         cpu: CpuEnergy,
         *,
-        with_codecarbon: bool = True,
-        grace_s: float = GRACE_S,
+        grace_s: float | None = None,
     ) -> None:
         self._settings = settings
         self._log_file = directory / "codecarbon.log"
         self._cpu = cpu
-        self._with_codecarbon = with_codecarbon
         self._grace_s = grace_s
         self._run: CodecarbonRun | None = None
         self.factor: CarbonFactor | None = None
@@ -58,7 +55,7 @@ class EmissionsTracker:
 
     def attach(self) -> None:
         """Starts codecarbon's grace period."""
-        if not self._with_codecarbon:
+        if self._grace_s is None:
             return
         from a2perf.metrics.trackers.host import describe_host
 

@@ -201,8 +201,12 @@ class ProcTree:
             )
 
     def _account(self) -> tuple[float, str, int | None]:
-        ticks = sum(stat.own_ticks + stat.reaped_ticks for stat in self._members.values()) + self._carried_ticks
-        seconds, method, peak = ticks / CLOCK_TICKS_PER_S, "proc_stat", None
+        ticks = sum(stat.reaped_ticks for stat in self._members.values()) + self._carried_ticks
+        own_s = 0.0
+        for stat in self._members.values():
+            precise_s = procfs.read_cpu_seconds(stat.pid)
+            own_s += precise_s if precise_s is not None else stat.own_ticks / CLOCK_TICKS_PER_S
+        seconds, method, peak = own_s + ticks / CLOCK_TICKS_PER_S, "proc_stat", None
         if self._cgroup:
             usage = procfs.read_cgroup(self._cgroup)
             peak = usage.memory_peak_bytes

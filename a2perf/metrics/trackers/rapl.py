@@ -56,7 +56,7 @@ class Rapl:
         """
         rapl = cls()
         seen: set[str] = set()
-        for zone in sorted(powercap.glob("intel-rapl*:*")):
+        for zone in sorted(powercap.glob("intel-rapl*:*"), key=lambda path: ("mmio" in path.name, path.name)):
             name = _name(zone)
             if name is None or not name.startswith("package-") or name in seen:
                 continue

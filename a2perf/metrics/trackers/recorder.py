@@ -27,11 +27,11 @@ class Recorder:
         directory: where the files go; ``None`` writes none.
         mode: names the emissions file.
         settings: what the gin file says about emissions.
-        with_codecarbon: whether to run codecarbon in the background.
+        grace_s: how long the run may last before codecarbon is imported; ``None`` leaves it out.
     """
 
     def __init__(
-        self, directory: Path | None, *, mode: str, settings: EmissionsSettings, with_codecarbon: bool = True
+        self, directory: Path | None, *, mode: str, settings: EmissionsSettings, grace_s: float | None = None
     ) -> None:
         machine = settings.tracking_mode == "machine"
         self._settings = settings
@@ -40,9 +40,7 @@ class Recorder:
         self._cpu = CpuEnergy(force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue)
         self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, pue=settings.pue)
         self._ram = RamEnergy(force_watts=settings.force_ram_power, machine=machine, pue=settings.pue)
-        self._emissions = EmissionsTracker(
-            settings, directory or Path(), self._cpu, with_codecarbon=with_codecarbon and directory is not None
-        )
+        self._emissions = EmissionsTracker(settings, directory or Path(), self._cpu, grace_s=grace_s)
         self.trackers: list[Tracker] = [self._host, self._cpu, self._ram, self._gpu, self._emissions]
         self.failures: list[TrackerFailure] = []
         self.elapsed_s = 0.0
@@ -83,7 +81,7 @@ class Recorder:
             cpu_interval_s=cpu_seconds - before_s,
         )
 
-    def record(self, tick: Tick, shares: Shares, *, timestamp: str, reporting: bool, root_rss_bytes: int = 0) -> None:
+    def record(self, tick: Tick, shares: Shares, *, timestamp: str, reporting: bool) -> None:
         """Adds a sample that all trackers have seen.
 
         Args:
@@ -91,7 +89,6 @@ class Recorder:
             shares: the phases of its interval with their seconds.
             timestamp: for the rows.
             reporting: whether the emissions file gets a row.
-            root_rss_bytes: largest resident set of a process of the tree, where the kernel has said so.
         """
         report, tree = self._report, tick.tree
         if self._last is None:
@@ -99,7 +96,6 @@ class Recorder:
             self._open_files()
         report.samples += 1
         report.cpu_seconds = tick.cpu_seconds
-        report.rss_peak_bytes = max(report.rss_peak_bytes, root_rss_bytes)
         self.elapsed_s = report.wall_s = tick.elapsed_s
         if tree is not None:
             self._record_tree(tick, tree)

@@ -17,6 +17,7 @@ from pathlib import Path
 from resource import struct_rusage
 from types import TracebackType
 
+from a2perf.metrics.trackers.codecarbon_run import GRACE_S
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
 from a2perf.metrics.trackers.recorder import Recorder
@@ -45,6 +46,7 @@ class Sampler:
         cgroup: folders of a control group that holds this tree and nothing else.
         trackers: further trackers of the caller.
         with_codecarbon: whether to run codecarbon in the background.
+        codecarbon_grace_s: how long the run may last before codecarbon is imported.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Sampler:
         cgroup: Path | Sequence[Path] | None = None,
         trackers: Sequence[Tracker] = (),
         with_codecarbon: bool = True,
+        codecarbon_grace_s: float = GRACE_S,
     ) -> None:
         settings = settings if settings is not None else EmissionsSettings()
         self._pid = pid
@@ -65,7 +68,8 @@ class Sampler:
         self._cgroup = _folders(cgroup)
         self._report_interval_s = settings.measure_power_secs or interval_s
         self._interval_s = min(interval_s, self._report_interval_s)
-        self._recorder = Recorder(directory, mode=mode, settings=settings, with_codecarbon=with_codecarbon)
+        grace_s = codecarbon_grace_s if with_codecarbon and directory is not None else None
+        self._recorder = Recorder(directory, mode=mode, settings=settings, grace_s=grace_s)
         self._trackers: list[Tracker] = [*self._recorder.trackers, *trackers]
         self._failures: list[TrackerFailure] = []
         self._lock = threading.Lock()
@@ -79,7 +83,6 @@ class Sampler:
         self._began_s = 0.0
         self._own_s = 0.0
         self._root_cpu_s = 0.0
-        self._root_rss_bytes = 0
         self._report: TrackingReport | None = None
 
     def prepare(self) -> None:
@@ -137,7 +140,6 @@ class Sampler:
             return self._report
         if root_usage is not None:
             self._root_cpu_s = root_usage.ru_utime + root_usage.ru_stime
-            self._root_rss_bytes = root_usage.ru_maxrss * 1024
         self._stopping = True
         self._wake.set()
         self._attached.set()
@@ -247,7 +249,6 @@ class Sampler:
                     shares,
                     timestamp=datetime.now().isoformat(timespec="milliseconds"),
                     reporting=reporting and not last,
-                    root_rss_bytes=self._root_rss_bytes if last else 0,
                 )
 
     def _split(self, now_s: float, interval_s: float) -> tuple[list[tuple[str, float]], str]:
