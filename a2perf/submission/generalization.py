@@ -81,7 +81,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         create_domain(env_name=task.env_id, **task.env_kwargs).close()
     count = settings.num_generalization_episodes
     manifest = new_manifest(settings, RunTask(domain.name, "all", "", {}), episodes=count)
-    manifest.env_id, manifest.env_kwargs = None, {"tasks": names}
+    manifest.env_kwargs = {"tasks": names}
     opened = open_bundle(settings.root / "generalization", manifest, configuration.text(), force=force)
     if isinstance(opened, Finished):
         return results.already_done(opened, progress)
