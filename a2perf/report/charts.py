@@ -173,7 +173,7 @@ def system_over_time(trace: Columns, seconds: Values) -> Figure:
     drawn = [(series, unit) for series, unit in ((power, "power, W"), (memory, "memory"), (busy, "CPU, %")) if series]
     figure = new_figure(0.75 + 1.15 * max(1, len(drawn)))
     height, count = figure.get_figheight(), max(1, len(drawn))
-    panels = _panels(figure, count, left=0.13, bottom=0.5 / height, top=1 - 0.28 / height, gap=0.16, right=0.9)
+    panels = _panels(figure, count, left=0.15, bottom=0.5 / height, top=1 - 0.28 / height, gap=0.16, right=0.9)
     for panel, (series, unit) in zip(panels, drawn, strict=False):
         factor = 1.0
         if unit == "memory":
@@ -188,7 +188,7 @@ def system_over_time(trace: Columns, seconds: Values) -> Figure:
             ends.append((float(values[known][-1]), label, INK[colour]))
         panel.set_ylim(bottom=0)
         panel.set_ylabel(unit)
-        panel.yaxis.set_label_coords(-0.095, 0.5)
+        panel.yaxis.set_label_coords(-0.135, 0.5)
         _end_labels(panel, ends, float(seconds[-1]))
         panel.set_xlim(float(seconds[0]), max(float(seconds[-1]), float(seconds[0]) + 1e-3))
         if panel is not panels[-1]:

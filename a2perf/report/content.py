@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from a2perf.records import Episode
 from a2perf.report import provenance
 from a2perf.report.drawing import Chart
@@ -227,8 +229,6 @@ def _summary_row(run: RunSection) -> tuple[Cell, ...]:
     nothing = Quantity(value=None)
     overall = find(run.measures, "return_over_tasks")
     length = find(run.measures, "episode_length") if overall is None else None
-    median = find(run.measures, "latency_infer_once_median") or nothing
-    energy = find(run.measures, "energy_gross") or nothing
     return (
         Text(text=name, detail=bundle.mode, href=f"#{run.anchor}"),
         Text(text=run.state_words, state=run.state),
@@ -236,16 +236,23 @@ def _summary_row(run: RunSection) -> tuple[Cell, ...]:
         overall or find(run.measures, "return") or nothing,
         length or nothing,
         Pair(
-            first=Quantity(value=median.value, unit=median.unit, provenance=median.provenance, method=median.method),
+            first=_bare(find(run.measures, "latency_infer_once_median") or nothing),
             second=find(run.measures, "latency_infer_once_p99") or nothing,
             labels=("median", "p99"),
         ),
-        Quantity(
-            value=energy.value, unit=energy.unit, provenance=energy.provenance, method=energy.method, note=energy.note
+        find(run.measures, "energy_gross") or nothing,
+        Pair(
+            first=_bare(find(run.measures, "memory_rss_peak") or nothing),
+            second=find(run.measures, "memory_pss_peak") or nothing,
+            labels=("RSS", "PSS"),
         ),
-        find(run.measures, "memory_pss_peak") or find(run.measures, "memory_rss_peak") or nothing,
         find(run.measures, "wall_clock") or nothing,
     )
+
+
+def _bare(quantity: Quantity) -> Quantity:
+    """Leaves out the sample size and the note, where the cell's second line holds another quantity."""
+    return msgspec.structs.replace(quantity, n=None, note=None)
 
 
 def _numbers_table(anchor: str, found: Sequence[Measure]) -> Table:

@@ -153,16 +153,15 @@ def _totals(reports: list[dict[str, Any]]) -> Iterator[Measure]:
     qualities = {str(energy.get("quality")) for energy in energies} - {"none"}
     machine_wide = any(section(energy, part).get("scope") == "machine" for energy in energies for part in COMPONENTS)
     if known and qualities:
-        note = "sum over tasks" + ("; tasks side by side share machine-wide counters" if machine_wide else "")
+        method = "sum over tasks" + ("; tasks side by side share machine-wide counters" if machine_wide else "")
         provenance = provenance_of(qualities.pop() if len(qualities) == 1 else "mixed")
-        quantity = Quantity(value=sum(known), unit="kWh", n=len(known), provenance=provenance, note=note)
-        yield Measure(key="energy_gross", label="Energy, gross", category="system", quantity=quantity)
+        total = sum(known)
+        yield _system("energy_gross", "Energy, gross", total, "kWh", provenance, method, _joules(total))
     for kind in ("rss", "pss"):
         peaks = [peak for report in reports if (peak := number(report, f"{kind}_peak_bytes")) is not None]
         if peaks:
-            quantity = Quantity(value=max(peaks), unit="bytes", provenance="measured", note="highest of the tasks")
             label = f"Memory, peak {kind.upper()}"
-            yield Measure(key=f"memory_{kind}_peak", label=label, category="system", quantity=quantity)
+            yield _system(f"memory_{kind}_peak", label, max(peaks), "bytes", "measured", "highest of the tasks")
 
 
 def _energy(report: dict[str, Any]) -> Iterator[Measure]:

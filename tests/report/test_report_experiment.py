@@ -214,3 +214,23 @@ def test_columns_with_gaps_repeated_headers_and_words(tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="larger than"):
         read_columns(path, max_bytes=4)
+
+
+def test_costs_of_a_generalization_run_are_summed_over_its_tasks(runs: RunMaker) -> None:
+    runs.manifest("all", "generalization", env_id=None, task="all")
+    runs.costs("all", "generalization")
+    metrics = runs.top / "all" / "generalization" / "metrics"
+    one = (metrics / "tracking.json").read_text()
+    (metrics / "tracking.json").unlink()
+    for task in ("dog_pace", "dog_trot"):
+        (metrics / "tasks" / task).mkdir(parents=True)
+        (metrics / "tasks" / task / "tracking.json").write_text(one)
+    found = measures(_only(runs))
+    gross = [measure for measure in found if measure.key == "energy_gross"]
+    assert [measure.task for measure in gross] == [None, "dog_pace", "dog_trot"]
+    total, *parts = (measure.quantity.value for measure in gross)
+    assert total == pytest.approx(sum(part or 0 for part in parts))
+    assert gross[0].quantity.provenance == "estimated"
+    peak = find(found, "memory_rss_peak")
+    assert peak is not None
+    assert (peak.value, peak.method) == (290 * 2**20, "highest of the tasks")
