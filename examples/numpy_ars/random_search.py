@@ -2,13 +2,15 @@
 
 Version 1 perturbs the weights of a linear policy in random directions, keeps the best directions and moves along them,
 scaled by the deviation of their returns. Version 2 also normalises observations by their running mean and deviation.
-Rollouts run in worker processes. Directions and episode seeds follow from (seed, iteration, direction) alone, so the
+Rollouts run in worker processes. Directions and episode seeds follow from (seed, iteration) alone, so the
 result depends neither on the number of workers nor on a restart.
 """
 
 from __future__ import annotations
 
+import math
 import multiprocessing
+import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,8 @@ import gymnasium
 import numpy as np
 from linear_policy import LinearPolicy, RunningMoments
 from numpy.typing import NDArray
+
+from a2perf.domains.tfa.suite_gym import create_domain
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,11 @@ _env: gymnasium.Env[NDArray[np.float32], NDArray[np.float32]] | None = None
 def _make_env(env_id: str, env_kwargs: dict[str, Any]) -> None:
     """Gives a worker its own environment; called once in each."""
     global _env
-    _env = gymnasium.make(env_id, **env_kwargs)
+    _env = create_domain(env_id, **env_kwargs)
 
 
-def _rollout(policy: LinearPolicy, seed: int, horizon: int) -> Rollout:
+def _rollout(policy: LinearPolicy, seed: int, horizon: int, deadline: float) -> Rollout | None:
+    """Runs one episode of at most ``horizon`` steps; None when ``deadline`` (monotonic) passes before."""
     assert _env is not None
     moments = RunningMoments.empty(policy.mean.size)
     total, length, over = 0.0, 0, False
@@ -70,6 +75,8 @@ def _rollout(policy: LinearPolicy, seed: int, horizon: int) -> Rollout:
         total += float(reward)
         length += 1
         over = terminated or truncated
+        if time.monotonic() > deadline:
+            return None
     return Rollout(total, length, moments)
 
 
@@ -81,7 +88,7 @@ class RandomSearch:
     ) -> None:
         self.settings = settings
         self.seed = seed
-        with gymnasium.make(env_id, **env_kwargs) as env:
+        with create_domain(env_id, **env_kwargs) as env:
             self._low = np.asarray(env.action_space.low, dtype=np.float32)
             self._high = np.asarray(env.action_space.high, dtype=np.float32)
             observations = int(np.prod(env.observation_space.shape))
@@ -100,23 +107,26 @@ class RandomSearch:
         deviation = self.moments.deviation() if normalised else np.ones_like(mean)
         return LinearPolicy(self.weights if weights is None else weights, mean, deviation, self._low, self._high)
 
-    def step(self) -> NDArray[np.float64]:
-        """Makes one iteration.
+    def step(self, deadline: float = math.inf) -> NDArray[np.float64] | None:
+        """Makes one iteration, or nothing at all when the monotonic clock passes ``deadline`` before its end.
 
         Returns:
-            The returns of its rollouts, shape (directions, 2): with the perturbation added and subtracted.
+            The returns of its rollouts, shape (directions, 2): with the perturbation added and subtracted; or None.
         """
         settings = self.settings
         deltas, jobs = [], []
-        for direction in range(settings.directions):
-            rng = np.random.default_rng([self.seed, self.iteration, direction])
+        rng = np.random.default_rng([self.seed, self.iteration])
+        episode = int(rng.integers(2**31))  # the same for all, so that returns differ by the weights alone
+        for _ in range(settings.directions):
             delta = rng.standard_normal(self.weights.shape)
-            episode = int(rng.integers(2**31))
             deltas.append(delta)
-            for sign in (1, -1):  # the same episode for both, so that their difference is due to the weights
+            for sign in (1, -1):
                 policy = self.policy(self.weights + sign * settings.noise * delta)
-                jobs.append(self._pool.submit(_rollout, policy, episode, settings.horizon))
-        rollouts = [job.result() for job in jobs]
+                jobs.append(self._pool.submit(_rollout, policy, episode, settings.horizon, deadline))
+        results = [job.result() for job in jobs]
+        rollouts = [result for result in results if result is not None]
+        if len(rollouts) < len(results):
+            return None
         returns = np.array([rollout.total_reward for rollout in rollouts]).reshape(-1, 2)
         best = np.argsort(-returns.max(axis=1), kind="stable")[: settings.top]
         deviation = returns[best].std()
@@ -129,11 +139,13 @@ class RandomSearch:
         self.iteration += 1
         return returns
 
-    def evaluate(self, episodes: int) -> NDArray[np.float64]:
-        """Returns the current policy's returns in episodes that are the same every time."""
+    def evaluate(self, episodes: int, deadline: float = math.inf) -> float | None:
+        """Returns the current policy's mean return in episodes that are the same every time; None past ``deadline``."""
         seeds = np.random.default_rng([self.seed, 2**32 - 1]).integers(2**31, size=episodes)
-        jobs = [self._pool.submit(_rollout, self.policy(), int(seed), 10**9) for seed in seeds]
-        return np.array([job.result().total_reward for job in jobs])
+        jobs = [self._pool.submit(_rollout, self.policy(), int(seed), 10**9, deadline) for seed in seeds]
+        results = [job.result() for job in jobs]
+        rewards = [result.total_reward for result in results if result is not None]
+        return float(np.mean(rewards)) if len(rewards) == episodes else None
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Returns all that a restart needs, as arrays."""

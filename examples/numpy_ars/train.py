@@ -12,7 +12,6 @@ import time
 from dataclasses import fields
 from pathlib import Path
 
-import gymnasium  # noqa: F401  imported before the workers are forked, which then share it
 import numpy as np
 from event_writer import EventWriter
 from linear_policy import save_arrays
@@ -35,7 +34,7 @@ def train(
             20 steps and widens them over 30 million steps, far beyond this budget; "test" has whole episodes.
         **search: fields of `SearchSettings`.
     """
-    started = time.monotonic()
+    deadline = time.monotonic() + float(time_budget_s)
     artifacts = Path(os.environ["A2PERF_ARTIFACTS"])
     env_kwargs = json.loads(os.environ.get("A2PERF_ENV_KWARGS", "{}"))
     if "mode" in env_kwargs:
@@ -54,15 +53,18 @@ def train(
         print(f"continuing after {search_run.iteration} iterations", flush=True)
     log = _Log(artifacts)
     try:
-        while search_run.iteration < int(iterations) and time.monotonic() - started < float(time_budget_s):
-            returns = search_run.step()
+        while search_run.iteration < int(iterations):
+            returns = search_run.step(deadline)
+            if returns is None:
+                break
             log.training(search_run, float(returns.mean()))
-            if search_run.iteration % EVALUATE_EVERY == 1 or EVALUATE_EVERY == 1:
-                evaluated = float(search_run.evaluate(EVALUATION_EPISODES).mean())
-                log.evaluation(search_run, evaluated)
-                if evaluated > best:
-                    best = evaluated
-                    search_run.policy().save(artifacts / "policy.npz")
+            if search_run.iteration % EVALUATE_EVERY == 1:
+                evaluated = search_run.evaluate(EVALUATION_EPISODES, deadline)
+                if evaluated is not None:
+                    log.evaluation(search_run, evaluated)
+                    if evaluated > best:
+                        best = evaluated
+                        search_run.policy().save(artifacts / "policy.npz")
             save_arrays(checkpoint, {**search_run.state(), "best": np.array(best)})
     finally:
         search_run.close()

@@ -1,20 +1,20 @@
 """Trains a linear policy by a small random search; replace it with your own method.
 
-Write whatever inference needs into the folder `A2PERF_ARTIFACTS`. The environment also holds `A2PERF_ENV_ID` and
-`A2PERF_ENV_KWARGS` (the task), and `SEED`.
+Write whatever inference needs into the folder `A2PERF_ARTIFACTS`, and take randomness from `SEED`. The task is in
+`A2PERF_ENV_ID` and `A2PERF_ENV_KWARGS`, where `create_domain` finds it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 
+from a2perf.domains.tfa.suite_gym import create_domain
 
-def train(episodes: str = "20", **participant_args: str) -> None:
+
+def train(episodes: str = "10", **participant_args: str) -> None:
     """Keeps the best of many perturbed policies.
 
     Args:
@@ -22,7 +22,7 @@ def train(episodes: str = "20", **participant_args: str) -> None:
         **participant_args: accepted and ignored.
     """
     rng = np.random.default_rng(int(os.environ["SEED"]))
-    env = gymnasium.make(os.environ["A2PERF_ENV_ID"], **json.loads(os.environ["A2PERF_ENV_KWARGS"]))
+    env = create_domain()
     shape = (int(np.prod(env.action_space.shape)), int(np.prod(env.observation_space.shape)))
     weights, best = np.zeros(shape), -np.inf
     for episode in range(int(episodes)):
@@ -35,7 +35,7 @@ def train(episodes: str = "20", **participant_args: str) -> None:
     np.save(Path(os.environ["A2PERF_ARTIFACTS"]) / "weights.npy", weights)
 
 
-def _episode_return(env: gymnasium.Env, weights: np.ndarray, seed: int) -> float:
+def _episode_return(env, weights, seed):
     observation, _ = env.reset(seed=seed)
     total, over = 0.0, False
     while not over:
