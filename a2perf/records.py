@@ -212,6 +212,7 @@ class Manifest(Record, kw_only=True):
     root_seed: int
     seeds: dict[str, Any]
     participant_args: dict[str, str]
+    command: list[str] = msgspec.field(default_factory=list)
     config_sha256: str
     state: RunState
     attempts: list[Attempt]

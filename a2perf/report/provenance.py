@@ -86,7 +86,7 @@ def _record(bundle: Bundle, manifest: Manifest) -> list[tuple[str, str, bool]]:
     if commit and submission.git_dirty:
         commit += " with changes"
     return [
-        ("Run it again", command(bundle, manifest), True),
+        ("Command", command(bundle, manifest), True),
         ("a2perf", manifest.a2perf_version, False),
         ("Environment", manifest.env_id or "", True),
         ("Environment arguments", _json(manifest.env_kwargs), True),
@@ -108,7 +108,9 @@ def _record(bundle: Bundle, manifest: Manifest) -> list[tuple[str, str, bool]]:
 
 
 def command(bundle: Bundle, manifest: Manifest) -> str:
-    """Returns a command line that runs the same configuration anew."""
+    """Returns the recorded command line, or for a record without one a command that runs the configuration anew."""
+    if manifest.command:
+        return shlex.join(manifest.command)
     words = ["a2perf-launch", "--submission", manifest.submission.path]
     words += ["--gin_config", f"{bundle.label}/{bundle.mode}/config.gin", "--root_dir", "runs/again"]
     if manifest.participant_args:

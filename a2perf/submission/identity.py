@@ -108,6 +108,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         root_seed=settings.seed,
         seeds=seeds,
         participant_args=settings.participant_args,
+        command=command_line(),
         config_sha256=configuration.digest(),
         state=RunState.RUNNING,
         attempts=[],
@@ -129,6 +130,15 @@ def identify_submission(folder: Path) -> SubmissionIdentity:
     return SubmissionIdentity(
         name=folder.resolve().name, path=str(folder), sha256=digest.hexdigest(), git_commit=commit, git_dirty=dirty
     )
+
+
+def command_line() -> list[str]:
+    """Returns the command that repeats this run: the evaluator's flags are also the launcher's."""
+    flags = sys.argv[1:]
+    if "--die-with" in flags:
+        where = flags.index("--die-with")
+        flags = flags[:where] + flags[where + 2 :]
+    return ["a2perf-launch", *flags]
 
 
 def participant_environment(
