@@ -1,0 +1,589 @@
+"""A submission in its own process: every way of failing is told truly, in time, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.errors import InfrastructureError, UserError
+from a2perf.records import FailureKind
+from a2perf.sandbox import Limits
+from a2perf.submission.participant_process import ParticipantFailure, ParticipantProcess
+
+MIB = 1024 * 1024
+
+INFERENCE = """
+import time
+import numpy as np
+
+{top}
+
+def load_policy(env, **kwargs):
+    {load}
+
+def preprocess_observation(observation):
+    {preprocess}
+
+calls = 0
+
+def infer_once(policy, observation):
+    global calls
+    calls += 1
+    {infer}
+"""
+
+
+def inference(
+    *,
+    top: str = "",
+    load: str = "return kwargs",
+    preprocess: str = "return observation",
+    infer: str = "return np.asarray(observation)[:2]",
+) -> str:
+    return INFERENCE.format(top=top, load=load, preprocess=preprocess, infer=infer)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.fixture
+def process(tmp_path: Path):
+    """Makes participant processes; whatever is left at the end of a test is killed."""
+    made: list[ParticipantProcess] = []
+
+    def make(folder: Path, **settings) -> ParticipantProcess:
+        made.append(ParticipantProcess(folder, **{"log_dir": tmp_path / "bundle" / "logs", **settings}))
+        return made[-1]
+
+    yield make
+    for item in made:
+        item.kill()
+
+
+@pytest.fixture
+def loaded(submission, process):
+    """Starts a submission and loads its policy."""
+
+    def begin(code: str, **settings) -> ParticipantProcess:
+        participant = process(submission(inference=code), **settings)
+        participant.start()
+        participant.load_policy({}, timeout_s=60)
+        return participant
+
+    return begin
+
+
+@pytest.fixture
+def failing_train(submission, process):
+    """Runs a train.py that fails and returns the failure."""
+
+    def run(code: str, *, args: dict[str, str] | None = None, limit: float = 60.0, **settings):
+        participant = process(submission(train=code), mode="train", **settings)
+        participant.start()
+        pids = [participant.pid, participant.tree_root]
+        with pytest.raises(ParticipantFailure) as caught:
+            participant.train(args or {}, time_limit_s=limit)
+        assert not any(map(is_alive, pids))
+        return caught.value.failure
+
+    return run
+
+
+# --- what works -------------------------------------------------------------------------------------------------------
+
+
+def test_train_gets_exactly_the_variables_of_the_contract(submission, process, tmp_path: Path) -> None:
+    folder = submission(
+        train="""
+        import json, os, sys
+        def train(**participant_args):
+            with open(os.path.join(os.environ["A2PERF_ARTIFACTS"], "seen.json"), "w") as file:
+                json.dump([dict(os.environ), participant_args, os.getcwd(), sys.path[0], sys.argv], file)
+        """
+    )
+    artifacts = tmp_path / "artifacts"
+    artifacts.mkdir()
+    given = {"ROOT_DIR": "/root-dir", "SEED": "7", "A2PERF_ENV_ID": "X-v0", "A2PERF_ENV_KWARGS": "{}"}
+    with process(folder, mode="train", environment=given, artifacts=artifacts, threads=2) as participant:
+        participant.start()
+        assert participant.train({"a": "1", "b": "x=y"}) == "returned"
+    variables, args, cwd, first_path, argv = json.loads((artifacts / "seen.json").read_text())
+    home = variables.pop("HOME")
+    assert variables.pop("PATH").startswith(os.path.dirname(sys.executable))
+    variables.pop("LC_CTYPE", None)  # set by Python itself, where the host has no such locale
+    assert variables == given | {
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": "2",
+        "MKL_NUM_THREADS": "2",
+        "OPENBLAS_NUM_THREADS": "2",
+        "NUMEXPR_NUM_THREADS": "2",
+        "A2PERF_ARTIFACTS": str(artifacts),
+    }
+    assert args == {"a": "1", "b": "x=y"}
+    assert cwd == first_path == str(folder)
+    assert argv == [str(folder / "train.py")]
+    assert home != os.environ["HOME"]
+    assert not os.path.exists(home)
+
+
+def test_train_mode_never_imports_inference(submission, process) -> None:
+    folder = submission(train="def train():\n    pass\n", inference="raise RuntimeError('not wanted')")
+    with process(folder, mode="train") as participant:
+        participant.start()
+        assert participant.train({}) == "returned"
+        pid = participant.pid
+    assert participant.ending is not None
+    assert participant.ending.exit_code == 0
+    assert not is_alive(pid)
+
+
+def test_inference_answers_with_actions_and_times(loaded) -> None:
+    code = inference(
+        top="import time",
+        preprocess="time.sleep(0.01); return observation['a'] * 2",
+        infer="time.sleep(0.02); return observation",
+    )
+    participant = loaded(code)
+    answer = participant.infer({"a": np.arange(3, dtype=np.float32), "text": "ü"}, timeout_s=20)
+    np.testing.assert_array_equal(answer.action, [0, 2, 4])
+    assert answer.preprocess_ns >= 10_000_000
+    assert answer.infer_ns >= 20_000_000
+    assert answer.preprocess_ns + answer.infer_ns <= answer.round_trip_ns
+    assert participant.first_inference is answer
+    assert participant.policy(timeout_s=20).infer({"a": np.ones(1)}).action.tolist() == [2.0]
+    assert participant.first_inference is answer
+
+
+def test_observations_are_the_participants_own(loaded) -> None:
+    code = inference(top="seen = []", infer="observation += 1; seen.append(observation); return seen[0]")
+    participant = loaded(code)
+    for size in (3, 100_000):
+        observation = np.zeros(size, np.float32)
+        first = participant.infer(observation, 20).action
+        second = participant.infer(observation, 20).action
+        np.testing.assert_array_equal(first, second)
+        assert observation.sum() == 0
+
+
+def test_batch_answers_like_single_calls(loaded) -> None:
+    participant = loaded(inference(infer="return observation[:2] + calls"))
+    observations = list(np.random.default_rng(0).random((2500, 160)).astype(np.float32))
+    done: list[int] = []
+    batch = participant.infer_batch(observations, timeout_s=20, keep_actions=True, on_progress=done.append)
+    assert batch.infer_ns.shape == batch.preprocess_ns.shape == (2500,)
+    assert batch.infer_ns.min() > 0
+    np.testing.assert_allclose(batch.actions, [row[:2] + index for index, row in enumerate(observations, start=1)])
+    assert done[-1] == 2500
+    assert participant.infer_batch(observations[:3]).actions == ()
+
+
+def test_policy_and_environment_arguments_arrive(submission, process) -> None:
+    code = inference(load="return (kwargs, env.observation_space.shape, env.spec.id)", infer="return str(policy)")
+    environment = {"A2PERF_ENV_ID": "CartPole-v1", "A2PERF_ENV_KWARGS": '{"max_episode_steps": 7}'}
+    with process(submission(inference=code), environment=environment) as participant:
+        participant.start()
+        participant.load_policy({"policy_name": "best"}, timeout_s=60)
+        assert participant.infer(0, 20).action == "({'policy_name': 'best'}, (4,), 'CartPole-v1')"
+
+
+def test_assets_are_found_in_the_temporary_home(submission, process, tmp_path: Path) -> None:
+    (tmp_path / "clip.txt").write_text("a clip")
+    code = inference(
+        load="return open(__import__('os').path.expanduser('~/.cache/a2perf/assets/dog/clip')).read()",
+        infer="return policy",
+    )
+    with process(submission(inference=code), assets={"dog/clip": tmp_path / "clip.txt"}) as participant:
+        participant.start()
+        participant.load_policy({})
+        assert participant.infer(0, 20).action == "a clip"
+    assert (tmp_path / "clip.txt").read_text() == "a clip"
+
+
+def test_printing_never_touches_the_wire_and_is_kept(loaded, tmp_path: Path) -> None:
+    code = inference(
+        top="import os, sys, subprocess",
+        infer="print('to out'); os.write(2, b'to err'); subprocess.run(['echo', 'child']); return 1",
+    )
+    participant = loaded(code)
+    assert [participant.infer(0, 20).action for _ in range(3)] == [1, 1, 1]
+    participant.close()
+    assert (tmp_path / "bundle/logs/stdout.log").read_text().count("to out") == 3
+    assert (tmp_path / "bundle/logs/stdout.log").read_text().count("child") == 3
+    assert (tmp_path / "bundle/logs/stderr.log").read_text() == "to err" * 3
+
+
+def test_children_of_the_submission_work_and_hold_no_wire(submission, process) -> None:
+    folder = submission(
+        train="""
+        import multiprocessing, os
+        from . import work
+        def double(x): return 2 * x + work.ONE
+        def train():
+            for method in ("spawn", "fork", "forkserver"):
+                with multiprocessing.get_context(method).Pool(2) as pool:
+                    assert pool.map(double, range(4)) == [1, 3, 5, 7], method
+            for method in ("spawn", "fork"):
+                stray = multiprocessing.get_context(method).Process(target=work.sleep, daemon=False)
+                stray.start()
+            os._exit(3)
+        """,
+        work="import time\nONE = 1\ndef sleep(): time.sleep(60)\n",
+    )
+    participant = process(folder, mode="train")
+    participant.start()
+    started = time.monotonic()
+    with pytest.raises(ParticipantFailure, match="status 3"):
+        participant.train({}, time_limit_s=60)
+    assert time.monotonic() - started < 30
+
+
+# --- what fails -------------------------------------------------------------------------------------------------------
+
+BAD_TRAIN = {
+    "exception at import": ("raise RuntimeError('no luck')", FailureKind.EXCEPTION, "import train.py", "no luck"),
+    "missing module": ("import no_such_module", FailureKind.EXCEPTION, "import train.py", "no_such_module"),
+    "syntax error": ("def train(:\n", FailureKind.CONTRACT, "import train.py", "train.py:1: SyntaxError"),
+    "exception": ("def train():\n    raise ValueError('diverged')", FailureKind.EXCEPTION, "train", "diverged"),
+    "missing function": ("x = 1", FailureKind.CONTRACT, "import train.py", "no function train"),
+    "needs an argument": ("def train(steps): pass", FailureKind.CONTRACT, "import train.py", "'steps'"),
+    "sys.exit(0)": ("import sys\ndef train(): sys.exit(0)", FailureKind.EXIT, "train", "status 0 before answering"),
+    "os._exit(0)": ("import os\ndef train(): os._exit(0)", FailureKind.EXIT, "train", "status 0 before answering"),
+    "sys.exit at import": ("import sys; sys.exit('stop')", FailureKind.EXIT, "import train.py", "status 1"),
+    "interrupt": ("def train(): raise KeyboardInterrupt", FailureKind.EXCEPTION, "train", "KeyboardInterrupt"),
+    "exception that cannot be shown": (
+        "class E(BaseException):\n    def __str__(self): raise E()\ndef train(): raise E()",
+        FailureKind.EXCEPTION, "train", "its text cannot be shown",
+    ),
+    "out of memory": ("def train(): raise MemoryError('8 GiB')", FailureKind.MEMORY, "train", "8 GiB"),
+    "endless recursion": ("def train(): train()", FailureKind.EXCEPTION, "train", "RecursionError"),
+    "coroutine": ("async def train(): pass", FailureKind.CONTRACT, "import train.py", "coroutine"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_TRAIN)
+def test_failing_training_is_told_truly(failing_train, case: str) -> None:
+    code, kind, where, words = BAD_TRAIN[case]
+    failure = failing_train(code)
+    assert (failure.kind, failure.where) == (kind, where)
+    assert words in failure.message
+    assert failure.log == "logs/stderr.log"
+    if kind in (FailureKind.EXCEPTION, FailureKind.MEMORY) and "shown" not in case:
+        assert "train.py" in failure.traceback
+        assert "worker.py" not in failure.traceback  # the participant is to see its own code only
+
+
+def test_arguments_that_train_does_not_take_are_an_honest_failure(failing_train) -> None:
+    failure = failing_train("def train(): pass", args={"gin_config_path": "x.gin"})
+    assert failure.kind is FailureKind.CONTRACT
+    assert "'gin_config_path'" in failure.message
+    assert "--participant-args" in failure.message
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGABRT])
+def test_signal_that_ended_it_is_named(failing_train, number: signal.Signals) -> None:
+    failure = failing_train(f"import os\ndef train(): os.kill(os.getpid(), {int(number)})")
+    assert (failure.kind, failure.signal, failure.exit_code) == (FailureKind.SIGNAL, number.name, None)
+
+
+def test_crash_in_compiled_code_leaves_its_traceback(failing_train) -> None:
+    failure = failing_train("import ctypes\ndef train(): ctypes.string_at(0)")
+    assert (failure.kind, failure.signal) == (FailureKind.SIGNAL, "SIGSEGV")
+    assert "Segmentation fault" in failure.traceback
+    assert "train.py" in failure.traceback
+
+
+def test_training_that_never_returns_is_ended_at_its_limit(failing_train) -> None:
+    failure = failing_train("import time\ndef train(): time.sleep(600)", limit=0.5)
+    assert failure.kind is FailureKind.TIMEOUT
+    assert "0.5 s" in failure.message
+
+
+def test_tree_over_its_memory_is_ended_as_such(failing_train) -> None:
+    code = """
+    import os, time
+    def train():
+        for _ in range(3):
+            if os.fork() == 0:
+                block = b"x" * (150 * 2**20)
+                time.sleep(60)
+        time.sleep(60)
+    """
+    failure = failing_train(code, memory_bytes=300 * MIB)
+    assert failure.kind is FailureKind.MEMORY
+    assert f"{300 * MIB:,}" in failure.message
+
+
+def test_process_over_its_memory_gets_a_memory_error(failing_train) -> None:
+    failure = failing_train("def train(): block = bytearray(2**32)", memory_bytes=512 * MIB)
+    assert failure.kind is FailureKind.MEMORY
+    assert "bytearray" in failure.traceback
+
+
+@pytest.mark.parametrize(
+    ("limits", "body", "kind"),
+    [
+        (
+            Limits(processes=3),
+            "import os, time\n    for _ in range(9): os.fork() or time.sleep(60)\n    time.sleep(60)",
+            FailureKind.FORBIDDEN,
+        ),
+        (Limits(cpu_s=1), "while True: pass", FailureKind.TIMEOUT),
+        (Limits(wall_s=1), "import time; time.sleep(60)", FailureKind.TIMEOUT),
+    ],
+)
+def test_other_limits_are_named(failing_train, limits: Limits, body: str, kind: FailureKind) -> None:
+    assert failing_train(f"def train():\n    {body}\n", limits=limits).kind is kind
+
+
+def test_every_missing_function_is_named_at_once(submission, process) -> None:
+    participant = process(submission(inference="def load_policy(): pass"))
+    participant.start()
+    with pytest.raises(ParticipantFailure) as caught:
+        participant.load_policy({})
+    failure = caught.value.failure
+    assert failure.kind is FailureKind.CONTRACT
+    for words in ("given load_policy()", "no function preprocess_observation", "no function infer_once"):
+        assert words in failure.message
+
+
+def test_missing_files_are_named_at_once(submission, process) -> None:
+    participant = process(submission(inference=None, requirements_txt=None))
+    participant.start()
+    with pytest.raises(ParticipantFailure, match=r"inference\.py is missing; requirements\.txt is missing"):
+        participant.load_policy({})
+
+
+def test_missing_folder_is_a_contract_failure(process, tmp_path: Path) -> None:
+    with pytest.raises(ParticipantFailure, match="does not exist"):
+        process(tmp_path / "nothing").start()
+
+
+BAD_INFERENCE = {
+    "exception in the 5th call": ("assert calls < 5, 'fifth'\n    return 1", FailureKind.EXCEPTION, "fifth"),
+    "huge array in the 5th call": ("return np.zeros(10**9 if calls == 5 else 1, 'u1')", FailureKind.BAD_OUTPUT, "bytes"),
+    "huge text in the 5th call": ("return 'x' * (10**8 if calls == 5 else 1)", FailureKind.BAD_OUTPUT, "bytes"),
+    "object in the 5th call": ("return object() if calls == 5 else 1", FailureKind.BAD_OUTPUT, "type object"),
+    "objects in the 5th call": ("return np.array([{}]) if calls == 5 else 1", FailureKind.BAD_OUTPUT, "dtype object"),
+    "no answer to the 5th call": ("calls == 5 and time.sleep(60)\n    return 1", FailureKind.TIMEOUT, "1 s"),
+    "exit in the 5th call": ("import os; calls == 5 and os._exit(0)\n    return 1", FailureKind.EXIT, "status 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_INFERENCE)
+@pytest.mark.parametrize("batch", [False, True], ids=["one by one", "as a batch"])
+def test_failing_call_is_told_truly(loaded, case: str, batch: bool) -> None:
+    body, kind, words = BAD_INFERENCE[case]
+    participant = loaded(inference(infer=body))
+    pid = participant.pid
+    limit = 1 if kind is FailureKind.TIMEOUT else 30
+
+    def ask() -> None:
+        if batch:
+            participant.infer_batch([0] * 6, timeout_s=limit, keep_actions=True)
+        for _ in range(6):
+            participant.infer(0, timeout_s=limit)
+
+    with pytest.raises(ParticipantFailure) as caught:
+        ask()
+    failure = caught.value.failure
+    assert failure.kind is kind
+    assert words in failure.message
+    if not batch or kind is FailureKind.EXCEPTION:
+        assert failure.where == "infer_once (call 5)"
+    assert not is_alive(pid)
+
+
+def test_preprocessing_that_fails_is_named(loaded) -> None:
+    participant = loaded(inference(preprocess="return observation['missing']"))
+    with pytest.raises(ParticipantFailure) as caught:
+        participant.infer({"a": 1}, 20)
+    assert caught.value.failure.where == "preprocess_observation (call 1)"
+    assert "KeyError" in caught.value.failure.message
+
+
+def test_failure_in_load_policy_is_named(submission, process) -> None:
+    participant = process(submission(inference=inference(load="raise OSError('no weights')")))
+    participant.start()
+    with pytest.raises(ParticipantFailure, match="load_policy: OSError: no weights"):
+        participant.load_policy({})
+
+
+def test_hundred_megabytes_of_output_are_cut_and_recorded(loaded, tmp_path: Path) -> None:
+    code = inference(top="import sys", infer="sys.stdout.write('x' * 100_000_000); sys.stdout.flush(); return 1")
+    participant = loaded(code, output_bytes=MIB)
+    assert participant.infer(0, 60).action == 1
+    participant.close()
+    assert participant.dropped_output()["stdout"] == 100_000_000 - MIB
+    assert (tmp_path / "bundle/logs/stdout.log").stat().st_size < MIB + 100
+    assert "dropped" in participant.warnings[0]
+
+
+# What a participant can do that looks for the descriptor of the wire and writes there itself.
+FORGER = """
+import gc, os, socket, struct, sys, time
+import msgpack
+wire = next(item for item in gc.get_objects() if type(item) is socket.socket)
+
+def send(*parts, claimed=None):
+    body = msgpack.packb(parts)
+    os.write(wire.fileno(), struct.pack("<II", claimed or len(body), 0) + body)
+
+def garbage(data):
+    os.write(wire.fileno(), data)
+"""
+
+FORGERIES = {
+    "garbage": ("garbage(b'\\xff' * 100)", "claims 8,589,934,590 bytes"),
+    "huge length": ("send('ok', 1, 1, 1, claimed=2**31)", "claims 2,147,483,648 bytes"),
+    "never complete": ("garbage(bytes([16, 0, 0, 0, 0, 0, 0, 0, 1])); time.sleep(60)", "did not return within"),
+    "wrong shape": ("send('ok', 1)", "no message of the wire"),
+    "no message": ("send()", "no message of the wire"),
+    "wrong word": ("send(3, 1, 1, 1)", "no message of the wire"),
+    "negative time": ("send('ok', 1, 1, -5)", "nanoseconds"),
+    "time that is no number": ("send('ok', 1, float('nan'), 1)", "nanoseconds"),
+    "time longer than it was": ("send('ok', 1, 1, 10**15)", "claims 1000000000000001 ns"),
+    "report of the host's fault": ("send('error', 'infrastructure', 'x', 'y', None, None)", "no message of the wire"),
+    "report of a strange form": ("send('error', ['x'], 'x', 'y', None, None)", "no message of the wire"),
+    "progress nobody asked for": ("send('progress', 1)", "no message of the wire"),
+    "closed wire": ("wire.close(); time.sleep(60)", "closed its connection"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORGERIES)
+def test_forged_answer_is_bad_output_and_never_a_crash_or_a_hang(loaded, case: str, monkeypatch) -> None:
+    from a2perf.submission import participant_process
+
+    monkeypatch.setattr(participant_process, "ENDING_GRACE_S", 0.5)
+    body, words = FORGERIES[case]
+    participant = loaded(inference(top=FORGER, infer=body))
+    with pytest.raises(ParticipantFailure) as caught:
+        participant.infer(0, timeout_s=1 if case == "never complete" else 30)
+    failure = caught.value.failure
+    assert failure.kind is (FailureKind.TIMEOUT if case == "never complete" else FailureKind.BAD_OUTPUT)
+    assert words in failure.message
+
+
+@pytest.mark.parametrize("when", ["before it is asked", "twice"])
+def test_answer_to_a_question_that_was_not_asked_is_refused(loaded, when: str) -> None:
+    participant = loaded(inference(top=FORGER, infer="send('ok', 1, 1, 1); return 1"))
+    participant.infer(0, timeout_s=20)
+    time.sleep(0.2)
+    with pytest.raises(ParticipantFailure, match="before it was asked"):
+        participant.infer(0, 20) if when == "twice" else participant.infer_batch([0], timeout_s=20)
+
+
+def test_forged_progress_of_a_batch_is_refused(loaded) -> None:
+    participant = loaded(inference(top=FORGER, infer="send('progress', 2**60); return 1"))
+    with pytest.raises(ParticipantFailure, match="progress makes no sense"):
+        participant.infer_batch([0, 0], timeout_s=20)
+
+
+# --- the evaluator's own end ------------------------------------------------------------------------------------------
+
+
+def test_interrupt_of_the_evaluator_kills_the_tree(submission, process) -> None:
+    participant = process(submission(train="import time\ndef train(): time.sleep(60)"), mode="train")
+    timer = threading.Timer(0.3, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
+    participant.start()
+    pid = participant.pid
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        participant.train({})
+    assert not is_alive(pid)
+
+
+EVALUATOR = """
+import sys
+from pathlib import Path
+from a2perf.submission.participant_process import ParticipantProcess
+participant = ParticipantProcess(Path(sys.argv[1]), mode="train", log_dir=Path(sys.argv[2]))
+participant.start()
+print(participant.pid, participant.tree_root, flush=True)
+participant.train({})
+"""
+
+
+def test_nothing_outlives_an_evaluator_killed_with_sigkill(submission, tmp_path: Path) -> None:
+    folder = submission(
+        train="""
+        import os, signal, subprocess, sys, time
+        def train():
+            code = "import os, signal, time; os.setsid(); signal.signal(15, signal.SIG_IGN); " \\
+                   "os.fork(); open(str(os.getpid()), 'w').close(); time.sleep(60)"
+            subprocess.Popen([sys.executable, "-S", "-c", code], cwd=os.environ["HOME"] and "/proc/self/cwd/../pids")
+            time.sleep(60)
+        """
+    )
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    evaluator = subprocess.Popen(
+        [sys.executable, "-c", EVALUATOR, str(folder), str(tmp_path / "logs")], stdout=subprocess.PIPE, text=True
+    )
+    assert evaluator.stdout is not None
+    with evaluator, evaluator.stdout:
+        known = [int(word) for word in evaluator.stdout.readline().split()]
+        assert wait_until(lambda: len(list(pids.iterdir())) == 2)
+        known += [int(path.name) for path in pids.iterdir()]
+        assert all(map(is_alive, known))
+        evaluator.send_signal(signal.SIGKILL)
+        evaluator.wait(20)
+        assert wait_until(lambda: not any(map(is_alive, known)))
+
+
+def test_unknown_level_is_refused_before_anything_starts(submission, process) -> None:
+    with pytest.raises(UserError, match="this host offers"):
+        process(submission(), sandbox="bubblewrapp")
+
+
+def test_interpreter_without_the_worker_is_the_hosts_fault(submission, process, tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="could not be started"):
+        process(submission(), python=tmp_path / "python").start()
+    with pytest.raises(InfrastructureError, match="could not run the participant process"):
+        process(submission(), python="/bin/false").start()
+
+
+def test_close_lets_the_submission_finish_its_exit(submission, process, tmp_path: Path) -> None:
+    folder = submission(
+        train=f"""
+        import atexit, pathlib
+        atexit.register(pathlib.Path({str(tmp_path / "written")!r}).write_text, "at exit")
+        def train(): pass
+        """
+    )
+    with process(folder, mode="train") as participant:
+        participant.start()
+        participant.train({})
+    assert (tmp_path / "written").read_text() == "at exit"
+
+
+def test_exit_that_hangs_is_cut_short(submission, process, monkeypatch) -> None:
+    from a2perf.submission import participant_process
+
+    monkeypatch.setattr(participant_process, "CLOSE_GRACE_S", 0.3)
+    code = "import atexit, time\natexit.register(time.sleep, 60)\ndef train(): pass"
+    with process(submission(train=code), mode="train") as participant:
+        participant.start()
+        participant.train({})
+    assert participant.ending is not None
+    assert participant.ending.killed
