@@ -196,7 +196,7 @@ def _region_kg(infra: Path, iso: str, region: str) -> float | None:
                 return float(province["emission_factor"]) / 1e3
         return None
     if region.upper() in _NORDIC_ZONES.get(iso, set()):
-        zone = _load(infra / "nordic_emissions.json")["data"].get(region.upper())
+        zone = _newest([infra], "nordic_emissions.json").get("data", {}).get(region.upper())
         return float(zone["emission_factor"]) / 1e3 if zone else None
     return None
 

@@ -1,24 +1,33 @@
 """codecarbon beside a run: started in the background, never waited for, kept quiet.
 
-Its import and start take two to four seconds of processor time, so a thread begins them only after a grace period;
-a run that is over by then never meets codecarbon. What it measures is the evaluator's process with its children, by
+Its import and start take seconds of processor time, so a thread begins them only after a grace period; a run that is
+over by then never meets codecarbon. A run that ends in between leaves the thread behind, which holds up nothing: it is
+a daemon, and the long steps (the imports) are taken in it and not in the pool that codecarbon starts, whose threads the
+interpreter would wait for at its exit. What it measures is the evaluator's process with its children, by
 sampling alone; a2perf takes its carbon intensity and keeps its own energy, and records codecarbon's account beside it.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
+import sys
 import threading
 import time
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from a2perf.metrics.trackers.carbon_factors import codecarbon_version
-from a2perf.metrics.trackers.emissions import EmissionsSettings
+from a2perf.metrics.trackers.emissions import EmissionsSettings, make_tracker
+from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.report import CodecarbonResult
 
 GRACE_S = 1.0
 STOP_S = 1.0
+_answering = threading.Lock()
 
 
 class CodecarbonRun:
@@ -94,8 +103,13 @@ class CodecarbonRun:
             self._done.set()
 
     def _track(self) -> None:
-        import codecarbon
         from codecarbon.output_methods.base_output import BaseOutput
+
+        if self._end.is_set():
+            return
+        # codecarbon would import it in its pool.
+        with suppress(ImportError):
+            importlib.import_module("pandas")
 
         if self._end.is_set():
             return
@@ -107,12 +121,11 @@ class CodecarbonRun:
             def out(_, total: Any, delta: Any) -> None:  # noqa: N805
                 self._latest = total
 
-        offline = self._settings.is_offline
-        kind = codecarbon.OfflineEmissionsTracker if offline else codecarbon.EmissionsTracker
-        tracker = kind(**self._arguments(Keep()))
+        tracker = make_tracker(self._settings.is_offline, self._arguments(Keep()))
         if self._end.is_set():
             return
-        tracker.start()
+        with known_processor():
+            tracker.start()
         # A tracker whose constructor failed has said so only in its log.
         if getattr(tracker, "_start_time", None) is None:
             self._state = "failed: codecarbon did not start, its log says why"
@@ -141,6 +154,27 @@ class CodecarbonRun:
         # Its lock would install signal handlers, which only a main thread may do, and a second run would go silent.
         arguments["allow_multiple_runs"] = True
         return arguments
+
+
+@contextmanager
+def known_processor() -> Iterator[None]:
+    """Answers codecarbon's question for the processor's name.
+
+    It asks py-cpuinfo, which starts two further interpreters and takes two seconds to find what ``/proc/cpuinfo`` says.
+    """
+    answer = types.ModuleType("cpuinfo")
+    model = describe_host().cpu_model
+    answer.get_cpu_info = lambda: {"brand_raw": model}  # type: ignore[attr-defined]
+    # Several runs may start at once in one evaluator, and each puts back what it found.
+    with _answering:
+        real = sys.modules.get("cpuinfo")
+        sys.modules["cpuinfo"] = answer
+        try:
+            yield
+        finally:
+            del sys.modules["cpuinfo"]
+            if real is not None:
+                sys.modules["cpuinfo"] = real
 
 
 class _ToFile(logging.Filter):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ class EmissionsSettings:
         return [method for flag, method in _OUTPUT_FLAGS.items() if flags[flag]]
 
     def codecarbon_arguments(self) -> dict[str, Any]:
-        """Arguments for a codecarbon 3 tracker: only what was given, and the outputs in their new form."""
+        """Arguments for the newest codecarbon's tracker: only what was given, and the outputs in their new form."""
         drop = {"offline", "output_methods", *_OUTPUT_FLAGS}
         if not self.is_offline:
             drop |= {"country_iso_code", "region", "cloud_provider", "cloud_region", "country_2letter_iso_code"}
@@ -140,6 +141,23 @@ class EmissionsSettings:
         return {name: value for name, value in fields.items() if value is not None} | {
             "output_methods": ",".join(self.outputs())
         }
+
+
+def make_tracker(offline: bool, arguments: dict[str, Any]) -> Any:
+    """Makes a tracker of the installed codecarbon, 3.2 or later.
+
+    Args:
+        offline: whether it may not ask the network for its place.
+        arguments: of the newest codecarbon. Before 3.3 outputs were flags; what else an older one lacks is left out.
+    """
+    import codecarbon
+
+    kind = codecarbon.OfflineEmissionsTracker if offline else codecarbon.EmissionsTracker
+    known = {name for base in kind.__mro__ for name in inspect.signature(base.__init__).parameters}
+    if "output_methods" not in known:
+        outputs = arguments.pop("output_methods", "csv").split(",")
+        arguments |= {flag: method in outputs for flag, method in _OUTPUT_FLAGS.items()}
+    return kind(**{name: value for name, value in arguments.items() if name in known})
 
 
 _RESOLVE = object()
@@ -250,11 +268,11 @@ def _settings_from(given: dict[str, Any]) -> EmissionsSettings:
 def _wrap(settings: EmissionsSettings, fn: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fn)
     def tracked(*args: Any, **kwargs: Any) -> Any:
-        import codecarbon
+        from a2perf.metrics.trackers.codecarbon_run import known_processor
 
-        kind = codecarbon.OfflineEmissionsTracker if settings.is_offline else codecarbon.EmissionsTracker
-        tracker = kind(**settings.codecarbon_arguments())
-        tracker.start()
+        tracker = make_tracker(settings.is_offline, settings.codecarbon_arguments())
+        with known_processor():
+            tracker.start()
         # codecarbon swallows its own failures; without a start time it measures and writes nothing.
         if getattr(tracker, "_start_time", None) is None:
             warnings.warn(f"codecarbon did not start; {fn.__name__} runs without it", RuntimeWarning, stacklevel=2)

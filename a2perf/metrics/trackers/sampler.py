@@ -156,7 +156,7 @@ class Sampler:
         finally:
             if with_lock:
                 self._lock.release()
-        report.failures = [*self._failures, *self._recorder.failures]
+        report.failures = self.failures
         report.own_cpu_seconds = self._own_s
         report.own_cpu_percent = 100 * self._own_s / report.wall_s if report.wall_s > 0 else 0.0
         self._report = report
@@ -177,7 +177,7 @@ class Sampler:
     @property
     def failures(self) -> list[TrackerFailure]:
         """Trackers that have been switched off so far."""
-        return list(self._failures)
+        return [*self._failures, *self._recorder.failures]
 
     def _run(self) -> None:
         began = time.thread_time()
