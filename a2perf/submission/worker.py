@@ -168,7 +168,7 @@ class Worker:
             message = f"it called sys.exit: the process ended by itself with status {code} before answering"
         try:
             text = "".join(traceback.format_exception(type(error), error, _own_frames(error.__traceback__)))
-        except Exception as second:
+        except BaseException as second:
             text = f"{type(error).__name__} (its traceback cannot be shown: {type(second).__name__})"
         return ("error", kind, self._place(), _cut(message, _MAX_MESSAGE), _cut(text, _MAX_TRACEBACK), code)
 
@@ -193,7 +193,7 @@ def _exit_code(error: SystemExit) -> int:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:
+    except BaseException:
         return "(its text cannot be shown)"
 
 
@@ -225,7 +225,12 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 elif __name__ == "__mp_main__":
-    # A process that the submission spawned: it has to find the submission's modules under the same names.
+    # A process that the submission spawned: it has to find the submission's modules under the same names. It inherits
+    # the search path, but neither the command line nor, for certain, the working directory.
     from a2perf.submission import importer
+    from a2perf.submission.participant import FILES
 
-    importer.install(Path(sys.argv[0]).parent)
+    for _entry in map(Path, sys.path):
+        if all((_entry / name).is_file() for name in FILES):
+            importer.install(_entry)
+            break
