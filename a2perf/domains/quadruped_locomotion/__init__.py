@@ -1,0 +1,81 @@
+"""Quadruped locomotion: a Laikago robot imitates the gaits of a dog (Peng et al. 2020, "Learning Agile Robotic
+Locomotion Skills by Imitating Animals").
+
+This file only describes the domain: its ids, tasks and data files. Importing it loads neither PyBullet nor Numba.
+"""
+
+from __future__ import annotations
+
+from a2perf.assets import Asset, SourceArchiveMember
+from a2perf.domains.registry import Domain, Environment, Task
+
+_ARCHIVE_SHA256 = "117da3105cb1d3fe39f5bc2ef257bd12f57bb93b0206d3ee3f2241fe1f6d4d9f"
+_MOTION_TERMS = "derived from motion capture labelled CC BY-NC 4.0; fetched by the user, never shipped"
+_POLICY_TERMS = "Apache-2.0; trained on motion capture labelled CC BY-NC 4.0; fetched by the user, never shipped"
+_CHECKSUMS = {
+    "motions/dog_pace.txt": "2ebff49cc4991eae4ddd9f8b37514956ffcb7dc194a16dba15c5240857e6ed66",
+    "motions/dog_trot.txt": "ec304dbbc4e5bfbfc4955074e27a7e0b3038485952ea9847e9ca42594c9e87a6",
+    "motions/dog_spin.txt": "fce7b861b34103ddffccd0fc31bd078d58ad0240a2740f56780d46a93308fe1f",
+    "policies/dog_pace.zip": "5efb1a764ddc6d38225070e39599c25c91aa47bd3ce4e166f1c5a02685571678",
+    "policies/dog_trot.zip": "e130d1393079a7d4bea426e1326cabf5c6f09fa35a3c750579315dfa975238e5",
+    "policies/dog_spin.zip": "763f4cc7bc379199702a24ac40d1dc212265ae3830a0d26e6698e6dc1142bbb7",
+}
+_ENTRY_POINT = "a2perf.domains.quadruped_locomotion.environment:build_imitation_env"
+_GAITS = ("pace", "trot", "spin")
+
+
+def _asset(member: str) -> Asset:
+    motion = member.startswith("motions/")
+    name = member.rpartition("/")[2].partition(".")[0]
+    return Asset(
+        name=f"quadruped_locomotion/{member}",
+        sha256=_CHECKSUMS[member],
+        source=SourceArchiveMember(
+            project="motion-imitation",
+            version="0.0.6",
+            archive_sha256=_ARCHIVE_SHA256,
+            member=f"motion_imitation/data/{member}",
+        ),
+        licence=_MOTION_TERMS if motion else _POLICY_TERMS,
+        summary=f"reference motion {name}" if motion else f"pre-trained policy for {name}",
+    )
+
+
+ASSETS: dict[str, Asset] = {member: _asset(member) for member in _CHECKSUMS}
+
+_DOG = tuple(
+    Environment(
+        id=f"QuadrupedLocomotion-Dog{gait.capitalize()}-v0",
+        entry_point=_ENTRY_POINT,
+        kwargs={"clip": f"dog_{gait}"},
+        summary=f"imitate the {gait} of a dog (PyBullet)",
+        ranking="pybullet",
+    )
+    for gait in _GAITS
+)
+_SYNTHETIC = tuple(
+    Environment(
+        id=f"QuadrupedLocomotion-Synthetic{gait.capitalize()}-v0",
+        entry_point=_ENTRY_POINT,
+        kwargs={"clip": f"synthetic_{gait}"},
+        summary=f"imitate a generated {'turn in place' if gait == 'spin' else gait} (PyBullet, needs no data file)",
+        ranking="pybullet",
+    )
+    for gait in _GAITS
+)
+
+DOMAIN = Domain(
+    name="quadruped_locomotion",
+    title="Quadruped locomotion",
+    summary="A simulated Laikago robot follows a reference motion; reward for imitation, no fall allowed.",
+    extra="quadruped-locomotion",
+    environments=(*_DOG, *_SYNTHETIC),
+    tasks=tuple(
+        Task(name=f"{kind}_{gait}", env_id=f"QuadrupedLocomotion-{kind.capitalize()}{gait.capitalize()}-v0")
+        for kind in ("dog", "synthetic")
+        for gait in _GAITS
+    ),
+    generalization_tasks=tuple(f"dog_{gait}" for gait in _GAITS),
+    assets=tuple(ASSETS.values()),
+    requires=("pybullet",),
+)

@@ -1,0 +1,485 @@
+"""The environment of one robot that imitates a motion clip (Gymnasium API).
+
+It only orders what the other files do: action path and physics, sensors, reference, reward, ends, randomisation. The
+order of the calls in ``reset`` and ``step`` is part of the task's definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gin
+import gymnasium
+import numpy as np
+from gymnasium.utils import EzPickle
+from numpy.typing import NDArray
+
+from a2perf import assets
+from a2perf.domains.quadruped_locomotion import ASSETS, randomization
+from a2perf.domains.quadruped_locomotion.compat import CompatRules
+from a2perf.domains.quadruped_locomotion.gaits import GAITS, synthetic_clip
+from a2perf.domains.quadruped_locomotion.imitation import (
+    MAX_ROOT_ANGLE,
+    MAX_ROOT_DISTANCE_SQUARED,
+    TERMS,
+    imitation_terms,
+    weighted,
+)
+from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip, load_clip
+from a2perf.domains.quadruped_locomotion.physics_loop import World, filter_action, new_actuation
+from a2perf.domains.quadruped_locomotion.reference import REFERENCE_STATE_PROBABILITY, WARM_UP_TIME, ReferenceMotion
+from a2perf.domains.quadruped_locomotion.rendering import Camera, require_display
+from a2perf.domains.quadruped_locomotion.robot import (
+    CONTROL_STEP,
+    DEFAULT_MOTOR_POSE,
+    DEFAULT_ORIENTATION,
+    DEFAULT_POSITION,
+    FOOT_LINKS,
+    STATE_SIZE,
+    SUBSTEPS,
+    TIME_STEP,
+    FloatArray,
+    foot_positions,
+    kinematic_tree,
+    link_frames,
+)
+from a2perf.domains.quadruped_locomotion.rotations import heading
+from a2perf.domains.quadruped_locomotion.rules import Rules, observation_bounds
+from a2perf.domains.quadruped_locomotion.sensors import (
+    DEFAULT_LATENCY,
+    OBSERVATION_SIZE,
+    TARGETS,
+    delayed_base,
+    fill_sensors,
+    update_sensors,
+)
+from a2perf.errors import ConfigError, UserError, did_you_mean
+
+ACTION_BOUND = 6.28318548203  # rad, of an offset from the default motor pose
+_RESET_OPTIONS = ("clip", "phase", "randomize")
+_MODES = ("train", "test")
+_RENDER_MODES = ("human", "rgb_array")
+_FOOT_LINKS = np.array(FOOT_LINKS)
+
+
+class ClosedEnvironmentError(UserError):
+    """A closed environment, or one that was not reset, was used."""
+
+
+class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle):
+    """A Laikago robot follows a reference motion.
+
+    Actions are 12 offsets (rad) from the default motor pose; observations are 160 numbers (see ``sensors``); rewards
+    lie in (0, 1] (see ``imitation``).
+
+    Args:
+        motion_files: clip files; one is drawn per episode where there are several. Overrides ``clip``.
+        clip: name of a dog's clip (``dog_pace``, fetched on first use) or of a generated gait (``synthetic_trot``).
+        mode: ``"train"`` (episodes grow from 20 to 600 steps over the training, dynamics randomised) or ``"test"``.
+        enable_rendering: the same as ``render_mode="human"``.
+        num_parallel_envs: how many environments share the training; the curriculum runs that much faster.
+        enable_randomizer: draw the dynamics anew at each reset; by default in training only.
+        render_mode: ``"rgb_array"``, ``"human"`` or None.
+        compat: behave as the earlier implementation did where version 0 mends it.
+        observation_dtype: of observations; float32 unless told otherwise.
+        **unknown: refused with the nearest valid name.
+
+    Raises:
+        ConfigError: an argument is unknown or out of its range, or a clip is broken.
+        AssetUnavailable: the clip is not on this host and could not be fetched.
+        MissingDependency: PyBullet is not installed.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(_RENDER_MODES), "render_fps": 30}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        motion_files: Sequence[str | Path] | str | Path | None = None,
+        clip: str = "dog_pace",
+        mode: str = "train",
+        enable_rendering: bool = False,
+        num_parallel_envs: int = 1,
+        enable_randomizer: bool | None = None,
+        render_mode: str | None = None,
+        compat: bool = False,
+        observation_dtype: Any = None,
+        **unknown: Any,
+    ) -> None:
+        EzPickle.__init__(
+            self,
+            motion_files=motion_files,
+            clip=clip,
+            mode=mode,
+            enable_rendering=enable_rendering,
+            num_parallel_envs=num_parallel_envs,
+            enable_randomizer=enable_randomizer,
+            render_mode=render_mode,
+            compat=compat,
+            observation_dtype=observation_dtype,
+            **unknown,
+        )
+        self._world: World | None = None
+        self._camera: Camera | None = None
+        self._ready = False
+        self.render_mode = "human" if enable_rendering else render_mode
+        check_arguments(mode, self.render_mode, num_parallel_envs, unknown)
+        self.rules: Rules = CompatRules() if compat else Rules()
+        self.clips = resolve_clips(motion_files, clip)
+        self._training = mode == "train"
+        self._parallel = int(num_parallel_envs)
+        self._randomize = self._training if enable_randomizer is None else bool(enable_randomizer)
+        self._dtype = np.dtype(self.rules.default_observation_dtype if observation_dtype is None else observation_dtype)
+
+        low, high = observation_bounds(self.rules, self.clips, self.rules.space_dtype(self._dtype))
+        self.observation_space = gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
+        self.action_space = gymnasium.spaces.Box(-ACTION_BOUND, ACTION_BOUND, (12,), np.float32)
+
+        self._world = make_world()
+        self._nominal = randomization.nominal_dynamics(self._world)
+        self._dynamics_changed = False
+        self._actuation = new_actuation()
+        self._latency = DEFAULT_LATENCY
+        self._reference = ReferenceMotion(self.clips[0])
+        self._tree = kinematic_tree()
+        self._observation = np.zeros(OBSERVATION_SIZE)
+        self._state = np.zeros(STATE_SIZE)
+        self._feet = np.zeros((8, 3))
+        self._reference_feet = np.zeros((8, 3))
+        self._frames = np.zeros((17, 7))
+        self._terms = np.zeros(len(TERMS))
+        self._last_action = np.zeros(12)
+        self._scratch = np.zeros(12)
+        self._steps = 0
+        self.total_steps = 0
+        self.episode_limit = self.rules.episode_limit(self._training, 0, self._parallel)
+
+    # --- Gymnasium API
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Starts an episode.
+
+        Args:
+            seed: of the environment's generator.
+            options: ``clip`` (name of one of the loaded clips), ``phase`` (start phase in [0, 1); no warm-up then),
+                ``randomize`` (a bool, or a mapping of dynamics parameters to values in [-1, 1]).
+
+        Returns:
+            The observation and ``info``.
+
+        Raises:
+            ConfigError: an option is unknown or out of its range.
+            ClosedEnvironmentError: the environment is closed.
+        """
+        world = self._open_world()
+        chosen = checked_options(options, self.clips)
+        super().reset(seed=seed)
+        self._steps = 0
+        self._last_action[:] = 0.0
+        self.episode_limit = self.rules.episode_limit(self._training, self.total_steps, self._parallel)
+        self._latency = self.rules.latency_at_reset(self._latency)
+
+        world.reset_robot(self._actuation)
+        fill_sensors(self._actuation.history, self._latency, self._last_action, self._scratch, self._observation)
+        self._begin_motion(world, chosen)
+        self._write_targets()
+        observation = self._observation.astype(self._dtype)
+        self._set_dynamics(world, chosen.get("randomize", self._randomize))
+        self._ready = True
+        world.read_state(self._state)
+        if self.render_mode == "human":
+            self._show()
+        return observation, self._info(None)
+
+    def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Runs one control step of 0.033 s.
+
+        Args:
+            action: offsets from the default motor pose, rad, shape (12,); not clipped.
+
+        Raises:
+            ConfigError: the action has another shape or is not finite.
+            ClosedEnvironmentError: the environment is closed or was not reset.
+        """
+        world = self._open_world()
+        if not self._ready:
+            raise ClosedEnvironmentError("step() before the first reset()", mend="call env.reset(seed=...) first")
+        self._last_action[:] = checked_action(action)
+        self._last_action += DEFAULT_MOTOR_POSE
+        actuation, first = self._actuation, self._steps == 0
+
+        filter_action(actuation, self._last_action, self._latency, first)
+        world.control_step(actuation, self._latency)
+        world.read_state(self._state)
+        update_sensors(actuation.history, self._latency, self._last_action, self._scratch, self._observation)
+        self._reference.advance((self._steps + 1) * SUBSTEPS * TIME_STEP, first, self._state[:3])
+        distance, angle = self._compute_terms(world)
+        reason = self._task_end(world, distance, angle)
+
+        self._steps += 1
+        limit_reached = self._steps >= self.episode_limit
+        if reason is None and not limit_reached:
+            self.total_steps += 1
+        terminated, truncated = self.rules.end_flags(reason is not None, limit_reached)
+        self._write_targets()
+        info = self._info(reason or ("time_limit" if limit_reached else None))
+        info["reward_terms"] = dict(zip(TERMS, self._terms.tolist(), strict=True))
+        info.update(self.rules.extra_info(reason is not None))
+        if self.render_mode == "human":
+            self._show()
+        return self._observation.astype(self._dtype), weighted(self._terms), terminated, truncated, info
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns a picture, RGB, uint8, shape (360, 480, 3), in render mode ``"rgb_array"``.
+
+        Raises:
+            ClosedEnvironmentError: the environment is closed or was not reset.
+        """
+        self._open_world()
+        if not self._ready:
+            raise ClosedEnvironmentError("render() before the first reset()", mend="call env.reset(seed=...) first")
+        if self.render_mode != "rgb_array":
+            return None
+        if self._camera is None:
+            self._camera = Camera()
+        self._camera.show(self.robot_pose)
+        return self._camera.picture(self._state[:3])
+
+    def close(self) -> None:
+        """Frees physics and pictures; calling it again changes nothing."""
+        for part in (self._world, self._camera):
+            if part is not None:
+                part.close()
+        self._world = self._camera = None
+
+    # --- What reports and tools look at
+
+    @property
+    def robot_pose(self) -> FloatArray:
+        """Pose of the robot: base position (m), quaternion, URDF joint angles (rad), shape (19,)."""
+        return np.concatenate([self._state[0:7], self._state[13:25]])
+
+    @property
+    def robot_state(self) -> FloatArray:
+        """True state of the robot, shape (37,), layout of ``robot``."""
+        return self._state.copy()
+
+    @property
+    def reference_pose(self) -> FloatArray:
+        """Pose of the reference now, shape (19,)."""
+        return self._reference.pose.copy()
+
+    @property
+    def reference(self) -> ReferenceMotion:
+        """The reference motion of the episode."""
+        return self._reference
+
+    @property
+    def latency(self) -> float:
+        """Latency of measurements in this episode, s."""
+        return self._latency
+
+    # --- Parts of reset and step
+
+    def _open_world(self) -> World:
+        if self._world is None:
+            raise ClosedEnvironmentError("the environment is closed", mend="make a new one with gymnasium.make")
+        return self._world
+
+    def _begin_motion(self, world: World, chosen: Mapping[str, Any]) -> None:
+        generator = self.np_random
+        warm_up = not generator.uniform(0.0, 1.0) < REFERENCE_STATE_PROBABILITY
+        clip = self.clips[int(generator.integers(0, len(self.clips)))] if len(self.clips) > 1 else self.clips[0]
+        clip = chosen.get("clip", clip)
+        offset = float(generator.uniform(0.0, WARM_UP_TIME if warm_up else clip.duration))
+        if "phase" in chosen:
+            warm_up, offset = False, chosen["phase"] * clip.duration
+        reference = self._reference
+        reference.begin(clip, offset, warm_up, DEFAULT_POSITION, float(heading(*DEFAULT_ORIENTATION)))
+        world.place_robot(reference.pose, reference.velocity, self._actuation)
+
+    def _set_dynamics(self, world: World, choice: bool | Mapping[str, FloatArray]) -> None:
+        if choice is True:
+            values = randomization.draw(self.rules.randomization_generator(self.np_random))
+        elif choice is False:
+            values = {}
+        else:
+            values = dict(choice)
+        if not values and not self._dynamics_changed:
+            self._latency = DEFAULT_LATENCY
+            self._actuation.strength[:] = 1.0
+            return
+        self._dynamics_changed = True
+        self._latency, self._actuation.strength[:] = randomization.apply(
+            world, self._nominal, randomization.scaled(values), inertia_from_shape=self.rules.inertia_from_shape
+        )
+
+    def _write_targets(self) -> None:
+        delayed_base(self._actuation.history, self._latency, self._scratch)
+        self._reference.write_targets(self._scratch[2], self._observation[TARGETS])
+
+    def _compute_terms(self, world: World) -> tuple[float, float]:
+        tree, reference = self._tree, self._reference
+        world.read_feet(self._feet)
+        link_frames(
+            reference.pose[0:3],
+            reference.pose[3:7],
+            reference.pose[7:19],
+            tree.base_inertial,
+            tree.parent,
+            tree.origin,
+            tree.axis,
+            tree.motor,
+            self._frames,
+        )
+        foot_positions(self._frames, tree.inertial, _FOOT_LINKS, self._reference_feet)
+        distance, angle = imitation_terms(
+            self._state, self._feet, reference.pose, reference.velocity, self._reference_feet, self._terms
+        )
+        return distance, angle
+
+    def _task_end(self, world: World, distance: float, angle: float) -> str | None:
+        # Contacts count from the second step on: the start state may lie slightly in the ground.
+        if self._steps > 0 and world.touches_ground():
+            return "fall"
+        if distance > MAX_ROOT_DISTANCE_SQUARED:
+            return "root_position"
+        if angle > MAX_ROOT_ANGLE:
+            return "root_rotation"
+        return "motion_over" if self._reference.is_over else None
+
+    def _info(self, termination: str | None) -> dict[str, Any]:
+        return {
+            "termination": termination,
+            "motion_time": self._reference.time,
+            "phase": self._reference.phase,
+            "base_position": self._state[0:3].copy(),
+            "base_orientation": self._state[3:7].copy(),
+        }
+
+    def _show(self) -> None:
+        if self._camera is None:
+            self._camera = Camera(window=True)
+        self._camera.show(self.robot_pose, self._reference.pose)
+        self._camera.follow(self._state[:3])
+        self._camera.wait(CONTROL_STEP)
+
+
+def build_imitation_env(**kwargs: Any) -> QuadrupedLocomotionEnv:
+    """Makes the environment; what is bound to ``build_imitation_env`` in gin fills in what is not given."""
+    return QuadrupedLocomotionEnv(**_with_gin_bindings(**kwargs))
+
+
+@gin.configurable("build_imitation_env", module="a2perf.quadruped_locomotion")
+def _with_gin_bindings(**kwargs: Any) -> dict[str, Any]:
+    """Returns the arguments, completed by gin; apart, since gin rewrites the errors of what it calls."""
+    return kwargs
+
+
+def make_world() -> World:
+    """Returns the physics of one robot."""
+    from a2perf.domains.quadruped_locomotion.bullet_world import BulletWorld
+
+    return BulletWorld()
+
+
+def check_arguments(mode: str, render_mode: str | None, num_parallel_envs: int, unknown: Mapping[str, Any]) -> None:
+    """Checks the simple arguments of an environment.
+
+    Raises:
+        ConfigError: one of them is unknown or out of its range, or a window is asked for without a display.
+    """
+    valid = tuple(QuadrupedLocomotionEnv.__init__.__code__.co_varnames[1:10])
+    for name in unknown:
+        raise ConfigError(
+            f"{name!r} is not an argument of the quadruped environment{did_you_mean(name, valid)}",
+            mend=f"valid arguments: {', '.join(valid)}",
+        )
+    if mode not in _MODES:
+        raise ConfigError(f"mode is {mode!r}{did_you_mean(str(mode), _MODES)}", mend="use 'train' or 'test'")
+    if render_mode is not None and render_mode not in _RENDER_MODES:
+        raise ConfigError(
+            f"render_mode is {render_mode!r}{did_you_mean(str(render_mode), _RENDER_MODES)}",
+            mend="use 'rgb_array', 'human' or None",
+        )
+    if isinstance(num_parallel_envs, bool) or int(num_parallel_envs) != num_parallel_envs or num_parallel_envs < 1:
+        raise ConfigError(f"num_parallel_envs is {num_parallel_envs!r}; it must be a positive integer")
+    if render_mode == "human":
+        require_display()
+
+
+def resolve_clips(motion_files: Sequence[str | Path] | str | Path | None, clip: str) -> tuple[MotionClip, ...]:
+    """Returns the clips of an environment: the given files, else the named clip.
+
+    Raises:
+        ConfigError: no file is given, a file is broken, or there is no clip of that name.
+        AssetUnavailable: the clip is not on this host and could not be fetched.
+    """
+    if motion_files is not None:
+        files = [motion_files] if isinstance(motion_files, (str, Path)) else list(motion_files)
+        if not files:
+            raise ConfigError("motion_files is empty", mend="name at least one clip file")
+        return tuple(load_clip(file) for file in files)
+    if clip in GAITS:
+        return (synthetic_clip(clip),)
+    asset = ASSETS.get(f"motions/{clip}.txt")
+    if asset is None:
+        names = [*GAITS, *(name[8:-4] for name in ASSETS if name.startswith("motions/"))]
+        raise ConfigError(
+            f"there is no clip {clip!r}{did_you_mean(clip, names)}", mend=f"choose one of: {', '.join(names)}"
+        )
+    return (load_clip(assets.fetch(asset)),)
+
+
+def checked_options(options: Mapping[str, Any] | None, clips: Sequence[MotionClip]) -> dict[str, Any]:
+    """Checks the options of a reset.
+
+    Raises:
+        ConfigError: an option is unknown or out of its range.
+    """
+    chosen: dict[str, Any] = {}
+    for name, value in (options or {}).items():
+        if name not in _RESET_OPTIONS:
+            raise ConfigError(
+                f"{name!r} is not an option of reset{did_you_mean(str(name), _RESET_OPTIONS)}",
+                mend=f"valid options: {', '.join(_RESET_OPTIONS)}",
+            )
+        if name == "clip":
+            by_name = {Path(clip.name).stem: clip for clip in clips}
+            if value not in by_name:
+                raise ConfigError(
+                    f"clip {value!r} is not loaded{did_you_mean(str(value), by_name)}",
+                    mend=f"choose one of: {', '.join(by_name)}",
+                )
+            chosen[name] = by_name[value]
+        elif name == "phase":
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 <= value < 1.0:
+                raise ConfigError(f"phase is {value!r}; it must be a number in [0, 1)")
+            chosen[name] = float(value)
+        elif isinstance(value, Mapping):
+            chosen[name] = randomization.checked(value)
+        elif isinstance(value, (bool, np.bool_)):
+            chosen[name] = bool(value)
+        else:
+            raise ConfigError(f"randomize is {value!r}; it must be a bool or a mapping of parameters")
+    return chosen
+
+
+def checked_action(action: Any) -> FloatArray:
+    """Returns an action as float64, shape (12,).
+
+    Raises:
+        ConfigError: it has another shape, or is not made of finite numbers.
+    """
+    try:
+        array = np.asarray(action, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"an action must be 12 numbers, got {type(action).__name__}") from error
+    if array.shape != (12,):
+        raise ConfigError(f"an action must have the shape (12,), got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ConfigError(f"an action must be finite, got {array.tolist()}")
+    return array

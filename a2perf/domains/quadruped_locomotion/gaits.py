@@ -1,0 +1,255 @@
+"""Reference motions of our own: gaits of the Laikago generated from a few parameters by inverse kinematics.
+
+The body moves at constant speed and heading rate. Each foot stands still for the duty factor of the cycle, centred
+where its hip passes, and swings to its next foothold on a smooth arc. The joint angles follow in closed form and are
+checked against the joint limits.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip, make_clip
+from a2perf.domains.quadruped_locomotion.robot import (
+    DEFAULT_ORIENTATION,
+    JOINT_LOWER,
+    JOINT_UPPER,
+    TOE_LINKS,
+    FloatArray,
+    kinematic_tree,
+)
+from a2perf.domains.quadruped_locomotion.rotations import product, rotate
+from a2perf.errors import ConfigError, did_you_mean
+
+FRAME_RATE = 60.0  # frames per second, about
+TOE_HEIGHT = 0.028  # m, centre of a standing toe: its radius less the depth by which its contact gives way
+
+
+@dataclass(frozen=True)
+class Gait:
+    """Parameters of a gait; legs in the order FR, FL, RR, RL.
+
+    Attributes:
+        name: for messages and clips.
+        phases: fraction of the cycle at which each foot touches down.
+        duty_factor: fraction of the cycle for which a foot stands, in (0, 1).
+        cycle_time: s.
+        speed: forward, m/s.
+        heading_rate: to the left, rad/s.
+        body_height: of the chassis' centre of mass, m.
+        swing_height: by which a foot is lifted, m.
+        stance_width: distance by which a standing foot lies outside its hip joint, m.
+        bob: amplitude of the body's up-and-down movement, twice per cycle, m.
+    """
+
+    name: str
+    phases: tuple[float, float, float, float]
+    duty_factor: float
+    cycle_time: float
+    speed: float = 0.0
+    heading_rate: float = 0.0
+    body_height: float = 0.43
+    swing_height: float = 0.06
+    stance_width: float = 0.0
+    bob: float = 0.0
+
+    @property
+    def step_length(self) -> float:
+        """Distance that the body covers while a foot stands, m."""
+        return self.speed * self.duty_factor * self.cycle_time
+
+
+# Slow enough for the 4 Hz filter of the action path: a plain linear policy can learn them.
+TROT = Gait("synthetic_trot", (0.0, 0.5, 0.5, 0.0), duty_factor=0.6, cycle_time=0.75, speed=0.4, stance_width=0.01)
+PACE = Gait("synthetic_pace", (0.0, 0.5, 0.0, 0.5), duty_factor=0.65, cycle_time=0.6, speed=0.35, swing_height=0.05)
+SPIN = Gait("synthetic_spin", (0.0, 0.5, 0.5, 0.0), duty_factor=0.6, cycle_time=0.7, heading_rate=0.9)
+BOUND = Gait("synthetic_bound", (0.5, 0.5, 0.0, 0.0), duty_factor=0.6, cycle_time=0.6, speed=0.35, swing_height=0.05)
+GAITS = {gait.name: gait for gait in (TROT, PACE, SPIN, BOUND)}
+
+
+@functools.cache
+def synthetic_clip(name: str) -> MotionClip:
+    """Returns the clip of a named gait; generated once per process.
+
+    Raises:
+        ConfigError: no such gait.
+    """
+    if name not in GAITS:
+        raise ConfigError(
+            f"{name!r} is not a generated gait{did_you_mean(name, GAITS)}", mend=f"choose one of: {', '.join(GAITS)}"
+        )
+    return generate_clip(GAITS[name])
+
+
+def generate_clip(gait: Gait) -> MotionClip:
+    """Generates one cycle of a gait.
+
+    Raises:
+        ConfigError: a parameter is out of its range, or a foot cannot follow within the joint limits.
+    """
+    _check(gait)
+    count = max(round(gait.cycle_time * FRAME_RATE), 8)
+    frames = np.array([_pose(gait, gait.cycle_time * number / count) for number in range(count + 1)])
+    joints = frames[:, 7:]
+    beyond = (joints < JOINT_LOWER) | (joints > JOINT_UPPER) | ~np.isfinite(joints)
+    if beyond.any():
+        frame, joint = np.argwhere(beyond)[0]
+        raise ConfigError(
+            f"gait {gait.name!r} leaves the joint limits at frame {frame}, joint {joint}"
+            f" ({joints[frame, joint]:.3f} rad)",
+            mend="shorten the step (speed, cycle_time, duty_factor, heading_rate) or lower body_height",
+        )
+    return make_clip(
+        frames, gait.cycle_time / count, wrap=True, offset=(True, gait.heading_rate != 0.0), name=gait.name
+    )
+
+
+def _check(gait: Gait) -> None:
+    limits = {
+        "duty_factor": (0.2, 0.9),
+        "cycle_time": (0.2, 2.0),
+        "speed": (-2.0, 2.0),
+        "heading_rate": (-3.0, 3.0),
+        "body_height": (0.3, 0.5),
+        "swing_height": (0.0, 0.15),
+        "stance_width": (-0.05, 0.15),
+        "bob": (0.0, 0.03),
+    }
+    for name, (low, high) in limits.items():
+        value = getattr(gait, name)
+        if not low <= value <= high:
+            raise ConfigError(f"gait {gait.name!r}: {name} is {value!r}; it must lie in [{low}, {high}]")
+
+
+def _body(gait: Gait, time: float) -> tuple[float, float, float]:
+    """Position in the plane (m) and heading (rad) of the body."""
+    turn = gait.heading_rate * time
+    if abs(turn) < 1e-9:
+        return gait.speed * time, 0.0, turn
+    radius = gait.speed / gait.heading_rate
+    return radius * math.sin(turn), radius * (1.0 - math.cos(turn)), turn
+
+
+def _hip_origin(leg: int) -> FloatArray:
+    """Abduction joint of a leg relative to the chassis' centre of mass: forward, left, up, m."""
+    tree = kinematic_tree()
+    offset = tree.origin[4 * leg] - tree.base_inertial
+    return np.array([offset[2], offset[0], offset[1]])
+
+
+def _foothold(gait: Gait, leg: int, touchdown: float) -> FloatArray:
+    """Point in the plane (m) where a foot stands that touches down at a time (s)."""
+    x, y, turn = _body(gait, touchdown + 0.5 * gait.duty_factor * gait.cycle_time)
+    side = 1.0 if leg in (1, 3) else -1.0
+    forward, left, _ = _hip_origin(leg)
+    left += _leg_offset(leg) + side * gait.stance_width
+    sine, cosine = math.sin(turn), math.cos(turn)
+    return np.array([x + cosine * forward - sine * left, y + sine * forward + cosine * left])
+
+
+def _leg_offset(leg: int) -> float:
+    """Distance (m, to the left) from the abduction joint to the plane in which hip and knee move."""
+    tree = kinematic_tree()
+    return float(tree.origin[4 * leg + 1][0] + tree.origin[4 * leg + 2][0])
+
+
+def _foot(gait: Gait, leg: int, time: float) -> FloatArray:
+    """Position of a toe, m, shape (3,)."""
+    cycles = time / gait.cycle_time - gait.phases[leg]
+    cycle = math.floor(cycles)
+    progress = cycles - cycle
+    touchdown = (cycle + gait.phases[leg]) * gait.cycle_time
+    here = _foothold(gait, leg, touchdown)
+    if progress <= gait.duty_factor:
+        return np.array([here[0], here[1], TOE_HEIGHT])
+    swing = (progress - gait.duty_factor) / (1.0 - gait.duty_factor)
+    there = _foothold(gait, leg, touchdown + gait.cycle_time)
+    blend = swing * swing * swing * (10.0 - 15.0 * swing + 6.0 * swing * swing)  # at rest at both ends
+    place = here + blend * (there - here)
+    return np.array([place[0], place[1], TOE_HEIGHT + gait.swing_height * math.sin(math.pi * swing) ** 2])
+
+
+def _pose(gait: Gait, time: float) -> FloatArray:
+    x, y, turn = _body(gait, time)
+    height = gait.body_height + gait.bob * math.cos(4.0 * math.pi * time / gait.cycle_time)
+    half = 0.5 * turn  # in its default orientation the robot already faces +x
+    orientation = product(0.0, 0.0, math.sin(half), math.cos(half), *DEFAULT_ORIENTATION.tolist())
+    joints = np.concatenate(
+        [leg_angles(leg, _in_body(orientation, _foot(gait, leg, time) - np.array([x, y, height]))) for leg in range(4)]
+    )
+    return np.concatenate([[x, y, height], orientation, joints])
+
+
+def _in_body(orientation: tuple[float, float, float, float], offset: FloatArray) -> FloatArray:
+    x, y, z, w = orientation
+    return np.array(rotate(-x, -y, -z, w, *offset.tolist()))
+
+
+def leg_angles(leg: int, toe: FloatArray) -> FloatArray:
+    """Closed-form inverse kinematics of a leg.
+
+    Args:
+        leg: 0 to 3, FR, FL, RR, RL.
+        toe: centre of the toe relative to the chassis' centre of mass in chassis axes (left, up, forward), m, shape
+            (3,).
+
+    Returns:
+        URDF angles of abduction, hip and knee, rad, shape (3,); NaN where the toe is out of reach.
+    """
+    tree = kinematic_tree()
+    first = 4 * leg
+    x, y, z = toe - (tree.origin[first] - tree.base_inertial)
+    side = _leg_offset(leg)
+    reach = x * x + y * y - side * side
+    if reach <= 0.0:
+        return np.full(3, math.nan)
+    down = -math.sqrt(reach)
+    abduction = (math.atan2(y, x) - math.atan2(down, side)) * tree.axis[first][2]
+    abduction = (abduction + math.pi) % (2.0 * math.pi) - math.pi
+    upper, lower = tree.origin[first + 2][1:], tree.origin[TOE_LINKS[leg]][1:]
+    squared = down * down + z * z
+    cosine = (squared - upper @ upper - lower @ lower) / (2.0 * math.sqrt(float((upper @ upper) * (lower @ lower))))
+    if abs(cosine) > 1.0:
+        return np.full(3, math.nan)
+    bend = math.atan2(upper[1], upper[0]) - math.atan2(lower[1], lower[0])
+    knee = bend - math.acos(cosine)
+    tip = upper + np.array(
+        [
+            lower[0] * math.cos(knee) - lower[1] * math.sin(knee),
+            lower[0] * math.sin(knee) + lower[1] * math.cos(knee),
+        ]
+    )
+    hip = math.atan2(z, down) - math.atan2(tip[1], tip[0])
+    hip = (hip + math.pi) % (2.0 * math.pi) - math.pi
+    return np.array([abduction, hip, knee])
+
+
+def varied(gait: Gait, generator: np.random.Generator, name: str) -> Gait:
+    """Draws a gait near another one whose feet stay within the joint limits; for tasks with hidden parameters.
+
+    Args:
+        gait: to start from.
+        generator: draws speed, heading rate, cycle time, duty factor, heights.
+        name: of the new gait.
+    """
+    for _ in range(100):
+        candidate = replace(
+            gait,
+            name=name,
+            duty_factor=float(np.clip(gait.duty_factor + generator.uniform(-0.08, 0.08), 0.45, 0.75)),
+            cycle_time=gait.cycle_time * float(generator.uniform(0.85, 1.2)),
+            speed=gait.speed * float(generator.uniform(0.6, 1.3)),
+            heading_rate=gait.heading_rate * float(generator.uniform(0.6, 1.3)) + float(generator.uniform(-0.3, 0.3)),
+            body_height=gait.body_height + float(generator.uniform(-0.02, 0.02)),
+            swing_height=gait.swing_height * float(generator.uniform(0.8, 1.3)),
+        )
+        try:
+            generate_clip(candidate)
+        except ConfigError:
+            continue
+        return candidate
+    raise ConfigError(f"no variation of gait {gait.name!r} stays within the joint limits")

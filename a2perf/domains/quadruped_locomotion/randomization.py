@@ -1,0 +1,143 @@
+"""Dynamics randomisation: at the end of every training reset the robot's body and motors are drawn anew.
+
+Each parameter is drawn in [-1, 1] and mapped affinely to its range, in alphabetical order of the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from a2perf.domains.quadruped_locomotion.physics_loop import World
+from a2perf.domains.quadruped_locomotion.robot import CHASSIS_GROUP, FOOT_LINKS, LEG_GROUP, LOWER_LEG_LINKS, FloatArray
+from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY
+from a2perf.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A randomised parameter: number of draws and the range that [-1, 1] maps to."""
+
+    draws: int
+    low: float
+    high: float
+
+
+# battery (V) and motor_friction (N m) have no effect on this robot; they are drawn so that the sequence of draws stays
+# that of the earlier implementation.
+PARAMETERS: Mapping[str, Parameter] = {
+    "battery": Parameter(1, 14.0, 16.8),
+    "inertia": Parameter(2, 0.5, 1.5),  # chassis, legs; times nominal
+    "joint_friction": Parameter(8, 0.0, 0.05),  # N m, of the foot links; toes are fixed, so only the knees react
+    "lateral_friction": Parameter(1, 0.5, 1.25),  # of the foot links
+    "latency": Parameter(1, 0.0, 0.04),  # s
+    "mass": Parameter(2, 0.8, 1.2),  # chassis, legs; times nominal
+    "motor_friction": Parameter(1, 0.0, 0.05),
+    "motor_strength": Parameter(12, 0.8, 1.2),  # torque multipliers
+}
+
+
+class Uniform(Protocol):
+    """A generator that draws uniform numbers (NumPy's old and new ones both do)."""
+
+    def uniform(self, low: float, high: float, size: int) -> Any:
+        """Returns ``size`` numbers in [low, high)."""
+
+
+@dataclass(frozen=True)
+class NominalDynamics:
+    """Masses (kg), principal inertias (kg m^2) and frictions of all links as loaded, by link index (-1: the
+    chassis).
+    """
+
+    links: Mapping[int, tuple[float, FloatArray, float]]
+
+
+def nominal_dynamics(world: World) -> NominalDynamics:
+    """Reads the dynamics of a world that has just been built."""
+    return NominalDynamics({link: world.get_dynamics(link) for link in (*CHASSIS_GROUP, *LEG_GROUP)})
+
+
+def draw(generator: Uniform) -> dict[str, FloatArray]:
+    """Draws every parameter in [-1, 1], in alphabetical order."""
+    return {
+        name: np.asarray(generator.uniform(-1.0, 1.0, size=PARAMETERS[name].draws), dtype=np.float64)
+        for name in sorted(PARAMETERS)
+    }
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, FloatArray]:
+    """Checks parameters in [-1, 1] that a caller gives; a single number stands for all draws of its parameter.
+
+    Raises:
+        ConfigError: an unknown name, a wrong number of values or a value outside [-1, 1].
+    """
+    values: dict[str, FloatArray] = {}
+    for name, value in given.items():
+        if name not in PARAMETERS:
+            raise ConfigError(
+                f"randomize: {name!r} is not a parameter of the dynamics{did_you_mean(str(name), PARAMETERS)}",
+                mend=f"choose among: {', '.join(PARAMETERS)}",
+            )
+        draws = PARAMETERS[name].draws
+        try:
+            array = np.asarray(value, dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"randomize: {name} must be numbers, got {value!r}") from error
+        if array.size == 1:
+            array = np.full(draws, array[0])
+        if array.size != draws:
+            raise ConfigError(f"randomize: {name} takes {draws} values (or one for all), got {array.size}")
+        if not (np.abs(array) <= 1.0).all():
+            raise ConfigError(f"randomize: {name} must lie in [-1, 1], got {value!r}")
+        values[name] = array
+    return values
+
+
+def scaled(values: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Maps parameters from [-1, 1] to their ranges (units as in ``PARAMETERS``)."""
+    result = {}
+    for name, value in values.items():
+        parameter = PARAMETERS[name]
+        result[name] = parameter.low + 0.5 * (value + 1.0) * (parameter.high - parameter.low)
+    return result
+
+
+def apply(
+    world: World, nominal: NominalDynamics, parameters: Mapping[str, FloatArray], *, inertia_from_shape: bool
+) -> tuple[float, FloatArray]:
+    """Applies scaled parameters to a world; one that is not given takes its nominal value.
+
+    Args:
+        world: to change.
+        nominal: its dynamics as loaded.
+        parameters: scaled values by name.
+        inertia_from_shape: let the engine derive the inertia of a changed mass from the collision shape, which makes
+            the inertia parameter void (the behaviour of the earlier implementation).
+
+    Returns:
+        The latency (s) and the torque multipliers, shape (12,), which are the controller's to keep.
+    """
+    mass_ratio = parameters.get("mass", np.ones(2))
+    inertia_ratio = parameters.get("inertia", np.ones(2))
+    for group, links in enumerate((CHASSIS_GROUP, LEG_GROUP)):
+        for link in links:
+            mass, inertia, _ = nominal.links[link]
+            world.set_dynamics(
+                link,
+                mass=mass * float(mass_ratio[group]),
+                inertia=None if inertia_from_shape else inertia * inertia_ratio[group],
+                friction=None,
+            )
+    for number, link in enumerate(FOOT_LINKS):
+        friction = parameters.get("lateral_friction")
+        value = nominal.links[link][2] if friction is None else float(friction[0])
+        world.set_dynamics(link, mass=None, inertia=None, friction=value)
+        if link in LOWER_LEG_LINKS and "joint_friction" in parameters:
+            world.set_joint_friction(link, float(parameters["joint_friction"][number]))
+    latency = parameters.get("latency")
+    strength = parameters.get("motor_strength", np.ones(12))
+    return (DEFAULT_LATENCY if latency is None else float(latency[0])), np.array(strength)

@@ -1,0 +1,264 @@
+"""The reference motion of an episode: where the clip is put in the world, and how it stays in step with the robot.
+
+The clip is turned and shifted so that it starts under the robot (origin), shifted again under the robot whenever a
+cycle ends (synchronisation), and preceded by a quarter of a second of standing in a warm-up episode.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.quadruped_locomotion.motion_clip import (
+    POSE_SIZE,
+    VELOCITY_SIZE,
+    ClipData,
+    MotionClip,
+    clip_phase,
+    sample_pose,
+    sample_velocity,
+)
+from a2perf.domains.quadruped_locomotion.robot import (
+    CONTROL_STEP,
+    DEFAULT_JOINT_POSE,
+    DEFAULT_ORIENTATION,
+    DEFAULT_POSITION,
+    FloatArray,
+)
+from a2perf.domains.quadruped_locomotion.rotations import heading, product, rotate, standard
+
+REFERENCE_STATE_PROBABILITY = 0.9  # of starting inside the motion rather than with a warm-up
+WARM_UP_TIME = 0.25  # s
+TARGET_STEPS = (1, 2, 10, 30)  # control steps ahead that the observation shows
+TARGET_COUNT = len(TARGET_STEPS)
+
+
+class Placement(NamedTuple):
+    """How the clip of an episode lies in the world; the arrays are written in place.
+
+    Attributes:
+        rotation: turn about z, quaternion, shape (4,).
+        position: shift in the plane, m, shape (3,).
+        standing: default pose turned to the clip's first heading, shape (19,).
+    """
+
+    rotation: FloatArray
+    position: FloatArray
+    standing: FloatArray
+
+
+def default_pose() -> FloatArray:
+    """Returns the pose in which the robot stands at the start, shape (19,)."""
+    return np.concatenate([DEFAULT_POSITION, DEFAULT_ORIENTATION, DEFAULT_JOINT_POSE])
+
+
+@compiled
+def reference_pose(clip: ClipData, placement: Placement, warm_up: bool, time: float, pose: FloatArray) -> None:
+    """Writes the reference pose in the world at a motion time (s), shape (19,)."""
+    if warm_up and time < 0.0:
+        pose[:] = placement.standing
+    else:
+        sample_pose(clip, time, pose)
+    rotation = placement.rotation
+    rx, ry, rz, rw = rotation[0], rotation[1], rotation[2], rotation[3]
+    x, y, z = rotate(rx, ry, rz, rw, pose[0], pose[1], pose[2])
+    pose[0] = x + placement.position[0]
+    pose[1] = y + placement.position[1]
+    pose[2] = z + placement.position[2]
+    pose[3], pose[4], pose[5], pose[6] = product(rx, ry, rz, rw, pose[3], pose[4], pose[5], pose[6])
+
+
+@compiled
+def reference_velocity(clip: ClipData, placement: Placement, warm_up: bool, time: float, velocity: FloatArray) -> None:
+    """Writes the reference velocity in the world at a motion time (s), shape (18,)."""
+    if warm_up and time < 0.0:
+        velocity[:] = 0.0
+        return
+    sample_velocity(clip, time, velocity)
+    rotation = placement.rotation
+    rx, ry, rz, rw = rotation[0], rotation[1], rotation[2], rotation[3]
+    velocity[0], velocity[1], velocity[2] = rotate(rx, ry, rz, rw, velocity[0], velocity[1], velocity[2])
+    velocity[3], velocity[4], velocity[5] = rotate(rx, ry, rz, rw, velocity[3], velocity[4], velocity[5])
+
+
+@compiled
+def advance(
+    clip: ClipData,
+    placement: Placement,
+    warm_up: bool,
+    time: float,
+    previous_phase: float,
+    robot_position: FloatArray,
+    pose: FloatArray,
+    velocity: FloatArray,
+) -> float:
+    """Moves the reference to a motion time, putting it under the robot again where a cycle (or the warm-up) has ended.
+
+    Args:
+        clip: the clip.
+        placement: of the episode; its position is rewritten at the end of a cycle.
+        warm_up: whether the episode has a warm-up.
+        time: motion time, s.
+        previous_phase: phase after the step before.
+        robot_position: base position, m, shape (3,).
+        pose: written, the reference pose in the world, shape (19,).
+        velocity: written, the reference velocity in the world, shape (18,).
+
+    Returns:
+        The phase at this time.
+    """
+    phase = clip_phase(clip, time)
+    if phase < previous_phase:
+        if warm_up and time < 0.0:
+            pose[:] = placement.standing
+        else:
+            sample_pose(clip, time, pose)
+        rotation = placement.rotation
+        x, y, _ = rotate(rotation[0], rotation[1], rotation[2], rotation[3], pose[0], pose[1], pose[2])
+        placement.position[0] = robot_position[0] - x
+        placement.position[1] = robot_position[1] - y
+        placement.position[2] = 0.0
+    reference_pose(clip, placement, warm_up, time, pose)
+    reference_velocity(clip, placement, warm_up, time, velocity)
+    return phase
+
+
+@compiled
+def target_frames(
+    clip: ClipData,
+    placement: Placement,
+    warm_up: bool,
+    time: float,
+    yaw: float,
+    root: FloatArray,
+    steps: FloatArray,
+    scratch: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Writes the poses that the robot should reach next, as seen from its own heading.
+
+    Args:
+        clip: the clip.
+        placement: of the episode.
+        warm_up: whether the episode has a warm-up.
+        time: motion time, s.
+        yaw: heading of the robot as its sensors see it, rad.
+        root: current reference root position, m, shape (3,).
+        steps: times ahead, s, shape (4,).
+        scratch: overwritten, shape (19,).
+        out: written, shape (76,): four poses of 19.
+    """
+    sine, cosine = math.sin(-0.5 * yaw), math.cos(-0.5 * yaw)
+    for number in range(steps.shape[0]):
+        reference_pose(clip, placement, warm_up, time + steps[number], scratch)
+        start = number * 19
+        x, y, z = rotate(0.0, 0.0, sine, cosine, scratch[0] - root[0], scratch[1] - root[1], scratch[2] - root[2])
+        out[start] = x
+        out[start + 1] = y
+        out[start + 2] = z
+        qx, qy, qz, qw = product(0.0, 0.0, sine, cosine, scratch[3], scratch[4], scratch[5], scratch[6])
+        qx, qy, qz, qw = standard(qx, qy, qz, qw)
+        out[start + 3] = qx
+        out[start + 4] = qy
+        out[start + 5] = qz
+        out[start + 6] = qw
+        for column in range(7, 19):
+            out[start + column] = scratch[column]
+
+
+class ReferenceMotion:
+    """The clip of the current episode with its placement, time and phase.
+
+    Attributes:
+        clip: the clip that is followed.
+        pose: reference pose in the world now, shape (19,).
+        velocity: reference velocity in the world now, shape (18,).
+        time: motion time, s; negative during a warm-up.
+        phase: position in the cycle, [0, 1).
+        warm_up: whether the episode began with a warm-up.
+        placement: how the clip lies in the world.
+    """
+
+    def __init__(self, clip: MotionClip) -> None:
+        self.clip = clip
+        self.pose = np.zeros(POSE_SIZE)
+        self.velocity = np.zeros(VELOCITY_SIZE)
+        self.placement = Placement(np.array([0.0, 0.0, 0.0, 1.0]), np.zeros(3), default_pose())
+        self.time = 0.0
+        self.phase = 0.0
+        self.warm_up = False
+        self._offset = 0.0
+        self._start = 0.0
+        self._steps = np.array([CONTROL_STEP * step for step in TARGET_STEPS])
+        self._scratch = np.zeros(POSE_SIZE)
+
+    def begin(self, clip: MotionClip, offset: float, warm_up: bool, position: FloatArray, facing: float) -> None:
+        """Starts an episode: puts the clip under the robot, turned to where the robot faces.
+
+        Args:
+            clip: the clip to follow.
+            offset: motion time at the start, s; a warm-up shifts it back by ``WARM_UP_TIME``.
+            warm_up: whether to stand before the motion starts.
+            position: of the robot's base, m, shape (3,).
+            facing: heading of the robot's base, rad.
+        """
+        self.clip, self.warm_up = clip, warm_up
+        self._offset = offset - WARM_UP_TIME if warm_up else offset
+        self._start = 0.0
+        self.time = self._offset
+        self.phase = float(clip_phase(clip.data, self.time))
+        placement = self.placement
+        first = clip.pose(0.0)
+        standing = default_pose()
+        turn = float(heading(*first[3:7])) - float(heading(*standing[3:7]))
+        quaternion = (0.0, 0.0, math.sin(0.5 * turn), math.cos(0.5 * turn))
+        standing[:3] = rotate(*quaternion, *standing[:3])
+        standing[3:7] = product(*quaternion, *standing[3:7])
+        placement.standing[:] = standing
+        placement.rotation[:] = (0.0, 0.0, 0.0, 1.0)
+        placement.position[:] = 0.0
+        reference_pose(clip.data, placement, warm_up, self.time, self.pose)
+        # The shift is taken before the turn, as in the earlier implementation.
+        placement.position[:2] = position[:2] - self.pose[:2]
+        turn = facing - float(heading(*self.pose[3:7]))
+        placement.rotation[:] = (0.0, 0.0, math.sin(0.5 * turn), math.cos(0.5 * turn))
+        reference_pose(clip.data, placement, warm_up, self.time, self.pose)
+        reference_velocity(clip.data, placement, warm_up, self.time, self.velocity)
+
+    def advance(self, elapsed: float, first_step: bool, robot_position: FloatArray) -> None:
+        """Moves on after a control step.
+
+        Args:
+            elapsed: simulated time since the reset, s.
+            first_step: whether this was the first step of the episode; the reference does not move during it.
+            robot_position: base position, m, shape (3,).
+        """
+        if first_step:
+            self._start = -elapsed
+        self.time = elapsed + self._offset + self._start
+        self.phase = float(
+            advance(
+                self.clip.data,
+                self.placement,
+                self.warm_up,
+                self.time,
+                self.phase,
+                robot_position,
+                self.pose,
+                self.velocity,
+            )
+        )
+
+    def write_targets(self, yaw: float, out: FloatArray) -> None:
+        """Writes the four target frames, shape (76,), seen from the heading ``yaw`` (rad)."""
+        target_frames(
+            self.clip.data, self.placement, self.warm_up, self.time, yaw, self.pose, self._steps, self._scratch, out
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a motion that does not repeat has ended."""
+        return self.clip.is_over(self.time)

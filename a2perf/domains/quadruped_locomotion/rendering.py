@@ -1,0 +1,159 @@
+"""Pictures and the window: a client of its own with visual shapes, into which poses are copied.
+
+The simulation itself carries no visual shapes (they cost over 300 MB), so they are loaded on the first picture only.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.quadruped_locomotion import robot
+from a2perf.domains.quadruped_locomotion.bullet_world import import_pybullet, place
+from a2perf.domains.quadruped_locomotion.robot import FloatArray
+from a2perf.errors import ConfigError
+
+WIDTH = 480  # px
+HEIGHT = 360  # px
+_DISTANCE = 1.0  # m
+_PITCH = -30.0  # degrees
+_FIELD_OF_VIEW = 60.0  # degrees
+_NEAR, _FAR = 0.1, 100.0  # m
+_REFERENCE_COLOUR = (0.35, 0.6, 0.95, 0.6)
+
+
+class Camera:
+    """A scene with the robot and, on demand, the reference beside it.
+
+    Args:
+        window: open a window instead of drawing off screen.
+
+    Raises:
+        ConfigError: a window is asked for on a host without a display.
+    """
+
+    def __init__(self, *, window: bool = False) -> None:
+        if window:
+            require_display()
+        self._bullet = bullet = import_pybullet()
+        self._client: int = bullet.connect(bullet.GUI if window else bullet.DIRECT)
+        bullet.loadURDF(str(robot.urdf_path("plane.urdf")), physicsClientId=self._client)
+        self._robot = self._load()
+        self._reference: int | None = None
+        self._shown_at = 0.0
+
+    def _load(self) -> int:
+        body: int = self._bullet.loadURDF(str(robot.urdf_path()), useFixedBase=True, physicsClientId=self._client)
+        return body
+
+    def show(self, pose: FloatArray, reference: FloatArray | None = None) -> None:
+        """Puts the robot (and the reference, where given) into poses of shape (19,)."""
+        place(self._bullet, self._robot, self._client, pose)
+        if reference is None:
+            return
+        if self._reference is None:
+            self._reference = self._load()
+            for link in range(-1, robot.LINK_COUNT):
+                self._bullet.changeVisualShape(
+                    self._reference, link, rgbaColor=_REFERENCE_COLOUR, physicsClientId=self._client
+                )
+        place(self._bullet, self._reference, self._client, reference)
+
+    def follow(self, target: FloatArray) -> None:
+        """Turns the window's camera to a point (m, shape (3,))."""
+        self._bullet.resetDebugVisualizerCamera(_DISTANCE, 0.0, _PITCH, target.tolist(), physicsClientId=self._client)
+
+    def wait(self, period: float) -> None:
+        """Waits until ``period`` (s) has passed since the last call, so that a window shows real time."""
+        now = time.monotonic()
+        time.sleep(max(0.0, self._shown_at + period - now))
+        self._shown_at = time.monotonic()
+
+    def picture(
+        self,
+        target: FloatArray,
+        *,
+        width: int = WIDTH,
+        height: int = HEIGHT,
+        distance: float = _DISTANCE,
+        yaw: float = 0.0,
+        pitch: float = _PITCH,
+    ) -> NDArray[np.uint8]:
+        """Returns a picture, RGB, shape (height, width, 3).
+
+        Args:
+            target: point in the middle of the picture, m, shape (3,).
+            width: px.
+            height: px.
+            distance: of the camera from the target, m.
+            yaw: of the camera, degrees.
+            pitch: of the camera, degrees.
+        """
+        bullet, client = self._bullet, self._client
+        view = bullet.computeViewMatrixFromYawPitchRoll(
+            target.tolist(), distance, yaw, pitch, 0.0, 2, physicsClientId=client
+        )
+        projection = bullet.computeProjectionMatrixFOV(
+            _FIELD_OF_VIEW, width / height, _NEAR, _FAR, physicsClientId=client
+        )
+        _, _, pixels, _, _ = bullet.getCameraImage(
+            width,
+            height,
+            view,
+            projection,
+            renderer=bullet.ER_TINY_RENDERER,
+            flags=bullet.ER_NO_SEGMENTATION_MASK,
+            physicsClientId=client,
+        )
+        return np.asarray(pixels, dtype=np.uint8).reshape(height, width, 4)[:, :, :3].copy()
+
+    def close(self) -> None:
+        """Frees the scene; calling it again changes nothing."""
+        if self._client >= 0:
+            if self._bullet.isConnected(physicsClientId=self._client):
+                self._bullet.disconnect(physicsClientId=self._client)
+            self._client = -1
+
+
+def require_display() -> None:
+    """Checks that a window can be opened; the engine would end the whole process otherwise.
+
+    Raises:
+        ConfigError: there is no X display, or nothing listens on it.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    mend = "use render_mode='rgb_array', or run under a display (xvfb-run)"
+    display = os.environ.get("DISPLAY", "")
+    if not display:
+        raise ConfigError("a window needs a display, and DISPLAY is not set", mend=mend)
+    host, _, number = display.rpartition(":")
+    number = number.partition(".")[0]
+    if not number.isdigit() or not _listens(host, int(number)):
+        raise ConfigError(f"a window needs a display, and nothing listens on DISPLAY={display}", mend=mend)
+
+
+def _listens(host: str, number: int) -> bool:
+    attempts: list[tuple[socket.AddressFamily, Any]] = []
+    if host in ("", "unix"):
+        attempts += [
+            (socket.AF_UNIX, f"/tmp/.X11-unix/X{number}"),
+            (socket.AF_UNIX, f"\0/tmp/.X11-unix/X{number}"),
+        ]
+    else:
+        attempts.append((socket.AF_INET, (host, 6000 + number)))
+    for family, address in attempts:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.settimeout(2.0)
+            try:
+                probe.connect(address)
+            except OSError:
+                continue
+            return True
+    return False

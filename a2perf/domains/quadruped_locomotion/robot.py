@@ -1,0 +1,225 @@
+"""The Laikago robot: its links, motors, gains, conventions, and forward kinematics from its URDF.
+
+Facts of the robot and of the control task are constants here. A motor angle and a joint angle of the URDF are related
+by ``motor = (urdf - MOTOR_OFFSET) * MOTOR_DIRECTION``. Every 12-vector is ordered FR, FL, RR, RL (front/rear,
+right/left), each abduction, hip, knee.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.quadruped_locomotion.rotations import product, rotate
+from a2perf.errors import MissingDependency
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+URDF = "laikago/laikago_toes_limits.urdf"
+GROUND_URDF = "plane_implicit.urdf"
+
+LINK_COUNT = 16
+MOTOR_LINKS = (0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14)
+LOWER_LEG_LINKS = (2, 6, 10, 14)
+TOE_LINKS = (3, 7, 11, 15)
+UPPER_LEG_LINKS = (1, 5, 9, 13)
+# Knee contact is allowed, so a lower leg counts as a foot: in the reward, in the fall test, in the randomised friction.
+FOOT_LINKS = (2, 3, 6, 7, 10, 11, 14, 15)
+# The hip motors belong to the chassis group, as in the earlier implementation, which grouped links by their names.
+CHASSIS_GROUP = (-1, 0, 4, 8, 12)
+LEG_GROUP = (*FOOT_LINKS, *UPPER_LEG_LINKS)
+
+MOTOR_DIRECTION: FloatArray = np.array([-1, 1, 1, 1, 1, 1, -1, 1, 1, 1, 1, 1], dtype=np.float64)
+MOTOR_OFFSET: FloatArray = np.array([0.0, -0.6, 0.66] * 4)
+DEFAULT_MOTOR_POSE: FloatArray = np.array([0.0, 0.67, -1.25] * 4)
+DEFAULT_JOINT_POSE: FloatArray = DEFAULT_MOTOR_POSE * MOTOR_DIRECTION + MOTOR_OFFSET
+JOINT_LOWER: FloatArray = np.array([-0.873, -1.3, -2.164] * 4)
+JOINT_UPPER: FloatArray = np.array([1.0472, 3.4, 0.0] * 4)
+KP: FloatArray = np.full(12, 220.0)  # N m / rad
+KD: FloatArray = np.array([0.3, 2.0, 2.0] * 4)  # N m s / rad
+
+DEFAULT_POSITION: FloatArray = np.array([0.0, 0.0, 0.48])  # m, of the base's centre of mass
+DEFAULT_ORIENTATION: FloatArray = np.array([0.5, 0.5, 0.5, 0.5])
+
+TIME_STEP = 0.001  # s
+SUBSTEPS = 33
+CONTROL_STEP = 0.033  # s
+SOLVER_ITERATIONS = 9
+GRAVITY = -10.0  # m/s^2
+
+# Layout of the 37-vector that holds the robot's state.
+POSITION = slice(0, 3)
+ORIENTATION = slice(3, 7)
+LINEAR_VELOCITY = slice(7, 10)
+ANGULAR_VELOCITY = slice(10, 13)
+JOINT_ANGLES = slice(13, 25)
+JOINT_VELOCITIES = slice(25, 37)
+STATE_SIZE = 37
+
+
+def urdf_path(name: str = URDF) -> Path:
+    """Returns the path of a model inside the PyBullet wheel, without importing PyBullet.
+
+    Raises:
+        MissingDependency: PyBullet is not installed.
+    """
+    spec = importlib.util.find_spec("pybullet_data")
+    if spec is None or spec.origin is None:
+        raise MissingDependency(
+            "quadruped locomotion needs PyBullet, which is not installed",
+            mend="pip install 'a2perf[quadruped-locomotion]'",
+        )
+    return Path(spec.origin).parent / name
+
+
+@dataclass(frozen=True)
+class KinematicTree:
+    """Geometry of the robot, link by link in URDF order; every frame of the file is axis-parallel at zero angles.
+
+    Attributes:
+        base_inertial: centre of mass of the chassis in its URDF frame, m, shape (3,).
+        parent: index of the parent link, -1 for the chassis, shape (16,).
+        origin: joint position in the parent's URDF frame, m, shape (16, 3).
+        axis: unit joint axis in the URDF frame, zero for a fixed joint, shape (16, 3).
+        motor: index of the motor that moves the joint, -1 for a fixed joint, shape (16,).
+        inertial: centre of mass in the link's own URDF frame, m, shape (16, 3).
+        mass: kg, chassis first, shape (17,).
+        names: link names, chassis first.
+    """
+
+    base_inertial: FloatArray
+    parent: IntArray
+    origin: FloatArray
+    axis: FloatArray
+    motor: IntArray
+    inertial: FloatArray
+    mass: FloatArray
+    names: tuple[str, ...]
+
+
+def _attribute(element: ElementTree.Element, path: str, attribute: str) -> str:
+    found = element.find(path)
+    if found is None:
+        raise ValueError(f"the URDF has no <{path}> in <{element.tag} name={element.get('name')!r}>")
+    return found.attrib[attribute]
+
+
+def _vector(element: ElementTree.Element, path: str) -> list[float]:
+    if element.find(path) is None:  # left out in the file where it is zero
+        return [0.0, 0.0, 0.0]
+    return [float(part) for part in _attribute(element, path, "xyz").split()]
+
+
+@functools.cache
+def kinematic_tree() -> KinematicTree:
+    """Reads the geometry from the URDF of the PyBullet wheel."""
+    root = ElementTree.parse(urdf_path()).getroot()
+    links = {link.attrib["name"]: link for link in root.findall("link")}
+    children: dict[str, list[ElementTree.Element]] = {}
+    for joint in root.findall("joint"):
+        children.setdefault(_attribute(joint, "parent", "link"), []).append(joint)
+    below = {_attribute(joint, "child", "link") for joints in children.values() for joint in joints}
+    order = [name for name in links if name not in below][:1]
+    joints: list[ElementTree.Element] = []
+
+    def descend(parent: str) -> None:
+        for joint in children.get(parent, []):
+            order.append(_attribute(joint, "child", "link"))
+            joints.append(joint)
+            descend(order[-1])
+
+    descend(order[0])
+    index = {name: number - 1 for number, name in enumerate(order)}
+    motor = np.full(LINK_COUNT, -1, dtype=np.int64)
+    motor[list(MOTOR_LINKS)] = np.arange(12)
+    return KinematicTree(
+        base_inertial=np.array(_vector(links[order[0]], "inertial/origin")),
+        parent=np.array([index[_attribute(joint, "parent", "link")] for joint in joints]),
+        origin=np.array([_vector(joint, "origin") for joint in joints]),
+        axis=np.array([[0.0] * 3 if joint.get("type") == "fixed" else _vector(joint, "axis") for joint in joints]),
+        motor=motor,
+        inertial=np.array([_vector(links[name], "inertial/origin") for name in order[1:]]),
+        mass=np.array([float(_attribute(links[name], "inertial/mass", "value")) for name in order]),
+        names=tuple(order),
+    )
+
+
+@compiled
+def link_frames(
+    position: FloatArray,
+    orientation: FloatArray,
+    joints: FloatArray,
+    base_inertial: FloatArray,
+    parent: IntArray,
+    origin: FloatArray,
+    axis: FloatArray,
+    motor: IntArray,
+    frames: FloatArray,
+) -> None:
+    """Forward kinematics: writes the URDF frame of every link.
+
+    Args:
+        position: centre of mass of the chassis, m, shape (3,).
+        orientation: of the chassis, shape (4,).
+        joints: URDF joint angles, rad, shape (12,).
+        base_inertial: see ``KinematicTree``.
+        parent: see ``KinematicTree``.
+        origin: see ``KinematicTree``.
+        axis: see ``KinematicTree``.
+        motor: see ``KinematicTree``.
+        frames: written, shape (17, 7), position and quaternion, chassis first.
+    """
+    qx, qy, qz, qw = orientation[0], orientation[1], orientation[2], orientation[3]
+    bx, by, bz = rotate(qx, qy, qz, qw, base_inertial[0], base_inertial[1], base_inertial[2])
+    frames[0, 0] = position[0] - bx
+    frames[0, 1] = position[1] - by
+    frames[0, 2] = position[2] - bz
+    frames[0, 3] = qx
+    frames[0, 4] = qy
+    frames[0, 5] = qz
+    frames[0, 6] = qw
+    for link in range(parent.shape[0]):
+        row = parent[link] + 1
+        px, py, pz, pw = frames[row, 3], frames[row, 4], frames[row, 5], frames[row, 6]
+        dx, dy, dz = rotate(px, py, pz, pw, origin[link, 0], origin[link, 1], origin[link, 2])
+        frames[link + 1, 0] = frames[row, 0] + dx
+        frames[link + 1, 1] = frames[row, 1] + dy
+        frames[link + 1, 2] = frames[row, 2] + dz
+        if motor[link] >= 0:
+            half = 0.5 * joints[motor[link]]
+            sine = math.sin(half)
+            px, py, pz, pw = product(
+                px, py, pz, pw, sine * axis[link, 0], sine * axis[link, 1], sine * axis[link, 2], math.cos(half)
+            )
+        frames[link + 1, 3] = px
+        frames[link + 1, 4] = py
+        frames[link + 1, 5] = pz
+        frames[link + 1, 6] = pw
+
+
+@compiled
+def foot_positions(frames: FloatArray, inertial: FloatArray, foot_links: IntArray, feet: FloatArray) -> None:
+    """Writes the centres of mass of the foot links, m, shape (8, 3), from link frames of shape (17, 7)."""
+    for row in range(foot_links.shape[0]):
+        link = foot_links[row]
+        dx, dy, dz = rotate(
+            frames[link + 1, 3],
+            frames[link + 1, 4],
+            frames[link + 1, 5],
+            frames[link + 1, 6],
+            inertial[link, 0],
+            inertial[link, 1],
+            inertial[link, 2],
+        )
+        feet[row, 0] = frames[link + 1, 0] + dx
+        feet[row, 1] = frames[link + 1, 1] + dy
+        feet[row, 2] = frames[link + 1, 2] + dz

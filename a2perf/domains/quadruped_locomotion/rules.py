@@ -1,0 +1,114 @@
+"""The rules of version 0 that differ from the earlier implementation, gathered behind one class.
+
+``compat`` overrides them with the earlier behaviour. The environment asks its rules and never branches itself.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip
+from a2perf.domains.quadruped_locomotion.reference import TARGET_COUNT
+from a2perf.domains.quadruped_locomotion.robot import DEFAULT_JOINT_POSE, FloatArray
+from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY, OBSERVATION_SIZE, TARGETS
+
+CURRICULUM_STEPS = 30e6
+SHORTEST_EPISODE = 20  # control steps, at the start of training
+LONGEST_EPISODE = 600  # control steps, at the end of training and in test mode
+
+ANGLE_BOUND = 2.0 * math.pi
+RATE_BOUND = 2000.0 * math.pi
+LAST_ACTION_BOUND = 7.54  # rad; the largest default motor angle plus the action bound
+# In double precision interpolation may leave a closed range by a few units in the last place.
+ROUND_OFF = 1e-12
+
+
+def curriculum_limit(total_steps: int, parallel_environments: int, shortest: int, longest: int) -> int:
+    """Length of the next episode in control steps: a cubic curve over the training's steps.
+
+    Args:
+        total_steps: control steps so far that did not end an episode.
+        parallel_environments: how many environments share the training.
+        shortest: limit at the start.
+        longest: limit at the end.
+    """
+    progress = min(max(total_steps / math.ceil(CURRICULUM_STEPS / parallel_environments), 0.0), 1.0) ** 3
+    return int((1.0 - progress) * shortest + progress * longest)
+
+
+class Rules:
+    """Version 0."""
+
+    # Setting a mass would make the engine overwrite the drawn inertia, so the inertia is set after it.
+    inertia_from_shape = False
+    default_observation_dtype: Any = np.float32
+
+    def space_dtype(self, observation_dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Returns the dtype of the observation space: that of the observations."""
+        return observation_dtype
+
+    def episode_limit(self, training: bool, total_steps: int, parallel_environments: int) -> int:
+        """Returns the length of the next episode in control steps."""
+        if not training:
+            return LONGEST_EPISODE
+        return curriculum_limit(total_steps, parallel_environments, SHORTEST_EPISODE, LONGEST_EPISODE)
+
+    def end_flags(self, task_ended: bool, limit_reached: bool) -> tuple[bool, bool]:
+        """Returns ``terminated`` and ``truncated`` of a step."""
+        return task_ended, limit_reached
+
+    def extra_info(self, task_ended: bool) -> dict[str, Any]:
+        """Returns further entries of a step's ``info``."""
+        return {}
+
+    def randomization_generator(self, seeded: np.random.Generator) -> Any:
+        """Returns the generator that draws the dynamics: the environment's own seeded one."""
+        return seeded
+
+    def latency_at_reset(self, previous: float) -> float:
+        """Returns the latency (s) with which the observation of a reset is taken."""
+        return DEFAULT_LATENCY
+
+    def last_action_bound(self) -> float:
+        """Bound of the last-action block, rad."""
+        return LAST_ACTION_BOUND
+
+    def target_position_bound(self) -> float:
+        """Bound of target positions, m; a cycle of any length may be shown, so there is none."""
+        return math.inf
+
+    def target_joint_range(self, clips: tuple[MotionClip, ...]) -> tuple[FloatArray, FloatArray]:
+        """Range of target joint angles (rad, shape (12,)): all clips and the pose in which a warm-up stands."""
+        low, high = joint_range(clips)
+        return np.minimum(low, DEFAULT_JOINT_POSE) - ROUND_OFF, np.maximum(high, DEFAULT_JOINT_POSE) + ROUND_OFF
+
+    def quaternion_bound(self) -> float:
+        """Bound of the components of target quaternions."""
+        return 1.0 + ROUND_OFF
+
+
+def joint_range(clips: tuple[MotionClip, ...]) -> tuple[FloatArray, FloatArray]:
+    """Smallest and largest joint angles (rad, shape (12,)) over all frames of all clips."""
+    frames = np.concatenate([clip.data.frames[:, 7:] for clip in clips])
+    return frames.min(axis=0), frames.max(axis=0)
+
+
+def observation_bounds(
+    rules: Rules, clips: tuple[MotionClip, ...], dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Returns lower and upper bounds of the observation, shape (160,)."""
+    high = np.empty(OBSERVATION_SIZE)
+    high[0:12] = [ANGLE_BOUND, ANGLE_BOUND, RATE_BOUND, RATE_BOUND] * 3
+    high[12:48] = rules.last_action_bound()
+    high[48:84] = math.pi
+    low = -high
+    joint_low, joint_high = rules.target_joint_range(clips)
+    position, quaternion = rules.target_position_bound(), rules.quaternion_bound()
+    edge = np.concatenate([np.full(3, position), np.full(4, quaternion)])
+    high[TARGETS] = np.tile(np.concatenate([edge, joint_high]), TARGET_COUNT)
+    low[TARGETS] = np.tile(np.concatenate([-edge, joint_low]), TARGET_COUNT)
+    return low.astype(dtype), high.astype(dtype)
