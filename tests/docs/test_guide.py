@@ -1,0 +1,65 @@
+"""The documentation is true: its commands run, its files exist, and every command and option it needs is documented."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def _shell_blocks(path: Path) -> list[str]:
+    return re.findall(r"^```sh\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def test_commands_of_the_beginners_guide_lead_to_a_report(repository: Path, tmp_path: Path) -> None:
+    blocks = _shell_blocks(repository / "docs" / "beginners_guide.md")
+    assert len(blocks) >= 6
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for block in blocks:
+        done = subprocess.run(
+            ["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+    manifests = [tmp_path / "runs" / "first" / mode / "manifest.json" for mode in ("train", "inference")]
+    assert [json.loads(path.read_text())["state"] for path in manifests] == ["finished", "finished"]
+    assert "<html" in (tmp_path / "runs" / "first" / "report" / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/beginners_guide.md", "third_party/NOTICES.md"])
+def test_files_that_a_page_links_to_exist(repository: Path, page: str) -> None:
+    text = (repository / page).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    for link in links:
+        assert ((repository / page).parent / link).exists(), link
+
+
+def test_readme_names_every_registered_id(repository: Path) -> None:
+    from a2perf.domains.registry import domains
+
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    for domain in domains().values():
+        for environment in domain.environments:
+            family, _, rest = environment.id.partition("-")
+            assert environment.id in text or (family in text and f"`-{rest}`" in text), environment.id
+
+
+def test_notices_name_every_direct_dependency_and_the_terms_of_the_clips(repository: Path) -> None:
+    import tomllib
+
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    text = (repository / "third_party" / "NOTICES.md").read_text(encoding="utf-8")
+    for requirement in wanted:
+        name = re.match(r"[A-Za-z0-9_.-]+", requirement)
+        assert name is not None
+        if name.group() not in ("a2perf", "types-psutil"):
+            assert re.search(rf"\b{re.escape(name.group())}\b", text), name.group()
+    assert "CC BY-NC 4.0" in text
