@@ -35,6 +35,7 @@ from a2perf.submission.protocol import (
     WireError,
     WireTimeout,
 )
+from a2perf.submission.shared_region import SharedRegion
 
 __all__ = ["Inference", "InferenceBatch", "ParticipantFailure", "ParticipantProcess"]
 
@@ -165,8 +166,10 @@ class ParticipantProcess:
         self._oom_kills = autopsy.oom_kills()
         home = participant_home.make_home(self._assets)
         ours, theirs = socket.socketpair()
-        with theirs:
-            worker = ("-P", "-m", "a2perf.submission.worker", str(theirs.fileno()), str(self._submission))
+        region = SharedRegion()
+        with theirs, open(region.descriptor, closefd=True):
+            fds = (theirs.fileno(), region.descriptor)
+            worker = ("-P", "-m", "a2perf.submission.worker", *map(str, fds), str(self._submission))
             writable = [self._artifacts] if self._artifacts is not None and self._artifacts_writable else []
             readable = [self._submission, *self._assets.values(), *([self._artifacts] if self._artifacts else [])]
             spec = SandboxSpec(
@@ -176,7 +179,7 @@ class ParticipantProcess:
                 readable=readable,
                 writable=[home, *writable],
                 limits=self._limits,
-                fds=(theirs.fileno(),),
+                fds=fds,
                 stdout=self._log_dir / "stdout.log",
                 stderr=self._log_dir / "stderr.log",
                 temporary=(home,),
@@ -185,9 +188,10 @@ class ParticipantProcess:
                 self._confined = self._sandbox.start(spec)
             except BaseException:
                 ours.close()
+                region.close()
                 shutil.rmtree(home, ignore_errors=True)
                 raise
-        self._connection = Connection(ours, self._confined)
+        self._connection = Connection(ours, self._confined, outgoing=region)
         try:
             hello = self._connection.receive(deadline=time.monotonic() + START_TIMEOUT_S)
         except WireError as error:

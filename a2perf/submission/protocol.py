@@ -1,10 +1,10 @@
 """The wire between evaluator and participant process: typed values over a stream socket, never pickle.
 
-A frame is two little-endian 32-bit lengths (body, tail), the body and the tail. The body is one msgpack value: None,
-booleans, integers, floats, strings, bytes, sequences (which arrive as tuples), maps with string keys, and arrays. Small
-arrays lie inside the body, large ones raw in the tail, where they are received straight into the memory they keep.
-Both ends check lengths before they allocate. Measured in ``perf/transport.py``; shared memory is left out, since a copy
-out of it (without which a policy that keeps an observation would see it change) costs what the socket's copy costs.
+A frame is three little-endian 32-bit lengths (body, tail, shared), the body and the tail. The body is one msgpack
+value: None, booleans, integers, floats, strings, bytes, sequences (which arrive as tuples), maps with string keys, and
+arrays. Small arrays lie inside the body, large ones raw in the tail; the evaluator puts the tail into shared memory
+instead, from where the participant process copies it (a policy that keeps an observation must not see it change). That
+halves the round trip of a megabyte, see ``perf/transport.py``. Both ends check lengths before they allocate.
 
 Both processes import this file, so it needs the standard library and msgpack only; numpy is imported when the first
 array passes.
@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgpack
 
+from a2perf.submission.shared_region import CAPACITY_BYTES, SharedRegion, SharedView
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -39,7 +41,7 @@ _BUFFER_BYTES: Final = 1 << 16
 _SOCKET_BYTES: Final = 1 << 20
 _SPIN_S: Final = 100e-6
 _EMPTY: Final = memoryview(b"")
-_LENGTHS = struct.Struct("<II")
+_LENGTHS = struct.Struct("<III")
 # fixed-size numbers: nothing that holds a pointer
 _DTYPES: Final = frozenset(
     ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
@@ -79,7 +81,8 @@ class _Encoder:
         self._tail_bytes = 0
         self._limit = 0
 
-    def encode(self, value: Any, limit: int) -> list[bytes | memoryview]:
+    def encode(self, value: Any, limit: int) -> tuple[bytes, list[bytes | memoryview], int]:
+        """Returns the body, the parts of the tail and the tail's length."""
         self._tail = []
         self._tail_bytes = 0
         self._limit = limit
@@ -93,7 +96,7 @@ class _Encoder:
             raise Unsendable(f"the value cannot be sent: {error}") from error
         if len(body) + self._tail_bytes > limit:
             raise Unsendable(f"the value takes {len(body) + self._tail_bytes:,} bytes; at most {limit:,} can be sent")
-        return [_LENGTHS.pack(len(body), self._tail_bytes) + body, *self._tail]
+        return body, self._tail, self._tail_bytes
 
     def _encode_special(self, value: Any) -> msgpack.ExtType:
         numpy = sys.modules.get("numpy")
@@ -181,9 +184,20 @@ class Connection:
         stream: a connected stream socket; the connection owns it from now on.
         watched: the process at the other end, whose death ends every wait. Without it the connection just blocks, which
             is one system call cheaper, and keeps no deadline.
+        outgoing: shared memory for large arrays that are sent.
+        incoming: shared memory for large arrays that are received.
     """
 
-    def __init__(self, stream: socket.socket, watched: Watched | None = None) -> None:
+    def __init__(
+        self,
+        stream: socket.socket,
+        watched: Watched | None = None,
+        *,
+        outgoing: SharedRegion | None = None,
+        incoming: SharedView | None = None,
+    ) -> None:
+        self._outgoing = outgoing
+        self._incoming = incoming
         self._socket = stream
         stream.setblocking(watched is None)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -203,8 +217,10 @@ class Connection:
         self._encoder = _Encoder()
 
     def close(self) -> None:
-        """Closes the socket; calling it again changes nothing."""
+        """Closes the socket and gives the shared memory back; calling it again changes nothing."""
         self._socket.close()
+        if self._outgoing is not None:
+            self._outgoing.close()
 
     def has_unread(self) -> bool:
         """Whether something came that nobody has asked for. Never blocks."""
@@ -221,7 +237,8 @@ class Connection:
         Raises:
             Unsendable: it cannot be sent.
         """
-        return sum(len(part) for part in self._encoder.encode(value, MAX_REQUEST_BYTES))
+        body, _, tail_bytes = self._encoder.encode(value, MAX_REQUEST_BYTES)
+        return len(body) + tail_bytes
 
     def send(self, value: Any, *, deadline: float | None = None, max_bytes: int = MAX_REQUEST_BYTES) -> None:
         """Sends one value.
@@ -236,7 +253,13 @@ class Connection:
             ConnectionClosed: the other side is gone.
             WireTimeout: the other side did not take it in time.
         """
-        for part in self._encoder.encode(value, max_bytes):
+        body, tail, tail_bytes = self._encoder.encode(value, max_bytes)
+        if tail_bytes and self._outgoing is not None and tail_bytes <= CAPACITY_BYTES:
+            self._outgoing.write(tail)
+            lengths, tail = _LENGTHS.pack(len(body), 0, tail_bytes), []
+        else:
+            lengths = _LENGTHS.pack(len(body), tail_bytes, 0)
+        for part in (lengths + body, *tail):
             view = memoryview(part)
             while view:
                 try:
@@ -258,15 +281,18 @@ class Connection:
         head = _LENGTHS.size
         while self._have < head:
             self._have += self._receive_into(self._view[self._have :], deadline)
-        body_bytes, tail_bytes = _LENGTHS.unpack_from(self._buffer)
+        body_bytes, tail_bytes, shared_bytes = _LENGTHS.unpack_from(self._buffer)
         size = body_bytes + tail_bytes
+        if shared_bytes and (tail_bytes or self._incoming is None or shared_bytes > CAPACITY_BYTES):
+            raise WireError("a message claims shared memory that does not exist")
         if size > max_bytes:
             raise WireError(f"a message claims {size:,} bytes; at most {max_bytes:,} are allowed")
         end = head + size
         if tail_bytes == 0 and end <= _BUFFER_BYTES:
             while self._have < end:
                 self._have += self._receive_into(self._view[self._have :], deadline)
-            value = _decode(self._view[head:end], _EMPTY)
+            shared = self._incoming.read(shared_bytes) if self._incoming is not None and shared_bytes else _EMPTY
+            value = _decode(self._view[head:end], shared)
             self._keep_from(end)
             return value
         view = memoryview(bytearray(size))
@@ -275,6 +301,8 @@ class Connection:
         self._keep_from(head + done)
         while done < size:
             done += self._receive_into(view[done:], deadline)
+        if self._incoming is not None and shared_bytes:
+            return _decode(view, self._incoming.read(shared_bytes))
         return _decode(view[:body_bytes], view[body_bytes:])
 
     def _keep_from(self, end: int) -> None:

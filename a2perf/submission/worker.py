@@ -1,9 +1,9 @@
 """Main of the participant process: answers the evaluator's requests with the submission's code.
 
-Started as ``python -P -m a2perf.submission.worker FD FOLDER``. It says that it is ready before it imports anything
-heavy; the submission is imported by the first request that needs it. Every way in which the code can end (an exception,
-``sys.exit``, an answer that cannot be sent) becomes an honest reply. What it prints never reaches the wire, which has a
-descriptor of its own that no child inherits.
+Started as ``python -P -m a2perf.submission.worker FD SHARED_FD FOLDER``. It says that it is ready before it imports
+anything heavy; the submission is imported by the first request that needs it. Every way in which the code can end (an
+exception, ``sys.exit``, an answer that cannot be sent) becomes an honest reply. What it prints never reaches the wire,
+which has a descriptor of its own that no child inherits.
 
 Imports the standard library and msgpack; numpy and gymnasium come with the first array and the first use of ``env``.
 """
@@ -32,6 +32,7 @@ from a2perf.submission.protocol import (
     ConnectionClosed,
     Unsendable,
 )
+from a2perf.submission.shared_region import SharedView
 from a2perf.submission.signatures import ContractError
 
 BEAT_NS = 250_000_000
@@ -214,10 +215,10 @@ def _cut(text: str, limit: int) -> str:
 
 def main() -> None:
     """Connects to the evaluator and serves."""
-    descriptor, folder = int(sys.argv[1]), Path(sys.argv[2])
+    descriptor, shared, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     os.set_inheritable(descriptor, False)
     faulthandler.enable()  # a crash in compiled code leaves its traceback in the captured output
-    connection = Connection(socket.socket(fileno=descriptor))
+    connection = Connection(socket.socket(fileno=descriptor), incoming=SharedView(shared))
     os.register_at_fork(after_in_child=connection.close)
     Worker(connection, folder).serve()
 

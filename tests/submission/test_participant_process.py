@@ -447,16 +447,16 @@ wire = next(item for item in gc.get_objects() if type(item) is socket.socket)
 
 def send(*parts, claimed=None):
     body = msgpack.packb(parts)
-    os.write(wire.fileno(), struct.pack("<II", claimed or len(body), 0) + body)
+    os.write(wire.fileno(), struct.pack("<III", claimed or len(body), 0, 0) + body)
 
 def garbage(data):
     os.write(wire.fileno(), data)
 """
 
 FORGERIES = {
-    "garbage": ("garbage(b'\\xff' * 100)", "claims 8,589,934,590 bytes"),
+    "garbage": ("garbage(b'\\xff' * 100)", "claims shared memory"),
     "huge length": ("send('ok', 1, 1, 1, claimed=2**31)", "claims 2,147,483,648 bytes"),
-    "never complete": ("garbage(bytes([16, 0, 0, 0, 0, 0, 0, 0, 1])); time.sleep(60)", "did not return within"),
+    "never complete": ("garbage(bytes([16, *[0] * 11, 1])); time.sleep(60)", "did not return within"),
     "wrong shape": ("send('ok', 1)", "no message of the wire"),
     "no message": ("send()", "no message of the wire"),
     "wrong word": ("send(3, 1, 1, 1)", "no message of the wire"),

@@ -1,6 +1,7 @@
 """The wire: what passes it arrives the same, and what is forged is refused before it costs anything."""
 
 import math
+import mmap
 import os
 import resource
 import socket
@@ -24,6 +25,7 @@ from a2perf.submission.protocol import (
     WireError,
     WireTimeout,
 )
+from a2perf.submission.shared_region import SharedRegion, SharedView
 
 
 class Wire(SimpleNamespace):
@@ -60,8 +62,8 @@ def round_trip(value):
         receiver.close()
 
 
-def frame(body: bytes, tail: bytes = b"", *, claimed: int | None = None) -> bytes:
-    return struct.pack("<II", len(body) if claimed is None else claimed, len(tail)) + body + tail
+def frame(body: bytes, tail: bytes = b"", *, claimed: int | None = None, shared: int = 0) -> bytes:
+    return struct.pack("<III", len(body) if claimed is None else claimed, len(tail), shared) + body + tail
 
 
 def array_ext(code: int, dtype: bytes, shape: tuple[int, ...], rest: bytes) -> bytes:
@@ -155,7 +157,7 @@ def test_what_cannot_cross_is_refused_by_the_sender(wire: Wire, value: object, m
     with pytest.raises(Unsendable, match=message):
         wire.evaluator.send(("ok", value), max_bytes=MAX_REPLY_BYTES)
     wire.evaluator.send(("ok", 1))  # the connection is still good
-    assert wire.participant.recv(100)[8:] == msgpack.packb(("ok", 1))
+    assert wire.participant.recv(100)[12:] == msgpack.packb(("ok", 1))
 
 
 def test_cyclic_value_is_refused() -> None:
@@ -187,6 +189,7 @@ FORGED = {
     "array past the end of the tail": frame(array_ext(2, b"<f4", (17,), struct.pack("<Q", 0)), bytes(64)),
     "extension without content": frame(msgpack.packb(msgpack.ExtType(1, b""))),
     "header cut off": frame(msgpack.packb(msgpack.ExtType(1, b"\x03<f4\x05\x00"))),
+    "shared memory that is not there": frame(b"\x01", shared=64),
     "length of four gigabytes": frame(b"\x01", claimed=2**32 - 1),
 }
 
@@ -224,7 +227,7 @@ def test_number_that_is_no_number_arrives_for_the_check_of_actions(wire: Wire) -
     assert arrived[1] == math.inf
 
 
-@pytest.mark.parametrize("cut", [1, 7, 8, 20])
+@pytest.mark.parametrize("cut", [1, 11, 12, 20])
 def test_frame_cut_off_by_the_end_is_a_closed_connection(wire: Wire, cut: int) -> None:
     wire.participant.sendall(frame(msgpack.packb("x" * 100))[:cut])
     wire.participant.close()
@@ -286,3 +289,32 @@ def test_large_message_followed_by_another_keeps_both() -> None:
     thread.join()
     sender.close()
     receiver.close()
+
+
+def test_large_arrays_go_through_shared_memory_and_stay_the_receivers_own() -> None:
+    ours, theirs = socket.socketpair()
+    region = SharedRegion()
+    sender, receiver = Connection(ours, outgoing=region), Connection(theirs, incoming=SharedView(region.descriptor))
+    first, second = np.arange(400_000, dtype=np.float32), np.ones((30, 40, 50))
+    sender.send({"a": first, "b": second, "c": "text"})  # more than a socket's buffer: it can only go past the socket
+    arrived = receiver.receive(max_bytes=1 << 28)
+    sender.send({"a": -first})
+    np.testing.assert_array_equal(receiver.receive(max_bytes=1 << 28)["a"], -first)
+    np.testing.assert_array_equal(arrived["a"], first)
+    np.testing.assert_array_equal(arrived["b"], second)
+    arrived["a"][:] = 0
+    assert first[1] == 1
+    sender.close()
+    receiver.close()
+
+
+def test_participant_can_neither_write_nor_truncate_the_shared_memory() -> None:
+    region = SharedRegion()
+    with pytest.raises(PermissionError):
+        os.ftruncate(region.descriptor, 0)
+    with pytest.raises(PermissionError):
+        os.write(region.descriptor, b"x")
+    with pytest.raises(PermissionError):
+        mmap.mmap(region.descriptor, 4096)
+    os.close(region.descriptor)
+    region.close()
