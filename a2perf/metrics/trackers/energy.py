@@ -10,6 +10,7 @@ Joules become kilowatt-hours, multiplied by the power usage effectiveness (PUE),
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from a2perf.metrics.trackers.report import ComponentEnergy, Gpu
 from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick
 
 JOULES_PER_KWH = 3.6e6
+OPEN_WAIT_S = 0.2
+MAX_START_UP_S = 1.0
 
 
 class _Component:
@@ -78,16 +81,17 @@ class _Component:
         self._started_s = time.perf_counter()
         self._start_joules = self._last_joules = read()
 
-    def _end_baseline(self, joules: float, taken: str) -> None:
+    def _end_baseline(self, joules: float, taken: str, elapsed_s: float = 0.0) -> None:
         window = time.perf_counter() - self._started_s
-        if self.baseline_s == 0 and window >= MIN_BASELINE_S:
+        # A device that came up late has only ever been seen at work.
+        if self.baseline_s == 0 and window >= MIN_BASELINE_S and elapsed_s <= MAX_START_UP_S:
             self.baseline_s, self.baseline_taken = window, taken
             self.idle_w = (joules - self._start_joules) / window
 
     def _sample_counter(self, tick: Tick) -> None:
         assert self._read is not None
         now = self._read()
-        self._end_baseline(now, DURING)
+        self._end_baseline(now, DURING, tick.elapsed_s)
         self._charge(now - self._last_joules, tick)
         self._last_joules = now
 
@@ -242,6 +246,9 @@ class GpuEnergy(_Component):
         super().__init__(pue)
         self._gpu_ids = gpu_ids
         self._nvml: Nvml | None = None
+        self._found: Nvml | None = None
+        self._error: Exception | None = None
+        self._opening: threading.Thread | None = None
         self._pids: frozenset[int] = frozenset()
         self._gpu = Gpu()
         self._memory_sum = 0.0
@@ -249,14 +256,34 @@ class GpuEnergy(_Component):
         self._tree_utilization: list[float] = []
         self._samples = 0
 
-    @property
-    def opened(self) -> Nvml | None:
-        """The devices, ``None`` where there are none."""
-        return self._nvml
-
     def start(self) -> None:
-        """Opens the devices and begins the baseline."""
-        nvml = Nvml.open(self._gpu_ids)
+        """Opens the devices and begins the baseline.
+
+        A driver that no one uses may take seconds to come up: then the run goes on, and the account begins when it has.
+        """
+        self._opening = threading.Thread(target=self._open, name="a2perf-nvml", daemon=True)
+        self._opening.start()
+        self._opening.join(OPEN_WAIT_S)
+        self._adopt()
+
+    def attach(self) -> None:
+        """Ends the idle baseline if it has been long enough."""
+        self._adopt()
+        super().attach()
+
+    def _open(self) -> None:
+        try:
+            self._found = Nvml.open(self._gpu_ids)
+        except Exception as error:
+            self._error = error
+
+    def _adopt(self) -> None:
+        if self._opening is None or self._opening.is_alive():
+            return
+        self._opening = None
+        if self._error is not None:
+            raise self._error
+        nvml = self._found
         if nvml is None or not nvml.devices:
             return
         self._nvml = nvml
@@ -266,11 +293,12 @@ class GpuEnergy(_Component):
 
     def sample(self, tick: Tick) -> None:
         """Charges the interval and reads memory and utilisation."""
+        self._adopt()
         if self._nvml is None:
             tick.values["gpu_power_w"] = 0.0
             return
         seen = self._nvml.sample(tick.tree.pids if tick.tree is not None else ())
-        self._end_baseline(seen.joules, DURING)
+        self._end_baseline(seen.joules, DURING, tick.elapsed_s)
         self._charge(seen.joules - self._last_joules, tick)
         self._last_joules = seen.joules
         gpu = self._gpu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 
 import pytest
@@ -16,7 +17,7 @@ from a2perf.metrics.trackers.process_tree import TreeSample
 from a2perf.metrics.trackers.rapl import Rapl
 from a2perf.metrics.trackers.tick import Tick
 
-from .fake_nvml import FakeGpu
+from .fake_nvml import FakeGpu, FakeNvml
 
 KWH = 3.6e6
 RANGE_UJ = 262_143_328_850
@@ -296,3 +297,32 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch):
     assert tracker.energy().method == "none"
     assert seen.values == {"gpu_power_w": 0.0}
     assert tracker.gpu().count == 0
+
+
+def test_a_driver_that_is_slow_to_come_up_is_taken_when_it_is_there(nvml, monkeypatch):
+    monkeypatch.setattr(energy_module, "OPEN_WAIT_S", 0.01)
+    gpu = FakeGpu(energy_mj=0)
+    library = nvml([gpu])
+    up = threading.Event()
+    library.nvmlDeviceGetCount_v2 = lambda count: (up.wait(30), FakeNvml.nvmlDeviceGetCount_v2(library, count))[1]
+    tracker = GpuEnergy()
+    tracker.start()
+    tracker.attach()
+    tracker.sample(tick(1.0, 1.0))
+    assert tracker.energy().method == "none"
+    up.set()
+    tracker._opening.join(30)
+    tracker.sample(tick(2.0, 1.0))
+    gpu.energy_mj += 5_000
+    tracker.sample(tick(3.0, 1.0))
+    assert tracker.energy().method == "nvml"
+    assert tracker.energy().gross_kwh == pytest.approx(5 / KWH)
+
+
+def test_a_driver_that_fails_to_open_raises(nvml):
+    import pynvml
+
+    library = nvml([FakeGpu()])
+    library.nvmlDeviceGetUUID = lambda handle, buffer, size: 999
+    with pytest.raises(pynvml.NVMLError):
+        GpuEnergy().start()
