@@ -6,7 +6,7 @@ import pytest
 
 BAD_TRAIN = {
     "missing train.py": (None, "contract", r"train\.py"),
-    "syntax error": ("def train(:\n", "exception", r"train\.py"),
+    "syntax error": ("def train(:\n", "contract", r"train\.py"),
     "exception at import": ("raise RuntimeError('no luck')\n", "exception", "no luck"),
     "exception in train": ("def train():\n    raise ValueError('diverged')\n", "exception", "diverged"),
     "no train function": ("x = 1\n", "contract", "train"),
