@@ -63,7 +63,7 @@ def check(
     findings += gin_findings
     task = _task(env_id, named)
     with tempfile.TemporaryDirectory(prefix="a2perf-check-") as work:
-        findings += _Trial(folder, task, arguments, Path(work)).run(
+        findings += _Trial(_completed(folder, Path(work)), task, arguments, Path(work)).run(
             fit, artifacts=artifacts, train_limit_s=train_limit, steps=steps
         )
     if as_json:
@@ -88,12 +88,29 @@ def _static_findings(folder: Path) -> tuple[list[Finding], set[str]]:
     fit = set()
     for mode in ("train", "inference"):
         of_mode = problems(folder, mode)
-        if not of_mode:
+        if all(problem.file != f"{mode}.py" for problem in of_mode):
             fit.add(mode)
         for problem in of_mode:
             where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
             found[f"{where}{problem.message}"] = Finding(where, problem.message, problem.mend)
     return list(found.values()), fit
+
+
+def _completed(folder: Path, work: Path) -> Path:
+    """Returns the folder, or where an empty file would do for one that is missing, a view of it that has the file.
+
+    The lack of it is a finding already, and must not hide what is wrong with the code.
+    """
+    missing = [name for name in ("requirements.txt", "__init__.py") if not (folder / name).exists()]
+    if not missing:
+        return folder
+    view = work / folder.resolve().name
+    view.mkdir()
+    for entry in folder.iterdir():
+        (view / entry.name).symlink_to(entry.resolve())
+    for name in missing:
+        (view / name).touch()
+    return view
 
 
 def _gin_findings(folder: Path) -> tuple[list[Finding], dict[str, Any]]:

@@ -14,11 +14,12 @@ import numpy as np
 from a2perf.domains.tfa.suite_gym import create_domain
 
 
-def train(episodes: str = "10", **participant_args: str) -> None:
+def train(episodes: str = "20", steps: str = "200", **participant_args: str) -> None:
     """Keeps the best of many perturbed policies.
 
     Args:
         episodes: how many candidates to try. Arguments of `--participant-args` are always strings.
+        steps: how long to try each.
         **participant_args: accepted and ignored.
     """
     rng = np.random.default_rng(int(os.environ["SEED"]))
@@ -27,7 +28,7 @@ def train(episodes: str = "10", **participant_args: str) -> None:
     weights, best = np.zeros(shape), -np.inf
     for episode in range(int(episodes)):
         candidate = weights + 0.02 * rng.standard_normal(shape) if episode else weights
-        total = _episode_return(env, candidate, seed=int(rng.integers(2**31)))
+        total = _episode_return(env, candidate, int(steps), seed=int(rng.integers(2**31)))
         if total > best:
             weights, best = candidate, total
             print(f"episode {episode}: return {best:.2f}", flush=True)
@@ -35,11 +36,13 @@ def train(episodes: str = "10", **participant_args: str) -> None:
     np.save(Path(os.environ["A2PERF_ARTIFACTS"]) / "weights.npy", weights)
 
 
-def _episode_return(env, weights, seed):
+def _episode_return(env, weights, steps, seed):
     observation, _ = env.reset(seed=seed)
-    total, over = 0.0, False
-    while not over:
+    total = 0.0
+    for _ in range(steps):
         action = np.clip(weights @ np.ravel(observation), env.action_space.low, env.action_space.high)
         observation, reward, terminated, truncated, _ = env.step(action.astype(np.float32))
-        total, over = total + float(reward), terminated or truncated
+        total += float(reward)
+        if terminated or truncated:
+            break
     return total

@@ -1,0 +1,116 @@
+"""`a2perf data`, `a2perf envs` and `a2perf doctor`: what they print, in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from a2perf import assets
+from a2perf.cli import host_probes
+from a2perf.cli.data import data
+from a2perf.cli.doctor import doctor
+from a2perf.cli.envs import envs
+from a2perf.domains.registry import all_environments, domains
+from a2perf.errors import AssetUnavailable, ConfigError
+
+
+@pytest.fixture
+def nothing_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("A2PERF_DATA_DIR", raising=False)
+
+
+def _run(command, *arguments):
+    return CliRunner().invoke(command, list(arguments), standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.mark.usefixtures("nothing_here")
+def test_data_list_says_what_is_missing_and_its_terms():
+    printed = _run(data, "list", "quadruped_locomotion").output
+    assert printed.count("not here") == 6
+    assert "CC BY-NC 4.0" in printed
+    records = json.loads(_run(data, "list", "--json").output)
+    clip = next(record for record in records if record["name"].endswith("motions/dog_pace.txt"))
+    assert clip["path"] is None
+    assert clip["sha256"].startswith("2ebff49c")
+
+
+@pytest.mark.usefixtures("nothing_here")
+def test_data_list_names_a_file_with_a_wrong_checksum(tmp_path, monkeypatch):
+    wrong = tmp_path / "data" / "quadruped_locomotion" / "motions" / "dog_pace.txt"
+    wrong.parent.mkdir(parents=True)
+    wrong.write_text("{}")
+    monkeypatch.setenv("A2PERF_DATA_DIR", str(tmp_path / "data"))
+    assert "WRONG CHECKSUM" in _run(data, "list").output
+
+
+@pytest.mark.usefixtures("nothing_here")
+def test_data_fetch_offline_fails_with_the_ways_to_get_the_files():
+    with pytest.raises(AssetUnavailable, match="A2PERF_OFFLINE"):
+        _run(data, "fetch", "quadruped_locomotion")
+
+
+def test_data_path_without_a_name_is_the_folder_of_the_cache():
+    assert _run(data, "path").output.strip() == str(assets.cache_dir() / "assets")
+
+
+def test_data_knows_no_such_file_but_a_near_one():
+    with pytest.raises(ConfigError, match="did you mean 'quadruped_locomotion'"):
+        _run(data, "fetch", "quadruped_locomotoin")
+
+
+def test_envs_list_shows_every_id_and_imports_no_physics():
+    records = json.loads(_run(envs, "list", "--json").output)
+    assert {record["id"] for record in records} == set(all_environments())
+    code = (
+        "import sys\nfrom a2perf.cli import main\n"
+        "try: main(['envs', 'list'])\nexcept SystemExit: pass\n"
+        "heavy = {'pybullet', 'numba', 'numpy', 'gymnasium', 'matplotlib', 'codecarbon'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "QuadrupedLocomotion-DogPace-v0" in done.stdout
+
+
+def test_envs_list_of_an_unknown_domain_names_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'quadruped_locomotion'"):
+        _run(envs, "list", "--domain", "quadruped_locomotio")
+
+
+def test_doctor_ends_well_and_names_a_mend_for_what_a_user_can_mend():
+    result = _run(doctor, "--json")
+    assert result.return_value == 0
+    report = json.loads(result.output)
+    findings = {finding["name"]: finding for finding in report["findings"]}
+    assert findings["Quadruped locomotion"]["present"] is True
+    assert {"RAPL counters", "NVIDIA GPU (NVML)", "control groups", "bubblewrap", "docker engine", "chromium"} <= set(
+        findings
+    )
+    for name in ("bubblewrap", "docker engine", "chromium", "Quadruped locomotion: data files"):
+        assert findings[name]["present"] or findings[name]["mend"]
+    assert {row["status"] for row in report["matrix"]} == {"tested", "expected", "not"}
+    assert not [finding for finding in report["findings"] if finding["section"] == "probes"]
+
+
+def test_doctor_without_any_program_says_so_and_still_ends_well(monkeypatch):
+    monkeypatch.setenv("PATH", os.devnull)
+    result = _run(doctor, "--missing")
+    assert result.return_value == 0
+    for name in ("chromium", "bubblewrap", "docker engine"):
+        assert f"{name}: " in result.output
+
+
+def test_a_probe_that_fails_does_not_hide_the_others(monkeypatch):
+    def broken():
+        raise RuntimeError("strange host")
+
+    monkeypatch.setattr(host_probes, "_PROBES", (broken, host_probes._domains))
+    findings = host_probes.every_finding()
+    assert "strange host" in findings[0].detail
+    assert len(findings) > len(domains())
