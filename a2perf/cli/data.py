@@ -54,7 +54,9 @@ def fetch(names: tuple[str, ...], quiet: bool) -> int:
             click.echo(f"all {len(wanted)} files are here")
         return 0
     click.echo(f"fetching {len(missing)} files through the package index")
-    assets.fetch_all(missing, progress=lambda asset, path: click.echo(f"  {asset.name}  ({asset.licence})"))
+    assets.fetch_all(missing, progress=lambda asset, path: click.echo(f"  {asset.name}"))
+    for terms in dict.fromkeys(asset.licence for asset in missing):
+        click.echo(f"terms: {terms}")
     return 0
 
 
