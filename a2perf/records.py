@@ -8,17 +8,11 @@ Units are part of the field's name (``_s`` seconds, ``_ns`` nanoseconds, ``_byte
 from __future__ import annotations
 
 import enum
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from a2perf.errors import UserError
-from a2perf.storage import write_json
-
 SCHEMA = 1
-
-R = TypeVar("R", bound="Record")
 
 
 class RunState(enum.Enum):
@@ -227,31 +221,3 @@ class Manifest(Record, kw_only=True):
     tracker_failures: list[dict[str, str]] = msgspec.field(default_factory=list)
     warnings: list[str] = msgspec.field(default_factory=list)
     files: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-def write_record(path: Path, record: Record) -> None:
-    """Writes a record as JSON, atomically."""
-    write_json(path, msgspec.to_builtins(record))
-
-
-def read_record(path: Path, kind: type[R]) -> R:
-    """Reads a record and checks every field.
-
-    Raises:
-        UserError: the file is missing, is not JSON, has a wrong field (named), or is of a newer schema.
-    """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise UserError(f"{path} does not exist", mend="give the folder of a run made by a2perf") from error
-    try:
-        record = msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise UserError(f"{path} is not a valid {kind.__name__} record: {error}") from error
-    schema = getattr(record, "schema", SCHEMA)
-    if schema > SCHEMA:
-        raise UserError(
-            f"{path} has schema {schema}; this a2perf reads up to {SCHEMA}",
-            mend="read it with the a2perf that wrote it",
-        )
-    return record

@@ -14,7 +14,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from a2perf.errors import UserError
+
+if TYPE_CHECKING:
+    from a2perf.records import Record
+
+R = TypeVar("R", bound="Record")
 
 
 def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
@@ -57,6 +64,40 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not a JSON document ({error})") from error
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Writes a record as JSON, atomically."""
+    import msgspec
+
+    write_json(path, msgspec.to_builtins(record))
+
+
+def read_record(path: Path, kind: type[R]) -> R:
+    """Reads a record and checks every field.
+
+    Raises:
+        UserError: the file is missing, is not JSON, has a wrong field (named), or is of a newer schema.
+    """
+    import msgspec
+
+    from a2perf.records import SCHEMA
+
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist", mend="give the folder of a run made by a2perf") from error
+    try:
+        record = msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise UserError(f"{path} is not a valid {kind.__name__} record: {error}") from error
+    schema = getattr(record, "schema", SCHEMA)
+    if schema > SCHEMA:
+        raise UserError(
+            f"{path} has schema {schema}; this a2perf reads up to {SCHEMA}",
+            mend="read it with the a2perf that wrote it",
+        )
+    return record
 
 
 def sha256_of(path: Path) -> str:

@@ -1,6 +1,6 @@
 """What the platform itself costs: imports, command lines, and a run whose ``train()`` returns at once.
 
-``python perf/platform_cost.py [--json]``. Every time is the median of several starts, beside a bare interpreter's in the
+``python perf/platform_cost.py [--json]``. Every time is the median of several starts, beside a bare interpreter in the
 same run.
 """
 

@@ -19,7 +19,7 @@ def test_ids_are_known_after_importing_gymnasium_alone() -> None:
 
 
 def test_interpreter_start_imports_nothing_but_the_plugin() -> None:
-    code = "import sys; print(sorted(name for name in sys.modules if name.startswith(('a2perf', 'gymnasium', 'numpy'))))"
+    code = "import sys; print(sorted(n for n in sys.modules if n.startswith(('a2perf', 'gymnasium', 'numpy'))))"
     assert fresh_python(code) == "['a2perf', 'a2perf._gymnasium_plugin']"
 
 

@@ -185,8 +185,8 @@ def _show_new(log: Path, seen: int) -> int:
 
 def _measured(root: Path) -> list[str]:
     """Returns a few lines on the runs below a root folder, from their records alone."""
-    from a2perf.records import LatencyResults, RolloutResults, TrainResults, read_record
-    from a2perf.storage import read_json
+    from a2perf.records import LatencyResults, RolloutResults, TrainResults
+    from a2perf.storage import read_json, read_record
 
     lines = []
     training = root / "train" / "metrics"

@@ -11,7 +11,6 @@ from a2perf.errors import ConfigError
 from a2perf.launch import RunCommand, get_launcher
 from a2perf.submission.options import normalised, parse_participant_args
 
-
 _PASSED_ON = (
     "participant_args",
     "domain",

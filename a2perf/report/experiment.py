@@ -22,18 +22,9 @@ import numpy as np
 
 from a2perf.constants import BenchmarkMode
 from a2perf.errors import UserError
-from a2perf.records import (
-    Episode,
-    Failure,
-    LatencyResults,
-    Manifest,
-    RolloutResults,
-    RunState,
-    TrainResults,
-    read_record,
-)
+from a2perf.records import Episode, Failure, LatencyResults, Manifest, RolloutResults, RunState, TrainResults
 from a2perf.report.columns import Columns, Values, read_columns
-from a2perf.storage import Journal, read_json
+from a2perf.storage import Journal, read_json, read_record
 
 MODES = tuple(mode.value for mode in BenchmarkMode)
 LATENCY_ARRAYS = {"infer_ns": "infer_once", "preprocess_ns": "preprocess_observation", "round_trip_ns": "round_trip"}

@@ -17,8 +17,8 @@ import filelock
 
 from a2perf import __version__
 from a2perf.errors import ConfigError, InfrastructureError, UserError
-from a2perf.records import Attempt, Failure, Manifest, RunState, read_record, write_record
-from a2perf.storage import Journal, sha256_of
+from a2perf.records import Attempt, Failure, Manifest, RunState
+from a2perf.storage import Journal, read_record, sha256_of, write_record
 
 _IDENTITY = ("mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256")
 

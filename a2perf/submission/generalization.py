@@ -21,8 +21,8 @@ import msgspec
 from a2perf.domains.registry import get_domain
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
-from a2perf.records import Failure, FailureKind, Manifest, Record, read_record, write_record
-from a2perf.storage import Journal, read_json, write_json
+from a2perf.records import Failure, FailureKind, Manifest, Record
+from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration, results
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
 from a2perf.submission.identity import RunTask, new_manifest

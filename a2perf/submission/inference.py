@@ -12,8 +12,8 @@ import msgspec
 
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import UserError
-from a2perf.records import Episode, RolloutResults, write_record
-from a2perf.storage import Journal
+from a2perf.records import Episode, RolloutResults
+from a2perf.storage import Journal, write_record
 from a2perf.submission import configuration, latency, media, results
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
 from a2perf.submission.identity import RunTask, new_manifest

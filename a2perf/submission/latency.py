@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.metrics.trackers.latency import summarize_latency
-from a2perf.records import LatencyResults, LatencySummary, write_record
+from a2perf.records import LatencyResults, LatencySummary
+from a2perf.storage import write_record
 from a2perf.submission.progress import RunProgress
 from a2perf.submission.rollouts import rollout
 from a2perf.submission.seeds import spawn_seeds

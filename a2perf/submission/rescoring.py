@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError
-from a2perf.records import LatencyResults, RolloutResults, read_record, write_record
-from a2perf.storage import Journal
+from a2perf.records import LatencyResults, RolloutResults
+from a2perf.storage import Journal, read_record, write_record
 from a2perf.submission import results
 from a2perf.submission.inference import completed_episodes
 from a2perf.submission.progress import RunProgress

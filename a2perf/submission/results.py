@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from a2perf.constants import ExitCode
-from a2perf.records import RolloutResults, read_record
-from a2perf.storage import write_json
+from a2perf.records import RolloutResults
+from a2perf.storage import read_record, write_json
 from a2perf.submission.bundle import Bundle, Finished
 from a2perf.submission.progress import RunProgress
 

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from a2perf.records import FailureKind, TrainResults, write_record
+from a2perf.records import FailureKind, TrainResults
+from a2perf.storage import write_record
 from a2perf.submission import configuration, results
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
 from a2perf.submission.identity import RunTask, new_manifest

@@ -30,8 +30,8 @@ from a2perf.records import (
     SandboxRecord,
     SubmissionIdentity,
     TrainResults,
-    write_record,
 )
+from a2perf.storage import write_record
 
 EMISSIONS_COLUMNS = [
     "timestamp",
