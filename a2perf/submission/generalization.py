@@ -198,7 +198,7 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
         )  # fmt: skip
         with confined as participant, tracker_of(item.settings, item.folder, energy_mode="generalization") as sampler:
             participant.start()
-            sampler.attach(participant.tree_root)
+            sampler.attach(participant.tree_root, root_is_guard=participant.tree_root != participant.pid)
             sampler.mark("load")
             participant.load_policy(item.settings.participant_args, timeout_s=item.settings.load_timeout_s)
             sampler.mark("rollouts")

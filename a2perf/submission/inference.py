@@ -75,7 +75,7 @@ def _infer(
         progress.phase(f"loading {settings.folder.name}")
         started = time.perf_counter()
         participant.start()
-        sampler.attach(participant.tree_root)
+        sampler.attach(participant.tree_root, root_is_guard=participant.tree_root != participant.pid)
         sampler.mark("load")
         participant.load_policy(settings.participant_args, timeout_s=settings.load_timeout_s)
         timings["load_policy"] = time.perf_counter() - started

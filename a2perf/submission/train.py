@@ -48,7 +48,7 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
     try:
         with confined as participant, tracking(settings, bundle, energy_mode="train") as sampler:
             participant.start()
-            sampler.attach(participant.tree_root)
+            sampler.attach(participant.tree_root, root_is_guard=participant.tree_root != participant.pid)
             limit = settings.train_time_limit_s
             progress.phase(
                 f"training {settings.folder.name} on {task.name}" + (f" (at most {limit:g} s)" if limit else "")

@@ -59,9 +59,9 @@ class Tree(Protocol):
         """Reads the tree; ``thorough`` adds what is dear to read (proportional set size, high-water marks)."""
 
 
-def open_tree(root: int, *, cgroup: Sequence[Path] = ()) -> Tree:
+def open_tree(root: int, *, cgroup: Sequence[Path] = (), root_is_guard: bool = False) -> Tree:
     """Returns the reader of a process tree that fits this system."""
-    return ProcTree(root, cgroup=cgroup) if sys.platform == "linux" else PsutilTree(root)
+    return ProcTree(root, cgroup=cgroup, root_is_guard=root_is_guard) if sys.platform == "linux" else PsutilTree(root)
 
 
 def started_ago_s(pid: int) -> float:
@@ -112,10 +112,13 @@ class ProcTree:
     Args:
         root: pid of the participant process or its guard, in this process's pid namespace.
         cgroup: folders of a control group that holds this tree and nothing else.
+        root_is_guard: the root only watches over the tree, so its own memory, threads and time are not the tree's;
+            what it has inherited from reaped orphans is.
     """
 
-    def __init__(self, root: int, *, cgroup: Sequence[Path] = ()) -> None:
+    def __init__(self, root: int, *, cgroup: Sequence[Path] = (), root_is_guard: bool = False) -> None:
         self._root = root
+        self._guard = root if root_is_guard else None
         self._cgroup = tuple(cgroup)
         self._members: dict[int, ProcessStat] = {}
         self._entered = False
@@ -130,8 +133,11 @@ class ProcTree:
         """Reads the tree as it is now."""
         before, before_io = self._members, self._io
         self._members = self._find_members()
-        living = [stat for stat in self._members.values() if stat.state not in "ZX"]
-        self._io = {pid: io for pid in self._members if (io := procfs.read_storage_io(pid)) is not None}
+        running = [stat for stat in self._members.values() if stat.state not in "ZX"]
+        living = [stat for stat in running if stat.pid != self._guard]
+        self._io = {
+            pid: io for pid in self._members if pid != self._guard and (io := procfs.read_storage_io(pid)) is not None
+        }
         self._carry_on(before, before_io)
         pids = frozenset(stat.pid for stat in living)
         rss = sum(stat.rss_bytes for stat in living)
@@ -149,7 +155,7 @@ class ProcTree:
             memory_peak_bytes=memory_peak if thorough else None,
             io_read_bytes=int(sum(io[0] for io in self._io.values()) + self._carried_io[0]),
             io_write_bytes=int(sum(io[1] for io in self._io.values()) + self._carried_io[1]),
-            root_alive=self._root in pids,
+            root_alive=any(stat.pid == self._root for stat in running),
         )
 
     def _find_members(self) -> dict[int, ProcessStat]:
@@ -204,6 +210,8 @@ class ProcTree:
         ticks = sum(stat.reaped_ticks for stat in self._members.values()) + self._carried_ticks
         own_s = 0.0
         for stat in self._members.values():
+            if stat.pid == self._guard:
+                continue
             precise_s = procfs.read_cpu_seconds(stat.pid)
             own_s += precise_s if precise_s is not None else stat.own_ticks / CLOCK_TICKS_PER_S
         seconds, method, peak = own_s + ticks / CLOCK_TICKS_PER_S, "proc_stat", None

@@ -91,19 +91,20 @@ class Sampler:
             self._thread = threading.Thread(target=self._run, name="a2perf-sampler", daemon=True)
             self._thread.start()
 
-    def attach(self, pid: int, *, cgroup: Path | Sequence[Path] | None = None) -> None:
+    def attach(self, pid: int, *, cgroup: Path | Sequence[Path] | None = None, root_is_guard: bool = False) -> None:
         """Names the process to follow; time and energy count from here.
 
         Args:
             pid: the participant process or its guard.
             cgroup: as for the class, when it became known only now.
+            root_is_guard: the process only watches over the participant, so its own costs are left out.
         """
         self.prepare()
         if self._attached.is_set():
             raise ValueError("the sampler is attached already")
         self._pid = pid
         self._cgroup = _folders(cgroup) or self._cgroup
-        self._tree = open_tree(pid, cgroup=self._cgroup)
+        self._tree = open_tree(pid, cgroup=self._cgroup, root_is_guard=root_is_guard)
         started_s = started_ago_s(pid)
         if started_s > MAX_SPAWN_S:
             # What a process did long before is not the run's.

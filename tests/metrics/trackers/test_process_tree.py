@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
+import psutil
 import pytest
 
 from a2perf.metrics.trackers.process_tree import ProcTree, PsutilTree, lost_with, open_tree, started_ago_s
@@ -264,3 +267,27 @@ def test_cgroup_of_an_earlier_user_is_not_charged(spawn, tmp_path):
     assert own < 1.0
     usage.write_text("6000000000\n")
     assert tree.sample().cpu_seconds == pytest.approx(own + 1.0)
+
+
+def test_guard_is_followed_but_not_counted() -> None:
+    code = (
+        "import subprocess, sys; block = b'x' * 60_000_000\n"
+        "child = subprocess.Popen([sys.executable, '-S', '-c', 'import time; print(1, flush=True); time.sleep(60)'])\n"
+        "child.wait()"
+    )
+    guard = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE)
+    try:
+        assert guard.stdout is not None
+        guard.stdout.readline()
+        whole, guarded = ProcTree(guard.pid).sample(), ProcTree(guard.pid, root_is_guard=True).sample()
+        assert len(guarded.pids) == len(whole.pids) - 1
+        assert guard.pid not in guarded.pids
+        assert whole.rss_bytes - guarded.rss_bytes > 60_000_000
+        assert guarded.threads == whole.threads - 1
+        assert guarded.cpu_seconds < whole.cpu_seconds
+        assert guarded.root_alive
+    finally:
+        for process in psutil.Process(guard.pid).children(recursive=True):
+            process.kill()
+        guard.kill()
+        guard.wait()
