@@ -16,10 +16,17 @@ import numpy as np
 from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
-from a2perf import assets
-from a2perf.domains.quadruped_locomotion import ASSETS, randomization
+from a2perf.domains.quadruped_locomotion import randomization
+from a2perf.domains.quadruped_locomotion.arguments import (
+    RENDER_MODES,
+    check_arguments,
+    checked_action,
+    checked_dtype,
+    checked_options,
+    refuse_unknown,
+    resolve_clips,
+)
 from a2perf.domains.quadruped_locomotion.compat import CompatRules
-from a2perf.domains.quadruped_locomotion.gaits import GAITS, synthetic_clip
 from a2perf.domains.quadruped_locomotion.imitation import (
     MAX_ROOT_ANGLE,
     MAX_ROOT_DISTANCE_SQUARED,
@@ -27,10 +34,9 @@ from a2perf.domains.quadruped_locomotion.imitation import (
     imitation_terms,
     weighted,
 )
-from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip, load_clip
 from a2perf.domains.quadruped_locomotion.physics_loop import World, filter_action, new_actuation
 from a2perf.domains.quadruped_locomotion.reference import REFERENCE_STATE_PROBABILITY, WARM_UP_TIME, ReferenceMotion
-from a2perf.domains.quadruped_locomotion.rendering import Camera, require_display
+from a2perf.domains.quadruped_locomotion.rendering import Camera
 from a2perf.domains.quadruped_locomotion.robot import (
     CONTROL_STEP,
     DEFAULT_MOTOR_POSE,
@@ -55,13 +61,25 @@ from a2perf.domains.quadruped_locomotion.sensors import (
     fill_sensors,
     update_sensors,
 )
-from a2perf.errors import ConfigError, UserError, did_you_mean
+from a2perf.domains.quadruped_locomotion.worlds import make_world
+from a2perf.errors import UserError
 
 ACTION_BOUND = 6.28318548203  # rad, of an offset from the default motor pose
-_RESET_OPTIONS = ("clip", "phase", "randomize")
-_MODES = ("train", "test")
-_RENDER_MODES = ("human", "rgb_array")
 _FOOT_LINKS = np.array(FOOT_LINKS)
+
+
+_ARGUMENTS = (
+    "motion_files",
+    "clip",
+    "mode",
+    "enable_rendering",
+    "num_parallel_envs",
+    "enable_randomizer",
+    "render_mode",
+    "compat",
+    "observation_dtype",
+    "physics_loop",
+)
 
 
 class ClosedEnvironmentError(UserError):
@@ -84,6 +102,8 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         render_mode: ``"rgb_array"``, ``"human"`` or None.
         compat: behave as the earlier implementation did where version 0 mends it.
         observation_dtype: of observations; float32 unless told otherwise.
+        physics_loop: ``"native"`` (compiled), ``"python"``, or ``"auto"``: native where this host can, else Python with
+            a notice. Both give the same numbers bit for bit.
         **unknown: refused with the nearest valid name.
 
     Raises:
@@ -92,7 +112,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         MissingDependency: PyBullet is not installed.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(_RENDER_MODES), "render_fps": 30}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 30}  # type: ignore[misc]
 
     def __init__(
         self,
@@ -105,6 +125,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         render_mode: str | None = None,
         compat: bool = False,
         observation_dtype: Any = None,
+        physics_loop: str = "auto",
         **unknown: Any,
     ) -> None:
         EzPickle.__init__(
@@ -118,25 +139,29 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             render_mode=render_mode,
             compat=compat,
             observation_dtype=observation_dtype,
+            physics_loop=physics_loop,
             **unknown,
         )
         self._world: World | None = None
         self._camera: Camera | None = None
         self._ready = False
         self.render_mode = "human" if enable_rendering else render_mode
-        check_arguments(mode, self.render_mode, num_parallel_envs, unknown)
+        refuse_unknown(unknown, _ARGUMENTS)
+        check_arguments(mode, self.render_mode, num_parallel_envs, physics_loop)
         self.rules: Rules = CompatRules() if compat else Rules()
         self.clips = resolve_clips(motion_files, clip)
         self._training = mode == "train"
         self._parallel = int(num_parallel_envs)
         self._randomize = self._training if enable_randomizer is None else bool(enable_randomizer)
-        self._dtype = np.dtype(self.rules.default_observation_dtype if observation_dtype is None else observation_dtype)
+        self._dtype = checked_dtype(
+            self.rules.default_observation_dtype if observation_dtype is None else observation_dtype
+        )
 
         low, high = observation_bounds(self.rules, self.clips, self.rules.space_dtype(self._dtype))
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
         self.action_space = gymnasium.spaces.Box(-ACTION_BOUND, ACTION_BOUND, (12,), np.float32)
 
-        self._world = make_world()
+        self._world = make_world(physics_loop)
         self._nominal = randomization.nominal_dynamics(self._world)
         self._dynamics_changed = False
         self._actuation = new_actuation()
@@ -277,6 +302,10 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         """The reference motion of the episode."""
         return self._reference
 
+    def link_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
+        """Mass (kg), principal inertia (kg m^2, shape (3,)) and lateral friction of a link (-1: the chassis)."""
+        return self._open_world().get_dynamics(link)
+
     @property
     def latency(self) -> float:
         """Latency of measurements in this episode, s."""
@@ -377,109 +406,3 @@ def build_imitation_env(**kwargs: Any) -> QuadrupedLocomotionEnv:
 def _with_gin_bindings(**kwargs: Any) -> dict[str, Any]:
     """Returns the arguments, completed by gin; apart, since gin rewrites the errors of what it calls."""
     return kwargs
-
-
-def make_world() -> World:
-    """Returns the physics of one robot."""
-    from a2perf.domains.quadruped_locomotion.bullet_world import BulletWorld
-
-    return BulletWorld()
-
-
-def check_arguments(mode: str, render_mode: str | None, num_parallel_envs: int, unknown: Mapping[str, Any]) -> None:
-    """Checks the simple arguments of an environment.
-
-    Raises:
-        ConfigError: one of them is unknown or out of its range, or a window is asked for without a display.
-    """
-    valid = tuple(QuadrupedLocomotionEnv.__init__.__code__.co_varnames[1:10])
-    for name in unknown:
-        raise ConfigError(
-            f"{name!r} is not an argument of the quadruped environment{did_you_mean(name, valid)}",
-            mend=f"valid arguments: {', '.join(valid)}",
-        )
-    if mode not in _MODES:
-        raise ConfigError(f"mode is {mode!r}{did_you_mean(str(mode), _MODES)}", mend="use 'train' or 'test'")
-    if render_mode is not None and render_mode not in _RENDER_MODES:
-        raise ConfigError(
-            f"render_mode is {render_mode!r}{did_you_mean(str(render_mode), _RENDER_MODES)}",
-            mend="use 'rgb_array', 'human' or None",
-        )
-    if isinstance(num_parallel_envs, bool) or int(num_parallel_envs) != num_parallel_envs or num_parallel_envs < 1:
-        raise ConfigError(f"num_parallel_envs is {num_parallel_envs!r}; it must be a positive integer")
-    if render_mode == "human":
-        require_display()
-
-
-def resolve_clips(motion_files: Sequence[str | Path] | str | Path | None, clip: str) -> tuple[MotionClip, ...]:
-    """Returns the clips of an environment: the given files, else the named clip.
-
-    Raises:
-        ConfigError: no file is given, a file is broken, or there is no clip of that name.
-        AssetUnavailable: the clip is not on this host and could not be fetched.
-    """
-    if motion_files is not None:
-        files = [motion_files] if isinstance(motion_files, (str, Path)) else list(motion_files)
-        if not files:
-            raise ConfigError("motion_files is empty", mend="name at least one clip file")
-        return tuple(load_clip(file) for file in files)
-    if clip in GAITS:
-        return (synthetic_clip(clip),)
-    asset = ASSETS.get(f"motions/{clip}.txt")
-    if asset is None:
-        names = [*GAITS, *(name[8:-4] for name in ASSETS if name.startswith("motions/"))]
-        raise ConfigError(
-            f"there is no clip {clip!r}{did_you_mean(clip, names)}", mend=f"choose one of: {', '.join(names)}"
-        )
-    return (load_clip(assets.fetch(asset)),)
-
-
-def checked_options(options: Mapping[str, Any] | None, clips: Sequence[MotionClip]) -> dict[str, Any]:
-    """Checks the options of a reset.
-
-    Raises:
-        ConfigError: an option is unknown or out of its range.
-    """
-    chosen: dict[str, Any] = {}
-    for name, value in (options or {}).items():
-        if name not in _RESET_OPTIONS:
-            raise ConfigError(
-                f"{name!r} is not an option of reset{did_you_mean(str(name), _RESET_OPTIONS)}",
-                mend=f"valid options: {', '.join(_RESET_OPTIONS)}",
-            )
-        if name == "clip":
-            by_name = {Path(clip.name).stem: clip for clip in clips}
-            if value not in by_name:
-                raise ConfigError(
-                    f"clip {value!r} is not loaded{did_you_mean(str(value), by_name)}",
-                    mend=f"choose one of: {', '.join(by_name)}",
-                )
-            chosen[name] = by_name[value]
-        elif name == "phase":
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 <= value < 1.0:
-                raise ConfigError(f"phase is {value!r}; it must be a number in [0, 1)")
-            chosen[name] = float(value)
-        elif isinstance(value, Mapping):
-            chosen[name] = randomization.checked(value)
-        elif isinstance(value, (bool, np.bool_)):
-            chosen[name] = bool(value)
-        else:
-            raise ConfigError(f"randomize is {value!r}; it must be a bool or a mapping of parameters")
-    return chosen
-
-
-def checked_action(action: Any) -> FloatArray:
-    """Returns an action as float64, shape (12,).
-
-    Raises:
-        ConfigError: it has another shape, or is not made of finite numbers.
-    """
-    try:
-        array = np.asarray(action, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"an action must be 12 numbers, got {type(action).__name__}") from error
-    if array.shape != (12,):
-        raise ConfigError(f"an action must have the shape (12,), got {array.shape}")
-    if not np.isfinite(array).all():
-        raise ConfigError(f"an action must be finite, got {array.tolist()}")
-    return array

@@ -32,8 +32,8 @@ PARAMETERS: Mapping[str, Parameter] = {
     "battery": Parameter(1, 14.0, 16.8),
     "inertia": Parameter(2, 0.5, 1.5),  # chassis, legs; times nominal
     "joint_friction": Parameter(8, 0.0, 0.05),  # N m, of the foot links; toes are fixed, so only the knees react
-    "lateral_friction": Parameter(1, 0.5, 1.25),  # of the foot links
     "latency": Parameter(1, 0.0, 0.04),  # s
+    "lateral_friction": Parameter(1, 0.5, 1.25),  # of the foot links
     "mass": Parameter(2, 0.8, 1.2),  # chassis, legs; times nominal
     "motor_friction": Parameter(1, 0.0, 0.05),
     "motor_strength": Parameter(12, 0.8, 1.2),  # torque multipliers

@@ -1,0 +1,174 @@
+"""The 33 sub-steps of a control step in one compiled call, with the GIL released.
+
+The compiled code calls Bullet's C functions by address (see ``c_api``) and shares its arithmetic with the Python loop,
+so both agree bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.quadruped_locomotion.c_api import CONTACT_SIZE, LINK_STATE_SIZE, TORQUE_MODE, addresses
+from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.quadruped_locomotion.native_calls import (
+    call_int,
+    call_pointer,
+    load_double,
+    load_int,
+    load_pointer,
+)
+from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, pd_torques
+from a2perf.domains.quadruped_locomotion.robot import FOOT_LINKS, SUBSTEPS, FloatArray, IntArray
+from a2perf.domains.quadruped_locomotion.sensors import push_joints, write_base
+
+# Positions in the table of addresses, as ``c_api.COMPILED_CALLS`` orders them.
+_SUBMIT, _CONTROL, _TORQUE, _STEP, _REQUEST, _STATE, _LINK, _CONTACTS, _BODY_A, _BODY_B, _GET_CONTACTS = range(11)
+_FIRST_Q = 7  # seven numbers of the base come before the joints
+_FIRST_U = 6
+
+
+class Handles(NamedTuple):
+    """What the compiled code needs of one native world.
+
+    Attributes:
+        calls: addresses of the C functions, shape (11,).
+        client: address of the client.
+        robot: body number of the robot.
+        ground: body number of the ground.
+        counts: memory for three C ints, shape (4,).
+        pointers: memory for four C pointers, shape (4,).
+        link_state: memory for one link state.
+        contact_info: memory for a count and a pointer, shape (2,).
+        feet: links counted as feet, shape (8,).
+    """
+
+    calls: IntArray
+    client: int
+    robot: int
+    ground: int
+    counts: NDArray[np.int32]
+    pointers: IntArray
+    link_state: FloatArray
+    contact_info: IntArray
+    feet: IntArray
+
+
+def new_handles(client: int, robot: int, ground: int) -> Handles:
+    """Returns the handles of a world whose bodies are loaded."""
+    return Handles(
+        calls=addresses(),
+        client=client,
+        robot=robot,
+        ground=ground,
+        counts=np.zeros(4, dtype=np.int32),
+        pointers=np.zeros(4, dtype=np.int64),
+        link_state=np.zeros(LINK_STATE_SIZE // 8),
+        contact_info=np.zeros(2, dtype=np.int64),
+        feet=np.array(FOOT_LINKS, dtype=np.int64),
+    )
+
+
+@compiled
+def _submit(handles: Handles, command: int) -> int:
+    status: int = call_pointer(handles.calls[_SUBMIT], (handles.client, command))
+    return status
+
+
+@compiled
+def _request_state(handles: Handles) -> int:
+    """Asks for the robot's state and leaves the addresses of q and u in ``handles.pointers[1:3]``."""
+    command = call_pointer(handles.calls[_REQUEST], (handles.client, np.int32(handles.robot)))
+    status = _submit(handles, command)
+    counts, pointers = handles.counts.ctypes.data, handles.pointers.ctypes.data
+    call_int(
+        handles.calls[_STATE],
+        (
+            status,
+            np.int64(counts),
+            np.int64(counts + 4),
+            np.int64(counts + 8),
+            np.int64(pointers),
+            np.int64(pointers + 8),
+            np.int64(pointers + 16),
+            np.int64(pointers + 24),
+        ),
+    )
+    return status
+
+
+@compiled
+def measure(handles: Handles, actuation: Actuation, orientation: FloatArray, angular: FloatArray) -> None:
+    """Reads joints and base and adds a measurement to the history."""
+    _request_state(handles)
+    q, u = handles.pointers[1], handles.pointers[2]
+    for motor in range(12):
+        actuation.joints[0, motor] = load_double(q, _FIRST_Q + motor)
+        actuation.joints[1, motor] = load_double(u, _FIRST_U + motor)
+    for axis in range(4):
+        orientation[axis] = load_double(q, 3 + axis)
+    for axis in range(3):
+        angular[axis] = load_double(u, 3 + axis)
+    push_joints(actuation.history, actuation.joints[0])
+    write_base(actuation.history, orientation, angular)
+
+
+@compiled
+def control_step(
+    handles: Handles, actuation: Actuation, latency: float, orientation: FloatArray, angular: FloatArray
+) -> None:
+    """Runs the 33 sub-steps towards ``actuation.commands``; see ``physics_loop.World.control_step``."""
+    for substep in range(SUBSTEPS):
+        pd_torques(actuation, latency, substep)
+        command = call_pointer(
+            handles.calls[_CONTROL], (handles.client, np.int32(handles.robot), np.int32(TORQUE_MODE))
+        )
+        for motor in range(12):
+            call_int(handles.calls[_TORQUE], (command, np.int32(_FIRST_U + motor), actuation.torques[motor]))
+        _submit(handles, command)
+        _submit(handles, call_pointer(handles.calls[_STEP], (handles.client,)))
+        measure(handles, actuation, orientation, angular)
+
+
+@compiled
+def read_state(handles: Handles, state: FloatArray, feet: FloatArray) -> None:
+    """Writes the robot's state (37) and the centres of mass of its foot links (8, 3) as Bullet has them cached."""
+    status = _request_state(handles)
+    q, u = handles.pointers[1], handles.pointers[2]
+    for number in range(7):
+        state[number] = load_double(q, number)
+    for number in range(6):
+        state[7 + number] = load_double(u, number)
+    for motor in range(12):
+        state[13 + motor] = load_double(q, _FIRST_Q + motor)
+        state[25 + motor] = load_double(u, _FIRST_U + motor)
+    memory = np.int64(handles.link_state.ctypes.data)
+    for row in range(handles.feet.shape[0]):
+        call_int(handles.calls[_LINK], (handles.client, status, np.int32(handles.feet[row]), memory))
+        for axis in range(3):
+            feet[row, axis] = handles.link_state[axis]
+
+
+@compiled
+def touches_ground(handles: Handles) -> bool:
+    """Whether a link that is no foot link is in Bullet's list of contacts with the ground."""
+    command = call_pointer(handles.calls[_CONTACTS], (handles.client,))
+    call_int(handles.calls[_BODY_A], (command, np.int32(handles.robot)))
+    call_int(handles.calls[_BODY_B], (command, np.int32(handles.ground)))
+    _submit(handles, command)
+    memory = np.int64(handles.contact_info.ctypes.data)
+    call_int(handles.calls[_GET_CONTACTS], (handles.client, memory))
+    count = load_int(memory, 0)
+    points = load_pointer(memory + 8)
+    for number in range(count):
+        point = points + number * CONTACT_SIZE
+        link = load_int(point, 3) if load_int(point, 1) == handles.robot else load_int(point, 4)
+        foot = False
+        for row in range(handles.feet.shape[0]):
+            if link == handles.feet[row]:
+                foot = True
+        if not foot:
+            return True
+    return False

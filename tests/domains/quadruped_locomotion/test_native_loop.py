@@ -1,0 +1,134 @@
+"""The compiled loop gives what the Python loop gives, bit for bit, and gives way to it where it cannot run."""
+
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from a2perf.domains.quadruped_locomotion import c_api, native_world, worlds
+from a2perf.domains.quadruped_locomotion.bullet_world import BulletWorld
+from a2perf.domains.quadruped_locomotion.native_world import KNOWN_STEP, known_step
+from a2perf.errors import MissingDependency
+
+EVERYTHING_DRAWN = {"randomize": True}
+
+
+def trace(env, seed, steps, scale):
+    """All that an environment returns over seeded random steps, episodes included."""
+    generator = np.random.default_rng(seed)
+    observation, info = env.reset(seed=seed, options=EVERYTHING_DRAWN)
+    rows = [observation]
+    for _ in range(steps):
+        observation, reward, terminated, truncated, info = env.step(generator.uniform(-scale, scale, 12))
+        rows += [observation, env.robot_state, np.array([reward, terminated, truncated, info["phase"]])]
+        if terminated or truncated:
+            observation, info = env.reset(options=EVERYTHING_DRAWN)
+            rows.append(observation)
+    return np.concatenate(rows)
+
+
+@pytest.mark.parametrize(("scale", "steps"), [(0.05, 700), (0.3, 700), (3.0, 700)])
+def test_native_and_python_loop_agree_bit_for_bit(make, scale, steps):
+    native = trace(make(physics_loop="native", observation_dtype=np.float64), 11, steps, scale)
+    python = trace(make(physics_loop="python", observation_dtype=np.float64), 11, steps, scale)
+    assert np.array_equal(native, python)
+
+
+def test_native_and_python_loop_agree_for_the_dogs_gait_in_training(make, dog_clip):
+    runs = [
+        trace(make(motion_files=[dog_clip("trot")], mode="train", physics_loop=loop), 5, 300, 0.2)
+        for loop in ("native", "python")
+    ]
+    assert np.array_equal(*runs)
+
+
+def test_python_interface_takes_the_known_step():
+    world = BulletWorld()
+    assert np.abs(np.array(known_step(world)) - KNOWN_STEP).max() < 1e-12
+    world.close()
+
+
+@pytest.fixture
+def fresh_checks():
+    """Forgets what was found out about this host, before and after."""
+
+    def forget():
+        native_world.native_loop_problem.cache_clear()
+        worlds._notice.cache_clear()
+
+    forget()
+    yield
+    forget()
+
+
+def test_another_pybullet_version_falls_back_with_one_notice(make, monkeypatch, fresh_checks, caplog):
+    monkeypatch.setattr(c_api, "SUPPORTED_VERSION", "9.9.9")
+    with caplog.at_level(logging.WARNING):
+        env, _ = make(), make()
+    notices = [record.getMessage() for record in caplog.records if "Python physics loop" in record.getMessage()]
+    assert len(notices) == 1
+    assert "was checked with 9.9.9" in notices[0]
+    env.reset(seed=0)
+    assert env.step(np.zeros(12))[1] > 0.0
+
+
+def test_a_known_step_that_comes_out_different_falls_back(make, monkeypatch, fresh_checks, caplog):
+    monkeypatch.setattr(native_world, "KNOWN_STEP", tuple(value + 1e-6 for value in KNOWN_STEP))
+    with caplog.at_level(logging.WARNING):
+        make()
+    assert any("known step" in record.getMessage() for record in caplog.records)
+
+
+def test_asking_for_the_native_loop_where_it_cannot_run_is_an_error(make, monkeypatch, fresh_checks):
+    monkeypatch.setattr(c_api, "SUPPORTED_VERSION", "9.9.9")
+    with pytest.raises(MissingDependency, match=r"9\.9\.9") as error:
+        make(physics_loop="native")
+    assert "physics_loop='python'" in str(error.value)
+
+
+def test_a_missing_symbol_is_found_before_any_call(monkeypatch):
+    monkeypatch.setitem(c_api._SIGNATURES, "b3NoSuchFunction", (None, ()))
+    c_api.library.cache_clear()
+    try:
+        reason = c_api.unavailable_reason()
+        assert reason is not None
+        assert "b3NoSuchFunction" in reason
+    finally:
+        monkeypatch.undo()
+        c_api.library.cache_clear()
+
+
+FIRST_STEPS = """
+import hashlib, sys
+if sys.argv[1] == "without":
+    sys.modules["numba"] = None
+if sys.argv[1] == "uncached":
+    import numba.core.caching
+    numba.core.caching._CacheImpl._locator_classes = []
+import numpy as np
+from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
+env = QuadrupedLocomotionEnv(clip="synthetic_spin", mode="train", observation_dtype="float64")
+rows, _ = env.reset(seed=3)
+digest = hashlib.sha256(rows.tobytes())
+for step in range(15):
+    observation, reward, *_ = env.step(0.1 * np.sin(np.arange(12) + step))
+    digest.update(observation.tobytes() + np.float64(reward).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def first_steps(how):
+    return subprocess.run([sys.executable, "-c", FIRST_STEPS, how], capture_output=True, text=True, check=True)
+
+
+def test_without_numba_the_numbers_are_the_same():
+    plain, compiled = first_steps("without"), first_steps("with")
+    assert plain.stdout.splitlines()[-1] == compiled.stdout.splitlines()[-1]
+    assert "Numba is not installed" in plain.stderr
+
+
+@pytest.mark.slow
+def test_a_host_that_can_keep_no_compiled_code_still_compiles():
+    assert first_steps("uncached").stdout.splitlines()[-1] == first_steps("with").stdout.splitlines()[-1]
