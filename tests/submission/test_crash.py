@@ -62,13 +62,12 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and (
-                any(str(folder) in word for word in process.cmdline()) or str(folder) in process.cwd()
-            ):
+            ours = any(str(folder) in word for word in process.cmdline()) or str(folder) in process.cwd()
+            if ours and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:
             continue
-    return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+    return found
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 60) -> None:
