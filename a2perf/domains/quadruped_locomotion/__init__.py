@@ -21,6 +21,7 @@ _CHECKSUMS = {
     "policies/dog_spin.zip": "763f4cc7bc379199702a24ac40d1dc212265ae3830a0d26e6698e6dc1142bbb7",
 }
 _ENTRY_POINT = "a2perf.domains.quadruped_locomotion.environment:build_imitation_env"
+_VECTOR_ENTRY_POINT = "a2perf.domains.quadruped_locomotion.vector:make_vector_env"
 _GAITS = ("pace", "trot", "spin")
 
 
@@ -50,6 +51,7 @@ _DOG = tuple(
         kwargs={"clip": f"dog_{gait}"},
         summary=f"imitate the {gait} of a dog (PyBullet)",
         ranking="pybullet",
+        vector_entry_point=_VECTOR_ENTRY_POINT,
     )
     for gait in _GAITS
 )
@@ -60,6 +62,7 @@ _SYNTHETIC = tuple(
         kwargs={"clip": f"synthetic_{gait}"},
         summary=f"imitate a generated {'turn in place' if gait == 'spin' else gait} (PyBullet, needs no data file)",
         ranking="pybullet",
+        vector_entry_point=_VECTOR_ENTRY_POINT,
     )
     for gait in _GAITS
 )

@@ -61,7 +61,7 @@ from a2perf.domains.quadruped_locomotion.sensors import (
     fill_sensors,
     update_sensors,
 )
-from a2perf.domains.quadruped_locomotion.worlds import make_world
+from a2perf.domains.quadruped_locomotion.worlds import make_world, return_memory
 from a2perf.errors import UserError
 
 ACTION_BOUND = 6.28318548203  # rad, of an offset from the default motor pose
@@ -278,6 +278,8 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         for part in (self._world, self._camera):
             if part is not None:
                 part.close()
+        if self._world is not None:
+            return_memory()
         self._world = self._camera = None
 
     # --- What reports and tools look at

@@ -106,7 +106,7 @@ if sys.argv[1] == "without":
     sys.modules["numba"] = None
 if sys.argv[1] == "uncached":
     import numba.core.caching
-    numba.core.caching._CacheImpl._locator_classes = []
+    numba.core.caching.CacheImpl._locator_classes = []
 import numpy as np
 from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
 env = QuadrupedLocomotionEnv(clip="synthetic_spin", mode="train", observation_dtype="float64")
