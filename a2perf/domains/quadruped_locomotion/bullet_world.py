@@ -18,6 +18,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     FloatArray,
 )
 from a2perf.domains.quadruped_locomotion.sensors import clear, push_joints, write_base
+from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, Task, after_physics, before_physics
 from a2perf.errors import MissingDependency
 
 FORGETTING_PLACE = (0.0, 0.0, 100.0)  # m, out of reach of the ground
@@ -99,8 +100,16 @@ class BulletWorld:
             )
         self._measure_all(actuation)
 
-    def control_step(self, actuation: Actuation, latency: float) -> None:
+    def run(self, task: Task, latency: float, steps: int, warm_up: bool) -> None:
         """See ``World``."""
+        before_physics(task, latency, steps)
+        self.control_step(task.actuation, latency)
+        self.read_state(task.state, task.feet)
+        after_physics(task, latency, steps, warm_up)
+        task.outcome[OUTCOME_TOUCH] = self.touches_ground()
+
+    def control_step(self, actuation: Actuation, latency: float) -> None:
+        """Runs the 33 sub-steps towards ``actuation.commands``, adding a measurement after each."""
         if latency != self._measure_latency:
             self._measure_latency, self._measure = latency, substeps_to_measure(latency)
         bullet, body, client = self._bullet, self._robot, self._client
@@ -129,22 +138,18 @@ class BulletWorld:
         self._read_joints(actuation)
         self._measure_base(actuation)
 
-    def read_state(self, state: FloatArray) -> None:
-        """See ``World``."""
+    def read_state(self, state: FloatArray, feet: FloatArray) -> None:
+        """See ``World``; Bullet refreshes link positions only at the start of a sub-step."""
         bullet, body, client = self._bullet, self._robot, self._client
         state[0:3], state[3:7] = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
         state[7:10], state[10:13] = bullet.getBaseVelocity(body, physicsClientId=client)
         joints = bullet.getJointStates(body, MOTOR_LINKS, physicsClientId=client)
         state[13:25] = [entry[0] for entry in joints]
         state[25:37] = [entry[1] for entry in joints]
-
-    def read_feet(self, feet: FloatArray) -> None:
-        """See ``World``; Bullet refreshes link positions only at the start of a sub-step."""
-        links = self._bullet.getLinkStates(self._robot, FOOT_LINKS, physicsClientId=self._client)
-        feet[:] = [link[0] for link in links]
+        feet[:] = [link[0] for link in bullet.getLinkStates(body, FOOT_LINKS, physicsClientId=client)]
 
     def touches_ground(self) -> bool:
-        """See ``World``; counts Bullet's whole contact list, including points at small positive distance."""
+        """Whether a link that is no foot link is in Bullet's contact list (it has points at small distance too)."""
         contacts = self._bullet.getContactPoints(bodyA=self._robot, bodyB=self._ground, physicsClientId=self._client)
         body = self._robot
         return any((contact[3] if contact[1] == body else contact[4]) not in FOOT_LINKS for contact in contacts)

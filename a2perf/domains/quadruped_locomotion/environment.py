@@ -27,14 +27,7 @@ from a2perf.domains.quadruped_locomotion.arguments import (
     resolve_clips,
 )
 from a2perf.domains.quadruped_locomotion.compat import CompatRules
-from a2perf.domains.quadruped_locomotion.imitation import (
-    MAX_ROOT_ANGLE,
-    MAX_ROOT_DISTANCE_SQUARED,
-    TERMS,
-    imitation_terms,
-    weighted,
-)
-from a2perf.domains.quadruped_locomotion.physics_loop import World, filter_action, new_actuation
+from a2perf.domains.quadruped_locomotion.imitation import MAX_ROOT_ANGLE, MAX_ROOT_DISTANCE_SQUARED, TERMS
 from a2perf.domains.quadruped_locomotion.reference import REFERENCE_STATE_PROBABILITY, WARM_UP_TIME, ReferenceMotion
 from a2perf.domains.quadruped_locomotion.rendering import Camera
 from a2perf.domains.quadruped_locomotion.robot import (
@@ -42,32 +35,26 @@ from a2perf.domains.quadruped_locomotion.robot import (
     DEFAULT_MOTOR_POSE,
     DEFAULT_ORIENTATION,
     DEFAULT_POSITION,
-    FOOT_LINKS,
-    STATE_SIZE,
-    SUBSTEPS,
-    TIME_STEP,
     FloatArray,
-    foot_positions,
-    kinematic_tree,
-    link_frames,
 )
 from a2perf.domains.quadruped_locomotion.rotations import heading
 from a2perf.domains.quadruped_locomotion.rules import Rules, observation_bounds
 from a2perf.domains.quadruped_locomotion.sensors import (
     DEFAULT_LATENCY,
-    OBSERVATION_SIZE,
-    TARGETS,
-    delayed_base,
     fill_sensors,
-    update_sensors,
 )
-from a2perf.domains.quadruped_locomotion.worlds import make_world, return_memory
+from a2perf.domains.quadruped_locomotion.task import (
+    OUTCOME_ANGLE,
+    OUTCOME_DISTANCE,
+    OUTCOME_REWARD,
+    OUTCOME_TOUCH,
+    new_task,
+    write_targets,
+)
+from a2perf.domains.quadruped_locomotion.worlds import World, make_world, return_memory
 from a2perf.errors import UserError
 
 ACTION_BOUND = 6.28318548203  # rad, of an offset from the default motor pose
-_FOOT_LINKS = np.array(FOOT_LINKS)
-
-
 _ARGUMENTS = (
     "motion_files",
     "clip",
@@ -161,21 +148,12 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
         self.action_space = gymnasium.spaces.Box(-ACTION_BOUND, ACTION_BOUND, (12,), np.float32)
 
-        self._world = make_world(physics_loop)
+        self._world = self._make_world(physics_loop)
         self._nominal = randomization.nominal_dynamics(self._world)
         self._dynamics_changed = False
-        self._actuation = new_actuation()
         self._latency = DEFAULT_LATENCY
         self._reference = ReferenceMotion(self.clips[0])
-        self._tree = kinematic_tree()
-        self._observation = np.zeros(OBSERVATION_SIZE)
-        self._state = np.zeros(STATE_SIZE)
-        self._feet = np.zeros((8, 3))
-        self._reference_feet = np.zeros((8, 3))
-        self._frames = np.zeros((17, 7))
-        self._terms = np.zeros(len(TERMS))
-        self._last_action = np.zeros(12)
-        self._scratch = np.zeros(12)
+        self._task = new_task(self._reference)
         self._steps = 0
         self.total_steps = 0
         self.episode_limit = self.rules.episode_limit(self._training, 0, self._parallel)
@@ -203,18 +181,20 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         chosen = checked_options(options, self.clips)
         super().reset(seed=seed)
         self._steps = 0
-        self._last_action[:] = 0.0
         self.episode_limit = self.rules.episode_limit(self._training, self.total_steps, self._parallel)
         self._latency = self.rules.latency_at_reset(self._latency)
 
-        world.reset_robot(self._actuation)
-        fill_sensors(self._actuation.history, self._latency, self._last_action, self._scratch, self._observation)
+        task = self._task
+        task.action[:] = 0.0
+        world.reset_robot(task.actuation)
+        fill_sensors(task.actuation.history, self._latency, task.action, task.scratch, task.observation)
         self._begin_motion(world, chosen)
-        self._write_targets()
-        observation = self._observation.astype(self._dtype)
+        task = self._task
+        write_targets(task, self._latency, self._reference.warm_up)
+        observation = task.observation.astype(self._dtype)
         self._set_dynamics(world, chosen.get("randomize", self._randomize))
         self._ready = True
-        world.read_state(self._state)
+        world.read_state(task.state, task.feet)
         if self.render_mode == "human":
             self._show()
         return observation, self._info(None)
@@ -232,30 +212,23 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         world = self._open_world()
         if not self._ready:
             raise ClosedEnvironmentError("step() before the first reset()", mend="call env.reset(seed=...) first")
-        self._last_action[:] = checked_action(action)
-        self._last_action += DEFAULT_MOTOR_POSE
-        actuation, first = self._actuation, self._steps == 0
-
-        filter_action(actuation, self._last_action, self._latency, first)
-        world.control_step(actuation, self._latency)
-        world.read_state(self._state)
-        update_sensors(actuation.history, self._latency, self._last_action, self._scratch, self._observation)
-        self._reference.advance((self._steps + 1) * SUBSTEPS * TIME_STEP, first, self._state[:3])
-        distance, angle = self._compute_terms(world)
-        reason = self._task_end(world, distance, angle)
+        task = self._task
+        np.add(checked_action(action), DEFAULT_MOTOR_POSE, out=task.action)
+        world.run(task, self._latency, self._steps, self._reference.warm_up)
+        reason = self._task_end()
 
         self._steps += 1
         limit_reached = self._steps >= self.episode_limit
         if reason is None and not limit_reached:
             self.total_steps += 1
         terminated, truncated = self.rules.end_flags(reason is not None, limit_reached)
-        self._write_targets()
         info = self._info(reason or ("time_limit" if limit_reached else None))
-        info["reward_terms"] = dict(zip(TERMS, self._terms.tolist(), strict=True))
+        info["reward_terms"] = dict(zip(TERMS, task.terms.tolist(), strict=True))
         info.update(self.rules.extra_info(reason is not None))
         if self.render_mode == "human":
             self._show()
-        return self._observation.astype(self._dtype), weighted(self._terms), terminated, truncated, info
+        reward = float(task.outcome[OUTCOME_REWARD])
+        return task.observation.astype(self._dtype), reward, terminated, truncated, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """Returns a picture, RGB, uint8, shape (360, 480, 3), in render mode ``"rgb_array"``.
@@ -271,7 +244,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         if self._camera is None:
             self._camera = Camera()
         self._camera.show(self.robot_pose)
-        return self._camera.picture(self._state[:3])
+        return self._camera.picture(self._task.state[:3])
 
     def close(self) -> None:
         """Frees physics and pictures; calling it again changes nothing."""
@@ -287,12 +260,12 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
     @property
     def robot_pose(self) -> FloatArray:
         """Pose of the robot: base position (m), quaternion, URDF joint angles (rad), shape (19,)."""
-        return np.concatenate([self._state[0:7], self._state[13:25]])
+        return np.concatenate([self._task.state[0:7], self._task.state[13:25]])
 
     @property
     def robot_state(self) -> FloatArray:
         """True state of the robot, shape (37,), layout of ``robot``."""
-        return self._state.copy()
+        return self._task.state.copy()
 
     @property
     def reference_pose(self) -> FloatArray:
@@ -315,6 +288,9 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
     # --- Parts of reset and step
 
+    def _make_world(self, physics_loop: str) -> World:
+        return make_world(physics_loop)
+
     def _open_world(self) -> World:
         if self._world is None:
             raise ClosedEnvironmentError("the environment is closed", mend="make a new one with gymnasium.make")
@@ -330,7 +306,8 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             warm_up, offset = False, chosen["phase"] * clip.duration
         reference = self._reference
         reference.begin(clip, offset, warm_up, DEFAULT_POSITION, float(heading(*DEFAULT_ORIENTATION)))
-        world.place_robot(reference.pose, reference.velocity, self._actuation)
+        self._task = self._task._replace(clip=clip.data)
+        world.place_robot(reference.pose, reference.velocity, self._task.actuation)
 
     def _set_dynamics(self, world: World, choice: bool | Mapping[str, FloatArray]) -> None:
         if choice is True:
@@ -341,44 +318,21 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             values = dict(choice)
         if not values and not self._dynamics_changed:
             self._latency = DEFAULT_LATENCY
-            self._actuation.strength[:] = 1.0
+            self._task.actuation.strength[:] = 1.0
             return
         self._dynamics_changed = True
-        self._latency, self._actuation.strength[:] = randomization.apply(
+        self._latency, self._task.actuation.strength[:] = randomization.apply(
             world, self._nominal, randomization.scaled(values), inertia_from_shape=self.rules.inertia_from_shape
         )
 
-    def _write_targets(self) -> None:
-        delayed_base(self._actuation.history, self._latency, self._scratch)
-        self._reference.write_targets(self._scratch[2], self._observation[TARGETS])
-
-    def _compute_terms(self, world: World) -> tuple[float, float]:
-        tree, reference = self._tree, self._reference
-        world.read_feet(self._feet)
-        link_frames(
-            reference.pose[0:3],
-            reference.pose[3:7],
-            reference.pose[7:19],
-            tree.base_inertial,
-            tree.parent,
-            tree.origin,
-            tree.axis,
-            tree.motor,
-            self._frames,
-        )
-        foot_positions(self._frames, tree.inertial, _FOOT_LINKS, self._reference_feet)
-        distance, angle = imitation_terms(
-            self._state, self._feet, reference.pose, reference.velocity, self._reference_feet, self._terms
-        )
-        return distance, angle
-
-    def _task_end(self, world: World, distance: float, angle: float) -> str | None:
+    def _task_end(self) -> str | None:
+        outcome = self._task.outcome
         # Contacts count from the second step on: the start state may lie slightly in the ground.
-        if self._steps > 0 and world.touches_ground():
+        if self._steps > 0 and outcome[OUTCOME_TOUCH] != 0.0:
             return "fall"
-        if distance > MAX_ROOT_DISTANCE_SQUARED:
+        if outcome[OUTCOME_DISTANCE] > MAX_ROOT_DISTANCE_SQUARED:
             return "root_position"
-        if angle > MAX_ROOT_ANGLE:
+        if outcome[OUTCOME_ANGLE] > MAX_ROOT_ANGLE:
             return "root_rotation"
         return "motion_over" if self._reference.is_over else None
 
@@ -387,15 +341,15 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             "termination": termination,
             "motion_time": self._reference.time,
             "phase": self._reference.phase,
-            "base_position": self._state[0:3].copy(),
-            "base_orientation": self._state[3:7].copy(),
+            "base_position": self._task.state[0:3].copy(),
+            "base_orientation": self._task.state[3:7].copy(),
         }
 
     def _show(self) -> None:
         if self._camera is None:
             self._camera = Camera(window=True)
         self._camera.show(self.robot_pose, self._reference.pose)
-        self._camera.follow(self._state[:3])
+        self._camera.follow(self._task.state[:3])
         self._camera.wait(CONTROL_STEP)
 
 

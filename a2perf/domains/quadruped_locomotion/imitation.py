@@ -108,14 +108,3 @@ def imitation_terms(
     terms[3] = math.exp(-ROOT_POSE_SCALE * (distance + ROOT_ANGLE_WEIGHT * root_angle * root_angle))
     terms[4] = math.exp(-ROOT_VELOCITY_SCALE * (linear_error + ROOT_ANGULAR_VELOCITY_WEIGHT * angular_error))
     return (distance, abs(root_angle))
-
-
-def weighted(terms: FloatArray) -> float:
-    """Reward of a step, in (0, 1]."""
-    return float(
-        WEIGHTS[0] * terms[0]
-        + WEIGHTS[1] * terms[1]
-        + WEIGHTS[2] * terms[2]
-        + WEIGHTS[3] * terms[3]
-        + WEIGHTS[4] * terms[4]
-    )

@@ -23,6 +23,7 @@ from a2perf.domains.quadruped_locomotion.native_calls import (
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, pd_torques
 from a2perf.domains.quadruped_locomotion.robot import FOOT_LINKS, SUBSTEPS, FloatArray, IntArray
 from a2perf.domains.quadruped_locomotion.sensors import push_joints, write_base
+from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, Task, after_physics, before_physics
 
 # Positions in the table of addresses, as ``c_api.COMPILED_CALLS`` orders them.
 _SUBMIT, _CONTROL, _TORQUE, _STEP, _REQUEST, _STATE, _LINK, _CONTACTS, _BODY_A, _BODY_B, _GET_CONTACTS = range(11)
@@ -119,7 +120,7 @@ def measure(handles: Handles, actuation: Actuation, orientation: FloatArray, ang
 def control_step(
     handles: Handles, actuation: Actuation, latency: float, orientation: FloatArray, angular: FloatArray
 ) -> None:
-    """Runs the 33 sub-steps towards ``actuation.commands``; see ``physics_loop.World.control_step``."""
+    """Runs the 33 sub-steps towards ``actuation.commands``, adding a measurement after each."""
     for substep in range(SUBSTEPS):
         pd_torques(actuation, latency, substep)
         command = call_pointer(
@@ -172,3 +173,21 @@ def touches_ground(handles: Handles) -> bool:
         if not foot:
             return True
     return False
+
+
+@compiled
+def run(
+    handles: Handles,
+    task: Task,
+    latency: float,
+    steps: int,
+    warm_up: bool,
+    orientation: FloatArray,
+    angular: FloatArray,
+) -> None:
+    """Runs a whole control step of the task; see ``worlds.World.run``."""
+    before_physics(task, latency, steps)
+    control_step(handles, task.actuation, latency, orientation, angular)
+    read_state(handles, task.state, task.feet)
+    after_physics(task, latency, steps, warm_up)
+    task.outcome[OUTCOME_TOUCH] = 1.0 if touches_ground(handles) else 0.0

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from a2perf.domains.quadruped_locomotion import c_api, native_loop, robot
-from a2perf.domains.quadruped_locomotion.bullet_world import FORGETTING_PLACE
+from a2perf.domains.quadruped_locomotion.bullet_world import FORGETTING_PLACE, BulletWorld
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, filter_action, new_actuation
 from a2perf.domains.quadruped_locomotion.robot import (
     DEFAULT_JOINT_POSE,
@@ -23,6 +23,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     FloatArray,
 )
 from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY, clear
+from a2perf.domains.quadruped_locomotion.task import Task
 from a2perf.errors import InfrastructureError
 
 _FIRST_U = 6
@@ -64,7 +65,6 @@ class NativeWorld:
         assert self._client is not None
         self.handles = native_loop.new_handles(self._client, self._robot, ground)
         self._orientation, self._angular = np.zeros(4), np.zeros(3)
-        self._feet = np.zeros((len(robot.FOOT_LINKS), 3))
 
     def _submit(self, command: int) -> int:
         status: int = self._api.b3SubmitClientCommandAndWaitStatus(self._client, command)
@@ -120,21 +120,17 @@ class NativeWorld:
         self._set_joints(pose[7:], velocity[6:])
         native_loop.measure(self.handles, actuation, self._orientation, self._angular)
 
-    def control_step(self, actuation: Actuation, latency: float) -> None:
+    def run(self, task: Task, latency: float, steps: int, warm_up: bool) -> None:
         """See ``World``."""
+        native_loop.run(self.handles, task, latency, steps, warm_up, self._orientation, self._angular)
+
+    def control_step(self, actuation: Actuation, latency: float) -> None:
+        """Runs the 33 sub-steps towards ``actuation.commands``, adding a measurement after each."""
         native_loop.control_step(self.handles, actuation, latency, self._orientation, self._angular)
 
-    def read_state(self, state: FloatArray) -> None:
+    def read_state(self, state: FloatArray, feet: FloatArray) -> None:
         """See ``World``."""
-        native_loop.read_state(self.handles, state, self._feet)
-
-    def read_feet(self, feet: FloatArray) -> None:
-        """See ``World``; as they were when the state was read."""
-        feet[:] = self._feet
-
-    def touches_ground(self) -> bool:
-        """See ``World``."""
-        return bool(native_loop.touches_ground(self.handles))
+        native_loop.read_state(self.handles, state, feet)
 
     def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
         """See ``World``; one command each, as the Python interface sends them."""
@@ -192,11 +188,11 @@ def native_loop_problem() -> str | None:
     return None
 
 
-def known_step(world: NativeWorld) -> tuple[float, ...]:
+def known_step(world: NativeWorld | BulletWorld) -> tuple[float, ...]:
     """Runs the step of ``KNOWN_STEP`` and returns base position and knee angles."""
-    actuation, state = new_actuation(), np.zeros(robot.STATE_SIZE)
+    actuation, state, feet = new_actuation(), np.zeros(robot.STATE_SIZE), np.zeros((8, 3))
     world.reset_robot(actuation)
     filter_action(actuation, DEFAULT_MOTOR_POSE + 0.1, DEFAULT_LATENCY, True)
     world.control_step(actuation, DEFAULT_LATENCY)
-    world.read_state(state)
+    world.read_state(state, feet)
     return (*state[:3].tolist(), *state[15:25:3].tolist())

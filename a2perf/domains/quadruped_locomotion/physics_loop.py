@@ -7,7 +7,7 @@ compiled call. Both share the arithmetic below and agree bit for bit.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -113,44 +113,3 @@ def substeps_to_measure(latency: float) -> tuple[bool, ...]:
     whole = int(latency / TIME_STEP) if latency > 0.0 else 0
     ages = {0, whole % SUBSTEPS, (whole + 1) % SUBSTEPS}
     return tuple((SUBSTEPS - 1 - substep) in ages for substep in range(SUBSTEPS))
-
-
-class World(Protocol):
-    """The physics of one robot on a plane; the environment knows nothing else of the engine.
-
-    Poses of the base are those of its centre of mass. ``state`` vectors have the layout given in ``robot``.
-    """
-
-    def reset_robot(self, actuation: Actuation) -> None:
-        """Puts the robot into its default pose at rest with passive joints and adds the first measurement."""
-
-    def place_robot(self, pose: FloatArray, velocity: FloatArray, actuation: Actuation) -> None:
-        """Puts the robot into exactly this pose (19) and velocity (18) and adds a measurement."""
-
-    def control_step(self, actuation: Actuation, latency: float) -> None:
-        """Runs the 33 sub-steps towards ``actuation.commands``, adding a measurement after each."""
-
-    def read_state(self, state: FloatArray) -> None:
-        """Writes the robot's true state, shape (37,)."""
-
-    def read_feet(self, feet: FloatArray) -> None:
-        """Writes the centres of mass of the foot links, m, shape (8, 3), as they were one sub-step ago."""
-
-    def touches_ground(self) -> bool:
-        """Whether a link other than a foot link is in contact with the ground."""
-
-    def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
-        """Changes mass (kg), principal inertia (kg m^2, shape (3,)) and lateral friction of a link (-1: the
-        chassis).
-        """
-
-    def get_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
-        """Returns mass (kg), principal inertia (kg m^2, shape (3,)) and lateral friction of a link (-1: the
-        chassis).
-        """
-
-    def set_joint_friction(self, link: int, torque: float) -> None:
-        """Sets the dry friction (N m) of the joint above a link."""
-
-    def close(self) -> None:
-        """Frees the physics; calling it again changes nothing."""

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from a2perf.domains.quadruped_locomotion.physics_loop import World
 from a2perf.domains.quadruped_locomotion.robot import CHASSIS_GROUP, FOOT_LINKS, LEG_GROUP, LOWER_LEG_LINKS, FloatArray
 from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY
+from a2perf.domains.quadruped_locomotion.worlds import World
 from a2perf.errors import ConfigError, did_you_mean
 
 

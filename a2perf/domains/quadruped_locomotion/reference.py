@@ -22,7 +22,6 @@ from a2perf.domains.quadruped_locomotion.motion_clip import (
     sample_velocity,
 )
 from a2perf.domains.quadruped_locomotion.robot import (
-    CONTROL_STEP,
     DEFAULT_JOINT_POSE,
     DEFAULT_ORIENTATION,
     DEFAULT_POSITION,
@@ -34,6 +33,9 @@ REFERENCE_STATE_PROBABILITY = 0.9  # of starting inside the motion rather than w
 WARM_UP_TIME = 0.25  # s
 TARGET_STEPS = (1, 2, 10, 30)  # control steps ahead that the observation shows
 TARGET_COUNT = len(TARGET_STEPS)
+
+# Layout of a reference motion's clock.
+CLOCK_TIME, CLOCK_PHASE, CLOCK_OFFSET, CLOCK_START = range(4)
 
 
 class Placement(NamedTuple):
@@ -170,16 +172,15 @@ def target_frames(
 
 
 class ReferenceMotion:
-    """The clip of the current episode with its placement, time and phase.
+    """The clip of the current episode with its placement, time and phase; the arrays are shared with the task's step.
 
     Attributes:
         clip: the clip that is followed.
         pose: reference pose in the world now, shape (19,).
         velocity: reference velocity in the world now, shape (18,).
-        time: motion time, s; negative during a warm-up.
-        phase: position in the cycle, [0, 1).
-        warm_up: whether the episode began with a warm-up.
         placement: how the clip lies in the world.
+        clock: motion time, phase, offset and start of the clip's time (s), see ``CLOCK_*``, shape (4,).
+        warm_up: whether the episode began with a warm-up.
     """
 
     def __init__(self, clip: MotionClip) -> None:
@@ -187,13 +188,18 @@ class ReferenceMotion:
         self.pose = np.zeros(POSE_SIZE)
         self.velocity = np.zeros(VELOCITY_SIZE)
         self.placement = Placement(np.array([0.0, 0.0, 0.0, 1.0]), np.zeros(3), default_pose())
-        self.time = 0.0
-        self.phase = 0.0
+        self.clock = np.zeros(4)
         self.warm_up = False
-        self._offset = 0.0
-        self._start = 0.0
-        self._steps = np.array([CONTROL_STEP * step for step in TARGET_STEPS])
-        self._scratch = np.zeros(POSE_SIZE)
+
+    @property
+    def time(self) -> float:
+        """Motion time, s; negative during a warm-up."""
+        return float(self.clock[CLOCK_TIME])
+
+    @property
+    def phase(self) -> float:
+        """Position in the cycle, [0, 1)."""
+        return float(self.clock[CLOCK_PHASE])
 
     def begin(self, clip: MotionClip, offset: float, warm_up: bool, position: FloatArray, facing: float) -> None:
         """Starts an episode: puts the clip under the robot, turned to where the robot faces.
@@ -206,10 +212,8 @@ class ReferenceMotion:
             facing: heading of the robot's base, rad.
         """
         self.clip, self.warm_up = clip, warm_up
-        self._offset = offset - WARM_UP_TIME if warm_up else offset
-        self._start = 0.0
-        self.time = self._offset
-        self.phase = float(clip_phase(clip.data, self.time))
+        time = offset - WARM_UP_TIME if warm_up else offset
+        self.clock[:] = (time, clip_phase(clip.data, time), time, 0.0)
         placement = self.placement
         first = clip.pose(0.0)
         standing = default_pose()
@@ -220,43 +224,13 @@ class ReferenceMotion:
         placement.standing[:] = standing
         placement.rotation[:] = (0.0, 0.0, 0.0, 1.0)
         placement.position[:] = 0.0
-        reference_pose(clip.data, placement, warm_up, self.time, self.pose)
+        reference_pose(clip.data, placement, warm_up, time, self.pose)
         # The shift is taken before the turn, as in the earlier implementation.
         placement.position[:2] = position[:2] - self.pose[:2]
         turn = facing - float(heading(*self.pose[3:7]))
         placement.rotation[:] = (0.0, 0.0, math.sin(0.5 * turn), math.cos(0.5 * turn))
-        reference_pose(clip.data, placement, warm_up, self.time, self.pose)
-        reference_velocity(clip.data, placement, warm_up, self.time, self.velocity)
-
-    def advance(self, elapsed: float, first_step: bool, robot_position: FloatArray) -> None:
-        """Moves on after a control step.
-
-        Args:
-            elapsed: simulated time since the reset, s.
-            first_step: whether this was the first step of the episode; the reference does not move during it.
-            robot_position: base position, m, shape (3,).
-        """
-        if first_step:
-            self._start = -elapsed
-        self.time = elapsed + self._offset + self._start
-        self.phase = float(
-            advance(
-                self.clip.data,
-                self.placement,
-                self.warm_up,
-                self.time,
-                self.phase,
-                robot_position,
-                self.pose,
-                self.velocity,
-            )
-        )
-
-    def write_targets(self, yaw: float, out: FloatArray) -> None:
-        """Writes the four target frames, shape (76,), seen from the heading ``yaw`` (rad)."""
-        target_frames(
-            self.clip.data, self.placement, self.warm_up, self.time, yaw, self.pose, self._steps, self._scratch, out
-        )
+        reference_pose(clip.data, placement, warm_up, time, self.pose)
+        reference_velocity(clip.data, placement, warm_up, time, self.velocity)
 
     @property
     def is_over(self) -> bool:

@@ -11,8 +11,8 @@ import functools
 import importlib.util
 import math
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,8 +81,7 @@ def urdf_path(name: str = URDF) -> Path:
     return Path(spec.origin).parent / name
 
 
-@dataclass(frozen=True)
-class KinematicTree:
+class KinematicTree(NamedTuple):
     """Geometry of the robot, link by link in URDF order; every frame of the file is axis-parallel at zero angles.
 
     Attributes:
@@ -93,7 +92,7 @@ class KinematicTree:
         motor: index of the motor that moves the joint, -1 for a fixed joint, shape (16,).
         inertial: centre of mass in the link's own URDF frame, m, shape (16, 3).
         mass: kg, chassis first, shape (17,).
-        names: link names, chassis first.
+        feet: the foot links, shape (8,).
     """
 
     base_inertial: FloatArray
@@ -103,7 +102,7 @@ class KinematicTree:
     motor: IntArray
     inertial: FloatArray
     mass: FloatArray
-    names: tuple[str, ...]
+    feet: IntArray
 
 
 def _attribute(element: ElementTree.Element, path: str, attribute: str) -> str:
@@ -149,35 +148,24 @@ def kinematic_tree() -> KinematicTree:
         motor=motor,
         inertial=np.array([_vector(links[name], "inertial/origin") for name in order[1:]]),
         mass=np.array([float(_attribute(links[name], "inertial/mass", "value")) for name in order]),
-        names=tuple(order),
+        feet=np.array(FOOT_LINKS, dtype=np.int64),
     )
 
 
 @compiled
 def link_frames(
-    position: FloatArray,
-    orientation: FloatArray,
-    joints: FloatArray,
-    base_inertial: FloatArray,
-    parent: IntArray,
-    origin: FloatArray,
-    axis: FloatArray,
-    motor: IntArray,
-    frames: FloatArray,
+    tree: KinematicTree, position: FloatArray, orientation: FloatArray, joints: FloatArray, frames: FloatArray
 ) -> None:
     """Forward kinematics: writes the URDF frame of every link.
 
     Args:
+        tree: geometry.
         position: centre of mass of the chassis, m, shape (3,).
         orientation: of the chassis, shape (4,).
         joints: URDF joint angles, rad, shape (12,).
-        base_inertial: see ``KinematicTree``.
-        parent: see ``KinematicTree``.
-        origin: see ``KinematicTree``.
-        axis: see ``KinematicTree``.
-        motor: see ``KinematicTree``.
         frames: written, shape (17, 7), position and quaternion, chassis first.
     """
+    base_inertial, parent, origin, axis, motor = tree.base_inertial, tree.parent, tree.origin, tree.axis, tree.motor
     qx, qy, qz, qw = orientation[0], orientation[1], orientation[2], orientation[3]
     bx, by, bz = rotate(qx, qy, qz, qw, base_inertial[0], base_inertial[1], base_inertial[2])
     frames[0, 0] = position[0] - bx
@@ -207,10 +195,11 @@ def link_frames(
 
 
 @compiled
-def foot_positions(frames: FloatArray, inertial: FloatArray, foot_links: IntArray, feet: FloatArray) -> None:
+def foot_positions(tree: KinematicTree, frames: FloatArray, feet: FloatArray) -> None:
     """Writes the centres of mass of the foot links, m, shape (8, 3), from link frames of shape (17, 7)."""
-    for row in range(foot_links.shape[0]):
-        link = foot_links[row]
+    inertial = tree.inertial
+    for row in range(tree.feet.shape[0]):
+        link = tree.feet[row]
         dx, dy, dz = rotate(
             frames[link + 1, 3],
             frames[link + 1, 4],

@@ -1,4 +1,4 @@
-"""Which physics loop an environment gets: the native one where this host can run it, else the Python one."""
+"""What an environment needs of a physics engine, and which engine it gets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,59 @@ import ctypes
 import functools
 import logging
 import sys
+from typing import Protocol
 
-from a2perf.domains.quadruped_locomotion.physics_loop import World
-from a2perf.domains.quadruped_locomotion.robot import urdf_path
+from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
+from a2perf.domains.quadruped_locomotion.robot import FloatArray, urdf_path
+from a2perf.domains.quadruped_locomotion.task import Task
 from a2perf.errors import MissingDependency
 
 _log = logging.getLogger(__name__)
+
+
+class World(Protocol):
+    """The physics of one robot on a plane; the environment knows nothing else of the engine.
+
+    Poses of the base are those of its centre of mass. ``state`` vectors have the layout given in ``robot``.
+    """
+
+    def reset_robot(self, actuation: Actuation) -> None:
+        """Puts the robot into its default pose at rest with passive joints and adds the first measurement."""
+
+    def place_robot(self, pose: FloatArray, velocity: FloatArray, actuation: Actuation) -> None:
+        """Puts the robot into exactly this pose (19) and velocity (18) and adds a measurement."""
+
+    def run(self, task: Task, latency: float, steps: int, warm_up: bool) -> None:
+        """Runs a control step of the task: ``before_physics``, 33 sub-steps, ``after_physics``, contacts.
+
+        Args:
+            task: of the robot.
+            latency: of measurements, s.
+            steps: control steps that the episode has had.
+            warm_up: whether the episode began with a warm-up.
+        """
+
+    def read_state(self, state: FloatArray, feet: FloatArray) -> None:
+        """Writes the robot's true state, shape (37,), and the centres of mass of its foot links, m, shape (8, 3).
+
+        Foot links are where they were one sub-step ago, as the earlier implementation read them.
+        """
+
+    def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
+        """Changes mass (kg), principal inertia (kg m^2, shape (3,)) and lateral friction of a link (-1: the
+        chassis).
+        """
+
+    def get_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
+        """Returns mass (kg), principal inertia (kg m^2, shape (3,)) and lateral friction of a link (-1: the
+        chassis).
+        """
+
+    def set_joint_friction(self, link: int, torque: float) -> None:
+        """Sets the dry friction (N m) of the joint above a link."""
+
+    def close(self) -> None:
+        """Frees the physics; calling it again changes nothing."""
 
 
 def make_world(physics_loop: str) -> World:

@@ -24,7 +24,6 @@ from a2perf.domains.quadruped_locomotion.native_world import NativeWorld
 from a2perf.domains.quadruped_locomotion.physics_loop import new_actuation
 from a2perf.domains.quadruped_locomotion.pretrained import load_actor
 from a2perf.domains.quadruped_locomotion.robot import (
-    FOOT_LINKS,
     JOINT_LOWER,
     JOINT_UPPER,
     TOE_LINKS,
@@ -40,9 +39,7 @@ from a2perf.errors import ConfigError
 def frames_of(pose):
     tree = kinematic_tree()
     frames = np.zeros((17, 7))
-    link_frames(
-        pose[:3], pose[3:7], pose[7:], tree.base_inertial, tree.parent, tree.origin, tree.axis, tree.motor, frames
-    )
+    link_frames(tree, pose[:3], pose[3:7], pose[7:], frames)
     return frames
 
 
@@ -152,9 +149,8 @@ def test_forward_kinematics_are_those_of_bullet(kind):
         )
         feet, expected, state = np.zeros((8, 3)), np.zeros((8, 3)), np.zeros(37)
         world.place_robot(pose, np.zeros(18), new_actuation())
-        world.read_state(state)
-        world.read_feet(expected)
-        foot_positions(frames_of(pose), tree.inertial, np.array(FOOT_LINKS), feet)
+        world.read_state(state, expected)
+        foot_positions(tree, frames_of(pose), feet)
         assert np.abs(feet - expected).max() < 1e-12
     world.close()
 
