@@ -86,11 +86,11 @@ class EmissionsTracker:
         return live if live is not None else self.factor.kg_per_kwh if self.factor is not None else 0.0
 
     def method(self, cpu_method: str) -> str:
-        """How emissions come about now: ``"codecarbon"`` or ``"a2perf:<energy>+factor:<place>"``."""
+        """How emissions come about now: ``"a2perf:<energy>+codecarbon"`` or ``"a2perf:<energy>+factor:<place>"``."""
+        energy = f"a2perf:{cpu_method.split(':')[0]}"
         if self._result_kg_per_kwh is not None or (self._run is not None and self._run.kg_per_kwh is not None):
-            return "codecarbon"
-        place = self.factor.source if self.factor is not None else "none"
-        return f"a2perf:{cpu_method.split(':')[0]}+factor:{place}"
+            return f"{energy}+codecarbon"
+        return f"{energy}+factor:{self.factor.source if self.factor is not None else 'none'}"
 
     def emissions(self, energy: Energy) -> Emissions:
         """The emissions of so much energy."""

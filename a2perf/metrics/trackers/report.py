@@ -95,8 +95,9 @@ class Emissions(msgspec.Struct, kw_only=True):
     """Emissions of the run: the gross energy above times the carbon intensity of its place.
 
     Attributes:
-        method: ``"codecarbon"`` when codecarbon ran and gave the intensity, else
-            ``"a2perf:<energy method>+factor:<place>"`` with the factor out of codecarbon's data files.
+        method: whose energy and whose intensity: ``"a2perf:<energy method>+codecarbon"`` when codecarbon ran and
+            gave the intensity, else ``"a2perf:<energy method>+factor:<place>"`` with the factor out of codecarbon's
+            data files. Codecarbon's own account of the run stands beside it, in ``codecarbon``.
         quality: that of the energy.
         factor_source: the place that the factor is for, ``"USA/Massachusetts"``.
         note: why a coarser factor than the one asked for was used.
