@@ -378,7 +378,7 @@ def test_codecarbon_runs_quietly_beside_a_longer_run(tmp_path):
     assert report.emissions.kg_per_kwh == pytest.approx(0.3765, abs=5e-5)
     assert report.emissions.kg_co2eq == pytest.approx(report.energy.gross_kwh * report.emissions.kg_per_kwh)
     assert report.emissions.codecarbon.energy_kwh > 0
-    assert rows(tmp_path / "train_emissions.csv")[-1]["method"].endswith(";emissions=codecarbon")
+    assert rows(tmp_path / "train_emissions.csv")[-1]["method"].endswith("+codecarbon")
     assert "Tracker's metadata" in (tmp_path / "codecarbon.log").read_text()
     assert report.files["codecarbon_log"] == "codecarbon.log"
     assert not (tmp_path / "emissions.csv").exists()
