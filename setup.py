@@ -1,8 +1,8 @@
 """Everything is declared in pyproject.toml; this file adds what setuptools has no declaration for.
 
 Gymnasium 1.x no longer loads plug-ins from entry points, so ``a2perf_gymnasium.pth`` beside the package does what the
-``gymnasium.envs`` entry point did before (see ``a2perf/_gymnasium_plugin.py``). And ``a2perf init`` copies the templates
-and ``a2perf demo`` runs the examples, which lie beside the package, so a wheel carries both inside ``a2perf/``.
+``gymnasium.envs`` entry point did before (see ``a2perf/_gymnasium_plugin.py``). ``a2perf init`` copies the templates,
+``a2perf demo`` runs the examples; both lie beside the package, and a wheel carries them inside ``a2perf/``.
 """
 
 import os

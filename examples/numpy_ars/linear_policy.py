@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+SAVED = ("weights", "mean", "deviation", "inputs", "low", "high")
+
 
 @dataclass
 class RunningMoments:
@@ -37,25 +39,26 @@ class RunningMoments:
         self.mean = self.mean + delta / self.count
         self.squares = self.squares + delta * (observation - self.mean)
 
-    def deviation(self) -> NDArray[np.float64]:
-        """Standard deviations; 1 where an entry has not varied yet."""
-        variance = self.squares / max(self.count, 1.0)
-        return np.where(variance > 1e-8, np.sqrt(variance), 1.0)
+    def deviation(self, least: float) -> NDArray[np.float64]:
+        """Standard deviations, at least ``least``: an entry that has hardly varied yet must not become a huge gain."""
+        return np.maximum(np.sqrt(self.squares / max(self.count, 1.0)), least)
 
 
 @dataclass
 class LinearPolicy:
-    """``action = clip(weights @ ((observation - mean) / deviation))``.
+    """``action = clip(weights @ ((observation[inputs] - mean) / deviation) + bias)``.
 
     Attributes:
-        weights: shape (actions, observations).
-        mean, deviation: shape (observations,).
+        weights: shape (actions, inputs + 1); the last column is the bias.
+        mean, deviation: shape (inputs,).
+        inputs: indices of the entries of the observation that the policy sees.
         low, high: bounds of the action, shape (actions,).
     """
 
     weights: NDArray[np.float64]
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
+    inputs: NDArray[np.int64]
     low: NDArray[np.float32]
     high: NDArray[np.float32]
     _scaled: NDArray[np.float64] = field(init=False, repr=False)
@@ -63,21 +66,20 @@ class LinearPolicy:
 
     def __post_init__(self) -> None:
         # the normalisation folded into the map: one product a step
-        self._scaled = self.weights / self.deviation
-        self._offset = self._scaled @ self.mean
+        self._scaled = self.weights[:, :-1] / self.deviation
+        self._offset = self._scaled @ self.mean - self.weights[:, -1]
 
     def act(self, observation: NDArray[np.float64]) -> NDArray[np.float32]:
-        return np.clip(self._scaled @ observation - self._offset, self.low, self.high).astype(np.float32)
+        return np.clip(self._scaled @ observation[self.inputs] - self._offset, self.low, self.high).astype(np.float32)
 
     def save(self, path: Path) -> None:
         """Replaces the file in one step, so that a killed training leaves the policy before."""
-        fields = {name: getattr(self, name) for name in ("weights", "mean", "deviation", "low", "high")}
-        save_arrays(path, fields)
+        save_arrays(path, {name: getattr(self, name) for name in SAVED})
 
     @classmethod
     def load(cls, path: Path) -> LinearPolicy:
         with np.load(path, allow_pickle=False) as arrays:
-            return cls(**{name: arrays[name] for name in ("weights", "mean", "deviation", "low", "high")})
+            return cls(**{name: arrays[name] for name in SAVED})
 
 
 def save_arrays(path: Path, arrays: dict[str, NDArray[np.generic]]) -> None:

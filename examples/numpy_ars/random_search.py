@@ -34,14 +34,30 @@ class SearchSettings:
         noise: standard deviation of a perturbation.
         horizon: most environment steps of a training rollout.
         version: 1 raw observations, 2 normalised ones.
+        least_deviation: entries of the observation that vary less are normalised as if they varied so much.
+        inputs: which entries of the observation the policy sees, ``"0:4+84:103"``; empty is all.
+        diagonal: 1 lets each action see one input alone, its own; there have to be as many inputs as actions. The fewer
+            weights there are, the fewer rollouts a random search needs.
     """
 
-    directions: int = 8
+    directions: int = 4
     top: int = 4
     step_size: float = 0.02
-    noise: float = 0.03
-    horizon: int = 600
+    noise: float = 0.02
+    horizon: int = 60
     version: int = 2
+    least_deviation: float = 0.1
+    inputs: str = ""
+    diagonal: int = 0
+
+    def input_indices(self, observations: int) -> NDArray[np.int64]:
+        """Returns ``inputs`` as indices into an observation of that many entries."""
+        if not self.inputs:
+            return np.arange(observations)
+        parts = (part.partition(":") for part in self.inputs.split("+"))
+        return np.concatenate(
+            [np.arange(int(first), int(end) if colon else int(first) + 1) for first, colon, end in parts]
+        )
 
 
 @dataclass(frozen=True)
@@ -70,7 +86,7 @@ def _rollout(policy: LinearPolicy, seed: int, horizon: int, deadline: float) -> 
     observation, _ = _env.reset(seed=seed)
     while not over and length < horizon:
         state = np.asarray(observation, dtype=np.float64)
-        moments.add(state)
+        moments.add(state[policy.inputs])
         observation, reward, terminated, truncated, _ = _env.step(policy.act(state))
         total += float(reward)
         length += 1
@@ -91,9 +107,14 @@ class RandomSearch:
         with create_domain(env_id, **env_kwargs) as env:
             self._low = np.asarray(env.action_space.low, dtype=np.float32)
             self._high = np.asarray(env.action_space.high, dtype=np.float32)
-            observations = int(np.prod(env.observation_space.shape))
-        self.weights = np.zeros((self._low.size, observations))
-        self.moments = RunningMoments.empty(observations)
+            self._inputs = settings.input_indices(int(np.prod(env.observation_space.shape)))
+        if settings.diagonal and self._inputs.size != self._low.size:
+            raise ValueError(f"diagonal needs as many inputs as actions: {self._low.size}, not {self._inputs.size}")
+        self._free = np.ones((self._low.size, self._inputs.size + 1))  # 1 where a weight may differ from 0
+        if settings.diagonal:
+            self._free[:, :-1] = np.eye(self._low.size)
+        self.weights = np.zeros_like(self._free)
+        self.moments = RunningMoments.empty(self._inputs.size)
         self.iteration = 0
         self.env_steps = 0
         self._pool = ProcessPoolExecutor(
@@ -104,8 +125,9 @@ class RandomSearch:
         """Returns the current policy, or the one with other weights under the current normalisation."""
         normalised = self.settings.version == 2 and self.moments.count > 1
         mean = self.moments.mean if normalised else np.zeros_like(self.moments.mean)
-        deviation = self.moments.deviation() if normalised else np.ones_like(mean)
-        return LinearPolicy(self.weights if weights is None else weights, mean, deviation, self._low, self._high)
+        deviation = self.moments.deviation(self.settings.least_deviation) if normalised else np.ones_like(mean)
+        chosen = self.weights if weights is None else weights
+        return LinearPolicy(chosen, mean, deviation, self._inputs, self._low, self._high)
 
     def step(self, deadline: float = math.inf) -> NDArray[np.float64] | None:
         """Makes one iteration, or nothing at all when the monotonic clock passes ``deadline`` before its end.
@@ -114,18 +136,19 @@ class RandomSearch:
             The returns of its rollouts, shape (directions, 2): with the perturbation added and subtracted; or None.
         """
         settings = self.settings
+        if self.moments.count == 0 and not self._observe(deadline):
+            return None
         deltas, jobs = [], []
         rng = np.random.default_rng([self.seed, self.iteration])
         episode = int(rng.integers(2**31))  # the same for all, so that returns differ by the weights alone
         for _ in range(settings.directions):
-            delta = rng.standard_normal(self.weights.shape)
+            delta = rng.standard_normal(self.weights.shape) * self._free
             deltas.append(delta)
             for sign in (1, -1):
                 policy = self.policy(self.weights + sign * settings.noise * delta)
                 jobs.append(self._pool.submit(_rollout, policy, episode, settings.horizon, deadline))
-        results = [job.result() for job in jobs]
-        rollouts = [result for result in results if result is not None]
-        if len(rollouts) < len(results):
+        rollouts = [rollout for job in jobs if (rollout := job.result()) is not None]
+        if len(rollouts) < len(jobs):
             return None
         returns = np.array([rollout.total_reward for rollout in rollouts]).reshape(-1, 2)
         best = np.argsort(-returns.max(axis=1), kind="stable")[: settings.top]
@@ -139,10 +162,27 @@ class RandomSearch:
         self.iteration += 1
         return returns
 
+    def _observe(self, deadline: float) -> bool:
+        """Learns the observations' moments with the policy as it is, so that no step is made under others."""
+        jobs = [
+            self._pool.submit(_rollout, self.policy(), seed, self.settings.horizon, deadline)
+            for seed in range(self.settings.directions)
+        ]
+        for rollout in [job.result() for job in jobs]:
+            if rollout is None:
+                return False
+            self.moments.merge(rollout.moments)
+            self.env_steps += rollout.length
+        return True
+
     def evaluate(self, episodes: int, deadline: float = math.inf) -> float | None:
-        """Returns the current policy's mean return in episodes that are the same every time; None past ``deadline``."""
+        """Returns the current policy's mean return in episodes that are the same every time; None past ``deadline``.
+
+        They are four times as long as those of the training.
+        """
         seeds = np.random.default_rng([self.seed, 2**32 - 1]).integers(2**31, size=episodes)
-        jobs = [self._pool.submit(_rollout, self.policy(), int(seed), 10**9, deadline) for seed in seeds]
+        horizon = 4 * self.settings.horizon
+        jobs = [self._pool.submit(_rollout, self.policy(), int(seed), horizon, deadline) for seed in seeds]
         results = [job.result() for job in jobs]
         rewards = [result.total_reward for result in results if result is not None]
         return float(np.mean(rewards)) if len(rewards) == episodes else None

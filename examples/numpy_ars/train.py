@@ -17,7 +17,7 @@ from event_writer import EventWriter
 from linear_policy import save_arrays
 from random_search import RandomSearch, SearchSettings
 
-EVALUATE_EVERY = 5
+EVALUATE_EVERY = 10
 EVALUATION_EPISODES = 2
 
 
@@ -77,7 +77,7 @@ def train(
 
 
 def _settings(given: dict[str, str]) -> SearchSettings:
-    kinds = {field.name: int if isinstance(field.default, int) else float for field in fields(SearchSettings)}
+    kinds = {field.name: type(field.default) for field in fields(SearchSettings)}
     unknown = sorted(set(given) - set(kinds))
     if unknown:
         raise ValueError(
