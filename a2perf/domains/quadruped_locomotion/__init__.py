@@ -66,13 +66,24 @@ _SYNTHETIC = tuple(
     )
     for gait in _GAITS
 )
+_MUJOCO = tuple(
+    Environment(
+        id=f"QuadrupedLocomotionMuJoCo-Dog{gait.capitalize()}-v0",
+        entry_point="a2perf.domains.quadruped_locomotion.mujoco_twin:build_mujoco_env",
+        kwargs={"clip": f"dog_{gait}"},
+        summary=f"imitate the {gait} of a dog (MuJoCo, another physics)",
+        ranking="mujoco",
+        vector_entry_point="a2perf.domains.quadruped_locomotion.vector:make_mujoco_vector_env",
+    )
+    for gait in _GAITS
+)
 
 DOMAIN = Domain(
     name="quadruped_locomotion",
     title="Quadruped locomotion",
     summary="A simulated Laikago robot follows a reference motion; reward for imitation, no fall allowed.",
     extra="quadruped-locomotion",
-    environments=(*_DOG, *_SYNTHETIC),
+    environments=(*_DOG, *_SYNTHETIC, *_MUJOCO),
     tasks=tuple(
         Task(name=f"{kind}_{gait}", env_id=f"QuadrupedLocomotion-{kind.capitalize()}{gait.capitalize()}-v0")
         for kind in ("dog", "synthetic")

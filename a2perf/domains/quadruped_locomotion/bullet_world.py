@@ -15,6 +15,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     FOOT_LINKS,
     LINK_COUNT,
     MOTOR_LINKS,
+    SUBSTEPS,
     FloatArray,
 )
 from a2perf.domains.quadruped_locomotion.sensors import clear, push_joints, write_base
@@ -116,7 +117,7 @@ class BulletWorld:
         set_torques, mode, step = bullet.setJointMotorControlArray, bullet.TORQUE_CONTROL, bullet.stepSimulation
         torques = actuation.torques
         for substep, measure in enumerate(self._measure):
-            pd_torques(actuation, latency, substep)
+            pd_torques(actuation, latency, (substep + 1) / SUBSTEPS)
             set_torques(body, MOTOR_LINKS, mode, forces=torques.tolist(), physicsClientId=client)
             step(physicsClientId=client)
             self._read_joints(actuation)

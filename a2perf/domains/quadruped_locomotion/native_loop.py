@@ -122,7 +122,7 @@ def control_step(
 ) -> None:
     """Runs the 33 sub-steps towards ``actuation.commands``, adding a measurement after each."""
     for substep in range(SUBSTEPS):
-        pd_torques(actuation, latency, substep)
+        pd_torques(actuation, latency, (substep + 1) / SUBSTEPS)
         command = call_pointer(
             handles.calls[_CONTROL], (handles.client, np.int32(handles.robot), np.int32(TORQUE_MODE))
         )

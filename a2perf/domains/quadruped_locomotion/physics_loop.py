@@ -92,10 +92,15 @@ def filter_action(actuation: Actuation, action: FloatArray, latency: float, firs
 
 
 @compiled
-def pd_torques(actuation: Actuation, latency: float, substep: int) -> None:
-    """Writes the joint torques of one sub-step (0..32) from the newest joint state."""
+def pd_torques(actuation: Actuation, latency: float, fraction: float) -> None:
+    """Writes the joint torques of a sub-step from the newest joint state.
+
+    Args:
+        actuation: state of the action path.
+        latency: of the angles to which targets are clipped, s.
+        fraction: how far the sub-step lies between the last target and this one, in (0, 1].
+    """
     delayed_angles(actuation.history, latency, actuation.scratch)
-    fraction = (substep + 1) / SUBSTEPS
     commands, joints = actuation.commands, actuation.joints
     for motor in range(12):
         target = commands[0, motor] + fraction * (commands[1, motor] - commands[0, motor])

@@ -104,14 +104,11 @@ class ThreadedVectorEnv(SyncVectorEnv):
                 mend="reset them with reset(options={'reset_mask': ...}) first",
             )
         results = self._each(lambda member: self._advance(member, actions[member]))
-        infos: dict[str, Any] = {}
-        for member, (observation, reward, terminated, truncated, info, final) in enumerate(results):
+        for member, (observation, reward, terminated, truncated, _, _) in enumerate(results):
             self._env_obs[member] = observation
             self._rewards[member] = reward
             self._terminations[member], self._truncations[member] = terminated, truncated
-            if final is not None:
-                infos = self._add_info(infos, final, member)
-            infos = self._add_info(infos, info, member)
+        infos = self._merged([(info, final) for *_, info, final in results])
         self._autoreset_envs = np.logical_or(self._terminations, self._truncations)
         return self._batched(), self._rewards.copy(), self._terminations.copy(), self._truncations.copy(), infos
 
@@ -127,6 +124,17 @@ class ThreadedVectorEnv(SyncVectorEnv):
             observation, info = env.reset()
         return observation, float(reward), terminated, truncated, info, final
 
+    def _merged(self, infos: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> dict[str, Any]:
+        """Merges the members' infos as Gymnasium does, at once where all have the same entries."""
+        if all(final is None and info.keys() == infos[0][0].keys() for info, final in infos):
+            return _stacked([info for info, _ in infos])
+        merged: dict[str, Any] = {}
+        for member, (info, final) in enumerate(infos):
+            if final is not None:
+                merged = self._add_info(merged, final, member)
+            merged = self._add_info(merged, info, member)
+        return merged
+
     def _batched(self) -> NDArray[Any]:
         self._observations = concatenate(self.single_observation_space, self._env_obs, self._observations)
         batched: NDArray[Any] = np.array(self._observations)
@@ -139,6 +147,27 @@ class ThreadedVectorEnv(SyncVectorEnv):
         super().close_extras(**kwargs)
 
 
+def _stacked(infos: list[dict[str, Any]]) -> dict[str, Any]:
+    """Stacks infos that have the same entries; beside each entry a mask says which members have it."""
+    stacked: dict[str, Any] = {}
+    for key, first in infos[0].items():
+        values = [info[key] for info in infos]
+        if isinstance(first, dict):
+            stacked[key] = _stacked(values)
+        else:
+            known = isinstance(first, (bool, int, float, np.number, np.ndarray))
+            stacked[key] = np.array(values, dtype=None if known else object)
+        stacked[f"_{key}"] = np.ones(len(infos), dtype=np.bool_)
+    return stacked
+
+
 def make_vector_env(num_envs: int, **kwargs: Any) -> ThreadedVectorEnv:
     """Makes the vector environment for ``gymnasium.make_vec``."""
     return ThreadedVectorEnv(num_envs, **kwargs)
+
+
+def make_mujoco_vector_env(num_envs: int, **kwargs: Any) -> ThreadedVectorEnv:
+    """Makes the vector environment of the MuJoCo ids for ``gymnasium.make_vec``."""
+    from a2perf.domains.quadruped_locomotion.mujoco_twin import build_mujoco_env
+
+    return ThreadedVectorEnv(num_envs, make=build_mujoco_env, **kwargs)

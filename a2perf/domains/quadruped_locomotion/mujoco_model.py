@@ -1,0 +1,184 @@
+"""The Laikago as a MuJoCo model, built from the geometry of the PyBullet wheel's URDF.
+
+Masses, joints, limits and principal inertias are those that Bullet uses; collision meshes become spheres, capsules and
+a box. Every body's frame is that of its URDF link, except the chassis', whose origin is its centre of mass.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+
+from a2perf.domains.quadruped_locomotion import robot
+from a2perf.domains.quadruped_locomotion.robot import FloatArray, kinematic_tree
+
+SUBSTEPS = 8
+TIME_STEP = 0.033 / SUBSTEPS  # s; at six sub-steps the stiff joints swing
+GROUND_FRICTION = 0.9  # Bullet multiplies 0.9 of the ground with 1.0 of the foot, MuJoCo takes the larger of two
+TOE_RADIUS = 0.03  # m
+# Time constant (s) and damping ratio: about the 30000 N/m and 1000 N s/m of the URDF for a quarter of the robot's
+# weight.
+CONTACT = "0.012 1"
+
+# Principal inertias (kg m^2) that Bullet derives from the collision shapes, by kind of link.
+CHASSIS_INERTIA = (0.43514861390085763, 0.5694298725022054, 0.22281566243761453)
+_LINK_INERTIA = (
+    (0.0017317521897844352, 0.0017006526706556276, 0.0014584852405555536),
+    (0.015517682423132704, 0.007409698858482857, 0.010540841743807709),
+    (0.0021848313322518653, 0.0001214712635617718, 0.0021125654302545497),
+    (3.6e-05, 3.6e-05, 3.6e-05),
+)
+
+# Collision shapes in link frames (m): radius, and for capsules the far end; the near end is the joint.
+_HIP_RADIUS = 0.045
+_UPPER_LEG_RADIUS = 0.035
+_LOWER_LEG_RADIUS = 0.015
+_LOWER_LEG_END = (0.0, -0.25, -0.015)
+_CHASSIS_HALF = (0.12, 0.09, 0.27)
+_LEG_COLOUR = "0.5 0.5 0.55 1"
+# A body counts as touching the ground a little above it, as Bullet's contact list does.
+TOUCH_MARGIN = 0.005  # m
+
+
+def link_inertia(link: int) -> FloatArray:
+    """Principal inertia (kg m^2, shape (3,)) of a link (-1: the chassis)."""
+    return np.array(CHASSIS_INERTIA if link < 0 else _LINK_INERTIA[link % 4])
+
+
+def body_points() -> tuple[FloatArray, FloatArray]:
+    """Points that bound the links that must not touch the ground.
+
+    Returns:
+        Rows of frame number (0: the chassis, link + 1 else) and position in the URDF frame (m), shape (n, 4), and the
+        distance (m) from each to the surface, shape (n,).
+    """
+    tree = kinematic_tree()
+    rows: list[tuple[float, ...]] = []
+    radii: list[float] = []
+    for x in (-1.0, 1.0):
+        for y in (-1.0, 1.0):
+            for z in (-1.0, 1.0):
+                corner = tree.base_inertial + np.array([x, y, z]) * _CHASSIS_HALF
+                rows.append((0.0, *corner.tolist()))
+                radii.append(0.0)
+    for leg in range(4):
+        hip, knee = 4 * leg, 4 * leg + 2
+        rows.append((hip + 1.0, 0.0, 0.0, 0.0))
+        radii.append(_HIP_RADIUS)
+        rows.append((hip + 2.0, 0.0, 0.0, 0.0))
+        radii.append(_UPPER_LEG_RADIUS)
+        # The knee's end of the capsule is left out: the lower leg, which may touch, begins there.
+        rows.append((hip + 2.0, *(0.8 * tree.origin[knee]).tolist()))
+        radii.append(_UPPER_LEG_RADIUS)
+    return np.array(rows), np.array(radii)
+
+
+def model_xml() -> str:
+    """Returns the model as MJCF text."""
+    root = ElementTree.Element("mujoco", model="laikago")
+    ElementTree.SubElement(root, "compiler", angle="radian", autolimits="true", balanceinertia="true")
+    option = ElementTree.SubElement(
+        root,
+        "option",
+        timestep=str(TIME_STEP),
+        gravity=f"0 0 {robot.GRAVITY}",
+        iterations="10",
+        ls_iterations="10",
+        cone="pyramidal",
+        jacobian="dense",
+    )
+    ElementTree.SubElement(option, "flag", eulerdamp="disable", filterparent="enable")
+    default = ElementTree.SubElement(root, "default")
+    ElementTree.SubElement(
+        default,
+        "geom",
+        contype="1",
+        conaffinity="0",
+        condim="3",
+        friction=f"{GROUND_FRICTION} 0.005 0.0001",
+        solref=CONTACT,
+    )
+    visual = ElementTree.SubElement(root, "visual")
+    ElementTree.SubElement(visual, "global", offwidth="640", offheight="480")
+    asset = ElementTree.SubElement(root, "asset")
+    ElementTree.SubElement(
+        asset,
+        "texture",
+        name="squares",
+        type="2d",
+        builtin="checker",
+        rgb1="0.85 0.87 0.9",
+        rgb2="0.7 0.75 0.82",
+        width="256",
+        height="256",
+    )
+    ElementTree.SubElement(asset, "material", name="ground", texture="squares", texrepeat="1 1", texuniform="true")
+    world = ElementTree.SubElement(root, "worldbody")
+    ElementTree.SubElement(world, "light", pos="0 0 4", dir="0 0 -1", directional="true")
+    ElementTree.SubElement(
+        world, "geom", name="ground", type="plane", size="0 0 1", contype="0", conaffinity="1", material="ground"
+    )
+    _add_robot(world)
+    actuator = ElementTree.SubElement(root, "actuator")
+    for link in robot.MOTOR_LINKS:
+        ElementTree.SubElement(actuator, "motor", joint=f"joint{link}", ctrllimited="false")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _text(values: FloatArray | tuple[float, ...]) -> str:
+    return " ".join(repr(float(value)) for value in values)
+
+
+def _add_robot(world: ElementTree.Element) -> None:
+    tree = kinematic_tree()
+    chassis = ElementTree.SubElement(
+        world, "body", name="chassis", pos=_text(robot.DEFAULT_POSITION), quat=_text((0.5, 0.5, 0.5, 0.5))
+    )
+    ElementTree.SubElement(chassis, "freejoint", name="root")
+    _inertial(chassis, np.zeros(3), float(tree.mass[0]), np.array(CHASSIS_INERTIA))
+    ElementTree.SubElement(chassis, "geom", type="box", size=_text(_CHASSIS_HALF), rgba="0.3 0.3 0.35 1")
+    bodies = {-1: chassis}
+    for link in range(robot.LINK_COUNT):
+        parent = int(tree.parent[link])
+        position = tree.origin[link] - (tree.base_inertial if parent < 0 else 0.0)
+        body = ElementTree.SubElement(bodies[parent], "body", name=f"link{link}", pos=_text(position))
+        bodies[link] = body
+        motor = int(tree.motor[link])
+        if motor >= 0:
+            ElementTree.SubElement(
+                body,
+                "joint",
+                name=f"joint{link}",
+                type="hinge",
+                axis=_text(tree.axis[link]),
+                range=_text((robot.JOINT_LOWER[motor], robot.JOINT_UPPER[motor])),
+            )
+        _inertial(body, tree.inertial[link], float(tree.mass[link + 1]), link_inertia(link))
+        _add_shape(body, link)
+
+
+def _inertial(body: ElementTree.Element, position: FloatArray, mass: float, inertia: FloatArray) -> None:
+    ElementTree.SubElement(body, "inertial", pos=_text(position), mass=repr(mass), diaginertia=_text(inertia))
+
+
+def _add_shape(body: ElementTree.Element, link: int) -> None:
+    kind = link % 4
+    if kind == 0:
+        ElementTree.SubElement(body, "geom", type="sphere", size=str(_HIP_RADIUS), rgba="0.2 0.2 0.25 1")
+    elif kind == 1:
+        end = kinematic_tree().origin[link + 1]
+        ElementTree.SubElement(
+            body, "geom", type="capsule", size=str(_UPPER_LEG_RADIUS), fromto="0 0 0 " + _text(end), rgba=_LEG_COLOUR
+        )
+    elif kind == 2:
+        ElementTree.SubElement(
+            body,
+            "geom",
+            type="capsule",
+            size=str(_LOWER_LEG_RADIUS),
+            fromto="0 0 0 " + _text(_LOWER_LEG_END),
+            rgba=_LEG_COLOUR,
+        )
+    else:
+        ElementTree.SubElement(body, "geom", type="sphere", size=str(TOE_RADIUS), rgba="0.1 0.1 0.1 1")

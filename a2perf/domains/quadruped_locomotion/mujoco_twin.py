@@ -1,0 +1,208 @@
+"""The same task in MuJoCo, under ids of its own: another physics, never ranked with the PyBullet ids.
+
+Masses, joints, gains, action path, observation, reward, clips and rules are shared with the PyBullet environment.
+Differences: sub-steps of about 4 ms, simple collision shapes, MuJoCo's contact model, and foot positions that are not
+one sub-step old.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import Any
+
+import gin
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.quadruped_locomotion import mujoco_loop, mujoco_model
+from a2perf.domains.quadruped_locomotion.compilation import NUMBA_AVAILABLE
+from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
+from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
+from a2perf.domains.quadruped_locomotion.robot import (
+    DEFAULT_JOINT_POSE,
+    DEFAULT_ORIENTATION,
+    DEFAULT_POSITION,
+    LINK_COUNT,
+    MOTOR_LINKS,
+    FloatArray,
+    foot_positions,
+    kinematic_tree,
+    link_frames,
+)
+from a2perf.domains.quadruped_locomotion.rotations import rotate
+from a2perf.domains.quadruped_locomotion.sensors import clear
+from a2perf.domains.quadruped_locomotion.task import Task
+from a2perf.domains.quadruped_locomotion.worlds import World
+from a2perf.errors import MissingDependency
+
+_FIRST_BODY = 2  # of link 0; the world is 0, the chassis 1
+
+
+def import_mujoco() -> Any:
+    """Returns the MuJoCo module.
+
+    Raises:
+        MissingDependency: it is not installed.
+    """
+    try:
+        import mujoco
+    except ImportError as error:
+        raise MissingDependency(
+            "the MuJoCo ids of quadruped locomotion need MuJoCo, which is not installed",
+            mend="pip install 'a2perf[mujoco]'",
+        ) from error
+    return mujoco
+
+
+@functools.cache
+def _step_address(folder: str) -> int:
+    """Address of ``mj_step`` in the library that the module has loaded."""
+    library = next(Path(folder).glob("libmujoco*"))
+    address = ctypes.cast(ctypes.CDLL(str(library)).mj_step, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+class MuJoCoWorld:
+    """One robot on a plane in MuJoCo; implements ``worlds.World``."""
+
+    def __init__(self, physics_loop: str = "auto") -> None:
+        self._mujoco = mujoco = import_mujoco()
+        self._model = mujoco.MjModel.from_xml_string(mujoco_model.model_xml())
+        self._data = mujoco.MjData(self._model)
+        self._compiled = NUMBA_AVAILABLE and physics_loop != "python"
+        points, radii = mujoco_model.body_points()
+        self._simulation = mujoco_loop.Simulation(
+            step=_step_address(str(Path(mujoco.__file__).parent)) if self._compiled else 0,
+            model=self._model._address,
+            data=self._data._address,
+            qpos=self._data.qpos,
+            qvel=self._data.qvel,
+            ctrl=self._data.ctrl,
+            body_points=points,
+            body_radii=radii,
+        )
+        self._tree = kinematic_tree()
+        self._state = np.zeros(37)
+        self._frames = np.zeros((LINK_COUNT + 1, 7))
+
+    @property
+    def model(self) -> Any:
+        """The MuJoCo model."""
+        return self._model
+
+    @property
+    def data(self) -> Any:
+        """The MuJoCo data."""
+        return self._data
+
+    def reset_robot(self, actuation: Actuation) -> None:
+        """See ``World``."""
+        self._mujoco.mj_resetData(self._model, self._data)
+        self._model.dof_frictionloss[:] = 0.0
+        clear(actuation.history)
+        pose = np.concatenate([DEFAULT_POSITION, DEFAULT_ORIENTATION, DEFAULT_JOINT_POSE])
+        self.place_robot(pose, np.zeros(18), actuation)
+
+    def place_robot(self, pose: FloatArray, velocity: FloatArray, actuation: Actuation) -> None:
+        """See ``World``."""
+        qpos, qvel = self._data.qpos, self._data.qvel
+        x, y, z, w = (float(part) for part in pose[3:7])
+        qpos[:3], qpos[3:7], qpos[7:] = pose[:3], (w, x, y, z), pose[7:]
+        qvel[:3], qvel[6:] = velocity[:3], velocity[6:]
+        qvel[3:6] = rotate(-x, -y, -z, w, float(velocity[3]), float(velocity[4]), float(velocity[5]))
+        mujoco_loop.measure(self._simulation, actuation, self._state)
+
+    def run(self, task: Task, latency: float, steps: int, warm_up: bool) -> None:
+        """See ``World``."""
+        latency = latency / mujoco_loop.LATENCY_SCALE
+        if self._compiled:
+            mujoco_loop.run(self._simulation, task, latency, steps, warm_up)
+        else:
+            mujoco_loop.run_interpreted(self._simulate, self._simulation, task, latency, steps, warm_up)
+
+    def _simulate(self) -> None:
+        self._mujoco.mj_step(self._model, self._data)
+
+    def read_state(self, state: FloatArray, feet: FloatArray) -> None:
+        """See ``World``; the feet are where they are now."""
+        mujoco_loop.read_state(self._simulation, state)
+        link_frames(self._tree, state, state[3:7], state[13:25], self._frames)
+        foot_positions(self._tree, self._frames, feet)
+
+    def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
+        """See ``World``; a mass alone scales the inertia, as an engine does that derives it from the shape."""
+        model, body = self._model, _FIRST_BODY + link
+        if mass is not None:
+            model.body_mass[body] = mass
+            nominal = self._tree.mass[link + 1]
+            model.body_inertia[body] = mujoco_model.link_inertia(link) * (mass / nominal)
+        if inertia is not None:
+            model.body_inertia[body] = inertia
+        if friction is not None:
+            first = model.body_geomadr[body]
+            model.geom_friction[first, 0] = friction * mujoco_model.GROUND_FRICTION
+        if mass is not None or inertia is not None:
+            self._mujoco.mj_setConst(self._model, self._data)
+
+    def get_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
+        """See ``World``."""
+        model, body = self._model, _FIRST_BODY + link
+        friction = float(model.geom_friction[model.body_geomadr[body], 0]) / mujoco_model.GROUND_FRICTION
+        return float(model.body_mass[body]), np.array(model.body_inertia[body]), friction
+
+    def set_joint_friction(self, link: int, torque: float) -> None:
+        """See ``World``."""
+        self._model.dof_frictionloss[6 + MOTOR_LINKS.index(link)] = torque
+
+    def close(self) -> None:
+        """See ``World``."""
+
+
+class MuJoCoCamera:
+    """Pictures of a MuJoCo simulation, with the view of ``rendering.Camera``."""
+
+    def __init__(self, world: MuJoCoWorld, width: int, height: int) -> None:
+        self._mujoco = import_mujoco()
+        self._world = world
+        try:
+            self._renderer = self._mujoco.Renderer(world.model, height, width)
+        except Exception as error:  # the graphics stack raises whatever it likes
+            raise MissingDependency(
+                f"MuJoCo cannot draw off screen here: {error}",
+                mend="install OSMesa or EGL and set MUJOCO_GL=osmesa or MUJOCO_GL=egl, or use render_mode=None",
+            ) from error
+
+    def picture(self, target: FloatArray) -> NDArray[np.uint8]:
+        """Returns a picture, RGB, shape (height, width, 3), centred on a point (m, shape (3,))."""
+        camera = self._mujoco.MjvCamera()
+        camera.lookat[:] = target
+        camera.distance, camera.azimuth, camera.elevation = 1.4, 90.0, -30.0
+        self._mujoco.mj_forward(self._world.model, self._world.data)
+        self._renderer.update_scene(self._world.data, camera)
+        picture: NDArray[np.uint8] = self._renderer.render().copy()
+        return picture
+
+    def close(self) -> None:
+        """Frees the renderer."""
+        self._renderer.close()
+
+
+class MuJoCoQuadrupedEnv(QuadrupedLocomotionEnv):
+    """``QuadrupedLocomotionEnv`` with MuJoCo physics; takes the same arguments."""
+
+    def _make_world(self, physics_loop: str) -> World:
+        return MuJoCoWorld(physics_loop)
+
+
+def build_mujoco_env(**kwargs: Any) -> MuJoCoQuadrupedEnv:
+    """Makes the environment; what is bound to ``build_mujoco_env`` in gin fills in what is not given."""
+    return MuJoCoQuadrupedEnv(**_with_gin_bindings(**kwargs))
+
+
+@gin.configurable("build_mujoco_env", module="a2perf.quadruped_locomotion")
+def _with_gin_bindings(**kwargs: Any) -> dict[str, Any]:
+    """Returns the arguments, completed by gin."""
+    return kwargs

@@ -1,0 +1,169 @@
+"""The MuJoCo ids: the same robot and task, another physics."""
+
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+from a2perf import assets, domains
+from a2perf.domains.quadruped_locomotion import ASSETS
+from a2perf.domains.quadruped_locomotion.physics_loop import new_actuation
+from a2perf.domains.quadruped_locomotion.pretrained import load_actor
+from a2perf.domains.quadruped_locomotion.robot import (
+    DEFAULT_JOINT_POSE,
+    FOOT_LINKS,
+    JOINT_LOWER,
+    JOINT_UPPER,
+    kinematic_tree,
+)
+from a2perf.domains.quadruped_locomotion.vector import ThreadedVectorEnv, make_mujoco_vector_env
+from a2perf.errors import MissingDependency
+
+mujoco = pytest.importorskip("mujoco", reason="needs the extra mujoco")
+
+from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoQuadrupedEnv, MuJoCoWorld  # noqa: E402
+
+REST = np.zeros(12)
+
+
+@pytest.fixture
+def twin():
+    made = []
+
+    def build(**kwargs):
+        made.append(MuJoCoQuadrupedEnv(**{"clip": "synthetic_trot", "mode": "test", **kwargs}))
+        return made[-1]
+
+    yield build
+    for env in made:
+        env.close()
+
+
+def test_model_has_the_masses_limits_and_inertias_of_the_robot(make, twin):
+    model = MuJoCoWorld().model
+    tree = kinematic_tree()
+    assert np.allclose(model.body_mass[1:], tree.mass, rtol=1e-12)
+    assert model.body_mass.sum() == pytest.approx(25.567, abs=1e-9)
+    assert np.allclose(model.jnt_range[1:, 0], JOINT_LOWER)
+    assert np.allclose(model.jnt_range[1:, 1], JOINT_UPPER)
+    bullet, other = make(), twin()
+    for link in range(-1, 16):
+        (mass, inertia, friction), (mass2, inertia2, friction2) = bullet.link_dynamics(link), other.link_dynamics(link)
+        assert mass == pytest.approx(mass2)
+        assert friction == pytest.approx(friction2)
+        # left and right upper legs differ in the fifth digit in Bullet, since their meshes do
+        assert np.allclose(inertia, inertia2, rtol=1e-4)
+
+
+def test_kinematics_are_those_of_the_bullet_robot():
+    world = MuJoCoWorld()
+    generator = np.random.default_rng(0)
+    for _ in range(10):
+        quaternion = generator.normal(size=4)
+        joints = DEFAULT_JOINT_POSE + generator.uniform(-0.3, 0.3, 12)
+        pose = np.concatenate([generator.normal(size=3), quaternion / np.linalg.norm(quaternion), joints])
+        velocity = generator.normal(size=18)
+        world.place_robot(pose, velocity, new_actuation())
+        mujoco.mj_forward(world.model, world.data)
+        state, feet = np.zeros(37), np.zeros((8, 3))
+        world.read_state(state, feet)
+        assert np.abs(feet - world.data.xipos[np.array(FOOT_LINKS) + 2]).max() < 1e-9
+        assert np.allclose(state[:7], pose[:7])
+        assert np.allclose(state[7:13], velocity[:6])
+        assert np.allclose(state[13:25], joints)
+
+
+def test_same_task_at_reset_as_in_bullet(make, twin):
+    for seed in range(4):
+        first, info = make().reset(seed=seed)
+        second, other = twin().reset(seed=seed)
+        assert np.allclose(first, second, atol=1e-6)
+        assert info["motion_time"] == other["motion_time"]
+
+
+def test_compiled_and_interpreted_steps_agree_bit_for_bit(twin):
+    runs = []
+    for loop in ("auto", "python"):
+        env = twin(physics_loop=loop, mode="train", observation_dtype=np.float64)
+        generator = np.random.default_rng(1)
+        rows = [env.reset(seed=2)[0]]
+        for _ in range(60):
+            observation, reward, *_ = env.step(generator.uniform(-0.3, 0.3, 12))
+            rows.append(np.append(observation, reward))
+        runs.append(np.concatenate(rows))
+    assert np.array_equal(*runs)
+
+
+def test_robot_stands_at_rest_and_a_fallen_one_ends_the_episode(twin):
+    env = twin()
+    env.reset(seed=0, options={"phase": 0.0})
+    for _ in range(100):
+        _, _, terminated, _, _ = env.step(REST)
+        assert not terminated
+    assert 0.4 < env.robot_pose[2] < 0.5
+    env.reset(seed=0, options={"phase": 0.0})
+    for _ in range(200):
+        _, _, terminated, _, info = env.step(np.full(12, 1.5))
+        if terminated:
+            break
+    assert terminated
+    assert info["termination"] in ("fall", "root_position", "root_rotation")
+
+
+def test_a_seed_repeats_its_episode_with_drawn_dynamics(twin):
+    def episode(env):
+        rows = [env.reset(seed=8)[0]]
+        rows += [env.step(np.full(12, 0.05))[0] for _ in range(30)]
+        return np.array(rows)
+
+    env = twin(mode="train")
+    first = episode(env)
+    env.reset(seed=9)
+    for _ in range(40):
+        env.step(np.full(12, 0.4))
+    assert np.array_equal(first, episode(env))
+    assert np.array_equal(first, episode(twin(mode="train")))
+
+
+@pytest.mark.parametrize(("gait", "expected"), [("pace", 389.1), ("spin", 384.3)])
+def test_policies_trained_in_bullet_walk_here_too(twin, dog_clip, gait, expected):
+    path = assets.locate(ASSETS[f"policies/dog_{gait}.zip"])
+    if path is None:
+        pytest.skip(f"the policy dog_{gait} is not on this host (a2perf data fetch)")
+    act = load_actor(path)
+    env = twin(motion_files=[dog_clip(gait)])
+    observation, _ = env.reset(seed=0, options={"phase": 0.0})
+    total = 0.0
+    for _ in range(300):
+        observation, reward, terminated, _, _ = env.step(act(observation))
+        assert not terminated
+        total += reward
+    assert 2.0 * total > 0.8 * expected
+
+
+def test_vector_environment_gives_what_single_ones_give():
+    envs = make_mujoco_vector_env(3, threads=2, clip="synthetic_pace", mode="test")
+    assert isinstance(envs, ThreadedVectorEnv)
+    singles = [MuJoCoQuadrupedEnv(clip="synthetic_pace", mode="test") for _ in range(3)]
+    observations, _ = envs.reset(seed=1)
+    assert np.array_equal(observations, [env.reset(seed=1 + member)[0] for member, env in enumerate(singles)])
+    for step in range(20):
+        actions = 0.05 * np.sin(np.arange(36).reshape(3, 12) + step)
+        observations, rewards, *_ = envs.step(actions)
+        for member, env in enumerate(singles):
+            observation, reward, *_ = env.step(actions[member])
+            assert np.array_equal(observations[member], observation)
+            assert rewards[member] == reward
+    envs.close()
+
+
+def test_ids_are_ranked_apart_and_missing_mujoco_says_what_to_install(monkeypatch):
+    _, record = domains.find_environment("QuadrupedLocomotionMuJoCo-DogPace-v0")
+    _, bullet = domains.find_environment("QuadrupedLocomotion-DogPace-v0")
+    assert record.ranking != bullet.ranking
+    domains.register_environments()
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(MissingDependency, match="which is not installed") as error:
+        gymnasium.make("QuadrupedLocomotionMuJoCo-DogPace-v0", clip="synthetic_trot")
+    assert "a2perf[mujoco]" in str(error.value)
