@@ -110,7 +110,12 @@ def _steps(output: Path, train_seconds: int, force: bool, *, with_clips: bool) -
         Step(
             f"a linear policy learns {LEARNING_TASK.replace('_', ' ')} for {train_seconds} s",
             launch(
-                "numpy_ars", "training.gin", learned, training, "--participant_args", f"time_budget_s={train_seconds}"
+                "numpy_ars",
+                "training.gin",
+                learned,
+                training,
+                "--participant_args",
+                f"time_budget_s={train_seconds},{LEARNER}",
             ),
             log=learned / "train" / "logs" / "stdout.log",
         ),
