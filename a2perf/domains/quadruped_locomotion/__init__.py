@@ -55,16 +55,29 @@ _DOG = tuple(
     )
     for gait in _GAITS
 )
+_GENERATED_GAITS = (*_GAITS, "bound")
+_TITLES = {"spin": "turn in place"}
 _SYNTHETIC = tuple(
     Environment(
         id=f"QuadrupedLocomotion-Synthetic{gait.capitalize()}-v0",
         entry_point=_ENTRY_POINT,
         kwargs={"clip": f"synthetic_{gait}"},
-        summary=f"imitate a generated {'turn in place' if gait == 'spin' else gait} (PyBullet, needs no data file)",
+        summary=f"imitate a generated {_TITLES.get(gait, gait)} (PyBullet, needs no data file)",
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
     )
-    for gait in _GAITS
+    for gait in _GENERATED_GAITS
+)
+_VARIED = tuple(
+    Environment(
+        id=f"QuadrupedLocomotion-Varied{gait.capitalize()}-v0",
+        entry_point=_ENTRY_POINT,
+        kwargs={"clip": f"varied_{gait}"},
+        summary=f"imitate a generated {_TITLES.get(gait, gait)} of drawn speed, heading and rhythm (PyBullet)",
+        ranking="pybullet",
+        vector_entry_point=_VECTOR_ENTRY_POINT,
+    )
+    for gait in _GENERATED_GAITS
 )
 _MUJOCO = tuple(
     Environment(
@@ -83,13 +96,16 @@ DOMAIN = Domain(
     title="Quadruped locomotion",
     summary="A simulated Laikago robot follows a reference motion; reward for imitation, no fall allowed.",
     extra="quadruped-locomotion",
-    environments=(*_DOG, *_SYNTHETIC, *_MUJOCO),
-    tasks=tuple(
-        Task(name=f"{kind}_{gait}", env_id=f"QuadrupedLocomotion-{kind.capitalize()}{gait.capitalize()}-v0")
-        for kind in ("dog", "synthetic")
-        for gait in _GAITS
+    environments=(*_DOG, *_SYNTHETIC, *_VARIED, *_MUJOCO),
+    tasks=(
+        *(
+            Task(name=str(environment.kwargs["clip"]), env_id=environment.id)
+            for environment in (*_DOG, *_SYNTHETIC, *_VARIED)
+        ),
+        *(Task(name=f"mujoco_{environment.kwargs['clip']}", env_id=environment.id) for environment in _MUJOCO),
     ),
     generalization_tasks=tuple(f"dog_{gait}" for gait in _GAITS),
     assets=tuple(ASSETS.values()),
     requires=("pybullet",),
+    data_commands={"clips": "a2perf.domains.quadruped_locomotion.commands:clips"},
 )

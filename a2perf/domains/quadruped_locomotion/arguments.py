@@ -13,7 +13,7 @@ import numpy as np
 
 from a2perf import assets
 from a2perf.domains.quadruped_locomotion import ASSETS, randomization
-from a2perf.domains.quadruped_locomotion.gaits import GAITS, synthetic_clip
+from a2perf.domains.quadruped_locomotion.gaits import FAMILIES, GAITS, synthetic_clip
 from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip, load_clip
 from a2perf.domains.quadruped_locomotion.rendering import require_display
 from a2perf.domains.quadruped_locomotion.robot import FloatArray
@@ -38,7 +38,9 @@ def refuse_unknown(unknown: Mapping[str, Any], valid: Sequence[str]) -> None:
         )
 
 
-def check_arguments(mode: str, render_mode: str | None, num_parallel_envs: int, physics_loop: str) -> None:
+def check_arguments(
+    mode: str, render_mode: str | None, num_parallel_envs: int, physics_loop: str, gait_seed: int
+) -> None:
     """Checks the simple arguments of an environment.
 
     Raises:
@@ -56,6 +58,8 @@ def check_arguments(mode: str, render_mode: str | None, num_parallel_envs: int, 
             f"physics_loop is {physics_loop!r}{did_you_mean(str(physics_loop), _PHYSICS_LOOPS)}",
             mend=f"choose one of: {', '.join(_PHYSICS_LOOPS)}",
         )
+    if isinstance(gait_seed, bool) or not isinstance(gait_seed, int) or gait_seed < 0:
+        raise ConfigError(f"gait_seed is {gait_seed!r}; it must be an integer of at least 0")
     if isinstance(num_parallel_envs, bool) or int(num_parallel_envs) != num_parallel_envs or num_parallel_envs < 1:
         raise ConfigError(f"num_parallel_envs is {num_parallel_envs!r}; it must be a positive integer")
     if render_mode == "human":
@@ -91,9 +95,11 @@ def resolve_clips(motion_files: Sequence[str | Path] | str | Path | None, clip: 
         return tuple(load_clip(file) for file in files)
     if clip in GAITS:
         return (synthetic_clip(clip),)
+    if clip in FAMILIES:
+        return (synthetic_clip(FAMILIES[clip]),)
     asset = ASSETS.get(f"motions/{clip}.txt")
     if asset is None:
-        names = [*GAITS, *(name[8:-4] for name in ASSETS if name.startswith("motions/"))]
+        names = [*GAITS, *FAMILIES, *(name[8:-4] for name in ASSETS if name.startswith("motions/"))]
         raise ConfigError(
             f"there is no clip {clip!r}{did_you_mean(clip, names)}", mend=f"choose one of: {', '.join(names)}"
         )

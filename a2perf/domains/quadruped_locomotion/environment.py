@@ -27,6 +27,7 @@ from a2perf.domains.quadruped_locomotion.arguments import (
     resolve_clips,
 )
 from a2perf.domains.quadruped_locomotion.compat import CompatRules
+from a2perf.domains.quadruped_locomotion.gaits import FAMILIES, VARIANTS, varied_clip
 from a2perf.domains.quadruped_locomotion.imitation import MAX_ROOT_ANGLE, MAX_ROOT_DISTANCE_SQUARED, TERMS
 from a2perf.domains.quadruped_locomotion.reference import REFERENCE_STATE_PROBABILITY, WARM_UP_TIME, ReferenceMotion
 from a2perf.domains.quadruped_locomotion.rendering import Camera
@@ -66,6 +67,7 @@ _ARGUMENTS = (
     "compat",
     "observation_dtype",
     "physics_loop",
+    "gait_seed",
 )
 
 
@@ -81,7 +83,9 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
     Args:
         motion_files: clip files; one is drawn per episode where there are several. Overrides ``clip``.
-        clip: name of a dog's clip (``dog_pace``, fetched on first use) or of a generated gait (``synthetic_trot``).
+        clip: name of a dog's clip (``dog_pace``, fetched on first use), of a generated gait (``synthetic_trot``), or of
+            a family of gaits of which each episode draws one (``varied_trot``; test mode draws other ones than
+            training).
         mode: ``"train"`` (episodes grow from 20 to 600 steps over the training, dynamics randomised) or ``"test"``.
         enable_rendering: the same as ``render_mode="human"``.
         num_parallel_envs: how many environments share the training; the curriculum runs that much faster.
@@ -91,6 +95,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         observation_dtype: of observations; float32 unless told otherwise.
         physics_loop: ``"native"`` (compiled), ``"python"``, or ``"auto"``: native where this host can, else Python with
             a notice. Both give the same numbers bit for bit.
+        gait_seed: of the parameters that the ``varied_*`` gaits draw.
         **unknown: refused with the nearest valid name.
 
     Raises:
@@ -113,6 +118,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         compat: bool = False,
         observation_dtype: Any = None,
         physics_loop: str = "auto",
+        gait_seed: int = 0,
         **unknown: Any,
     ) -> None:
         EzPickle.__init__(
@@ -127,6 +133,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             compat=compat,
             observation_dtype=observation_dtype,
             physics_loop=physics_loop,
+            gait_seed=gait_seed,
             **unknown,
         )
         self._world: World | None = None
@@ -134,9 +141,11 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         self._ready = False
         self.render_mode = "human" if enable_rendering else render_mode
         refuse_unknown(unknown, _ARGUMENTS)
-        check_arguments(mode, self.render_mode, num_parallel_envs, physics_loop)
+        check_arguments(mode, self.render_mode, num_parallel_envs, physics_loop, gait_seed)
         self.rules: Rules = CompatRules() if compat else Rules()
         self.clips = resolve_clips(motion_files, clip)
+        self._family = clip if motion_files is None and clip in FAMILIES else None
+        self._gait_seed = gait_seed
         self._training = mode == "train"
         self._parallel = int(num_parallel_envs)
         self._randomize = self._training if enable_randomizer is None else bool(enable_randomizer)
@@ -144,7 +153,9 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             self.rules.default_observation_dtype if observation_dtype is None else observation_dtype
         )
 
-        low, high = observation_bounds(self.rules, self.clips, self.rules.space_dtype(self._dtype))
+        low, high = observation_bounds(
+            self.rules, self.clips, self.rules.space_dtype(self._dtype), any_gait=self._family is not None
+        )
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
         self.action_space = gymnasium.spaces.Box(-ACTION_BOUND, ACTION_BOUND, (12,), np.float32)
 
@@ -300,6 +311,9 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         generator = self.np_random
         warm_up = not generator.uniform(0.0, 1.0) < REFERENCE_STATE_PROBABILITY
         clip = self.clips[int(generator.integers(0, len(self.clips)))] if len(self.clips) > 1 else self.clips[0]
+        if self._family is not None:
+            variant = int(generator.integers(0, VARIANTS))
+            clip = varied_clip(self._family, variant, not self._training, self._gait_seed)
         clip = chosen.get("clip", clip)
         offset = float(generator.uniform(0.0, WARM_UP_TIME if warm_up else clip.duration))
         if "phase" in chosen:

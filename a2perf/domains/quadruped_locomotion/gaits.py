@@ -70,10 +70,13 @@ SPIN = Gait("synthetic_spin", (0.0, 0.5, 0.5, 0.0), duty_factor=0.6, cycle_time=
 BOUND = Gait("synthetic_bound", (0.5, 0.5, 0.0, 0.0), duty_factor=0.6, cycle_time=0.6, speed=0.35, swing_height=0.05)
 GAITS = {gait.name: gait for gait in (TROT, PACE, SPIN, BOUND)}
 
+# Families of gaits whose parameters are drawn: training shows one half of the variants, test mode the other.
+FAMILIES = {name.replace("synthetic", "varied"): name for name in GAITS}
+VARIANTS = 64
 
-@functools.cache
-def synthetic_clip(name: str) -> MotionClip:
-    """Returns the clip of a named gait; generated once per process.
+
+def named_gait(name: str) -> Gait:
+    """Returns the parameters of a named gait.
 
     Raises:
         ConfigError: no such gait.
@@ -82,7 +85,17 @@ def synthetic_clip(name: str) -> MotionClip:
         raise ConfigError(
             f"{name!r} is not a generated gait{did_you_mean(name, GAITS)}", mend=f"choose one of: {', '.join(GAITS)}"
         )
-    return generate_clip(GAITS[name])
+    return GAITS[name]
+
+
+@functools.cache
+def synthetic_clip(name: str) -> MotionClip:
+    """Returns the clip of a named gait; generated once per process.
+
+    Raises:
+        ConfigError: no such gait.
+    """
+    return generate_clip(named_gait(name))
 
 
 def generate_clip(gait: Gait) -> MotionClip:
@@ -229,12 +242,15 @@ def leg_angles(leg: int, toe: FloatArray) -> FloatArray:
 
 
 def varied(gait: Gait, generator: np.random.Generator, name: str) -> Gait:
-    """Draws a gait near another one whose feet stay within the joint limits; for tasks with hidden parameters.
+    """Draws a gait near another one whose feet stay within the joint limits.
 
     Args:
         gait: to start from.
-        generator: draws speed, heading rate, cycle time, duty factor, heights.
+        generator: draws speed, heading rate, cycle time, duty factor and heights.
         name: of the new gait.
+
+    Raises:
+        ConfigError: none of a hundred draws is possible.
     """
     for _ in range(100):
         candidate = replace(
@@ -253,3 +269,19 @@ def varied(gait: Gait, generator: np.random.Generator, name: str) -> Gait:
             continue
         return candidate
     raise ConfigError(f"no variation of gait {gait.name!r} stays within the joint limits")
+
+
+@functools.lru_cache(maxsize=4 * VARIANTS)
+def varied_clip(family: str, variant: int, held_out: bool, gait_seed: int) -> MotionClip:
+    """Returns one clip of a family of gaits with drawn parameters.
+
+    Args:
+        family: name in ``FAMILIES``.
+        variant: 0 to ``VARIANTS`` - 1.
+        held_out: of the half that only test mode shows.
+        gait_seed: of the whole family; an organizer keeps it secret to hide the parameters of an evaluation.
+    """
+    base = GAITS[FAMILIES[family]]
+    entropy = (gait_seed, sorted(FAMILIES).index(family), int(held_out), variant)
+    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
+    return generate_clip(varied(base, generator, f"{family}_{variant}"))

@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip
 from a2perf.domains.quadruped_locomotion.reference import TARGET_COUNT
-from a2perf.domains.quadruped_locomotion.robot import DEFAULT_JOINT_POSE, FloatArray
+from a2perf.domains.quadruped_locomotion.robot import (
+    DEFAULT_JOINT_POSE,
+    JOINT_LOWER,
+    JOINT_UPPER,
+    FloatArray,
+)
 from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY, OBSERVATION_SIZE, TARGETS
 
 CURRICULUM_STEPS = 30e6
@@ -98,15 +103,22 @@ def joint_range(clips: tuple[MotionClip, ...]) -> tuple[FloatArray, FloatArray]:
 
 
 def observation_bounds(
-    rules: Rules, clips: tuple[MotionClip, ...], dtype: np.dtype[Any]
+    rules: Rules, clips: tuple[MotionClip, ...], dtype: np.dtype[Any], *, any_gait: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns lower and upper bounds of the observation, shape (160,)."""
+    """Returns lower and upper bounds of the observation, shape (160,).
+
+    Args:
+        rules: of the environment.
+        clips: its clips.
+        dtype: of the bounds.
+        any_gait: whether gaits beyond the clips can be shown, which keep the joint limits.
+    """
     high = np.empty(OBSERVATION_SIZE)
     high[0:12] = [ANGLE_BOUND, ANGLE_BOUND, RATE_BOUND, RATE_BOUND] * 3
     high[12:48] = rules.last_action_bound()
     high[48:84] = math.pi
     low = -high
-    joint_low, joint_high = rules.target_joint_range(clips)
+    joint_low, joint_high = (JOINT_LOWER, JOINT_UPPER) if any_gait else rules.target_joint_range(clips)
     position, quaternion = rules.target_position_bound(), rules.quaternion_bound()
     edge = np.concatenate([np.full(3, position), np.full(4, quaternion)])
     high[TARGETS] = np.tile(np.concatenate([edge, joint_high]), TARGET_COUNT)

@@ -104,6 +104,8 @@ def test_clip_that_is_no_json_or_missing(tmp_path, make):
         ({"num_parallel_envs": 1.5}, "must be a positive integer"),
         ({"clip": "synthetic_trott"}, "did you mean 'synthetic_trot'"),
         ({"observation_dtype": "int8"}, "observation_dtype"),
+        ({"gait_seed": -1}, "gait_seed is -1"),
+        ({"gait_seed": 0.5}, "gait_seed is 0.5"),
         ({"physics_loop": "nativ"}, "did you mean 'native'"),
     ],
 )

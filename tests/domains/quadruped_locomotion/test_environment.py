@@ -251,3 +251,29 @@ def test_made_by_id_with_keyword_arguments():
     assert observation.dtype == np.float64
     assert env.observation_space.dtype == np.float64
     env.close()
+
+
+def test_varied_gaits_are_drawn_by_the_seed_and_held_out_from_training(make):
+    def drawn(env):
+        names, clips = set(), []
+        for seed in range(6):
+            env.reset(seed=seed)
+            names.add(env.reference.clip.name)
+            clips.append(env.reference.clip.data.frames)
+        return names, clips
+
+    test, train = make(clip="varied_trot"), make(clip="varied_trot", mode="train")
+    names, clips = drawn(test)
+    assert len(names) > 3
+    again = drawn(test)[1]
+    assert all(np.array_equal(a, b) for a, b in zip(clips, again, strict=True))
+    other = drawn(train)[1]
+    hidden = drawn(make(clip="varied_trot", gait_seed=1234))[1]
+    for mine in clips:
+        for theirs in (*other, *hidden):
+            assert mine.shape != theirs.shape or not np.allclose(mine, theirs)
+
+
+def test_task_names_lead_to_ids():
+    assert DOMAIN.task("varied_bound").env_id == "QuadrupedLocomotion-VariedBound-v0"
+    assert DOMAIN.task("mujoco_dog_spin").env_id == "QuadrupedLocomotionMuJoCo-DogSpin-v0"
