@@ -6,6 +6,7 @@ Finished runs are kept: the same command on them only writes the report anew.
 
 from __future__ import annotations
 
+import csv
 import shlex
 import subprocess
 import sys
@@ -200,6 +201,7 @@ def _measured(root: Path) -> list[str]:
     if (training / "train.json").is_file():
         trained = read_record(training / "train.json", TrainResults)
         lines.append(f"training: {trained.wall_s:.0f} s{_cost(read_json(training / 'tracking.json'))}")
+        lines += _learned(root / "train" / "artifacts" / "progress.csv")
     inference = root / "inference" / "metrics"
     rollouts = read_record(inference / "rollouts.json", RolloutResults)
     returns = [episode.episode_return for episode in rollouts.episodes]
@@ -215,6 +217,19 @@ def _measured(root: Path) -> list[str]:
             f"({latency.count} calls)"
         )
     return lines
+
+
+def _learned(curve: Path) -> list[str]:
+    """Returns how the return changed from the first to the last twentieth of what the participant logged."""
+    if not curve.is_file():
+        return []
+    with curve.open(encoding="utf-8") as stream:
+        values = [float(row["average_return"]) for row in csv.DictReader(stream)]
+    part = max(1, len(values) // 20)
+    if len(values) < 2 * part:
+        return []
+    first, last = sum(values[:part]) / part, sum(values[-part:]) / part
+    return [f"  return of its rollouts, as the participant logged it: {first:.1f} at first, {last:.1f} at the end"]
 
 
 def _cost(tracking: dict[str, Any]) -> str:
