@@ -14,7 +14,7 @@ import numpy as np
 from a2perf.domains.tfa.suite_gym import create_domain
 
 
-def train(episodes: str = "20", steps: str = "200", **participant_args: str) -> None:
+def train(episodes: str = "20", steps: str = "100", **participant_args: str) -> None:
     """Keeps the best of many perturbed policies.
 
     Args:
@@ -31,9 +31,9 @@ def train(episodes: str = "20", steps: str = "200", **participant_args: str) -> 
         total = _episode_return(env, candidate, int(steps), seed=int(rng.integers(2**31)))
         if total > best:
             weights, best = candidate, total
+            np.save(Path(os.environ["A2PERF_ARTIFACTS"]) / "weights.npy", weights)  # a training may be cut off
             print(f"episode {episode}: return {best:.2f}", flush=True)
     env.close()
-    np.save(Path(os.environ["A2PERF_ARTIFACTS"]) / "weights.npy", weights)
 
 
 def _episode_return(env, weights, steps, seed):
