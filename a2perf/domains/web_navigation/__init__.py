@@ -1,0 +1,53 @@
+"""Web navigation: an agent fills the forms of generated websites.
+
+The task follows Gur et al. 2021, "Environment Generation for Zero-Shot Compositional Reinforcement Learning".
+
+This file only describes the domain: its ids and tasks. Importing it loads neither NumPy nor Selenium.
+"""
+
+from __future__ import annotations
+
+from a2perf.domains.registry import Domain, Environment, Task
+
+LEVELS = (1, 2, 3)
+_NUMBERS_OF_WEBSITES = (1, 5, 10)
+_ENTRY_POINT = "a2perf.domains.web_navigation.environment:build_web_env"
+_VECTOR_ENTRY_POINT = "a2perf.domains.web_navigation.vector:make_vector_env"
+
+_ANY = Environment(
+    id="WebNavigation-v0",
+    entry_point=_ENTRY_POINT,
+    summary="fill the forms of websites; num_websites and one of difficulty and designs must be given",
+    ranking="page",
+    vector_entry_point=_VECTOR_ENTRY_POINT,
+)
+_LEVELS = tuple(
+    Environment(
+        id=f"WebNavigation-Difficulty-{level:02d}-v0",
+        entry_point=_ENTRY_POINT,
+        kwargs={"difficulty": level, "num_websites": 1},
+        aliases=(f"WebNavigation-DifficultyLevel-{level:02d}-v0",),
+        summary=f"fill the forms of generated websites of level {level}",
+        ranking="page",
+        vector_entry_point=_VECTOR_ENTRY_POINT,
+    )
+    for level in LEVELS
+)
+
+DOMAIN = Domain(
+    name="web_navigation",
+    title="Web navigation",
+    summary="An agent reads the elements of a website and fills its forms from a profile; wrong links end the episode.",
+    extra="web-navigation",
+    environments=(_ANY, *_LEVELS),
+    tasks=tuple(
+        Task(
+            name=f"difficulty_level_{level}_num_websites_{number}",
+            env_id=f"WebNavigation-Difficulty-{level:02d}-v0",
+            kwargs={"num_websites": number},
+        )
+        for level in LEVELS
+        for number in _NUMBERS_OF_WEBSITES
+    ),
+    generalization_tasks=tuple(f"difficulty_level_1_num_websites_{number}" for number in _NUMBERS_OF_WEBSITES),
+)

@@ -1,0 +1,121 @@
+"""What the environment asks of whatever shows the page: the page model or a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from a2perf.errors import InfrastructureError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from a2perf.domains.web_navigation.website import Site
+
+Value = str | bool | None
+
+
+class Row(NamedTuple):
+    """One listed element of the page as it is now.
+
+    Attributes:
+        node: its position in the document order of the site.
+        tag: lower-case tag; inputs carry their type (``"input_text"``).
+        value: checked state, typed string or selected option; None for everything else.
+        text: text of a leaf; None where there are elements inside.
+        placeholder: None where it has none.
+        classes: class attribute.
+        html_id: id attribute.
+        focused: has the keyboard focus.
+        tampered: was clicked in this episode.
+        left: px, from the left edge of the page.
+        top: px, from the top of the page.
+        width: px.
+        height: px.
+    """
+
+    node: int
+    tag: str
+    value: Value
+    text: str | None
+    placeholder: str | None
+    classes: str
+    html_id: str
+    focused: bool
+    tampered: bool
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+class End(IntEnum):
+    """How a page ended an episode."""
+
+    RUNNING = 0
+    LINK = 1
+    SOLVED = 2
+    WRONG = 3
+
+
+class Outcome(NamedTuple):
+    """What an action did.
+
+    Attributes:
+        changed: the listed elements differ (see ``rows_changed``).
+        matched: number of fields that are visited and equal to the gold value.
+        end: whether the page ended the episode.
+    """
+
+    changed: bool
+    matched: int
+    end: End
+
+
+class BackendLost(InfrastructureError):
+    """What shows the page is gone; the next reset starts it again."""
+
+
+class Backend(Protocol):
+    """A page on which an environment acts."""
+
+    def reset(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
+        """Shows the first page of a site with untouched controls.
+
+        Args:
+            site: what to show.
+            profile: gold value of each field of the site.
+            texts: text of each slot of the site.
+        """
+
+    def act(self, row: int, value: Value) -> Outcome:
+        """Acts on a row of the page as it is now.
+
+        Raises:
+            BackendLost: what shows the page is gone.
+        """
+
+    def rows(self) -> Sequence[Row]:
+        """Returns the listed elements in document order."""
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Returns what is seen, RGB, shape (height, width, 3)."""
+
+    def close(self) -> None:
+        """Frees what it holds."""
+
+
+def rows_changed(before: Sequence[Row], after: Sequence[Row]) -> bool:
+    """Whether a page changed: other elements, or another tag, text, value, class, size or click mark of one.
+
+    Position and focus do not count.
+    """
+    if len(before) != len(after):
+        return True
+    return any(
+        (old.node, old.tag, old.text, old.value, old.classes, old.width, old.height, old.tampered)
+        != (new.node, new.tag, new.text, new.value, new.classes, new.width, new.height, new.tampered)
+        for old, new in zip(before, after, strict=True)
+    )

@@ -1,0 +1,117 @@
+"""Elements of pages as data: tag, ids, classes, text, size in CSS px, and a role that says what acting on one does.
+
+The browser's page and the page model are both made from such trees. Sizes are chosen so that no text wraps and no box
+depends on a browser's own style sheet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from enum import IntEnum
+
+PAGE_WIDTH = 375.0  # px, of the simulated phone
+PAGE_MIN_HEIGHT = 667.0
+FORM_WIDTH = 345.0
+CONTROL_HEIGHT = 38.0
+SMALL = 14.0  # px, font sizes
+NORMAL = 16.0
+LARGE = 20.0
+
+
+class Role(IntEnum):
+    """What acting on a node does; every role but NONE first marks the node visited."""
+
+    NONE = 0
+    CLICK = 1
+    TEXT = 2
+    SELECT = 3
+    CHECK = 4
+    RADIO = 5
+    LABEL = 6
+    TOGGLE = 7
+    NEXT = 8
+    SUBMIT = 9
+    END = 10
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One element of a page.
+
+    Attributes:
+        tag: HTML tag.
+        id: HTML id.
+        classes: class attribute.
+        text: text of a leaf.
+        role: what acting on it does.
+        w: width, px; None is the parent's width in the flow, the width of the text elsewhere.
+        h: height, px; None is the sum of the visible children, in the flow only.
+        x: left edge in the parent's box, px, outside the flow.
+        y: top edge in the parent's box, px, outside the flow.
+        pad: padding left and right, px.
+        font: font size, px.
+        min_h: least height, px.
+        flow: a block in the normal flow, else absolutely positioned.
+        hidden: not displayed at first.
+        type: type of an input.
+        placeholder: placeholder of an input.
+        options: of a select; the first one is preselected.
+        choice: value of a radio button.
+        field: profile key of a control.
+        control: id of the control of a label.
+        slot: name of a text that is drawn anew for each episode.
+        preconditions: ids that must be visited before a next or submit button works.
+        children: elements inside.
+        index: position in document order over the whole site.
+        page: number of its page, -1 for the shell.
+        parent: index of the parent, -1 for the body.
+        target: page of a next button, node of a toggler, 0 for a working submit button; -1 where it has no effect.
+    """
+
+    tag: str
+    id: str = ""
+    classes: str = ""
+    text: str = ""
+    role: Role = Role.NONE
+    w: float | None = None
+    h: float | None = None
+    x: float = 0.0
+    y: float = 0.0
+    pad: float = 0.0
+    font: float = 0.0
+    min_h: float = 0.0
+    flow: bool = True
+    hidden: bool = False
+    type: str = ""
+    placeholder: str = ""
+    options: tuple[str, ...] = ()
+    choice: str = ""
+    field: str = ""
+    control: str = ""
+    slot: str = ""
+    preconditions: tuple[str, ...] = ()
+    children: list[Node] = dataclasses.field(default_factory=list, repr=False)
+    index: int = -1
+    page: int = -1
+    parent: int = -1
+    target: int = -1
+
+    def __post_init__(self) -> None:
+        if self.id and self.role is Role.NONE and self.id not in ("wrap", "area"):
+            self.role = Role.CLICK
+
+    @property
+    def listed_tag(self) -> str:
+        """The tag as observed: inputs carry their type."""
+        return f"input_{self.type}" if self.tag == "input" else self.tag
+
+
+def placed(tag: str, x: float, y: float, w: float | None, h: float, *children: Node, **rest: object) -> Node:
+    """A node at a stated offset in its parent, with its children."""
+    return Node(tag, x=x, y=y, w=w, h=h, flow=False, children=list(children), **rest)  # type: ignore[arg-type]
+
+
+def placed_text(tag: str, x: float, y: float, text: str, font: float = NORMAL, **rest: object) -> Node:
+    """A line of text at a stated offset, as wide as the text."""
+    return placed(tag, x, y, None, font * 1.5, text=text, font=font, **rest)

@@ -1,0 +1,143 @@
+"""The catalogue of page parts by name: what stands for which profile key, and where on a page it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from a2perf.domains.web_navigation import banners, forms
+from a2perf.domains.web_navigation.nodes import Node, Role
+from a2perf.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """One entry of the catalogue.
+
+    Attributes:
+        name: the name in designs.
+        concept: what it stands for; the profile key of a core primitive.
+        core: has a profile field.
+        in_form: stands in the form, else above it.
+        gold: values that its field takes.
+        build: makes its nodes for a page.
+    """
+
+    name: str
+    concept: str
+    build: Callable[[int], Node]
+    in_form: bool = False
+    gold: tuple[str | bool, ...] = ()
+
+    @property
+    def core(self) -> bool:
+        """Whether it has a profile field."""
+        return bool(self.gold)
+
+
+_TEXT_FIELDS = (
+    ("username", "username", "", "Email or user name", "text", ("john@email.com",)),
+    ("password", "password", "", "Password", "password", ("pass",)),
+    ("captcha", "captcha", "Enter Captcha", "", "text", ("CaPtChA",)),
+    ("firstname", "name_first", "First Name", "", "text", ("John",)),
+    ("lastname", "name_last", "Last Name", "", "text", ("Wick",)),
+    ("fullname", "name_full", "Full Name", "", "text", ("John Wick",)),
+    ("addressline1", "address_line1", "Address", "", "text", ("413 E Mountain View",)),
+    ("addressline2", "address_line2", "", "Apt #", "text", ("2042",)),
+    ("city", "city", "City", "", "text", ("Mountain View",)),
+    ("zipcode", "postal_code", "ZIP Code", "", "text", ("95123",)),
+    ("ccnumber", "credit_card_number", "Credit card number", "", "text", ("0000 0000 0000 0000",)),
+    ("ccexpdate", "credit_card_expiration", "Expiration date", "", "text", ("2025",)),
+    ("cccvv", "credit_card_verification_code", "CVV", "", "text", ("123",)),
+    ("departureairport", "departureairport", "From", "", "text", ("San Francisco Airport (SFO)",)),
+    ("destinationairport", "destinationairport", "To", "", "text", ("Los Angeles Airport (LAX)",)),
+    ("departuredate", "departuredate", "Depart", "", "text", ("10/02/2020",)),
+    ("destinationdate", "destinationdate", "Return", "", "text", ("10/03/2020",)),
+    ("numberofpeople", "numberofpeople", "Number of passengers", "", "number", ("1", "2", "3", "4", "5")),
+)
+_RADIO_FIELDS = (
+    ("cc", "credit_card_type", "Payment", ("Credit Card", "Debit Card")),
+    ("cabin", "cabin", "Cabin", ("Economy", "First")),
+    ("flighttype", "flighttype", "", ("Oneway", "Roundtrip")),
+)
+_PASSIVE_TOP = (
+    ("navbar", "navbar", banners.navbar),
+    ("carousel", "carousel", banners.carousel),
+    ("dealmedia", "dealmedia", banners.dealmedia),
+    ("deck", "deck", banners.deck),
+    ("cart", "cart", banners.cart),
+    ("header", "header", banners.header("Shipping Information")),
+    ("header_login", "header", banners.header("Login")),
+    ("header_select_items", "header", banners.header("Select items")),
+    ("footer1", "footer", banners.footer),
+)
+_PASSIVE_FORM = (
+    ("inpgroup1", "inputgroup", forms.search_box),
+    ("forgotusername", "forgotusername", forms.forgotten_link("forgotusername", "Forgot user name.")),
+    ("forgotpassowrd", "forgotpassword", forms.forgotten_link("forgotpassword", "Forgot password.")),
+    ("next_login_page", "next", forms.page_button("next", "Login", Role.NEXT)),
+    ("next_login", "next", forms.page_button("next", "Login and Checkout", Role.NEXT)),
+    ("next_checkout", "next", forms.page_button("next", "Checkout", Role.NEXT)),
+    ("submit", "submit", forms.page_button("submit", "Place Order", Role.SUBMIT)),
+)
+NO_PRIMITIVE = "#none#"
+
+
+def _nothing(page: int) -> Node:
+    raise ConfigError(f"{NO_PRIMITIVE!r} stands for no element")
+
+
+def _catalogue() -> dict[str, Primitive]:
+    entries = [
+        *(
+            Primitive(name, concept, forms.text_input(concept, label, placeholder, kind), True, gold)
+            for name, concept, label, placeholder, kind, gold in _TEXT_FIELDS
+        ),
+        Primitive("rememberme", "rememberme", forms.checkbox("rememberme", "Remember me"), True, (True, False)),
+        Primitive(
+            "stayloggedin", "stayloggedin", forms.checkbox("stayloggedin", "Stay logged in"), True, (True, False)
+        ),
+        Primitive("state", "state", forms.selection("state", ("CA", "NY")), True, ("CA", "NY")),
+        *(
+            Primitive(name, concept, forms.radios(concept, heading, choices), True, choices)
+            for name, concept, heading, choices in _RADIO_FIELDS
+        ),
+        *(Primitive(name, concept, build) for name, concept, build in _PASSIVE_TOP),
+        *(Primitive(name, concept, build, True) for name, concept, build in _PASSIVE_FORM),
+        Primitive(NO_PRIMITIVE, "", _nothing),
+    ]
+    return {entry.name: entry for entry in entries}
+
+
+CATALOGUE: dict[str, Primitive] = _catalogue()
+CONCEPTS: tuple[str, ...] = tuple(sorted(CATALOGUE))
+CORE: tuple[str, ...] = tuple(name for name in CONCEPTS if CATALOGUE[name].core)
+GOLD: dict[str, tuple[str | bool, ...]] = {entry.concept: entry.gold for entry in CATALOGUE.values() if entry.core}
+
+
+def default_button(page: int, *, last: bool) -> Node:
+    """The button of a page that has none of its own."""
+    return forms.page_button("submit" if last else "next", "Click", Role.SUBMIT if last else Role.NEXT)(page)
+
+
+def primitive(given: str | int) -> Primitive:
+    """Returns a primitive by name, or by its position in the sorted names.
+
+    Raises:
+        ConfigError: there is none; the message names the nearest one.
+    """
+    if isinstance(given, int) and not isinstance(given, bool):
+        if not 0 <= given < len(CONCEPTS):
+            raise ConfigError(
+                f"primitive {given} does not exist", mend=f"use a name, or a number from 0 to {len(CONCEPTS) - 1}"
+            )
+        return CATALOGUE[CONCEPTS[given]]
+    if given not in CATALOGUE:
+        near = did_you_mean(str(given), CATALOGUE)
+        raise ConfigError(f"primitive {given!r} does not exist{near}", mend=f"choose among: {', '.join(CONCEPTS)}")
+    return CATALOGUE[str(given)]
+
+
+def fields_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Profile keys of the core primitives among some names, sorted, each once."""
+    return tuple(sorted({CATALOGUE[name].concept for name in names if CATALOGUE[name].core}))
