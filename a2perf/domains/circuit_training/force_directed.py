@@ -1,0 +1,204 @@
+"""The force-directed placer: pulls soft macros and standard cells along their nets and pushes overlapping macros apart.
+
+Prepares a placement for the kernels: every movable node and every fixed pin of a net gets a slot in one array of
+positions. Edges between two fixed ends move nothing and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.circuit_training.force_kernels import run_phase
+from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_PORT
+from a2perf.domains.circuit_training.placement import Placement, PlacementError
+
+Floats = NDArray[np.float64]
+
+FULL_SLACK_UP_TO = 10.0  # attraction above which the slack of an edge shrinks
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a schedule.
+
+    Attributes:
+        steps: number of steps.
+        max_move: um that the node with the largest force moves along an axis in one step.
+        attract: pull per um and unit of net weight.
+        repel: push between two overlapping macros.
+    """
+
+    steps: int
+    max_move: float
+    attract: float
+    repel: float
+
+
+def phases_of(
+    num_steps: Sequence[int],
+    max_move_distance: Sequence[float],
+    attract_factor: Sequence[float],
+    repel_factor: Sequence[float],
+) -> list[Phase]:
+    """Returns the phases of a schedule that is given as one list per quantity.
+
+    Raises:
+        PlacementError: the lists differ in length, or a value is negative or not finite.
+    """
+    lists = [np.atleast_1d(np.asarray(given, dtype=np.float64)) for given in
+             (num_steps, max_move_distance, attract_factor, repel_factor)]  # fmt: skip
+    if len({len(given) for given in lists}) != 1:
+        raise PlacementError(
+            f"the schedule's lists have {', '.join(str(len(given)) for given in lists)} entries",
+            mend="give num_steps, max_move_distance, attract_factor and repel_factor the same length",
+        )
+    if not all(np.isfinite(given).all() and (given >= 0).all() for given in lists):
+        raise PlacementError("the schedule holds a negative or infinite value", mend="use finite values from 0 on")
+    return [Phase(int(steps), move, attract, repel) for steps, move, attract, repel in zip(*lists, strict=True)]
+
+
+class _Edges:
+    """The nets as edges between slots.
+
+    Attributes:
+        slot_node: the node (a pin where fixed) of each slot; movable nodes first.
+        drivers, start, sinks: nets with edges: driver's slot, first edge, sinks' slots.
+        weight: net weight of each edge.
+        at_port: whether an end of it is a port.
+    """
+
+    def __init__(self, placement: Placement, movable: NDArray[np.int64]) -> None:
+        netlist = placement.netlist
+        owner = np.where(netlist.owner >= 0, netlist.owner, np.arange(netlist.num_nodes))
+        rank = np.full(netlist.num_nodes, -1, dtype=np.int64)
+        rank[movable] = np.arange(len(movable))
+        counts = np.diff(netlist.net_start) - 1
+        net_driver = netlist.net_pins[netlist.net_start[:-1]].astype(np.int64)
+        is_sink = np.ones(len(netlist.net_pins), dtype=bool)
+        is_sink[netlist.net_start[:-1]] = False
+        net = np.repeat(np.arange(netlist.num_nets), counts)
+        driver, sink = net_driver[net], netlist.net_pins[is_sink].astype(np.int64)
+        present = (placement.placed[driver] | (rank[owner[driver]] >= 0)) & (
+            placement.placed[sink] | (rank[owner[sink]] >= 0)
+        )
+        moves = (rank[owner[driver]] >= 0) | (rank[owner[sink]] >= 0)
+        chosen = (owner[driver] != owner[sink]) & moves & present.astype(bool)
+        net, driver, sink = net[chosen], driver[chosen], sink[chosen]
+        ends = np.concatenate((driver, sink))
+        fixed = np.unique(ends[rank[owner[ends]] < 0])
+        slot = rank[owner]
+        slot[fixed] = len(movable) + np.arange(len(fixed))
+        self.slot_node = np.concatenate((movable, fixed))
+        _, first = np.unique(net, return_index=True)
+        self.drivers = slot[driver[first]].astype(np.int32)
+        self.start = np.append(first, len(net)).astype(np.int64)
+        self.sinks = slot[sink].astype(np.int32)
+        self.driver_of_edge = slot[driver]
+        self.weight = netlist.weight[driver]
+        self.at_port = (netlist.kind[driver] == KIND_PORT) | (netlist.kind[sink] == KIND_PORT)
+
+
+def half_sizes(placement: Placement) -> Floats:
+    """Returns the half sizes by which nodes push and are kept inside, um, shape (nodes, 2)."""
+    netlist = placement.netlist
+    half = np.zeros((netlist.num_nodes, 2))
+    half[placement.hard, 0] = placement.width[placement.hard] / 2
+    half[placement.hard, 1] = placement.height[placement.hard] / 2
+    half[placement.soft] = (np.sqrt(placement.width[placement.soft] * placement.height[placement.soft]) / 2)[:, None]
+    return half
+
+
+def movable_nodes(
+    placement: Placement, move_standard_cells: bool, move_macros: bool, skip_fixed: bool
+) -> NDArray[np.int64]:
+    """Returns the nodes that the placer moves, ascending.
+
+    Raises:
+        PlacementError: one of them is fixed and ``skip_fixed`` is not set.
+    """
+    groups = [placement.soft, placement.standard_cells] if move_standard_cells else []
+    groups += [placement.hard] if move_macros else []
+    nodes = np.sort(np.concatenate([*groups, np.zeros(0, dtype=np.int64)]).astype(np.int64))
+    fixed = placement.fixed[nodes] == 1
+    if fixed.any() and not skip_fixed:
+        name = placement.netlist.names[int(nodes[np.argmax(fixed)])]
+        raise PlacementError(f"cannot place fixed node {name!r}", mend="unfix it, or do not move macros")
+    free: NDArray[np.int64] = nodes[~fixed]
+    return free
+
+
+def place_by_forces(
+    placement: Placement,
+    canvas: tuple[float, float],
+    grid: tuple[int, int],
+    phases: Sequence[Phase],
+    *,
+    use_current_location: bool,
+    move_standard_cells: bool = True,
+    move_macros: bool = False,
+    io_factor: float = 1.0,
+    skip_fixed: bool = False,
+) -> None:
+    """Moves the movable nodes; all of them are placed afterwards.
+
+    Args:
+        placement: changed in place.
+        canvas: width and height, um.
+        grid: columns and rows of the placement grid.
+        phases: the schedule.
+        use_current_location: start from where placed nodes are instead of from the canvas's centre.
+        move_standard_cells: move soft macros and standard cells.
+        move_macros: move hard macros too.
+        io_factor: factor on the pull of nets at ports.
+        skip_fixed: leave fixed nodes where they are instead of refusing.
+
+    Raises:
+        PlacementError: a node to be moved is fixed.
+    """
+    movable = movable_nodes(placement, move_standard_cells, move_macros, skip_fixed)
+    if len(movable) == 0:
+        return
+    start_here = placement.placed[movable] == 1 if use_current_location else np.zeros(len(movable), dtype=bool)
+    placement.x[movable[~start_here]] = canvas[0] / 2
+    placement.y[movable[~start_here]] = canvas[1] / 2
+    edges = _Edges(placement, movable)
+    moves = np.zeros(placement.netlist.num_nodes, dtype=bool)
+    moves[movable] = True
+    standing = placement.macros[~moves[placement.macros] & (placement.placed[placement.macros] == 1)]
+    nodes = np.concatenate((edges.slot_node, standing))
+    position = np.ascontiguousarray(np.stack((placement.x[nodes], placement.y[nodes]), axis=1))
+    half = half_sizes(placement)[nodes]
+    moving_macros = np.flatnonzero(placement.netlist.kind[movable] == KIND_MACRO)
+    slots = np.concatenate((moving_macros, len(edges.slot_node) + np.arange(len(standing))))
+    macro_slots = slots[np.argsort(nodes[slots])].astype(np.int32)
+    reach = half[edges.driver_of_edge] + half[edges.sinks]
+    for phase in phases:
+        springs = np.empty((len(edges.sinks), 3))
+        if phase.attract != 0:
+            stiffness = edges.weight * phase.attract
+            springs[:, 0] = np.where(edges.at_port, stiffness * io_factor, stiffness)
+            springs[:, 1:] = reach * min(1.0, FULL_SLACK_UP_TO / phase.attract)
+        run_phase(
+            phase.steps,
+            phase.max_move,
+            phase.attract,
+            phase.repel,
+            len(movable),
+            position,
+            half,
+            edges.drivers,
+            edges.start,
+            edges.sinks,
+            springs,
+            macro_slots,
+            np.array(canvas),
+            *grid,
+        )
+    placement.x[movable] = position[: len(movable), 0]
+    placement.y[movable] = position[: len(movable), 1]
+    placement.placed[movable] = 1
+    placement.place_all_pins()

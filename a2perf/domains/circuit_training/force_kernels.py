@@ -1,0 +1,225 @@
+"""Kernels of the force-directed placer: one step is attraction along nets, repulsion of overlapping macros, a move.
+
+The placer is chaotic: a change in the last bit of a position changes the final costs by a percent. The order of the
+additions and of the factors in products is therefore part of what it computes and must not be rearranged.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.circuit_training.compilation import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Slots = NDArray[np.int32]
+
+CONTACT_TOLERANCE = 1e-4  # um by which boxes must overlap to push each other
+COINCIDENT = 1e-6  # um; closer centres than that attract instead
+SMALLEST_SHARE = 0.1  # of the step's largest shift that a moving node moves at least
+SMALLEST_FORCE = 1.0
+
+
+@compiled
+def _attract(position: Floats, force: Floats, drivers: Slots, edges_start: Ints, sinks: Slots, springs: Floats) -> None:
+    """Adds the pull of every edge; ``springs`` holds its stiffness and its slack along both axes."""
+    for i in range(drivers.size):
+        u = drivers[i]
+        x, y = position[u, 0], position[u, 1]
+        own_x, own_y = force[u, 0], force[u, 1]
+        for edge in range(edges_start[i], edges_start[i + 1]):
+            v = sinks[edge]
+            dx = position[v, 0] - x
+            dy = position[v, 1] - y
+            fx = np.copysign(springs[edge, 0] * max(0.0, abs(dx) - springs[edge, 1]), dx)
+            fy = np.copysign(springs[edge, 0] * max(0.0, abs(dy) - springs[edge, 2]), dy)
+            own_x += fx
+            own_y += fy
+            force[v, 0] -= fx
+            force[v, 1] -= fy
+        force[u, 0], force[u, 1] = own_x, own_y
+
+
+@compiled
+def _cell(position: float, size: float, count: int) -> int:
+    return min(max(int(position / size), 0), count - 1)
+
+
+@compiled
+def _sort_into_cells(
+    macro_slots: Slots,
+    position: Floats,
+    half: Floats,
+    cell_width: float,
+    cell_height: float,
+    columns: int,
+    rows: int,
+    cells: Ints,
+    start: Ints,
+    order: Ints,
+    boxes: Floats,
+) -> None:
+    """Sorts the macros by row, column and index; ``boxes`` gets centre and half size of each in that order."""
+    start[:] = 0
+    for m in range(macro_slots.size):
+        slot = macro_slots[m]
+        cells[m] = _cell(position[slot, 1], cell_height, rows) * columns + _cell(position[slot, 0], cell_width, columns)
+        start[cells[m] + 1] += 1
+    for cell in range(columns * rows + 1):
+        start[cell + 1] += start[cell]
+    for m in range(macro_slots.size - 1, -1, -1):  # from behind, so that start ends up right and indices ascend
+        cell = cells[m] + 1
+        start[cell] -= 1
+        at = start[cell]
+        slot = macro_slots[m]
+        order[at] = m
+        boxes[at, 0], boxes[at, 1] = position[slot, 0], position[slot, 1]
+        boxes[at, 2], boxes[at, 3] = half[slot, 0], half[slot, 1]
+
+
+@compiled
+def _repel(
+    repel: float,
+    macro_slots: Slots,
+    movable: int,
+    position: Floats,
+    half: Floats,
+    force: Floats,
+    cell_width: float,
+    cell_height: float,
+    columns: int,
+    rows: int,
+    start: Ints,
+    order: Ints,
+    boxes: Floats,
+    largest_half: Floats,
+) -> None:
+    """Adds the push between overlapping macros; slots below ``movable`` are those of movable nodes."""
+    for m in range(macro_slots.size):
+        i = macro_slots[m]
+        if i >= movable:
+            continue
+        x, y, half_x, half_y = position[i, 0], position[i, 1], half[i, 0], half[i, 1]
+        reach_x, reach_y = half_x + largest_half[0], half_y + largest_half[1]
+        first_column, last_column = _cell(x - reach_x, cell_width, columns), _cell(x + reach_x, cell_width, columns)
+        first_row, last_row = _cell(y - reach_y, cell_height, rows), _cell(y + reach_y, cell_height, rows)
+        own_x, own_y = force[i, 0], force[i, 1]
+        for row in range(first_row, last_row + 1):
+            # start is shifted by one cell: start[cell + 1] is where a cell begins
+            for at in range(start[row * columns + first_column + 1], start[row * columns + last_column + 2]):
+                dx = x - boxes[at, 0]
+                if abs(dx) > half_x + boxes[at, 2] - CONTACT_TOLERANCE:
+                    continue
+                dy = y - boxes[at, 1]
+                if abs(dy) > half_y + boxes[at, 3] - CONTACT_TOLERANCE:
+                    continue
+                other = order[at]
+                j = macro_slots[other]
+                if j == i or (j < movable and other < m):
+                    continue
+                if dx == 0.0 and dy == 0.0:
+                    gx = gy = -repel if m < other else repel
+                else:
+                    distance = np.sqrt(dx * dx + dy * dy)
+                    gx = repel * dx / distance
+                    gy = repel * dy / distance
+                    if distance < COINCIDENT:
+                        gx, gy = -gx, -gy
+                own_x += gx
+                own_y += gy
+                if j < movable:
+                    force[j, 0] -= gx
+                    force[j, 1] -= gy
+        force[i, 0], force[i, 1] = own_x, own_y
+
+
+@compiled
+def _move(position: Floats, force: Floats, half: Floats, movable: int, max_move: float, canvas: Floats) -> None:
+    for axis in range(2):
+        largest = 0.0
+        for node in range(movable):
+            largest = max(largest, abs(force[node, axis]))
+        for node in range(movable):
+            pull = force[node, axis]
+            if abs(pull) > SMALLEST_FORCE:
+                share = max(abs(pull) / largest, SMALLEST_SHARE)
+                shift = share * max_move
+                moved = position[node, axis] + (shift if pull > 0 else -shift)
+                if moved - half[node, axis] >= 0.0 and moved + half[node, axis] <= canvas[axis]:
+                    position[node, axis] = moved
+
+
+@compiled
+def run_phase(
+    steps: int,
+    max_move: float,
+    attract: float,
+    repel: float,
+    movable: int,
+    position: Floats,
+    half: Floats,
+    drivers: Slots,
+    edges_start: Ints,
+    sinks: Slots,
+    springs: Floats,
+    macro_slots: Slots,
+    canvas: Floats,
+    columns: int,
+    rows: int,
+) -> None:
+    """Runs the steps of one phase.
+
+    Args:
+        steps: number of steps.
+        max_move: um that the node with the largest force moves along an axis.
+        attract: strength of the pull along nets; 0 switches it off.
+        repel: strength of the push between macros; 0 switches it off.
+        movable: number of movable nodes; they have the first slots.
+        position: centres of nodes and positions of fixed pins by slot, um, shape (slots, 2); updated.
+        half: half sizes by slot, um, shape (slots, 2).
+        drivers: slot of each net's driver.
+        edges_start: where its edges start, shape (nets + 1,).
+        sinks: slot of each edge's sink.
+        springs: stiffness, slack in x and slack in y of each edge, shape (edges, 3).
+        macro_slots: slots of all macros in index order.
+        canvas: width and height, um, shape (2,).
+        columns: of the placement grid, by which the order of repulsion goes.
+        rows: of that grid.
+    """
+    cell_width, cell_height = canvas[0] / columns, canvas[1] / rows
+    force = np.empty_like(position)
+    count = macro_slots.size
+    cells = np.empty(count, dtype=np.int64)
+    start = np.zeros(columns * rows + 2, dtype=np.int64)
+    order = np.empty(count, dtype=np.int64)
+    boxes = np.empty((count, 4))
+    largest_half = np.zeros(2)
+    for m in range(count):
+        for axis in range(2):
+            largest_half[axis] = max(largest_half[axis], half[macro_slots[m], axis])
+    for _ in range(steps):
+        force[:] = 0.0
+        if attract != 0.0:
+            _attract(position, force, drivers, edges_start, sinks, springs)
+        if repel != 0.0:
+            _sort_into_cells(
+                macro_slots, position, half, cell_width, cell_height, columns, rows, cells, start, order, boxes
+            )
+            _repel(
+                repel,
+                macro_slots,
+                movable,
+                position,
+                half,
+                force,
+                cell_width,
+                cell_height,
+                columns,
+                rows,
+                start,
+                order,
+                boxes,
+                largest_half,
+            )
+        _move(position, force, half, movable, max_move, canvas)

@@ -1,0 +1,208 @@
+"""Which grid cells an unplaced node may go to: inside the canvas, not on top of others, spacing kept."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.circuit_training.compilation import compiled
+from a2perf.domains.circuit_training.density import EDGE_TOLERANCE
+
+Floats = NDArray[np.float64]
+
+CANVAS_TOLERANCE = 1e-3  # um
+MAX_DENSITY = 1.001
+MAX_DENSITY_FOR_STANDARD_CELL = 0.9
+
+
+@compiled
+def _span(low: float, high: float, size: float, count: int) -> tuple[int, int]:
+    """Returns the first and the last line of cells that an interval touches."""
+    return max(int((low + EDGE_TOLERANCE) / size), 0), min(int((high - EDGE_TOLERANCE) / size), count - 1)
+
+
+@compiled
+def macro_mask(
+    width: float,
+    height: float,
+    is_hard: bool,
+    spacing_x: float,
+    spacing_y: float,
+    canvas_width: float,
+    canvas_height: float,
+    columns: int,
+    rows: int,
+    density: Floats,
+    hard: NDArray[np.int64],
+    x: Floats,
+    y: Floats,
+    box_width: Floats,
+    box_height: Floats,
+    placed: NDArray[np.uint8],
+    blockages: Floats,
+    mask: NDArray[np.int32],
+) -> None:
+    """Fills in 1 for each cell whose centre the macro's centre may take, 0 for the others.
+
+    Args:
+        width: of the macro as it lies, um.
+        height: of the macro as it lies, um.
+        is_hard: hard macros keep the spacing and stay off blockages.
+        spacing_x: wanted horizontal distance between hard macros, um; half of it also to the canvas's edge.
+        spacing_y: wanted vertical distance, um.
+        canvas_width: um.
+        canvas_height: um.
+        columns: of the placement grid.
+        rows: of the placement grid.
+        density: of each cell, shape (rows * columns,).
+        hard: indices of the hard macros.
+        x: centre of each node, um.
+        y: centre of each node, um.
+        box_width: of each node as it lies, um.
+        box_height: of each node as it lies, um.
+        placed: 1 for each node that is placed.
+        blockages: shape (n, 5): low x, low y, high x, high y (um), rate.
+        mask: result, shape (rows * columns,).
+    """
+    cell_width, cell_height = canvas_width / columns, canvas_height / rows
+    area = cell_width * cell_height
+    halo_x = spacing_x / 2 if is_hard else 0.0
+    halo_y = spacing_y / 2 if is_hard else 0.0
+    half_width, half_height = width / 2, height / 2
+    for row in range(rows):
+        low_y = (row + 0.5) * cell_height - half_height
+        high_y = (row + 0.5) * cell_height + half_height
+        fits_y = low_y - halo_y >= -CANVAS_TOLERANCE and high_y + halo_y <= canvas_height + CANVAS_TOLERANCE
+        first_row, last_row = _span(low_y, high_y, cell_height, rows)
+        for column in range(columns):
+            cell = row * columns + column
+            mask[cell] = 0
+            if not fits_y:
+                continue
+            low_x = (column + 0.5) * cell_width - half_width
+            high_x = (column + 0.5) * cell_width + half_width
+            if low_x - halo_x < -CANVAS_TOLERANCE or high_x + halo_x > canvas_width + CANVAS_TOLERANCE:
+                continue
+            first_column, last_column = _span(low_x, high_x, cell_width, columns)
+            free = True
+            for r in range(first_row, last_row + 1):
+                overlap_y = min(high_y, (r + 1) * cell_height) - max(low_y, r * cell_height)
+                for c in range(first_column, last_column + 1):
+                    overlap_x = min(high_x, (c + 1) * cell_width) - max(low_x, c * cell_width)
+                    if density[r * columns + c] + overlap_x * overlap_y / area > MAX_DENSITY:
+                        free = False
+                        break
+                if not free:
+                    break
+            mask[cell] = 1 if free else 0
+    if not is_hard:
+        return
+    for other in hard:
+        if not placed[other]:
+            continue
+        other_low_x = x[other] - box_width[other] / 2 - halo_x
+        other_high_x = x[other] + box_width[other] / 2 + halo_x
+        other_low_y = y[other] - box_height[other] / 2 - halo_y
+        other_high_y = y[other] + box_height[other] / 2 + halo_y
+        first_column, last_column = _span(other_low_x, other_high_x, cell_width, columns)
+        first_row, last_row = _span(other_low_y, other_high_y, cell_height, rows)
+        spans = (first_column, last_column, first_row, last_row)
+        _forbid(
+            other_low_x,
+            other_low_y,
+            other_high_x,
+            other_high_y,
+            spans,
+            True,
+            half_width,
+            half_height,
+            halo_x,
+            halo_y,
+            cell_width,
+            cell_height,
+            columns,
+            rows,
+            mask,
+        )
+    everywhere = (0, columns - 1, 0, rows - 1)
+    for i in range(blockages.shape[0]):
+        _forbid(
+            blockages[i, 0],
+            blockages[i, 1],
+            blockages[i, 2],
+            blockages[i, 3],
+            everywhere,
+            False,
+            half_width,
+            half_height,
+            0.0,
+            0.0,
+            cell_width,
+            cell_height,
+            columns,
+            rows,
+            mask,
+        )
+
+
+@compiled
+def _forbid(
+    low_x: float,
+    low_y: float,
+    high_x: float,
+    high_y: float,
+    spans: tuple[int, int, int, int],
+    must_meet: bool,
+    half_width: float,
+    half_height: float,
+    halo_x: float,
+    halo_y: float,
+    cell_width: float,
+    cell_height: float,
+    columns: int,
+    rows: int,
+    mask: NDArray[np.int32],
+) -> None:
+    """Clears the cells where the macro, with its halo, would overlap a box.
+
+    Where ``must_meet``, only those where the macro without its halo touches one of the box's cells (``spans``).
+    """
+    first_column = max(int((low_x - half_width - halo_x) / cell_width) - 1, 0)
+    last_column = min(int((high_x + half_width + halo_x) / cell_width) + 1, columns - 1)
+    first_row = max(int((low_y - half_height - halo_y) / cell_height) - 1, 0)
+    last_row = min(int((high_y + half_height + halo_y) / cell_height) + 1, rows - 1)
+    for row in range(first_row, last_row + 1):
+        own_low_y = (row + 0.5) * cell_height - half_height
+        own_high_y = (row + 0.5) * cell_height + half_height
+        if own_low_y - halo_y >= high_y or own_high_y + halo_y <= low_y:
+            continue
+        own_first, own_last = _span(own_low_y, own_high_y, cell_height, rows)
+        if must_meet and (own_first > spans[3] or own_last < spans[2]):
+            continue
+        for column in range(first_column, last_column + 1):
+            own_low_x = (column + 0.5) * cell_width - half_width
+            own_high_x = (column + 0.5) * cell_width + half_width
+            if own_low_x - halo_x >= high_x or own_high_x + halo_x <= low_x:
+                continue
+            own_first, own_last = _span(own_low_x, own_high_x, cell_width, columns)
+            if not must_meet or (own_first <= spans[1] and own_last >= spans[0]):
+                mask[row * columns + column] = 0
+
+
+def standard_cell_mask(density: Floats) -> NDArray[np.int32]:
+    """Returns where a standard cell may go: wherever the cell is not nearly full."""
+    return (density < MAX_DENSITY_FOR_STANDARD_CELL).astype(np.int32)
+
+
+def port_mask(side: str, columns: int, rows: int) -> NDArray[np.int32]:
+    """Returns where a port may go: all cells of its side, or of the whole border where it has none."""
+    mask = np.zeros((rows, columns), dtype=np.int32)
+    if side in ("LEFT", ""):
+        mask[:, 0] = 1
+    if side in ("RIGHT", ""):
+        mask[:, -1] = 1
+    if side in ("BOTTOM", ""):
+        mask[0] = 1
+    if side in ("TOP", ""):
+        mask[-1] = 1
+    return mask.reshape(-1)

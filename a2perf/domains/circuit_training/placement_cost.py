@@ -1,0 +1,307 @@
+"""``PlacementCost``: the placement engine under the names of the earlier client, so that code written for it runs here.
+
+A node is named by its index in the netlist or by its name. Cells are numbered row by row from below. What the engine
+refuses raises `PlacementError`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.circuit_training.adjacency import macro_adjacency, macro_and_port_adjacency
+from a2perf.domains.circuit_training.congestion import Congestion
+from a2perf.domains.circuit_training.density import Density, density_cost
+from a2perf.domains.circuit_training.engine_nodes import EngineNodes, Node
+from a2perf.domains.circuit_training.force_directed import phases_of, place_by_forces
+from a2perf.domains.circuit_training.mask import macro_mask, port_mask, standard_cell_mask
+from a2perf.domains.circuit_training.netlist import KIND_PORT, KIND_STDCELL, SIDES, Netlist, load_netlist
+from a2perf.domains.circuit_training.placement import PlacementError
+from a2perf.domains.circuit_training.placement_files import checked_rows, header_comments, rows_of
+from a2perf.domains.circuit_training.plc_file import Blockage, format_placement, read_placement
+from a2perf.domains.circuit_training.wirelength import NetsOfNodes, Wirelength
+from a2perf.storage import write_atomic
+
+Floats = NDArray[np.float64]
+
+
+class PlacementCost(EngineNodes):
+    """One placement of one netlist, and what it costs.
+
+    Args:
+        netlist_file: path (or several, separated by commas), or a netlist that is loaded already.
+        macro_macro_x_spacing: wanted horizontal distance between hard macros, um.
+        macro_macro_y_spacing: wanted vertical distance, um.
+
+    Raises:
+        NetlistError: the file is missing or is not a netlist.
+    """
+
+    def __init__(
+        self,
+        netlist_file: str | Path | Netlist,
+        macro_macro_x_spacing: float = 0.0,
+        macro_macro_y_spacing: float = 0.0,
+    ) -> None:
+        super().__init__(netlist_file if isinstance(netlist_file, Netlist) else load_netlist(netlist_file))
+        self._spacing = (float(macro_macro_x_spacing), float(macro_macro_y_spacing))
+        if not all(math.isfinite(value) and value >= 0 for value in self._spacing):
+            raise PlacementError(f"macro spacing {self._spacing}", mend="give finite distances from 0 on")
+        self._blockages = np.zeros((0, 5))
+        self._fake_nets: list[tuple[float, tuple[int, ...]]] = []
+        self._start_costs()
+
+    def _start_costs(self) -> None:
+        nets_of_nodes = NetsOfNodes(self.state.netlist)
+        self._wirelength = Wirelength(self.state, nets_of_nodes)
+        self._congestion = Congestion(self.state, nets_of_nodes)
+        self._density = Density(self.state)
+
+    # --- costs -----------------------------------------------------------------------------------------------------
+
+    def get_cost(self) -> float:
+        """Returns the wirelength relative to (width + height) for every net."""
+        return self._wirelength.cost(*self._canvas)
+
+    def get_wirelength(self) -> float:
+        """Returns the weighted half-perimeter wirelength, um."""
+        return self._wirelength.value(*self._canvas)
+
+    def get_congestion_cost(self) -> float:
+        """Returns the mean of the most congested twentieth of the congestion values."""
+        return self._congestion.cost(self.routing_rules)
+
+    def get_density_cost(self) -> float:
+        """Returns half the mean density of the fullest tenth of the cells."""
+        return density_cost(self._density_map())
+
+    def get_area(self) -> float:
+        """Returns the area of all macros and standard cells, um^2."""
+        return float((self.state.width * self.state.height).sum())
+
+    def get_overlap_cost(self) -> float:
+        """Returns the area of overlaps between placed macros relative to the area of all macros.
+
+        The earlier engine's number of that name is not documented; this one is our own.
+        """
+        macros = self.state.macros[self.state.placed[self.state.macros] == 1]
+        boxes = self.state.boxes(macros)
+        overlap = 0.0
+        for i in range(len(boxes) - 1):
+            width = np.minimum(boxes[i, 2], boxes[i + 1 :, 2]) - np.maximum(boxes[i, 0], boxes[i + 1 :, 0])
+            height = np.minimum(boxes[i, 3], boxes[i + 1 :, 3]) - np.maximum(boxes[i, 1], boxes[i + 1 :, 1])
+            overlap += float((np.maximum(width, 0) * np.maximum(height, 0)).sum())
+        area = float((self.state.width[self.state.macros] * self.state.height[self.state.macros]).sum())
+        return overlap / area if area else 0.0
+
+    def get_grid_cells_density(self) -> Floats:
+        """Returns the density of each placement cell."""
+        return self._density_map().copy()
+
+    def get_horizontal_routing_congestion(self) -> Floats:
+        """Returns the horizontal congestion of each congestion cell."""
+        self._congestion.update(self.routing_rules)
+        flat: Floats = self._congestion.maps[0].flatten()
+        return flat
+
+    def get_vertical_routing_congestion(self) -> Floats:
+        """Returns the vertical congestion of each congestion cell."""
+        self._congestion.update(self.routing_rules)
+        flat: Floats = self._congestion.maps[1].flatten()
+        return flat
+
+    def _density_map(self) -> Floats:
+        return self._density.map(self._canvas, self._grid, self._blockages)
+
+    # --- mask ------------------------------------------------------------------------------------------------------
+
+    def can_place_node(self, node: Node, cell: int) -> bool:
+        """Returns whether the mask allows a cell."""
+        mask = self.get_node_mask(node)
+        return 0 <= cell < len(mask) and bool(mask[cell])
+
+    def get_node_mask(self, node: Node) -> NDArray[np.int32]:
+        """Returns 1 for each cell that a node may be placed at, 0 for the others."""
+        index = self._movable(node)
+        columns, rows = self._grid
+        kind = self.netlist.kind[index]
+        if kind == KIND_PORT:
+            return port_mask(SIDES[self._side[index]], columns, rows)
+        if kind == KIND_STDCELL:
+            mask = standard_cell_mask(self._density_map())
+        else:
+            state = self.state
+            mask = np.empty(columns * rows, dtype=np.int32)
+            macro_mask(
+                state.box_width[index],
+                state.box_height[index],
+                not self.netlist.soft[index],
+                *self._spacing,
+                *self._canvas,
+                columns,
+                rows,
+                self._density_map(),
+                state.hard,
+                state.x,
+                state.y,
+                state.box_width,
+                state.box_height,
+                state.placed,
+                self._blockages,
+                mask,
+            )
+        own = self.get_grid_cell_of_node(index)
+        if own >= 0:
+            mask[own] = 0
+        return mask
+
+    # --- graph -----------------------------------------------------------------------------------------------------
+
+    def get_macro_adjacency(self) -> Floats:
+        """Returns the weights between all macros, row by row."""
+        return macro_adjacency(self.state).reshape(-1)
+
+    def get_macro_and_clustered_port_adjacency(self) -> tuple[Floats, list[int]]:
+        """Returns the weights between macros and clusters of ports, row by row, and the clusters' cells."""
+        adjacency, cells = macro_and_port_adjacency(self.state, self._canvas, self._grid)
+        return adjacency.reshape(-1), cells
+
+    def add_fake_net(self, weight: float, nodes: Sequence[Node]) -> bool:
+        """Adds a net that only the fake net cost and the observation's heat map know of."""
+        if not math.isfinite(weight) or len(nodes) < 2:
+            raise PlacementError("a fake net needs a finite weight and two nodes", mend="give both")
+        self._fake_nets.append((float(weight), tuple(self._node(node) for node in nodes)))
+        return True
+
+    def get_fake_nets(self) -> list[tuple[float, tuple[int, ...]]]:
+        """Returns weight and nodes of each fake net."""
+        return list(self._fake_nets)
+
+    def get_fake_net_cost(self) -> float:
+        """Returns the fake nets' weighted half-perimeter relative to that of the canvas; 0 without any."""
+        half_perimeter = sum(self._canvas)
+        length = total = 0.0
+        for weight, nodes in self._fake_nets:
+            index = list(nodes)
+            if self.state.placed[index].all():
+                own = float(np.ptp(self.state.x[index]) + np.ptp(self.state.y[index]))
+            else:
+                own = half_perimeter
+            length += weight * own
+            total += weight * half_perimeter
+        return length / total if total else 0.0
+
+    def disconnect_nets(self) -> bool:
+        """Removes all nets."""
+        empty = dataclasses.replace(
+            self.netlist, net_start=np.zeros(1, dtype=np.int64), net_pins=np.zeros(0, dtype=np.int32)
+        )
+        self.netlist = self.state.netlist = empty
+        self._start_costs()
+        return True
+
+    def create_blockage(self, low_x: float, low_y: float, high_x: float, high_y: float, rate: float) -> bool:
+        """Adds a rectangle (um) that raises density by ``rate`` and that hard macros may not touch."""
+        corners = (low_x, low_y, high_x, high_y, rate)
+        if not all(math.isfinite(value) for value in corners) or low_x > high_x or low_y > high_y or rate < 0:
+            raise PlacementError(
+                f"{corners} is no blockage", mend="give low x, low y, high x, high y and a rate from 0 on"
+            )
+        self._blockages = np.vstack((self._blockages, corners))
+        self._density.forget()
+        return True
+
+    def get_blockages(self) -> list[Blockage]:
+        """Returns low x, low y, high x, high y (um) and rate of each blockage."""
+        return [tuple(map(float, blockage)) for blockage in self._blockages]  # type: ignore[misc]
+
+    def allow_hard_macros_over_stdcells(self, allow: bool = True) -> bool:
+        """Accepted for callers of the earlier client, where it changed nothing that could be observed."""
+        return isinstance(allow, bool)
+
+    # --- analytical placement --------------------------------------------------------------------------------------
+
+    def optimize_stdcells(
+        self,
+        use_current_loc: bool,
+        move_stdcells: bool,
+        move_macros: bool,
+        log_scale_conns: bool,
+        use_sizes: bool,
+        io_factor: float,
+        num_steps: Sequence[int],
+        max_move_distance: Sequence[float],
+        attract_factor: Sequence[float],
+        repel_factor: Sequence[float],
+        *,
+        skip_fixed: bool = False,
+    ) -> bool:
+        """Runs the force-directed placer.
+
+        Args:
+            use_current_loc: start from where nodes are instead of from the canvas's centre.
+            move_stdcells: move soft macros and standard cells.
+            move_macros: move hard macros.
+            log_scale_conns: must be False; what it did is not known.
+            use_sizes: must be False; what it did is not known.
+            io_factor: factor on the pull of nets at ports.
+            num_steps: steps of each phase.
+            max_move_distance: largest shift along an axis in a step of each phase, um.
+            attract_factor: pull of each phase.
+            repel_factor: push of each phase.
+            skip_fixed: leave fixed nodes alone instead of refusing.
+
+        Raises:
+            PlacementError: a node to be moved is fixed, or the lists do not fit together.
+        """
+        if log_scale_conns or use_sizes:
+            raise PlacementError("log_scale_conns and use_sizes are not known to this placer", mend="pass False")
+        place_by_forces(
+            self.state,
+            self._canvas,
+            self._grid,
+            phases_of(num_steps, max_move_distance, attract_factor, repel_factor),
+            use_current_location=use_current_loc,
+            move_standard_cells=move_stdcells,
+            move_macros=move_macros,
+            io_factor=io_factor,
+            skip_fixed=skip_fixed,
+        )
+        return True
+
+    # --- files -----------------------------------------------------------------------------------------------------
+
+    def restore_placement(self, path: str | Path) -> bool:
+        """Places, turns and fixes the nodes that a placement file lists; the others stay as they are.
+
+        Raises:
+            PlacementFileError: the file is missing or broken, names a node that does not exist or is a pin, or (with
+                the boundary check) puts a macro partly outside the canvas. Nothing has changed then.
+        """
+        rows = checked_rows(self, path, read_placement(path))
+        nodes = np.array([row.node for row in rows], dtype=np.intp)
+        state = self.state
+        state.x[nodes] = [row.x for row in rows]
+        state.y[nodes] = [row.y for row in rows]
+        state.placed[nodes] = 1
+        state.fixed[nodes] = [row.fixed for row in rows]
+        for row in rows:
+            if row.orientation >= 0:
+                state.turn(row.node, row.orientation)
+        state.place_all_pins()
+        return True
+
+    def save_placement(self, path: str | Path, user_comments: str = "") -> bool:
+        """Writes the placement; nodes that are not placed are left out.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        comments = header_comments(self, str(path), user_comments)
+        write_atomic(Path(path), format_placement(comments, rows_of(self)))
+        return True

@@ -1,0 +1,114 @@
+"""What the engine writes into a placement file, and what it accepts from one."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from a2perf.domains.circuit_training.engine_nodes import EngineNodes
+from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_MACRO_PIN, KIND_PORT, KIND_STDCELL
+from a2perf.domains.circuit_training.plc_file import PlacementFileError, Row
+
+if TYPE_CHECKING:
+    from a2perf.domains.circuit_training.placement_cost import PlacementCost
+
+
+def checked_rows(plc: EngineNodes, path: str | Path, rows: Sequence[Row]) -> Sequence[Row]:
+    """Returns the rows of a placement file if they fit the netlist.
+
+    Raises:
+        PlacementFileError: a row names no node, or a pin, or (with the boundary check) sticks out of the canvas.
+    """
+    width, height = plc.get_canvas_width_height()
+    for row in rows:
+        if row.node >= plc.netlist.num_nodes:
+            raise PlacementFileError(
+                f"{path}, line {row.line}: there is no node {row.node}; the netlist has {plc.netlist.num_nodes}",
+                mend="use the placement that belongs to this netlist",
+            )
+        kind = plc.netlist.kind[row.node]
+        name = plc.netlist.names[row.node]
+        if kind == KIND_MACRO_PIN:
+            raise PlacementFileError(
+                f"{path}, line {row.line}: node {row.node} ({name!r}) is a macro pin and goes where its macro goes",
+                mend="use the placement that belongs to this netlist",
+            )
+        if kind == KIND_MACRO and plc.get_canvas_boundary_check():
+            half_width, half_height = plc.state.width[row.node] / 2, plc.state.height[row.node] / 2
+            if not (half_width <= row.x <= width - half_width and half_height <= row.y <= height - half_height):
+                raise PlacementFileError(
+                    f"{path}, line {row.line}: macro {name!r} at ({row.x:g}, {row.y:g}) sticks out of the canvas "
+                    f"({width:g} x {height:g} um)",
+                    mend="correct the position, or set_canvas_boundary_check(False)",
+                )
+    return rows
+
+
+def rows_of(plc: EngineNodes) -> Iterator[Row]:
+    """Yields the row of each placed node that is no pin."""
+    state, netlist = plc.state, plc.netlist
+    for node in np.flatnonzero((state.placed == 1) & (netlist.kind != KIND_MACRO_PIN)).tolist():
+        turned = int(state.orientation[node]) if netlist.kind[node] == KIND_MACRO else -1
+        yield Row(0, node, float(state.x[node]), float(state.y[node]), turned, bool(state.fixed[node]))
+
+
+def header_comments(plc: PlacementCost, path: str, user_comments: str) -> Iterator[str]:
+    """Yields the lines of the header, without their ``#``."""
+    columns, rows = plc.get_grid_num_columns_rows()
+    congestion_columns, congestion_rows = plc.get_congestion_grid_num_columns_rows()
+    width, height = plc.get_canvas_width_height()
+    routes, taken = plc.get_routes_per_micron(), plc.get_macro_routing_allocation()
+    yield "Placement file for Circuit Training"
+    yield f"Source input file(s) : {plc.get_source_filename()}"
+    yield f"This file : {path}"
+    yield f"Date : {datetime.datetime.now():%Y-%m-%d %H:%M:%S}"
+    yield f"Columns : {columns}  Rows : {rows}"
+    yield f"Congestion Columns : {congestion_columns}  Congestion Rows : {congestion_rows}"
+    yield f"Width : {width:.3f}  Height : {height:.3f}"
+    yield f"Area : {plc.get_area()}"
+    yield f"Wirelength : {plc.get_wirelength():.3f}"
+    yield f"Wirelength cost : {plc.get_cost():.4f}"
+    yield f"Congestion cost : {plc.get_congestion_cost():.4f}"
+    yield f"Density cost : {plc.get_density_cost():.4f}"
+    yield f"Project : {plc.get_project_name()}"
+    yield f"Block : {plc.get_block_name()}"
+    yield f"Routes per micron, hor : {routes[0]:.3f}  ver : {routes[1]:.3f}"
+    yield f"Routes used by macros, hor : {taken[0]:.3f}  ver : {taken[1]:.3f}"
+    yield f"Smoothing factor : {plc.get_congestion_smooth_range()}"
+    yield f"Overlap threshold : {plc.get_overlap_threshold():g}"
+    yield ""
+    for blockage in plc.get_blockages():
+        yield "Blockage : " + " ".join(f"{value:g}" for value in blockage)
+    yield ""
+    yield "Counts of node types:"
+    for name, count in sorted(node_counts(plc).items()):
+        yield f"{name:<15} : {count:>9}"
+    if user_comments:
+        yield ""
+        yield "User comments:"
+        yield from user_comments.splitlines()
+    yield ""
+    yield "node_index x y orientation fixed"
+
+
+def node_counts(plc: EngineNodes) -> dict[str, int]:
+    """Returns how many nodes of each kind the netlist has."""
+    netlist = plc.netlist
+    macro, pin = netlist.kind == KIND_MACRO, netlist.kind == KIND_MACRO_PIN
+    soft = netlist.soft == 1
+    soft_pin = pin & soft[netlist.owner]
+    counts = {
+        "HARD_MACROs": macro & ~soft,
+        "HARD_MACRO_PINs": pin & ~soft_pin,
+        "MACROs": macro,
+        "MACRO_PINs": pin,
+        "PORTs": netlist.kind == KIND_PORT,
+        "SOFT_MACROs": macro & soft,
+        "SOFT_MACRO_PINs": soft_pin,
+        "STDCELLs": netlist.kind == KIND_STDCELL,
+    }
+    return {name: int(chosen.sum()) for name, chosen in counts.items()}

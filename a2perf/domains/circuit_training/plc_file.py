@@ -1,0 +1,186 @@
+"""Placement files (``.plc``): a header of comments, then ``index x y orientation fixed`` for each placed node.
+
+Some keys of the header say how large canvas and grid are; they may stand in the netlist's leading comments as well.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from a2perf.domains.circuit_training.netlist import ORIENTATIONS, netlist_paths, open_netlist
+from a2perf.errors import UserError
+
+_NUMBER = r"([-+0-9.eE]+)"
+_SIZE = re.compile(rf"Width : {_NUMBER}\s+Height : {_NUMBER}")
+_BOX = re.compile(rf"FP bbox: \{{{_NUMBER} {_NUMBER}\}} \{{{_NUMBER} {_NUMBER}\}}")
+_GRID = re.compile(r"Columns : (\d+)\s+Rows : (\d+)")
+_BLOCK = re.compile(r"Block : (\S+)")
+_BLOCKAGE = re.compile(rf"^#\s*Blockage : {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}")
+_MAX_COMMENT_LINE = 2**20  # bytes; a longer one is no comment that anybody wrote
+
+Blockage = tuple[float, float, float, float, float]
+
+
+class PlacementFileError(UserError, ValueError):
+    """A placement file is not one; the message names the file and the line."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What leading comments say; None or empty where they do not.
+
+    Attributes:
+        width, height: canvas, um.
+        columns, rows: placement grid.
+        block: name of the block.
+        blockages: low x, low y, high x, high y (um) and rate of each.
+    """
+
+    width: float | None = None
+    height: float | None = None
+    columns: int | None = None
+    rows: int | None = None
+    block: str | None = None
+    blockages: tuple[Blockage, ...] = ()
+
+
+class Row(NamedTuple):
+    """One line of a placement.
+
+    Attributes:
+        line: line number in its file.
+        node: index of the node.
+        x, y: centre, um.
+        orientation: index into ``ORIENTATIONS``, or -1 for ``-``.
+        fixed: whether the node is fixed.
+    """
+
+    line: int
+    node: int
+    x: float
+    y: float
+    orientation: int
+    fixed: bool
+
+
+def leading_comments(path: Path) -> Iterator[str]:
+    """Yields the lines before the first that is neither a comment nor blank."""
+    with open_netlist(path) as stream:
+        while line := stream.readline(_MAX_COMMENT_LINE):
+            text = line.decode(errors="replace").strip()
+            if text and not text.startswith("#"):
+                return
+            yield text
+
+
+def read_header(netlist_file: str | Path, init_file: str | Path | None = None) -> Header:
+    """Reads the leading comments of a netlist and of its initial placement.
+
+    The last size and the last grid found win, the placement's before the netlist's; so does the placement's block. The
+    first file that has blockages gives them all, the netlist before the placement. Of a comma list of netlists only the
+    first is looked at.
+
+    Raises:
+        PlacementFileError: the placement does not exist, or a number of a comment is none.
+        NetlistError: the netlist does not exist.
+    """
+    paths = netlist_paths(netlist_file)[:1] if netlist_file else []
+    if init_file:
+        paths.append(_existing(Path(init_file)))
+    size: tuple[float, float] | None = None
+    grid: tuple[int, int] | None = None
+    block: str | None = None
+    blockages: list[Blockage] = []
+    for path in paths:
+        here: list[Blockage] = []
+        own_block: str | None = None
+        for text in leading_comments(path):
+            if match := _SIZE.search(text):
+                size = _floats(path, match.group(1, 2))  # type: ignore[assignment]
+            elif match := _BOX.search(text):
+                size = _floats(path, match.group(3, 4))  # type: ignore[assignment]
+            elif match := _GRID.search(text):
+                grid = (int(match.group(1)), int(match.group(2)))
+            elif match := _BLOCKAGE.search(text):
+                here.append(_floats(path, match.groups()))  # type: ignore[arg-type]
+            elif own_block is None and (match := _BLOCK.search(text)):
+                own_block = match.group(1)
+        block = own_block or block
+        blockages = blockages or here
+    width, height = size or (None, None)
+    columns, rows = grid or (None, None)
+    return Header(width, height, columns, rows, block, tuple(blockages))
+
+
+def _floats(path: Path, texts: Sequence[str]) -> tuple[float, ...]:
+    try:
+        return tuple(float(text) for text in texts)
+    except ValueError:
+        raise PlacementFileError(
+            f"{path}: {' '.join(texts)!r} in the leading comments are not numbers", mend="correct the comment"
+        ) from None
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise PlacementFileError(f"{path}: no such placement file", mend="check the path")
+    return path
+
+
+def read_placement(path: str | Path) -> list[Row]:
+    """Reads the lines of a placement.
+
+    Raises:
+        PlacementFileError: there is no such file, or a line does not hold an index, two finite coordinates, an
+            orientation (``-`` for none) and 0 or 1.
+    """
+    path = _existing(Path(path))
+    rows = []
+    with open_netlist(path) as stream:
+        try:
+            for number, line in enumerate(stream, start=1):
+                tokens = line.split()
+                if tokens and not tokens[0].startswith(b"#"):
+                    rows.append(_row(path, number, [token.decode(errors="replace") for token in tokens]))
+        except (OSError, EOFError) as error:
+            raise PlacementFileError(f"{path}: cannot be read: {error}", mend="copy the file again") from error
+    return rows
+
+
+def _row(path: Path, line: int, tokens: list[str]) -> Row:
+    def fault(what: str) -> PlacementFileError:
+        return PlacementFileError(
+            f"{path}, line {line}: {what}", mend="a line is: index x y orientation fixed, as in `17 125.5 80 N 0`"
+        )
+
+    if len(tokens) != 5:
+        raise fault(f"{len(tokens)} tokens instead of 5")
+    index, x, y, orientation, fixed = tokens
+    if not index.isdecimal() or len(index) > 12:
+        raise fault(f"{index[:40]!r} is no index of a node")
+    try:
+        position = float(x), float(y)
+    except ValueError:
+        raise fault(f"{x[:40]!r} {y[:40]!r} is no position") from None
+    if not all(math.isfinite(value) for value in position):
+        raise fault(f"the position {x} {y} is not finite")
+    if orientation != "-" and orientation not in ORIENTATIONS:
+        raise fault(f"{orientation[:40]!r} is no orientation; known are {', '.join(ORIENTATIONS)} and -")
+    if fixed not in ("0", "1"):
+        raise fault(f"the last token is {fixed[:40]!r} instead of 0 or 1")
+    turned = -1 if orientation == "-" else ORIENTATIONS.index(orientation)
+    return Row(line, int(index), *position, turned, fixed == "1")
+
+
+def format_placement(comments: Iterable[str], rows: Iterable[Row]) -> str:
+    """Returns the text of a placement file; positions keep six significant digits."""
+    lines = [f"# {comment}".rstrip() for comment in comments]
+    for row in rows:
+        orientation = "-" if row.orientation < 0 else ORIENTATIONS[row.orientation]
+        lines.append(f"{row.node} {row.x:g} {row.y:g} {orientation} {int(row.fixed)}")
+    return "\n".join(lines) + "\n"
