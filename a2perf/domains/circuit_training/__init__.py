@@ -1,0 +1,110 @@
+"""Circuit training: place the macros of a chip, one after the other, on a grid (Mirhoseini et al. 2021, "A graph
+placement methodology for fast chip design").
+
+This file only describes the domain: its ids, tasks and data files. Importing it loads neither Numba nor Gymnasium;
+``PlacementCost``, the engine, is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from a2perf.assets import Asset, RepositoryFile
+from a2perf.domains.registry import Domain, Environment, Task
+
+if TYPE_CHECKING:
+    from a2perf.domains.circuit_training.placement_cost import PlacementCost as PlacementCost
+
+_ENTRY_POINT = "a2perf.domains.circuit_training.environment:create_circuit_environment"
+_REPOSITORY = "TILOS-AI-Institute/MacroPlacement"
+_COMMIT = "20eddb6"
+_FOLDER = "Flows/NanGate45/ariane133/netlist"
+_ARIANE_FILES = {
+    "netlist.pb.txt": "a54bc9ef70a32e2e0b19c312427a46622f5d40bf294a4b7d0594af7e4440efd3",
+    "initial.plc": "6d85f1cce904ceb19ad9726b8d3eee3d17387c2552d74e67e5f9350a5e269bbe",
+}
+
+ARIANE: dict[str, Asset] = {
+    file: Asset(
+        name=f"circuit_training/ariane133_ng45/{file}",
+        sha256=sha256,
+        source=RepositoryFile(
+            project=_REPOSITORY,
+            commit=_COMMIT,
+            paths=(f"{_FOLDER}/{file}", f"{_FOLDER}/output_CT_Grouping/{file}"),
+        ),
+        licence="BSD-3-Clause; MacroPlacement of the TILOS AI Institute",
+        summary=f"clustered NanGate45 Ariane-133: {'the netlist' if file.startswith('netlist') else 'its placement'}",
+    )
+    for file, sha256 in _ARIANE_FILES.items()
+}
+
+
+def _generated(name: str, **kwargs: Any) -> Task:
+    return Task(name=name, env_id="CircuitTraining-Generated-v0", kwargs=kwargs)
+
+
+# Designs of other sizes, densities and wirings than the one to train on; their seeds lie far from those of a search.
+_HELD_OUT = (
+    _generated("generated_held_out_1", num_macros=20, seed=810_001, utilization=0.55, rent_exponent=0.55),
+    _generated("generated_held_out_2", num_macros=40, seed=810_002, utilization=0.65, rent_exponent=0.6),
+    _generated("generated_held_out_3", num_macros=60, seed=810_003, utilization=0.6, rent_exponent=0.7),
+    _generated("generated_held_out_4", num_macros=100, seed=810_004, utilization=0.65, rent_exponent=0.65),
+)
+
+DOMAIN = Domain(
+    name="circuit_training",
+    title="Circuit training",
+    summary="Macros of a chip are placed one by one; reward for short wires, little congestion and even density.",
+    extra="circuit-training",
+    environments=(
+        Environment(
+            id="CircuitTraining-ToyMacro-v0",
+            entry_point=_ENTRY_POINT,
+            kwargs={"design": "toy_macro_stdcell"},
+            summary="two macros between standard cells: seconds to learn",
+            ranking="toy_macro_stdcell",
+        ),
+        Environment(
+            id="CircuitTraining-Ariane-v0",
+            entry_point=_ENTRY_POINT,
+            kwargs={"design": "ariane"},
+            summary="the NanGate45 Ariane-133: 133 macros, 782 clusters (fetched on first use)",
+            ranking="ariane",
+        ),
+        Environment(
+            id="CircuitTraining-ArianeTwin-v0",
+            entry_point=_ENTRY_POINT,
+            kwargs={"design": "ariane_twin"},
+            summary="a generated design with the statistics of that Ariane; needs no data file",
+            ranking="ariane_twin",
+        ),
+        Environment(
+            id="CircuitTraining-Generated-v0",
+            entry_point=_ENTRY_POINT,
+            kwargs={"design": "generated"},
+            summary="a design generated from num_macros, seed, utilization and rent_exponent",
+            ranking="generated",
+        ),
+    ),
+    tasks=(
+        Task(name="toy_macro_stdcell", env_id="CircuitTraining-ToyMacro-v0"),
+        Task(name="ariane", env_id="CircuitTraining-Ariane-v0"),
+        Task(name="ariane_twin", env_id="CircuitTraining-ArianeTwin-v0"),
+        _generated("generated", num_macros=40, seed=0),
+        *_HELD_OUT,
+    ),
+    generalization_tasks=("toy_macro_stdcell", "ariane"),
+    assets=tuple(ARIANE.values()),
+    requires=("numba",),
+    data_commands={"netlist": "a2perf.domains.circuit_training.commands:netlist"},
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the engine on first use."""
+    if name == "PlacementCost":
+        from a2perf.domains.circuit_training.placement_cost import PlacementCost
+
+        return PlacementCost
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

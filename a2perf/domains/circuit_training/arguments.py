@@ -1,0 +1,94 @@
+"""Checks of what a caller gives the environment; every error names the nearest valid name and how to mend it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from a2perf.domains.circuit_training import designs
+from a2perf.domains.circuit_training.errors import ArgumentError
+from a2perf.domains.circuit_training.node_order import NODE_ORDERS
+from a2perf.domains.circuit_training.rendering import OVERLAYS, require_display
+from a2perf.errors import MissingDependency, did_you_mean
+
+RENDER_MODES = ("human", "rgb_array")
+PLACER_MODES = ("fd", "dreamplace")
+
+
+def refuse_unknown(spec: Mapping[str, Any]) -> None:
+    """Refuses arguments that neither the environment nor a generated design has.
+
+    Raises:
+        ArgumentError: there is one; the message names the nearest valid argument.
+    """
+    import inspect
+
+    from a2perf.domains.circuit_training.environment import CircuitEnv
+
+    known = [*inspect.signature(CircuitEnv).parameters, *designs.SPEC_FIELDS]
+    for name in spec:
+        if name not in designs.SPEC_FIELDS:
+            raise ArgumentError(
+                f"{name!r} is not an argument of the circuit environment{did_you_mean(name, known)}",
+                mend=f"of a generated design there are: {', '.join(designs.SPEC_FIELDS)}",
+            )
+
+
+def check_arguments(
+    placer_mode: str, order: str, render_mode: str | None, overlays: Sequence[str], netlist_index: int
+) -> None:
+    """Checks the simple arguments.
+
+    Raises:
+        ArgumentError: one of them is no valid value.
+        MissingDependency: DREAMPlace is asked for.
+        ConfigError: a window is asked for on a host without a display.
+    """
+    _one_of("std_cell_placer_mode", placer_mode, PLACER_MODES)
+    _one_of("node_order", order, NODE_ORDERS)
+    if render_mode is not None:
+        _one_of("render_mode", render_mode, RENDER_MODES)
+    if isinstance(overlays, str):
+        raise ArgumentError(f"overlays is the text {overlays!r}", mend=f"give a list: overlays=[{overlays!r}]")
+    for overlay in overlays:
+        _one_of("overlays", overlay, OVERLAYS)
+    if int(netlist_index) < 0:
+        raise ArgumentError(f"netlist_index is {netlist_index}", mend="give 0 or a positive number")
+    if placer_mode == "dreamplace" and importlib.util.find_spec("dreamplace") is None:
+        raise MissingDependency(
+            "std_cell_placer_mode 'dreamplace' needs DREAMPlace, which is not installed",
+            mend="use std_cell_placer_mode='fd', the force-directed placer of a2perf",
+        )
+    if placer_mode == "dreamplace":
+        raise ArgumentError("there is no binding to DREAMPlace", mend="use std_cell_placer_mode='fd'")
+    if render_mode == "human":
+        require_display()
+
+
+def resolve_files(
+    netlist_file: str | Path, init_placement: str | Path, design: str, spec: Mapping[str, Any]
+) -> tuple[str | Path, str | Path]:
+    """Returns the netlist and the initial placement.
+
+    Raises:
+        ArgumentError: neither a netlist nor a design was named, or the design is unknown.
+        AssetUnavailable: the design's files are not on this host.
+    """
+    if netlist_file:
+        if spec:
+            raise ArgumentError(f"{', '.join(spec)} together with a netlist_file", mend="leave out one of them")
+        return netlist_file, init_placement
+    if not design:
+        raise ArgumentError(
+            "no netlist_file was given", mend=f"give netlist_file and init_placement, or design={designs.NAMES[0]!r}"
+        )
+    return designs.design_files(design, spec)
+
+
+def _one_of(name: str, value: Any, valid: Sequence[str]) -> None:
+    if value not in valid:
+        raise ArgumentError(
+            f"{name} is {value!r}{did_you_mean(str(value), valid)}", mend=f"choose one of: {', '.join(valid)}"
+        )

@@ -1,0 +1,107 @@
+"""A design as a list of nodes, and its two files: the netlist (protobuf text) and the initial placement.
+
+What the generators build and what is written to disk; reading is the netlist scanner's part. The text is the
+``GraphDef`` form of the field: one ``node`` block per node, ``input`` names what a node drives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from a2perf.storage import write_atomic
+
+NETLIST_NAME = "netlist.pb.txt"
+PLACEMENT_NAME = "initial.plc"
+
+
+class Node(NamedTuple):
+    """One node of a netlist.
+
+    Attributes:
+        name: unique; soft macros start with ``Grp_``.
+        kind: ``MACRO``, ``MACRO_PIN``, ``STDCELL`` or ``PORT``.
+        attributes: numbers (um) and words by name.
+        drives: names of the nodes at the other end of its net.
+    """
+
+    name: str
+    kind: str
+    attributes: Mapping[str, float | str]
+    drives: Sequence[str] = ()
+
+
+class Placed(NamedTuple):
+    """One line of a placement: node index, centre (um), orientation (``-`` for ports) and whether it is fixed."""
+
+    node: int
+    x: float
+    y: float
+    orientation: str
+    fixed: bool
+
+
+@dataclass
+class Design:
+    """A netlist with its canvas, grid and initial placement.
+
+    Attributes:
+        name: the block's name.
+        comment: lines for the head of the netlist file.
+        canvas: width and height, um.
+        grid: columns and rows of the placement grid.
+        nodes: in file order.
+        placement: the initial placement.
+    """
+
+    name: str
+    comment: Sequence[str]
+    canvas: tuple[float, float]
+    grid: tuple[int, int]
+    nodes: list[Node] = field(default_factory=list)
+    placement: list[Placed] = field(default_factory=list)
+
+    def add(self, name: str, kind: str, drives: Sequence[str] = (), **attributes: float | str) -> int:
+        """Appends a node and returns its index."""
+        self.nodes.append(Node(name, kind, attributes, drives))
+        return len(self.nodes) - 1
+
+    def netlist_text(self) -> str:
+        """Returns the netlist as protobuf text; the same design gives the same bytes."""
+        width, height = self.canvas
+        lines = [f"# {line}" for line in self.comment]
+        lines += [f"# Block : {self.name}", f"# FP bbox: {{0.0 0.0}} {{{width:.6g} {height:.6g}}}"]
+        for node in self.nodes:
+            lines.append(f'node {{\n  name: "{node.name}"')
+            lines += [f'  input: "{sink}"' for sink in node.drives]
+            for key, value in sorted({"type": node.kind, **node.attributes}.items()):
+                shown = f'placeholder: "{value}"' if isinstance(value, str) else f"f: {value:.9g}"
+                lines.append(f'  attr {{\n    key: "{key}"\n    value {{\n      {shown}\n    }}\n  }}')
+            lines.append("}")
+        return "\n".join(lines) + "\n"
+
+    def placement_text(self) -> str:
+        """Returns the initial placement as ``.plc`` text."""
+        columns, rows = self.grid
+        width, height = self.canvas
+        lines = [
+            "# Placement file for Circuit Training",
+            f"# Columns : {columns}  Rows : {rows}",
+            f"# Width : {width:.6g}  Height : {height:.6g}",
+            "# Project : circuit_training",
+            f"# Block : {self.name}",
+            "#",
+            "# node_index x y orientation fixed",
+        ]
+        lines += [f"{at.node} {at.x:.6g} {at.y:.6g} {at.orientation} {int(at.fixed)}" for at in self.placement]
+        return "\n".join(lines) + "\n"
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        """Writes both files, each atomically, and returns their paths: netlist, placement."""
+        folder.mkdir(parents=True, exist_ok=True)
+        netlist, placement = folder / NETLIST_NAME, folder / PLACEMENT_NAME
+        write_atomic(placement, self.placement_text().encode())
+        write_atomic(netlist, self.netlist_text().encode())
+        return netlist, placement

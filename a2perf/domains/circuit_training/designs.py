@@ -1,0 +1,76 @@
+"""Where the two files of a design are: found as data files, or generated once and kept in the user's cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from a2perf import assets
+from a2perf.domains.circuit_training import ARIANE, generator
+from a2perf.domains.circuit_training.design import NETLIST_NAME, PLACEMENT_NAME, Design
+from a2perf.domains.circuit_training.errors import ArgumentError
+from a2perf.domains.circuit_training.generator import DesignSpec
+from a2perf.domains.circuit_training.toy import toy_design
+from a2perf.errors import AssetUnavailable, did_you_mean
+
+NAMES = ("toy_macro_stdcell", "ariane", "ariane_twin", "generated")
+SPEC_FIELDS = tuple(field.name for field in dataclasses.fields(DesignSpec))
+
+
+def design_files(design: str, spec: Mapping[str, Any]) -> tuple[Path, Path]:
+    """Returns the netlist and the initial placement of a design.
+
+    Args:
+        design: one of ``NAMES``.
+        spec: fields of `DesignSpec`, for ``"generated"`` only.
+
+    Raises:
+        ArgumentError: unknown design, or a specification for one that is not generated.
+        ConfigError: a value of the specification is out of its range.
+        AssetUnavailable: Ariane is not on this host and could not be fetched; the message names the ways to get it.
+    """
+    if design not in NAMES:
+        raise ArgumentError(
+            f"{design!r} is no design{did_you_mean(design, NAMES)}",
+            mend=f"choose one of {', '.join(NAMES)}, or give netlist_file and init_placement",
+        )
+    if spec and design != "generated":
+        raise ArgumentError(
+            f"{', '.join(spec)}: {design} is a fixed design",
+            mend="use CircuitTraining-Generated-v0 for these arguments",
+        )
+    if design == "ariane":
+        return _ariane()
+    if design == "generated":
+        wanted = DesignSpec(**spec)
+        return _kept(wanted.name, lambda: generator.generate(wanted))
+    make = toy_design if design == "toy_macro_stdcell" else generator.ariane_twin
+    return _kept(f"{design}_{generator.VERSION}", make)
+
+
+def _ariane() -> tuple[Path, Path]:
+    try:
+        return assets.fetch(ARIANE[NETLIST_NAME]), assets.fetch(ARIANE[PLACEMENT_NAME])
+    except AssetUnavailable as error:
+        raise AssetUnavailable(
+            error.message,
+            mend=f"{error.mend}; CircuitTraining-ArianeTwin-v0 needs no data: a generated design with its statistics",
+        ) from error
+
+
+def _kept(name: str, make: Callable[[], Design]) -> tuple[Path, Path]:
+    """Returns the files of a generated design, making them where they are not kept yet."""
+    try:
+        folder = assets.cache_dir() / "circuit_training" / "designs" / name
+        return _made(folder, make)
+    except OSError:  # a home that cannot be written: for this process only
+        return _made(Path(tempfile.mkdtemp(prefix="a2perf-design-")), make)
+
+
+def _made(folder: Path, make: Callable[[], Design]) -> tuple[Path, Path]:
+    netlist, placement = folder / NETLIST_NAME, folder / PLACEMENT_NAME
+    # the netlist is written last, so that it is there only when both are
+    return (netlist, placement) if netlist.is_file() else make().write(folder)

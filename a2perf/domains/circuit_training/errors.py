@@ -1,0 +1,40 @@
+"""What an environment of this domain refuses, each a `UserError` and the kind that older code catches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.errors import ConfigError, SubmissionError, UserError
+
+
+class ArgumentError(ConfigError, ValueError):
+    """An argument of the environment is unknown, out of its range, or does not fit the design."""
+
+
+class EpisodeOverError(UserError, RuntimeError):
+    """A step after the end of an episode, before a reset, or on a closed environment."""
+
+
+class InfeasibleActionError(SubmissionError, ValueError):
+    """An action outside the mask.
+
+    Attributes:
+        action: what was given.
+        mask: the padded mask that it breaks, shape (max_grid_size^2,).
+    """
+
+    def __init__(self, action: Any, mask: NDArray[Any], node: str = "") -> None:
+        feasible = int(np.count_nonzero(mask))
+        UserError.__init__(
+            self,
+            f"action {action} is infeasible for {node or 'the current macro'}: the mask allows {feasible} of "
+            f"{len(mask)} cells",
+            mend="choose an action where observation['mask'] (or info['action_mask']) is 1",
+        )
+        self.action, self.mask, self._node = action, mask, node
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.action, self.mask, self._node))

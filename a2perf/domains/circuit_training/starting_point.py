@@ -1,0 +1,132 @@
+"""What is worked out once per design and kept: where a mixed-size force-directed run puts every macro, and which macros
+and port clusters are connected.
+
+Kept under a digest of the engine's state, so that any change of netlist, placement, canvas, grid or schedule is
+another entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.circuit_training.netlist_cache import cached_arrays, digest
+from a2perf.domains.circuit_training.placement_cost import PlacementCost
+
+FORCE_DIRECTED_STEPS = (100, 100, 100)
+_MIXED_SIZE = {"factors": (1.0, 2.0, 2.0), "attract": (100.0, 1e-3, 1e-5), "repel": (0.0, 1e5, 1e6)}
+_SOFT_ONLY = {"factors": (1.0, 1.0, 1.0), "attract": (100.0, 1e-3, 1e-5), "repel": (0.0, 1e6, 1e7)}
+
+
+class SparseAdjacency(NamedTuple):
+    """Connected pairs i < j of macros (by their position in the macro list) and port clusters, in lexicographic order.
+
+    Attributes:
+        i, j: the pair, int64, shape (edges,).
+        weight: of the connection, float64, shape (edges,).
+        clusters: placement-grid cell of each port cluster, int64, shape (clusters,).
+    """
+
+    i: NDArray[np.int64]
+    j: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    clusters: NDArray[np.int64]
+
+
+class StartingPoint(NamedTuple):
+    """Start positions of all macros, um, shape (macros, 2), and their connections."""
+
+    locations: NDArray[np.float64]
+    adjacency: SparseAdjacency
+
+
+def place_soft_macros(plc: PlacementCost, *, use_current_loc: bool = False) -> None:
+    """Places soft macros and standard cells by forces, with hard macros where they are.
+
+    Args:
+        plc: the engine.
+        use_current_loc: start where the nodes are instead of at the centre.
+    """
+    _run(plc, _SOFT_ONLY, move_macros=False, use_current_loc=use_current_loc)
+
+
+def place_everything(plc: PlacementCost, *, fixed_macros_stay: bool = True) -> None:
+    """Places all nodes but ports by forces, from the centre; overlaps remain.
+
+    Args:
+        plc: the engine.
+        fixed_macros_stay: leave fixed macros where they are; otherwise the engine refuses them.
+
+    Raises:
+        PlacementError: a macro is fixed and does not stay.
+    """
+    _run(plc, _MIXED_SIZE, move_macros=True, skip_fixed=fixed_macros_stay)
+
+
+def starting_point(plc: PlacementCost, *, fixed_macros_stay: bool) -> StartingPoint:
+    """Returns the start positions and connections of a design; changes where its nodes are placed.
+
+    Args:
+        plc: the engine, set up.
+        fixed_macros_stay: leave fixed hard macros out of the run; otherwise the engine refuses them.
+    """
+
+    def make() -> dict[str, NDArray[np.float64]]:
+        adjacency = sparse_adjacency(plc)
+        place_everything(plc, fixed_macros_stay=fixed_macros_stay)
+        macros = np.asarray(plc.get_macro_indices(), dtype=np.int64)
+        at = np.stack([plc.state.x[macros], plc.state.y[macros]], axis=1)
+        return {"locations": at, **{name: np.asarray(value) for name, value in adjacency._asdict().items()}}
+
+    found = cached_arrays(_key(plc, fixed_macros_stay), make)
+    adjacency = SparseAdjacency(found["i"], found["j"], found["weight"], found["clusters"])
+    return StartingPoint(found["locations"], adjacency)
+
+
+def sparse_adjacency(plc: PlacementCost) -> SparseAdjacency:
+    """Returns the connections between macros and port clusters."""
+    flat, clusters = plc.get_macro_and_clustered_port_adjacency()
+    nodes = len(plc.get_macro_indices()) + len(clusters)
+    dense = np.asarray(flat, dtype=np.float64).reshape(nodes, nodes)
+    i, j = np.nonzero(np.triu(dense, 1) > 0.0)
+    return SparseAdjacency(i, j, dense[i, j], np.asarray(clusters, dtype=np.int64))
+
+
+def _run(
+    plc: PlacementCost,
+    schedule: Mapping[str, tuple[float, ...]],
+    *,
+    move_macros: bool,
+    skip_fixed: bool = False,
+    use_current_loc: bool = False,
+) -> None:
+    longest = max(plc.get_canvas_width_height())
+    plc.optimize_stdcells(
+        use_current_loc=use_current_loc,
+        move_stdcells=True,
+        move_macros=move_macros,
+        log_scale_conns=False,
+        use_sizes=False,
+        io_factor=1.0,
+        num_steps=list(FORCE_DIRECTED_STEPS),
+        max_move_distance=[
+            factor * longest / steps for factor, steps in zip(schedule["factors"], FORCE_DIRECTED_STEPS, strict=True)
+        ],
+        attract_factor=list(schedule["attract"]),
+        repel_factor=list(schedule["repel"]),
+        skip_fixed=skip_fixed,
+    )
+
+
+def _key(plc: PlacementCost, fixed_macros_stay: bool) -> str:
+    state = plc.state
+    return digest(
+        "starting point",
+        (_MIXED_SIZE, FORCE_DIRECTED_STEPS, fixed_macros_stay),
+        (plc.get_canvas_width_height(), plc.get_grid_num_columns_rows()),
+        plc.netlist,
+        *(state.width, state.height, state.x, state.y, state.placed, state.fixed, state.orientation),
+    )
