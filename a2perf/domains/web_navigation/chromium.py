@@ -1,0 +1,170 @@
+"""The backend that shows pages in a real Chromium: a tab of the browser of this process, and one round trip a step.
+
+Tabs of one process share one browser. When that browser dies, whoever acted on it at that moment hears of it; the
+others, who lost nothing but a page, get theirs rebuilt in a new browser by repeating what they did since their reset.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from a2perf.domains.web_navigation.backend import BackendLost, End, Outcome, Row, Value, rows_changed
+from a2perf.domains.web_navigation.browser import FLAGS, Browser, find_programs, release, shared_browser
+from a2perf.domains.web_navigation.html import body_of, empty_page
+from a2perf.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from a2perf.domains.web_navigation.website import Site
+
+_PAGE = "page.html"
+# what older configurations pass; only chrome_options still means something
+_BROWSER_ARGS = (
+    *("threading", "chrome_options", "cache_state", "wait_ms"),
+    *("block_on_reset", "refresh_freq", "initial_mode"),
+)
+
+
+def _further_flags(browser_args: Mapping[str, Any] | None) -> frozenset[str]:
+    """Returns the flags in ``browser_args`` that are not set anyway.
+
+    Raises:
+        ConfigError: an unknown key, or flags that are no strings beginning with ``--``.
+    """
+    for key in browser_args or {}:
+        if key not in _BROWSER_ARGS:
+            raise ConfigError(
+                f"{key!r} is not a browser argument{did_you_mean(str(key), _BROWSER_ARGS)}",
+                mend=f"browser_args takes: {', '.join(_BROWSER_ARGS)}",
+            )
+    flags = (browser_args or {}).get("chrome_options") or ()
+    if isinstance(flags, str) or not isinstance(flags, Collection):
+        raise ConfigError(f"chrome_options is {flags!r}", mend="give a list of flags")
+    for flag in flags:
+        if not isinstance(flag, str) or not flag.startswith("--"):
+            raise ConfigError(f"{flag!r} is not a flag of Chromium", mend="flags begin with --")
+    # headless is what we are; whether the sandbox works is a matter of the user, see Browser
+    return frozenset(flag for flag in flags if not flag.startswith("--headless")) - {*FLAGS, "--no-sandbox"}
+
+
+class ChromiumBackend:
+    """A tab that shows websites.
+
+    Args:
+        browser_args: ``chrome_options`` holds further flags; the other keys of older configurations have no effect.
+
+    Raises:
+        MissingDependency: Chromium, ChromeDriver or Selenium is not installed.
+        ConfigError: an unknown browser argument.
+    """
+
+    def __init__(self, browser_args: Mapping[str, Any] | None = None) -> None:
+        self._flags = _further_flags(browser_args)
+        find_programs()
+        self._browser: Browser | None = None
+        self._tab = -1
+        self._rows: Sequence[Row] = ()
+        self._shown: tuple[Site, Mapping[str, str | bool], Mapping[str, str]] | None = None
+        self._done: list[tuple[int, Value]] = []
+        self._release: weakref.finalize[..., ChromiumBackend] | None = None
+
+    @property
+    def browser(self) -> Browser | None:
+        """The browser of the tab; None before the first reset and after ``close``."""
+        return self._browser
+
+    def reset(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
+        """Shows a site, in a new browser if the last one was lost (once more if it is lost here).
+
+        Raises:
+            MissingDependency: Chromium, ChromeDriver or Selenium is not installed.
+            InfrastructureError: Chromium does not start.
+            BackendLost: a new Chromium was lost at once.
+        """
+        self._shown, self._done = (site, profile, texts), []
+        try:
+            self._show()
+        except BackendLost:
+            self._show()
+
+    def _show(self) -> None:
+        assert self._shown is not None
+        site, profile, texts = self._shown
+        if self._browser is None or self._browser.lost:
+            self._open()
+        self._evaluate("reset", *body_of(site), dict(profile), dict(texts))
+
+    def _open(self) -> None:
+        if self._release is not None:
+            self._release()
+        browser = shared_browser(lambda: {_PAGE: empty_page()}, self._flags)
+        tab = browser.open_tab(_PAGE)
+        self._browser, self._tab = browser, tab
+        self._release = weakref.finalize(self, release, browser, tab)
+
+    def _evaluate(self, function: str, *arguments: Any) -> tuple[int, int]:
+        assert self._browser is not None
+        call = f"tabs.get({self._tab}).{function}({json.dumps(arguments)[1:-1]})"
+        end, matched, rows = json.loads(self._browser.evaluate(call))
+        self._rows = [Row(*row) for row in rows]
+        return end, matched
+
+    def act(self, row: int, value: Value) -> Outcome:
+        """Acts on a listed element and reads the whole page, in one round trip.
+
+        Raises:
+            BackendLost: the browser was lost during this action; ``reset`` starts another.
+        """
+        if self._shown is None or self._browser is None:
+            raise BackendLost("the page is gone", mend="call reset()")
+        if self._browser.lost:
+            self._rebuild()
+        before, node = self._rows, self._rows[row].node
+        try:
+            end, matched = self._evaluate("act", node, value)
+        except BackendLost:
+            self._shown = None
+            raise
+        self._done.append((node, value))
+        return Outcome(rows_changed(before, self._rows), matched, End(end))
+
+    def _rebuild(self) -> None:
+        """Brings the page back in a new browser: pages are deterministic."""
+        try:
+            self._show()
+            for node, value in self._done:
+                self._evaluate("act", node, value)
+        except BackendLost:
+            self._shown = None
+            raise
+
+    def rows(self) -> Sequence[Row]:
+        """Returns the listed elements as the last action left them; no round trip."""
+        return self._rows
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Takes a picture of the viewport, RGB, shape (667, 375, 3).
+
+        Raises:
+            BackendLost: the browser was lost.
+        """
+        import numpy as np
+        from PIL import Image
+
+        if self._shown is None or self._browser is None:
+            raise BackendLost("the page is gone", mend="call reset()")
+        if self._browser.lost:
+            self._rebuild()
+        return np.asarray(Image.open(io.BytesIO(self._browser.screenshot(self._tab))).convert("RGB"))
+
+    def close(self) -> None:
+        """Closes the tab; the browser ends with its last tab."""
+        if self._release is not None:
+            self._release()
+        self._browser = self._release = self._shown = None
