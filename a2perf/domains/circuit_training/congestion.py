@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training.compilation import compiled
 from a2perf.domains.circuit_training.density import mean_of_largest
-from a2perf.domains.circuit_training.net_routing import cells_of, cells_of_some, route
+from a2perf.domains.circuit_training.net_routing import find_cells, route
 from a2perf.domains.circuit_training.placement import Placement
 from a2perf.domains.circuit_training.wirelength import NetsOfNodes
 
@@ -152,8 +152,8 @@ class Congestion:
         self._all_nets = np.arange(netlist.num_nets, dtype=np.int32)
         drivers = netlist.net_pins[netlist.net_start[:-1]]
         self._incremental = sums_are_exact(netlist.weight[drivers], len(netlist.net_pins))
-        self._column = np.zeros(netlist.num_nodes, dtype=np.int32)
-        self._row = np.zeros(netlist.num_nodes, dtype=np.int32)
+        self._all_nodes = np.arange(netlist.num_nodes, dtype=np.int32)
+        self._cells = np.zeros((netlist.num_nodes, 3), dtype=np.int32)
         self._horizontal = np.zeros((0, 1))
         self._vertical = np.zeros((1, 0))
         self._stamps = np.zeros(1, dtype=np.int64)
@@ -206,30 +206,28 @@ class Congestion:
     def _route(self, changed: list[int] | None, columns: int, rows: int, cell_width: float, cell_height: float) -> None:
         """Brings the usage by nets up to date."""
         placement, netlist = self._placement, self._placement.netlist
-        where = (placement.x, placement.y, placement.placed, cell_width, cell_height, self._column, self._row)
+        where = (
+            placement.x,
+            placement.y,
+            placement.placed,
+            cell_width,
+            cell_height,
+            columns,
+            rows,
+            self._cells,
+        )
+        arrays = (netlist.net_start, netlist.net_pins, netlist.weight, self._cells)
         nets = None if changed is None or not self._incremental else self._nets_of_nodes.at(changed)
         if nets is not None and 4 * len(nets) <= netlist.num_nets:
-            arrays = (netlist.net_start, netlist.net_pins, netlist.weight, self._column, self._row)
             usage = (self._horizontal, self._vertical, self._stamps)
             route(nets, -1.0, *arrays, *usage)
             for node in dict.fromkeys(changed or ()):
-                cells_of_some(np.append(placement.pins_of(node), np.int32(node)), *where)
+                find_cells(np.append(placement.pins_of(node), np.int32(node)), *where)
             route(nets, 1.0, *arrays, *usage)
             return
         self.maps = np.zeros((2, rows, columns))
         self._horizontal = np.zeros((rows, columns + 1))
         self._vertical = np.zeros((rows + 1, columns))
         self._stamps = np.zeros(rows * columns + 1, dtype=np.int64)
-        cells_of(*where)
-        route(
-            self._all_nets,
-            1.0,
-            netlist.net_start,
-            netlist.net_pins,
-            netlist.weight,
-            self._column,
-            self._row,
-            self._horizontal,
-            self._vertical,
-            self._stamps,
-        )
+        find_cells(self._all_nodes, *where)
+        route(self._all_nets, 1.0, *arrays, self._horizontal, self._vertical, self._stamps)

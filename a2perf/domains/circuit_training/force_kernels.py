@@ -20,6 +20,8 @@ COINCIDENT = 1e-6  # um; closer centres than that attract instead
 SMALLEST_SHARE = 0.1  # of the step's largest shift that a moving node moves at least
 SMALLEST_FORCE = 1.0
 
+_FIXED = 1 << 40  # marks macros that do not move, and puts them above all that do
+
 
 @compiled
 def _attract(position: Floats, force: Floats, drivers: Slots, edges_start: Ints, sinks: Slots, springs: Floats) -> None:
@@ -49,6 +51,7 @@ def _cell(position: float, size: float, count: int) -> int:
 @compiled
 def _sort_into_cells(
     macro_slots: Slots,
+    movable: int,
     position: Floats,
     half: Floats,
     cell_width: float,
@@ -60,7 +63,11 @@ def _sort_into_cells(
     order: Ints,
     boxes: Floats,
 ) -> None:
-    """Sorts the macros by row, column and index; ``boxes`` gets centre and half size of each in that order."""
+    """Sorts the macros by row, column and index.
+
+    ``order`` gets their positions in ``macro_slots``, plus ``_FIXED`` for macros that do not move; ``boxes`` gets centre
+    and half size of each.
+    """
     start[:] = 0
     for m in range(macro_slots.size):
         slot = macro_slots[m]
@@ -73,7 +80,7 @@ def _sort_into_cells(
         start[cell] -= 1
         at = start[cell]
         slot = macro_slots[m]
-        order[at] = m
+        order[at] = m if slot < movable else m + _FIXED
         boxes[at, 0], boxes[at, 1] = position[slot, 0], position[slot, 1]
         boxes[at, 2], boxes[at, 3] = half[slot, 0], half[slot, 1]
 
@@ -94,6 +101,7 @@ def _repel(
     order: Ints,
     boxes: Floats,
     largest_half: Floats,
+    touching: Ints,
 ) -> None:
     """Adds the push between overlapping macros; slots below ``movable`` are those of movable nodes."""
     for m in range(macro_slots.size):
@@ -105,32 +113,36 @@ def _repel(
         first_column, last_column = _cell(x - reach_x, cell_width, columns), _cell(x + reach_x, cell_width, columns)
         first_row, last_row = _cell(y - reach_y, cell_height, rows), _cell(y + reach_y, cell_height, rows)
         own_x, own_y = force[i, 0], force[i, 1]
+        count = 0
         for row in range(first_row, last_row + 1):
             # start is shifted by one cell: start[cell + 1] is where a cell begins
             for at in range(start[row * columns + first_column + 1], start[row * columns + last_column + 2]):
-                dx = x - boxes[at, 0]
-                if abs(dx) > half_x + boxes[at, 2] - CONTACT_TOLERANCE:
-                    continue
-                dy = y - boxes[at, 1]
-                if abs(dy) > half_y + boxes[at, 3] - CONTACT_TOLERANCE:
-                    continue
-                other = order[at]
+                # Compacting without a branch, as the outcome cannot be predicted; order[at] is above m for partners.
+                touching[count] = at
+                touches_x = abs(x - boxes[at, 0]) <= half_x + boxes[at, 2] - CONTACT_TOLERANCE
+                touches_y = abs(y - boxes[at, 1]) <= half_y + boxes[at, 3] - CONTACT_TOLERANCE
+                count += 1 if touches_x & touches_y & (order[at] > m) else 0
+        for k in range(count):
+            at = touching[k]
+            other = order[at]
+            fixed = other >= _FIXED
+            other -= _FIXED if fixed else 0
+            dx = x - boxes[at, 0]
+            dy = y - boxes[at, 1]
+            if dx == 0.0 and dy == 0.0:
+                gx = gy = -repel if m < other else repel
+            else:
+                distance = np.sqrt(dx * dx + dy * dy)
+                gx = repel * dx / distance
+                gy = repel * dy / distance
+                if distance < COINCIDENT:
+                    gx, gy = -gx, -gy
+            own_x += gx
+            own_y += gy
+            if not fixed:
                 j = macro_slots[other]
-                if j == i or (j < movable and other < m):
-                    continue
-                if dx == 0.0 and dy == 0.0:
-                    gx = gy = -repel if m < other else repel
-                else:
-                    distance = np.sqrt(dx * dx + dy * dy)
-                    gx = repel * dx / distance
-                    gy = repel * dy / distance
-                    if distance < COINCIDENT:
-                        gx, gy = -gx, -gy
-                own_x += gx
-                own_y += gy
-                if j < movable:
-                    force[j, 0] -= gx
-                    force[j, 1] -= gy
+                force[j, 0] -= gx
+                force[j, 1] -= gy
         force[i, 0], force[i, 1] = own_x, own_y
 
 
@@ -194,6 +206,7 @@ def run_phase(
     start = np.zeros(columns * rows + 2, dtype=np.int64)
     order = np.empty(count, dtype=np.int64)
     boxes = np.empty((count, 4))
+    touching = np.empty(count + 1, dtype=np.int64)
     largest_half = np.zeros(2)
     for m in range(count):
         for axis in range(2):
@@ -204,7 +217,7 @@ def run_phase(
             _attract(position, force, drivers, edges_start, sinks, springs)
         if repel != 0.0:
             _sort_into_cells(
-                macro_slots, position, half, cell_width, cell_height, columns, rows, cells, start, order, boxes
+                macro_slots, movable, position, half, cell_width, cell_height, columns, rows, cells, start, order, boxes
             )
             _repel(
                 repel,
@@ -221,5 +234,6 @@ def run_phase(
                 order,
                 boxes,
                 largest_half,
+                touching,
             )
         _move(position, force, half, movable, max_move, canvas)

@@ -14,47 +14,37 @@ from a2perf.domains.circuit_training.compilation import compiled
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int32]
 
-UNPLACED = np.int32(-(2**31))
+SKIPPED = -1  # packed cell of a node that is not placed or beyond the grid: its nets are not routed
+BELOW = -2  # packed cell of a node left of or below the grid
+ROW_STEP = 1024  # a packed cell is row * ROW_STEP + column; grids have at most 1000 columns
 _FEW = 12  # up to so many cells a linear search is quicker than a stamped grid
 
 
 @compiled
-def cells_of(
-    x: Floats,
-    y: Floats,
-    placed: NDArray[np.uint8],
-    cell_width: float,
-    cell_height: float,
-    column: Cells,
-    row: Cells,
-) -> None:
-    """Fills in the cell of every node, truncated towards zero; beyond the canvas included."""
-    for node in range(x.size):
-        if placed[node]:
-            column[node] = int(x[node] / cell_width)
-            row[node] = int(y[node] / cell_height)
-        else:
-            column[node] = UNPLACED
-
-
-@compiled
-def cells_of_some(
+def find_cells(
     nodes: Cells,
     x: Floats,
     y: Floats,
     placed: NDArray[np.uint8],
     cell_width: float,
     cell_height: float,
-    column: Cells,
-    row: Cells,
+    columns: int,
+    rows: int,
+    cells: Cells,
 ) -> None:
-    """Fills in the cells of the given nodes."""
+    """Fills in the cells of the given nodes, shape (all nodes, 3): column, row, and both packed or why not.
+
+    Positions are truncated towards zero, so that those just below the canvas fall into its first cells.
+    """
     for node in nodes:
-        if placed[node]:
-            column[node] = int(x[node] / cell_width)
-            row[node] = int(y[node] / cell_height)
-        else:
-            column[node] = UNPLACED
+        cells[node, 2] = SKIPPED
+        if not placed[node]:
+            continue
+        column, row = int(x[node] / cell_width), int(y[node] / cell_height)
+        cells[node, 0], cells[node, 1] = column, row
+        if column >= columns or row >= rows:
+            continue
+        cells[node, 2] = row * ROW_STEP + column if column >= 0 and row >= 0 else BELOW
 
 
 @compiled
@@ -70,16 +60,6 @@ def _mark_column(usage: Floats, column: int, one: int, other: int, weight: float
     column = max(column, 0)
     usage[max(min(one, other), 0), column] += weight
     usage[max(max(one, other), 0), column] -= weight
-
-
-@compiled
-def _two(
-    source_row: int, source_column: int, row: int, column: int, weight: float, horizontal: Floats, vertical: Floats
-) -> None:
-    if source_column != column:
-        _mark_row(horizontal, source_row, source_column, column, weight)
-    if source_row != row:
-        _mark_column(vertical, column, source_row, row, weight)
 
 
 @compiled
@@ -118,14 +98,62 @@ def _three(rows: Cells, columns: Cells, weight: float, horizontal: Floats, verti
 
 
 @compiled
+def _mark(horizontal: Floats, vertical: Floats, source: int, sink: int, weight: float) -> None:
+    """Marks an L between two cells inside the grid: along the source's row, then along the sink's column."""
+    source_row, source_column = source // ROW_STEP, source % ROW_STEP
+    row, column = sink // ROW_STEP, sink % ROW_STEP
+    # nothing to do for equal ones, but marking twice at one place is quicker than asking
+    horizontal[source_row, min(source_column, column)] += weight
+    horizontal[source_row, max(source_column, column)] -= weight
+    vertical[min(source_row, row), column] += weight
+    vertical[max(source_row, row), column] -= weight
+
+
+@compiled
+def _route_inside(
+    distinct: Cells, count: int, weight: float, horizontal: Floats, vertical: Floats, rows: Cells, columns: Cells
+) -> None:
+    if count == 3:
+        for j in range(3):
+            rows[j], columns[j] = distinct[j] // ROW_STEP, distinct[j] % ROW_STEP
+        _three(rows, columns, weight, horizontal, vertical)
+    else:
+        for j in range(1, count):
+            _mark(horizontal, vertical, distinct[0], distinct[j], weight)
+
+
+@compiled
+def _route_below(
+    first: int, after: int, net_pins: Cells, cells: Cells, weight: float, horizontal: Floats, vertical: Floats
+) -> None:
+    """Routes a net with pins left of or below the grid: they stay there until something is marked."""
+    rows = np.empty(after - first, dtype=np.int32)
+    columns = np.empty(after - first, dtype=np.int32)
+    count = 0
+    for i in range(first, after):
+        column, row = cells[net_pins[i], 0], cells[net_pins[i], 1]
+        known = False
+        for j in range(count):
+            known = known or (columns[j] == column and rows[j] == row)
+        if not known:
+            columns[count], rows[count] = column, row
+            count += 1
+    if count == 3:
+        _three(rows, columns, weight, horizontal, vertical)
+    else:
+        for j in range(1, count):
+            _mark_row(horizontal, rows[0], columns[0], columns[j], weight)
+            _mark_column(vertical, columns[j], rows[0], rows[j], weight)
+
+
+@compiled
 def route(
     nets: Cells,
     sign: float,
     net_start: NDArray[np.int64],
-    net_pins: NDArray[np.int32],
+    net_pins: Cells,
     weights: Floats,
-    column: Cells,
-    row: Cells,
+    cells: Cells,
     horizontal: Floats,
     vertical: Floats,
     stamps: NDArray[np.int64],
@@ -138,67 +166,62 @@ def route(
         net_start: where each net starts in ``net_pins``.
         net_pins: the nets' pins, the driver first.
         weights: weight of the net that a node drives.
-        column: column of each node's cell; ``UNPLACED`` where it is not placed.
-        row: row of each node's cell.
+        cells: cell of each node, from `find_cells`.
         horizontal: usage differences along columns, shape (rows, columns + 1).
         vertical: usage differences along rows, shape (rows + 1, columns).
         stamps: scratch, shape (rows * columns + 1,): the last used stamp behind the cells' stamps.
     """
-    columns, rows = vertical.shape[1], horizontal.shape[0]
-    own_rows = np.empty(_FEW, dtype=np.int32)
-    own_columns = np.empty(_FEW, dtype=np.int32)
+    columns = vertical.shape[1]
+    last = stamps.size - 1
+    distinct = np.empty(_FEW + 1, dtype=np.int32)
+    own_rows = np.empty(3, dtype=np.int32)
+    own_columns = np.empty(3, dtype=np.int32)
     for net in nets:
         first, after = net_start[net], net_start[net + 1]
+        weight = sign * weights[net_pins[first]]
+        source = cells[net_pins[first], 2]
+        if after - first == 2:
+            sink = cells[net_pins[first + 1], 2]
+            if source >= 0 and sink >= 0:
+                _mark(horizontal, vertical, source, sink, weight)
+                continue
+        lowest = 0
         routed = True
-        inside = True
         for i in range(first, after):
-            c, r = column[net_pins[i]], row[net_pins[i]]
-            if c == UNPLACED or c >= columns or r >= rows:
-                routed = False
-                break
-            inside = inside and c >= 0 and r >= 0
+            cell = cells[net_pins[i], 2]
+            lowest = min(lowest, cell)
+            routed = routed and cell != SKIPPED
         if not routed:
             continue
-        driver = net_pins[first]
-        weight = sign * weights[driver]
-        driver_column, driver_row = column[driver], row[driver]
-        distinct = 0
-        if after - first <= _FEW or not inside:
-            if after - first > own_rows.size:
-                own_rows = np.empty(after - first, dtype=np.int32)
-                own_columns = np.empty(after - first, dtype=np.int32)
-            for i in range(first, after):
-                c, r = column[net_pins[i]], row[net_pins[i]]
+        if lowest < 0:
+            _route_below(first, after, net_pins, cells, weight, horizontal, vertical)
+            continue
+        distinct[0] = source
+        count = 1
+        if after - first <= _FEW:
+            for i in range(first + 1, after):
+                cell = cells[net_pins[i], 2]
                 known = False
-                for j in range(distinct):
-                    if own_columns[j] == c and own_rows[j] == r:
-                        known = True
-                        break
-                if not known:
-                    own_columns[distinct], own_rows[distinct] = c, r
-                    distinct += 1
-            if distinct == 3:
-                _three(own_rows, own_columns, weight, horizontal, vertical)
-            else:
-                for j in range(1, distinct):
-                    _two(driver_row, driver_column, own_rows[j], own_columns[j], weight, horizontal, vertical)
+                for j in range(count):
+                    known = known or distinct[j] == cell
+                distinct[count] = cell
+                count += 0 if known else 1
+            _route_inside(distinct, count, weight, horizontal, vertical, own_rows, own_columns)
             continue
-        stamps[rows * columns] += 1
-        stamp = stamps[rows * columns]
-        for i in range(first, after):
-            c, r = column[net_pins[i]], row[net_pins[i]]
-            if stamps[r * columns + c] != stamp:
-                stamps[r * columns + c] = stamp
-                if distinct < _FEW:
-                    own_columns[distinct], own_rows[distinct] = c, r
-                distinct += 1
-        if distinct == 3:
-            _three(own_rows, own_columns, weight, horizontal, vertical)
-            continue
-        stamps[rows * columns] += 1
-        stamp = stamps[rows * columns]
-        for i in range(first, after):
-            c, r = column[net_pins[i]], row[net_pins[i]]
-            if stamps[r * columns + c] != stamp:
-                stamps[r * columns + c] = stamp
-                _two(driver_row, driver_column, r, c, weight, horizontal, vertical)
+        stamps[last] += 1
+        stamps[source // ROW_STEP * columns + source % ROW_STEP] = stamps[last]
+        for i in range(first + 1, after):
+            cell = cells[net_pins[i], 2]
+            at = cell // ROW_STEP * columns + cell % ROW_STEP
+            if stamps[at] != stamps[last]:
+                stamps[at] = stamps[last]
+                if count < 3:
+                    distinct[count] = cell
+                else:
+                    if count == 3:
+                        _mark(horizontal, vertical, source, distinct[1], weight)
+                        _mark(horizontal, vertical, source, distinct[2], weight)
+                    _mark(horizontal, vertical, source, cell, weight)
+                count += 1
+        if count <= 3:
+            _route_inside(distinct, count, weight, horizontal, vertical, own_rows, own_columns)
