@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,13 +36,28 @@ def import_pybullet() -> Any:
         MissingDependency: it is not installed.
     """
     try:
-        import pybullet
+        with _native_stderr_silenced():
+            import pybullet
     except ImportError as error:
         raise MissingDependency(
             "quadruped locomotion needs PyBullet, which is not installed",
             mend="pip install 'a2perf[quadruped-locomotion]'",
         ) from error
     return pybullet
+
+
+@contextlib.contextmanager
+def _native_stderr_silenced() -> Iterator[None]:
+    """Drops what native code writes to standard error: the module greets everybody with its build time."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 class BulletWorld:
