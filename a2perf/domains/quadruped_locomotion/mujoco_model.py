@@ -13,8 +13,11 @@ import numpy as np
 from a2perf.domains.quadruped_locomotion import robot
 from a2perf.domains.quadruped_locomotion.robot import FloatArray, kinematic_tree
 
-SUBSTEPS = 8
-TIME_STEP = 0.033 / SUBSTEPS  # s; at six sub-steps the stiff joints swing
+SUBSTEPS = 11
+TIME_STEP = 0.033 / SUBSTEPS  # s; with fewer sub-steps the stiff joints begin to swing
+# A joint this fast (rad/s) is not moved by its motor: the integration has become unstable, as hard random actions can
+# do.
+UNSTABLE_SPEED = 400.0
 GROUND_FRICTION = 0.9  # Bullet multiplies 0.9 of the ground with 1.0 of the foot, MuJoCo takes the larger of two
 TOE_RADIUS = 0.03  # m
 # Time constant (s) and damping ratio: about the 30000 N/m and 1000 N s/m of the URDF for a quarter of the robot's

@@ -1,7 +1,7 @@
 """The same task in MuJoCo, under ids of its own: another physics, never ranked with the PyBullet ids.
 
 Masses, joints, gains, action path, observation, reward, clips and rules are shared with the PyBullet environment.
-Differences: sub-steps of about 4 ms, simple collision shapes, MuJoCo's contact model, and foot positions that are not
+Differences: sub-steps of 3 ms, simple collision shapes, MuJoCo's contact model, and foot positions that are not
 one sub-step old.
 """
 

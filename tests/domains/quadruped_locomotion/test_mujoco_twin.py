@@ -167,3 +167,17 @@ def test_ids_are_ranked_apart_and_missing_mujoco_says_what_to_install(monkeypatc
     with pytest.raises(MissingDependency, match="which is not installed") as error:
         gymnasium.make("QuadrupedLocomotionMuJoCo-DogPace-v0", clip="synthetic_trot")
     assert "a2perf[mujoco]" in str(error.value)
+
+
+def test_hard_random_actions_end_episodes_and_leave_every_number_finite(twin, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # MuJoCo logs what it warns of into the working folder
+    env = twin(mode="train")
+    generator = np.random.default_rng(0)
+    for seed in range(40):
+        env.reset(seed=seed)
+        for _ in range(20):
+            observation, reward, terminated, _, _ = env.step(generator.uniform(-6.28, 6.28, 12))
+            assert np.isfinite(observation).all()
+            assert 0.0 <= reward <= 1.0
+            if terminated:
+                break
