@@ -216,12 +216,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     if report.skipped and not hasattr(report, "wasxfail"):
         groups = _groups_of(item)
         lacking = [name for name in groups if _lacking(name) is not None] or groups
-        report.user_properties.append(("group", ", ".join(lacking) or "other"))
+        report.user_properties.append(("group", ", ".join(lacking) or _room(item)))
         missing = sorted(set(groups) & _required())
         if missing:
             report.outcome = "failed"
             report.longrepr = f"skipped ({_reason(report)}), but A2PERF_REQUIRE names {', '.join(missing)}"
     return report
+
+
+def _room(item: pytest.Item) -> str:
+    """Returns the folder of a test without a group of its own."""
+    return item.path.parent.relative_to(Path(__file__).parent).as_posix()
 
 
 def _reason(report: pytest.CollectReport | pytest.TestReport) -> str:
@@ -240,5 +245,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("skipped groups")
     for (group, reason), count in sorted(counted.items()):
         mends = [GROUPS[name].mend for name in group.split(", ") if name in GROUPS]
-        line = f"{group:<10} {count:>4}  {reason}"
+        line = f"{group:<28} {count:>4}  {reason}"
         terminalreporter.write_line(f"{line}  [mend: {'; '.join(mends)}]" if mends else line)
