@@ -50,6 +50,11 @@ class Row(NamedTuple):
     width: float
     height: float
 
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Left, top, width and height, px."""
+        return self.left, self.top, self.width, self.height
+
 
 class End(IntEnum):
     """How a page ended an episode."""

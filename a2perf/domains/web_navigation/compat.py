@@ -1,10 +1,31 @@
-"""The behaviours of the earlier implementation that version 0 mends, in one place; ``compat=True`` chooses them."""
+"""The behaviours of the earlier implementation that version 0 mends, in one place; ``compat=True`` chooses them.
+
+Of several elements with one id only the first works; the card type cannot be chosen; placeholders and selected options
+are not observed; rewards of invalid actions add up; the step limit terminates; the last observation of an episode that
+the page ended is that of the step before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from a2perf.domains.web_navigation.nodes import Node, Role
+from a2perf.domains.web_navigation.rules import Rules
+
+
+class CompatRules(Rules):
+    """The older rules."""
+
+    compat = True
+    stale_last_observation = True
+
+    def invalid_reward(self, before: float, own: float) -> float:
+        """The reward of the step before is not cleared."""
+        return before + own
+
+    def end_flags(self, ended: bool, limit_reached: bool) -> tuple[bool, bool]:
+        """The step limit terminates, too."""
+        return ended or limit_reached, limit_reached
 
 
 def weaken(nodes: Sequence[Node]) -> None:

@@ -142,6 +142,8 @@ class Site:
         fields: profile keys, sorted.
         controls: for each field the indices of its controls: inputs and selects alone, radio buttons by group.
         slots: index of the node of each text that is drawn per episode.
+        compat: built by the older rules; selected options and placeholders are not observed.
+        tables: what the page model computed once; belongs to it.
     """
 
     design: Design
@@ -151,6 +153,8 @@ class Site:
     fields: tuple[str, ...]
     controls: tuple[tuple[tuple[int, ...], ...], ...]
     slots: dict[str, int]
+    compat: bool = False
+    tables: object = None
 
     @property
     def pages(self) -> int:
@@ -213,6 +217,7 @@ def build_site(design: Design, compat: bool = False) -> Site:
         fields=fields,
         controls=tuple(_controls(nodes, key) for key in fields),
         slots={node.slot: node.index for node in nodes if node.slot},
+        compat=compat,
     )
 
 

@@ -1,0 +1,236 @@
+"""Checks of what a caller gives: arguments of the environment, options of a reset, actions.
+
+Every error names what was given, the nearest valid name, and how to mend it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from a2perf.domains.web_navigation.designs import check_designs, load_designs
+from a2perf.domains.web_navigation.observation import Sizes
+from a2perf.domains.web_navigation.primitives import GOLD
+from a2perf.domains.web_navigation.solver import check_solvable
+from a2perf.domains.web_navigation.vocabulary import VOCABULARIES, DistributedVocabulary, read_vocabulary
+from a2perf.domains.web_navigation.website import Design, Site, checked_design
+from a2perf.errors import ConfigError, did_you_mean
+
+BACKENDS = ("model", "chromium")
+RENDER_MODES = ("rgb_array", "human")
+_RESET_OPTIONS = ("design", "profile")
+# arguments of the earlier implementation that do nothing any more
+WITHOUT_EFFECT = (
+    "base_url",
+    "subdomain",
+    "mode",
+    "verbose",
+    "verbose_prob",
+    "raw_state",
+    "use_only_profile_key",
+    "step_limit_reward",
+    "gminiwob_required_complexity",
+    "gminiwob_unrequired_complexity",
+)
+
+
+def refuse_unknown(unknown: Mapping[str, Any], valid: Sequence[str]) -> None:
+    """Refuses arguments that the environment does not have; those without effect pass.
+
+    Raises:
+        ConfigError: there is one; the message names the nearest valid argument.
+    """
+    for name in unknown:
+        if name not in WITHOUT_EFFECT:
+            raise ConfigError(
+                f"{name!r} is not an argument of the web environment{did_you_mean(name, valid)}",
+                mend=f"valid arguments: {', '.join(valid)}",
+            )
+
+
+def one_of(name: str, given: Any, valid: Sequence[str]) -> None:
+    """Refuses a word that is not among the valid ones.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if given not in valid:
+        raise ConfigError(
+            f"{name} is {given!r}{did_you_mean(str(given), valid)}", mend=f"choose one of: {', '.join(valid)}"
+        )
+
+
+def positive(name: str, given: Any) -> int:
+    """Returns a positive integer.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
+        raise ConfigError(f"{name} is {given!r}", mend="give a positive integer")
+    return int(given)
+
+
+def checked_sizes(
+    elements: int, fields: int, words: int, profile_words: int, action_types: int, keyboard_action_size: int
+) -> Sizes:
+    """Returns the sizes of the arrays.
+
+    Raises:
+        ConfigError: one is not positive, or the keyboard does not fit the profile.
+    """
+    sizes = Sizes(
+        positive("number_of_dom_elements", elements),
+        positive("number_of_fields", fields),
+        positive("dom_attribute_sequence_length", words),
+        positive("profile_length", profile_words),
+        positive("number_of_action_types", action_types),
+    )
+    if keyboard_action_size != fields:
+        raise ConfigError(
+            f"keyboard_action_size is {keyboard_action_size} and number_of_fields is {fields}",
+            mend="give equal numbers",
+        )
+    if words != profile_words:
+        raise ConfigError(
+            f"dom_attribute_sequence_length is {words} and profile_length is {profile_words}", mend="give equal numbers"
+        )
+    return sizes
+
+
+def choose_designs(
+    num_websites: int | None,
+    difficulty: int | None,
+    designs: Any,
+    data_dir: str | Path | None,
+    seed: int,
+) -> tuple[Design, ...]:
+    """Draws the websites of an environment.
+
+    Args:
+        num_websites: how many; by default the environment variable ``NUM_WEBSITES``.
+        difficulty: level to draw from.
+        designs: list to draw from instead.
+        data_dir: folder with other files of the levels.
+        seed: of the draw.
+
+    Raises:
+        ConfigError: both or neither of ``difficulty`` and ``designs`` are given, or the number is out of range.
+    """
+    if num_websites is None:
+        text = os.environ.get("NUM_WEBSITES")
+        if text is None:
+            raise ConfigError("num_websites is not given", mend="give num_websites, or set NUM_WEBSITES")
+        if not text.isdigit():
+            raise ConfigError(f"NUM_WEBSITES is {text!r}", mend="set it to a positive integer")
+        num_websites = int(text)
+    none_given = designs is None or (isinstance(designs, Sequence) and not isinstance(designs, str) and not designs)
+    if (difficulty is None) == none_given:
+        raise ConfigError(
+            "neither difficulty nor designs is given" if none_given else "both difficulty and designs are given",
+            mend="give difficulty=1, 2 or 3, or a list of designs",
+        )
+    known = check_designs(designs) if difficulty is None else load_designs(difficulty, data_dir)
+    count = positive("num_websites", num_websites)
+    if count > len(known):
+        raise ConfigError(f"num_websites is {count}", mend=f"there are {len(known)} designs to choose from")
+    if count == len(known):
+        return known
+    chosen = np.random.default_rng(seed).choice(len(known), count, replace=False)
+    return tuple(known[number] for number in chosen)
+
+
+def refuse_unsolvable(designs: Sequence[Design], step_limit: int, sizes: Sizes) -> None:
+    """Refuses designs without a solution.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    for design in designs:
+        check_solvable(design, step_limit, sizes)
+
+
+def checked_options(
+    options: Mapping[str, Any] | None, designs: Sequence[Design]
+) -> tuple[Design | None, Mapping[str, Any]]:
+    """Returns the design and the gold values that a reset fixes.
+
+    Raises:
+        ConfigError: an option is unknown, or a design or its number is wrong.
+    """
+    for name in options or ():
+        if name not in _RESET_OPTIONS:
+            raise ConfigError(
+                f"{name!r} is not an option of reset{did_you_mean(str(name), _RESET_OPTIONS)}",
+                mend=f"valid options: {', '.join(_RESET_OPTIONS)}",
+            )
+    design = (options or {}).get("design")
+    profile = (options or {}).get("profile") or {}
+    if not isinstance(profile, Mapping):
+        raise ConfigError(f"profile is {profile!r}", mend="give a mapping of profile keys to values")
+    if isinstance(design, (int, np.integer)) and not isinstance(design, bool):
+        if not 0 <= design < len(designs):
+            raise ConfigError(f"there is no design {design}", mend=f"give a number from 0 to {len(designs) - 1}")
+        return designs[int(design)], profile
+    return (None if design is None else checked_design(design)), profile
+
+
+def checked_profile(given: Mapping[str, Any], site: Site) -> dict[str, str | bool]:
+    """Returns the gold values that a reset fixes.
+
+    Raises:
+        ConfigError: a key is not of the site, or its control cannot take the value.
+    """
+    checked: dict[str, str | bool] = {}
+    for key, value in given.items():
+        if key not in site.fields:
+            raise ConfigError(
+                f"{key!r} is not a profile key of this site{did_you_mean(str(key), site.fields)}",
+                mend=f"its keys: {', '.join(site.fields) or 'none'}",
+            )
+        control = site.nodes[site.controls[site.fields.index(key)][0][0]]
+        fixed = control.type in ("checkbox", "radio") or bool(control.options)
+        if fixed and not any(type(value) is type(gold) and value == gold for gold in GOLD[key]):
+            raise ConfigError(f"{key} is {value!r}", mend=f"choose one of: {', '.join(map(repr, GOLD[key]))}")
+        if not isinstance(value, (str, bool)):
+            raise ConfigError(f"{key} is {value!r}", mend="give a text")
+        checked[key] = value
+    return checked
+
+
+def checked_action(action: Any, actions: int) -> int:
+    """Returns an action as an integer.
+
+    Raises:
+        ConfigError: it is not a number in the action space.
+    """
+    try:
+        number = action if type(action) is int else int(action)
+        if number == action and 0 <= number < actions:
+            return number
+    except (TypeError, ValueError):
+        pass
+    raise ConfigError(f"{action!r} is not an action", mend=f"give an integer from 0 to {actions - 1}")
+
+
+def checked_vocabulary(given: Any, kind: str, reload: bool) -> DistributedVocabulary:
+    """Returns the token table: the given one, else a new one with what the run has saved.
+
+    Raises:
+        ConfigError: it is none, there is no such kind, or the saved file is corrupt.
+    """
+    if given is not None:
+        if not isinstance(given, DistributedVocabulary):
+            raise ConfigError(f"global_vocabulary is {given!r}", mend="give a vocabulary of this package")
+        return given
+    one_of("vocab_type", kind, tuple(VOCABULARIES))
+    vocabulary = VOCABULARIES[kind]()
+    root = os.environ.get("ROOT_DIR")
+    files = sorted((Path(root) / "vocabulary").glob("*")) if root and reload else []
+    if files:
+        vocabulary.restore(read_vocabulary(files[-1]))
+    return vocabulary

@@ -1,0 +1,381 @@
+"""The web environment (Gymnasium API): an agent fills the forms of websites, on the page model or in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gin
+import gymnasium
+import numpy as np
+from gymnasium.utils import EzPickle, seeding
+from numpy.typing import NDArray
+
+from a2perf.domains.web_navigation.arguments import (
+    BACKENDS,
+    RENDER_MODES,
+    checked_action,
+    checked_options,
+    checked_profile,
+    checked_sizes,
+    checked_vocabulary,
+    choose_designs,
+    one_of,
+    positive,
+    refuse_unknown,
+    refuse_unsolvable,
+)
+from a2perf.domains.web_navigation.backend import Backend, End, Row
+from a2perf.domains.web_navigation.compat import CompatRules
+from a2perf.domains.web_navigation.episode import Episode
+from a2perf.domains.web_navigation.observation import Encoder, Sizes, new_frame, observation_space
+from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.reward import RAW, REASON, Reward
+from a2perf.domains.web_navigation.rules import Rules
+from a2perf.domains.web_navigation.site_tables import preload
+from a2perf.domains.web_navigation.solver import check_solvable
+from a2perf.domains.web_navigation.vocabulary import DistributedVocabulary
+from a2perf.domains.web_navigation.website import Design, Site, build_site
+from a2perf.domains.web_navigation.window import Window, require_display
+from a2perf.errors import ConfigError, UserError
+
+Observation = dict[str, NDArray[Any]]
+_PRELOADED = 20  # sites whose tables are made ahead; more than that would make a long construction
+
+
+class EpisodeOverError(UserError):
+    """A step was taken before a reset, after an episode ended, or in a closed environment."""
+
+
+EnvironmentTerminateError = EpisodeOverError
+
+
+class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
+    """An agent fills the forms of websites from a profile and submits them.
+
+    An action ``row * 250 + element`` acts on an element with the value of a row of the profile. See the page on web
+    navigation for observations and rewards.
+
+    Args:
+        num_websites: how many websites the episodes are drawn from; by default the variable ``NUM_WEBSITES``.
+        difficulty: level (1 to 3) of the shipped designs; else ``designs`` must be given.
+        designs: list of designs.
+        seed: chooses the websites, and seeds the episodes until a reset is given a seed.
+        backend: ``"model"``, or ``"chromium"`` for a real browser.
+        render_mode: ``"rgb_array"``, ``"human"`` or None.
+        compat: behave as the earlier implementation did where version 0 mends it.
+        data_dir: folder with other designs of the levels, ``01.json`` and so on.
+        step_limit: steps until an episode is cut off.
+        cyclic_action_penalty: cost of a step that changes nothing.
+        timestep_penalty: cost of every step that does not end the episode.
+        exact_wob_reward: only the page's own reward at its end counts.
+        final_reward_bias: added where the page ends the episode.
+        use_potential_based_reward: progress of the form counts.
+        use_conceptual: actions name an element only, and fields need to be touched only.
+        global_vocabulary: table of words that environments share.
+        vocab_type: ``"threaded"``, ``"unlocked"`` or ``"multiprocessing"``, where no table is given.
+        reload_vocab: take over the last table in the ``vocabulary`` folder of ``ROOT_DIR``.
+        number_of_dom_elements: rows for elements.
+        number_of_fields: rows for the profile.
+        dom_attribute_sequence_length: tokens of an attribute.
+        profile_length: tokens of a profile key or value; equal to those of an attribute.
+        keyboard_action_size: equal to the rows for the profile.
+        number_of_action_types: factor of the action space.
+        use_legacy_reset: ``reset`` returns the observation alone.
+        use_legacy_step: ``step`` returns four values.
+        browser_args: settings of the browser.
+        **unknown: refused with the nearest valid name, but for old ones that do nothing any more.
+
+    Raises:
+        ConfigError: an argument is unknown or out of its range, or a design has no solution.
+        MissingDependency: the browser or its driver is not installed.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        num_websites: int | None = None,
+        difficulty: int | None = None,
+        designs: Any = None,
+        seed: int = 0,
+        backend: str = "model",
+        render_mode: str | None = None,
+        compat: bool = False,
+        data_dir: str | Path | None = None,
+        step_limit: int = 25,
+        cyclic_action_penalty: float = 0.5,
+        timestep_penalty: float = 0.05,
+        exact_wob_reward: bool = False,
+        final_reward_bias: float = 0.0,
+        use_potential_based_reward: bool = True,
+        use_conceptual: bool = False,
+        global_vocabulary: DistributedVocabulary | None = None,
+        vocab_type: str = "threaded",
+        reload_vocab: bool = True,
+        number_of_dom_elements: int = 250,
+        number_of_fields: int = 25,
+        dom_attribute_sequence_length: int = 10,
+        profile_length: int = 10,
+        keyboard_action_size: int = 25,
+        number_of_action_types: int = 2,
+        use_legacy_reset: bool = False,
+        use_legacy_step: bool = False,
+        browser_args: Mapping[str, Any] | None = None,
+        **unknown: Any,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name in ARGUMENTS}
+        EzPickle.__init__(self, **given, **unknown)
+        self._backend: Backend | None = None
+        self._window: Window | None = None
+        refuse_unknown(unknown, ARGUMENTS)
+        one_of("backend", backend, BACKENDS)
+        if render_mode is not None:
+            one_of("render_mode", render_mode, RENDER_MODES)
+        if backend != "model" and (compat or use_conceptual):
+            raise ConfigError("compat and use_conceptual need the page model", mend="leave backend out")
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise ConfigError(f"seed is {seed!r}", mend="give an integer of at least 0")
+        if render_mode == "human":
+            require_display()
+        self.render_mode = render_mode
+        self.rules: Rules = CompatRules() if compat else Rules()
+        self.sizes: Sizes = checked_sizes(
+            number_of_dom_elements,
+            number_of_fields,
+            dom_attribute_sequence_length,
+            profile_length,
+            number_of_action_types,
+            keyboard_action_size,
+        )
+        self.step_limit = positive("step_limit", step_limit)
+        reward = Reward(
+            cyclic_action_penalty, timestep_penalty, exact_wob_reward, final_reward_bias, use_potential_based_reward
+        )
+        self.designs = choose_designs(num_websites, difficulty, designs, data_dir, int(seed))
+        if not compat and (designs is not None or data_dir is not None):  # the shipped ones were solved when made
+            refuse_unsolvable(self.designs, self.step_limit, self.sizes)
+        self.vocabulary = checked_vocabulary(global_vocabulary, vocab_type, reload_vocab)
+        self.encoder = Encoder(self.vocabulary, self.sizes.words)
+        self._conceptual = bool(use_conceptual)
+        self._legacy_reset, self._legacy_step = bool(use_legacy_reset), bool(use_legacy_step)
+
+        space: Any = observation_space(self.sizes, self.vocabulary.max_vocabulary_size, self.step_limit)
+        self.observation_space = space
+        self.action_space = gymnasium.spaces.Discrete(self.sizes.actions)  # type: ignore[assignment]
+        self._actions = self.sizes.actions
+        self._np_random, self._np_random_seed = seeding.np_random(int(seed))
+
+        self._backend = self._make_backend(backend, browser_args)
+        self._frame = new_frame(self.sizes, self.encoder.padding)
+        self._episode = Episode(
+            self._backend,
+            self._frame,
+            self.encoder,
+            self.sizes,
+            reward,
+            self.rules,
+            self.step_limit,
+            self._conceptual,
+        )
+        self._masks: dict[tuple[int, int], NDArray[np.int8]] = {}
+        self._site: Site | None = None
+        self._profile: dict[str, str | bool] = {}
+        self._last_info: dict[str, Any] = {}
+        if backend == "model":
+            preload([self._build(design) for design in self.designs[:_PRELOADED]], self.encoder, self.sizes.elements)
+
+    # --- Gymnasium API
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Starts an episode.
+
+        Args:
+            seed: of the environment's generator.
+            options: ``design`` (a design, or the number of one of the environment's) and ``profile`` (gold values of
+                some of the site's keys).
+
+        Returns:
+            The observation and ``info`` with ``action_mask`` (int8: 1 where the element and the profile row exist).
+
+        Raises:
+            ConfigError: an option is unknown or wrong, or the design has no solution.
+            EpisodeOverError: the environment is closed.
+        """
+        self._open_backend()
+        super().reset(seed=seed)
+        if options:
+            chosen, fixed = checked_options(options, self.designs)
+            if chosen is not None and chosen not in self.designs and not self.rules.compat:
+                check_solvable(chosen, self.step_limit, self.sizes)
+        else:
+            chosen, fixed = None, {}
+        random = self.np_random
+        designs = self.designs
+        if chosen is None:
+            chosen = designs[0] if len(designs) == 1 else designs[int(random.integers(len(designs)))]
+        site = self._build(chosen)
+        profile = site.draw_profile(random)
+        if fixed:
+            profile.update(checked_profile(fixed, site))
+        self._site, self._profile = site, profile
+        self._episode.start(site, profile, site.draw_texts(random))
+        self._last_info = info = {"action_mask": self.action_mask()}
+        if self.render_mode == "human":
+            self._show()
+        observation = self._observation()
+        return observation if self._legacy_reset else (observation, info)
+
+    def step(self, action: int) -> Any:
+        """Acts on an element.
+
+        Args:
+            action: ``row * number_of_dom_elements + element``.
+
+        Returns:
+            The observation, the reward, whether the page ended the episode, whether the step limit did, and ``info``:
+            ``action_mask``, ``raw_reward`` (the page's own), ``reason`` (``"solved"``, ``"wrong"``, ``"link"``, None).
+
+        Raises:
+            ConfigError: the action lies outside the space.
+            EpisodeOverError: the episode is over, none was started, or the environment is closed.
+        """
+        episode = self._episode
+        if not episode.running:
+            self._open_backend()
+            raise EpisodeOverError(
+                "step() before reset() or after the end of the episode", mend="call env.reset() first"
+            )
+        reward, terminated, truncated = episode.step(checked_action(action, self._actions))
+        end = episode.end
+        info: dict[str, Any]
+        if end is not End.RUNNING and self.rules.stale_last_observation:
+            info = self._last_info
+        else:
+            info = {"action_mask": self.action_mask(), "raw_reward": RAW[end], "reason": REASON[end]}
+            self._last_info = info
+        if self.render_mode == "human":
+            self._show()
+        observation = self._observation()
+        if self._legacy_step:
+            return observation, reward, terminated or truncated, info
+        return observation, reward, terminated, truncated, info
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns a picture of the page, RGB, uint8, shape (height, width, 3), in render mode ``"rgb_array"``.
+
+        Raises:
+            EpisodeOverError: the environment is closed or was not reset.
+        """
+        backend = self._open_backend()
+        if self._site is None:
+            raise EpisodeOverError("render() before the first reset()", mend="call env.reset(seed=...) first")
+        return backend.picture() if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Frees the browser, if there is one; calling it again changes nothing."""
+        if self._backend is not None:
+            self._backend.close()
+            self._episode.running = False
+        if self._window is not None:
+            self._window.close()
+        self._backend = self._window = None
+
+    # --- What agents, reports and tools look at
+
+    @property
+    def elements(self) -> list[Row]:
+        """The listed elements of the page, in the order of the rows of the observation."""
+        return list(self._open_backend().rows()) if self._site is not None else []
+
+    @property
+    def profile(self) -> dict[str, str | bool]:
+        """The gold values of the episode."""
+        return dict(self._profile)
+
+    @property
+    def site(self) -> Site:
+        """The website of the episode.
+
+        Raises:
+            EpisodeOverError: no episode was started.
+        """
+        if self._site is None:
+            raise EpisodeOverError("no episode was started", mend="call env.reset(seed=...) first")
+        return self._site
+
+    @property
+    def is_task_completed(self) -> bool:
+        """Whether the episode ended with every field right."""
+        return self._episode.end is End.SOLVED
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What ``load`` takes: the table of words."""
+        return {"word_to_id": self.vocabulary.save()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Takes over a table of words; a reset must follow.
+
+        Raises:
+            ConfigError: it is not one.
+        """
+        self.vocabulary.restore(state["word_to_id"])
+        self.encoder = Encoder(self.vocabulary, self.sizes.words)
+        self._episode.use_encoder(self.encoder)
+
+    def action_mask(self) -> NDArray[np.int8]:
+        """1 for each action whose element is listed and whose profile row exists, shape (n,)."""
+        key = (self._frame.profile_rows, self._frame.listed)
+        mask = self._masks.get(key)
+        if mask is None:
+            rows, listed = key
+            mask = np.zeros((self.sizes.action_types * self.sizes.fields, self.sizes.elements), np.int8)
+            mask[: 1 if self._conceptual else rows, :listed] = 1
+            mask = self._masks[key] = mask.reshape(-1)
+        return mask.copy()
+
+    # --- Parts
+
+    def _observation(self) -> Observation:
+        return {key: array.copy() for key, array in self._frame.arrays.items()}
+
+    def _build(self, design: Design) -> Site:
+        return build_site(design, self.rules.compat)
+
+    def _open_backend(self) -> Backend:
+        if self._backend is None:
+            raise EpisodeOverError("the environment is closed", mend="make a new one with gymnasium.make")
+        return self._backend
+
+    def _make_backend(self, backend: str, browser_args: Mapping[str, Any] | None) -> Backend:
+        if backend == "model":
+            return PageModel(self.sizes.elements, conceptual=self._conceptual)
+        from a2perf.domains.web_navigation.chromium import ChromiumBackend
+
+        return ChromiumBackend(browser_args)
+
+    def _show(self) -> None:
+        """Shows the page in a window."""
+        if self._window is None:
+            self._window = Window()
+        self._window.show(self._open_backend().picture())
+
+
+ARGUMENTS = tuple(
+    name
+    for name in WebNavigationEnv.__init__.__code__.co_varnames[: WebNavigationEnv.__init__.__code__.co_argcount]
+    if name != "self"
+)
+
+
+def build_web_env(**kwargs: Any) -> WebNavigationEnv:
+    """Makes the environment; what is bound to ``WebNavigationEnv`` in gin fills in what is not given."""
+    return WebNavigationEnv(**_with_gin_bindings(**kwargs))
+
+
+@gin.configurable("WebNavigationEnv", module="a2perf.web_navigation")
+def _with_gin_bindings(**kwargs: Any) -> dict[str, Any]:
+    """Returns the arguments, completed by gin; apart, since gin rewrites the errors of what it calls."""
+    return kwargs

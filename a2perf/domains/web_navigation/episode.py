@@ -1,0 +1,141 @@
+"""One episode on one site: actions in, rewards and rewritten arrays out. The same for one environment and for many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from a2perf.domains.web_navigation.backend import Backend, End, Outcome, Value
+from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, encode, profile_rows
+from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.reward import Reward, potential
+from a2perf.domains.web_navigation.rules import Rules
+from a2perf.domains.web_navigation.website import Site
+
+
+class Episode:
+    """An episode and the arrays that show it.
+
+    Args:
+        backend: what shows the page.
+        frame: the arrays.
+        encoder: of texts.
+        sizes: of the arrays.
+        reward: of a step.
+        rules: those of version 0 or the older ones.
+        step_limit: steps until the episode is cut off.
+        conceptual: actions name an element only.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        frame: Frame,
+        encoder: Encoder,
+        sizes: Sizes,
+        reward: Reward,
+        rules: Rules,
+        step_limit: int,
+        conceptual: bool = False,
+    ) -> None:
+        self.backend = backend
+        self.frame = frame
+        self.end = End.RUNNING
+        self.steps = 0
+        self.running = False
+        self.profile: list[tuple[str, Value]] = []
+        self._model = backend if isinstance(backend, PageModel) else None
+        self._encoder = encoder
+        self._elements = sizes.elements
+        self._reward = reward
+        self._rules = rules
+        self._limit = step_limit
+        self._conceptual = conceptual
+        self._clock = frame.arrays["time_step"]
+        self._known: frozenset[int] = frozenset()
+        self._has_new = False
+        self._idle = reward(End.RUNNING, 0.0, False)
+
+    def use_encoder(self, encoder: Encoder) -> None:
+        """Takes another table of words; an episode must be started afterwards."""
+        self._encoder = encoder
+        self.running = False
+        self.frame.clear(encoder.padding)
+
+    def start(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
+        """Begins an episode and writes its first observation."""
+        self.running = False
+        self.backend.reset(site, profile, texts)
+        self.profile = profile_rows(profile)
+        self.steps = 0
+        self.end = End.RUNNING
+        self._fields = len(site.fields)
+        self._potential = 0.0
+        self._last = 0.0
+        self._clock[0] = 0.0
+        self._has_new = False
+        if self._model is not None:
+            self._model.write_page(self.frame, self._encoder, None)
+        else:
+            self._write_rows(None)
+        self.frame.set_profile(self.profile, self._encoder)
+        self.running = True
+
+    def step(self, action: int) -> tuple[float, bool, bool]:
+        """Does an action that lies in the space.
+
+        Returns:
+            Reward, terminated, truncated.
+        """
+        self.steps += 1
+        self._clock[0] = self.steps / self._limit
+        if self._conceptual:
+            row, value = action, None
+        else:
+            field, row = divmod(action, self._elements)
+            value = self.profile[field][1] if field < len(self.profile) else None
+        frame = self.frame
+        if row >= frame.listed:
+            self._last = reward = self._rules.invalid_reward(self._last, self._idle)
+            if self._has_new:
+                self._clear_new()
+        else:
+            outcome = self._act(row, value)
+            now = potential(outcome.matched, self._fields)
+            self._last = reward = self._reward(outcome.end, now - self._potential, outcome.changed)
+            self._potential = now
+            self.end = outcome.end
+        terminated, truncated = self._rules.end_flags(self.end is not End.RUNNING, self.steps >= self._limit)
+        self.running = not (terminated or truncated)
+        return reward, terminated, truncated
+
+    def _act(self, row: int, value: Value) -> Outcome:
+        """Acts and writes the observation."""
+        model = self._model
+        if model is None:
+            outcome = self.backend.act(row, value)
+            if outcome.end is End.RUNNING or not self._rules.stale_last_observation:
+                self._write_rows(self._known)
+            return outcome
+        before = model.view
+        outcome = model.act(row, value)
+        if outcome.end is not End.RUNNING and self._rules.stale_last_observation:
+            return outcome
+        if model.view is not before:
+            model.write_page(self.frame, self._encoder, before)
+            self._has_new = True
+            return outcome
+        if self._has_new:
+            self._clear_new()
+        if model.dirty:
+            model.write_rows(self.frame, self._encoder, model.dirty)
+        return outcome
+
+    def _clear_new(self) -> None:
+        self.frame.features[: self.frame.listed, 2] = 0.0
+        self._has_new = False
+
+    def _write_rows(self, previous: frozenset[int] | None) -> None:
+        rows = self.backend.rows()
+        encode(self.frame, rows, previous, self._encoder)
+        self._known = frozenset(row.node for row in rows)
+        self._has_new = previous is not None

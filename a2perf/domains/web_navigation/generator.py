@@ -1,0 +1,238 @@
+"""Websites by difficulty: candidates are drawn, solved, and kept where their measured difficulty lies in the level.
+
+Difficulty is measured, not computed: the share of episodes that an agent solves which draws uniformly among the valid
+actions (``action_mask``), and the length of the shortest solution. Every candidate has a seed of its own, so the same
+seed gives the same set with any number of processes, and an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from a2perf.domains.web_navigation.backend import End, Value
+from a2perf.domains.web_navigation.observation import Sizes, profile_rows
+from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.primitives import CATALOGUE, CONCEPTS, CORE, NO_PRIMITIVE
+from a2perf.domains.web_navigation.solver import solve
+from a2perf.domains.web_navigation.website import Design, Site, build_site
+from a2perf.errors import ConfigError
+
+EPISODES = 2000  # of the random agent per design
+SCREENING_EPISODES = 200
+STEP_LIMIT = 25
+SET_SIZE = 1000
+_BUTTONS = tuple(name for name in CONCEPTS if CATALOGUE[name].concept in ("next", "submit"))
+_NEXT = tuple(name for name in _BUTTONS if CATALOGUE[name].concept == "next")
+_PASSIVE = tuple(name for name in CONCEPTS if name not in (*CORE, *_BUTTONS, NO_PRIMITIVE))
+
+
+@dataclass(frozen=True)
+class Level:
+    """What makes a level.
+
+    Attributes:
+        success: least and largest share of episodes that the random agent solves.
+        length: least and largest length of the shortest solution.
+        fields: least and largest number of fields of a candidate.
+        pages: least and largest number of pages of a candidate.
+        passive: least and largest number of other parts of a candidate.
+    """
+
+    success: tuple[float, float]
+    length: tuple[int, int]
+    fields: tuple[int, int]
+    pages: tuple[int, int]
+    passive: tuple[int, int]
+
+
+LEVEL_RULES: dict[int, Level] = {
+    1: Level(success=(0.08, 1.0), length=(2, 3), fields=(1, 2), pages=(1, 1), passive=(0, 2)),
+    2: Level(success=(0.004, 0.04), length=(3, 6), fields=(2, 4), pages=(1, 2), passive=(0, 2)),
+    3: Level(success=(0.0, 0.0005), length=(7, 18), fields=(5, 14), pages=(1, 4), passive=(2, 8)),
+}
+
+
+class Measured(NamedTuple):
+    """A design with its measured difficulty.
+
+    Attributes:
+        candidate: number of the candidate, its seed together with that of the set.
+        design: the design.
+        success: share of episodes that the random agent solved.
+        length: actions of the shortest solution.
+    """
+
+    candidate: int
+    design: Design
+    success: float
+    length: int
+
+
+class _Line(msgspec.Struct):
+    """One line of the journal of a level."""
+
+    candidate: int
+    parts: list[tuple[str, int]]
+    success: float
+    length: int
+
+
+def random_success(site: Site, random: np.random.Generator, episodes: int) -> float:
+    """Share of episodes that an agent solves which draws uniformly among the valid actions.
+
+    Args:
+        site: the site.
+        random: draws profiles and actions.
+        episodes: how many.
+    """
+    elements = Sizes().elements
+    model = PageModel(elements)
+    draws = random.random((episodes, STEP_LIMIT, 2)).tolist()
+    solved = 0
+    for episode in draws:
+        profile = site.draw_profile(random)
+        values: list[Value] = [value for _, value in profile_rows(profile)]
+        model.reset(site, profile, {})
+        for of_row, of_element in episode:
+            end = model.act(int(of_element * model.view.count), values[int(of_row * len(values))]).end
+            if end is not End.RUNNING:
+                solved += end is End.SOLVED
+                break
+    return solved / episodes
+
+
+def draw_candidate(level: int, seed: int, candidate: int) -> Measured | None:
+    """Draws a candidate and measures it; None where it does not belong to the level.
+
+    Args:
+        level: 1 to 3.
+        seed: of the set.
+        candidate: its number.
+    """
+    rule = LEVEL_RULES[level]
+    random = np.random.default_rng([seed, level, candidate])
+    design = _draw_design(rule, random)
+    length = len(design.fields) + design.pages
+    if not rule.length[0] <= length <= rule.length[1]:
+        return None
+    site = build_site.__wrapped__(design)  # not kept: each candidate is seen once
+    try:
+        solve(site, site.draw_profile(random))
+    except ConfigError:
+        return None
+    least, largest = rule.success
+    screened = random_success(site, random, SCREENING_EPISODES)
+    if screened < least / 3 or screened > largest * 2 + 0.01:
+        return None
+    success = random_success(site, random, EPISODES)
+    return Measured(candidate, design, success, length) if least <= success <= largest else None
+
+
+def _draw_design(rule: Level, random: np.random.Generator) -> Design:
+    def between(bounds: tuple[int, int]) -> int:
+        return int(random.integers(bounds[0], bounds[1] + 1))
+
+    pages = between(rule.pages)
+    fields = random.choice(len(CORE), between(rule.fields), replace=False)
+    others = random.choice(len(_PASSIVE), between(rule.passive), replace=False)
+    names = [*(CORE[number] for number in fields), *(_PASSIVE[number] for number in others)]
+    random.shuffle(names)
+    parts = [(name, int(random.integers(pages))) for name in names]
+    for page in range(pages):
+        if random.random() < 0.5:  # else the page gets a button of its own
+            parts.append(("submit" if page == pages - 1 else _NEXT[int(random.integers(len(_NEXT)))], page))
+    used = max(page for _, page in parts) + 1
+    return Design(used, tuple(parts))
+
+
+def generate(
+    level: int,
+    seed: int,
+    count: int = SET_SIZE,
+    journal: Path | None = None,
+    measure: Callable[[Iterable[tuple[int, int, int]]], Iterator[Measured | None]] | None = None,
+) -> Iterator[Measured]:
+    """Yields the designs of a level, those of the journal first.
+
+    Args:
+        level: 1 to 3.
+        seed: of the set.
+        count: how many.
+        journal: file that remembers every kept design; an interrupted run goes on from it.
+        measure: maps (level, seed, candidate) to measured candidates in order, in other processes perhaps.
+    """
+    kept: list[Measured] = list(_read_journal(journal)) if journal is not None else []
+    kept = kept[:count]
+    seen = {measured.design for measured in kept}
+    yield from kept
+    following = kept[-1].candidate + 1 if kept else 0
+    found = len(kept)
+    if found >= count:
+        return
+    jobs = ((level, seed, candidate) for candidate in itertools.count(following))
+    for measured in (measure or _measure_here)(jobs):
+        if measured is None or measured.design in seen:
+            continue
+        seen.add(measured.design)
+        if journal is not None:
+            _append(journal, measured)
+        yield measured
+        found += 1
+        if found >= count:
+            return
+
+
+def _measure_here(jobs: Iterable[tuple[int, int, int]]) -> Iterator[Measured | None]:
+    return itertools.starmap(draw_candidate, jobs)
+
+
+def _read_journal(journal: Path) -> Iterator[Measured]:
+    if not journal.is_file():
+        return
+    for line in journal.read_bytes().splitlines():
+        try:
+            row = msgspec.json.decode(line, type=_Line)
+        except msgspec.DecodeError:
+            return  # the last line of a killed run; its candidate is drawn again
+        parts = tuple(row.parts)
+        design = Design(max(page for _, page in parts) + 1, parts)
+        yield Measured(row.candidate, design, row.success, row.length)
+
+
+def _append(journal: Path, measured: Measured) -> None:
+    line = _Line(measured.candidate, list(measured.design.parts), measured.success, measured.length)
+    with journal.open("ab") as file:
+        file.write(msgspec.json.encode(line) + b"\n")
+
+
+def summary(sets: dict[int, Sequence[Measured]]) -> list[tuple[str, ...]]:
+    """Rows of the table of measured difficulty: per level 5th, 50th and 95th percentile of success and length."""
+    rows: list[tuple[str, ...]] = []
+    for level, designs in sorted(sets.items()):
+        success = np.percentile([measured.success for measured in designs], [0, 5, 50, 95, 100])
+        length = np.percentile([measured.length for measured in designs], [0, 50, 100])
+        fields = np.median([len(measured.design.fields) for measured in designs])
+        pages = np.mean([measured.design.pages for measured in designs])
+        rows.append(
+            (
+                str(level),
+                str(len(designs)),
+                *(f"{value:.4f}" for value in success),
+                *(f"{value:.0f}" for value in length),
+                f"{fields:.0f}",
+                f"{pages:.2f}",
+            )
+        )
+    return rows
+
+
+SUMMARY_HEADER = (
+    "level", "designs", "success min", "5%", "median", "95%", "max", "steps min", "median", "max", "fields", "pages",
+)  # fmt: skip

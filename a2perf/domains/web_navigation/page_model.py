@@ -1,0 +1,284 @@
+"""The page without a browser: what acting on an element does, and the arrays that an agent sees, row by row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.web_navigation.backend import End, Outcome, Row, Value
+from a2perf.domains.web_navigation.layout import Box
+from a2perf.domains.web_navigation.nodes import Node, Role
+from a2perf.domains.web_navigation.observation import CLASS, FOCUSED, NEW, TAMPERED, TEXT, VALUE, Encoder, Frame
+from a2perf.domains.web_navigation.site_tables import (
+    SiteTables,
+    View,
+    observed_classes,
+    observed_placeholder,
+    observed_text,
+    observed_value,
+)
+from a2perf.domains.web_navigation.website import Site
+
+_NUMBER = re.compile(r"-?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?\Z", re.ASCII)
+
+
+class PageModel:
+    """A page on which an environment acts, without a browser.
+
+    Args:
+        elements: rows of the observation.
+        conceptual: fields need to be touched only, whatever their value.
+    """
+
+    def __init__(self, elements: int = 250, *, conceptual: bool = False) -> None:
+        self._elements = elements
+        self._conceptual = conceptual
+        self._tables: SiteTables | None = None
+        self.focus = -1
+        self.dirty: list[int] = []
+
+    def reset(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
+        """Shows the first page of a site with untouched controls."""
+        tables = site.tables
+        if not isinstance(tables, SiteTables) or tables.elements != self._elements:
+            tables = site.tables = SiteTables(site, self._elements)
+        self._tables = tables
+        self.site = site
+        self.texts = texts
+        self.gold = [profile[key] for key in site.fields]
+        self.values: list[Value] = tables.initial[:]
+        self.visited = bytearray(len(site.nodes))
+        self.tampered = bytearray(len(site.nodes))
+        self.touched: list[int] = list(site.slots.values())
+        self.matches = [False] * len(site.fields)
+        self.matched = 0
+        self.focus = -1
+        self.dirty.clear()
+        self.open_menus: tuple[int, ...] = ()
+        self.view = tables.view(0, ())
+
+    def act(self, row: int, value: Value) -> Outcome:
+        """Acts on a row of the page as it is now; the nodes whose rows differ are in ``dirty`` afterwards."""
+        tables = self._tables
+        assert tables is not None  # reset comes first
+        view = self.view
+        node = view.nodes[row]
+        dirty = self.dirty
+        dirty.clear()
+        role = tables.roles[node]
+        if role is Role.NONE:
+            return Outcome(False, self.matched, End.RUNNING)
+        changed = not self.visited[node]
+        if changed:
+            self.visited[node] = 1
+            self.touched.append(node)
+            dirty.append(node)
+        if role is Role.TEXT or role is Role.SELECT:
+            changed |= self._fill(node, role, value)
+        elif role is Role.CHECK:
+            if value is True or value == "1":
+                changed |= self._flip(node)
+            self._match(tables.field_of[node])
+        elif role is Role.RADIO:
+            changed |= self._choose(node, value)
+        else:
+            if not tables.is_link[node]:
+                changed |= self._tamper(node)
+            if role is Role.LABEL:
+                changed |= self._click_label(tables.control_of[node])
+            elif role is Role.TOGGLE:
+                self._toggle(tables.targets[node])
+                changed = True
+            elif role is Role.END:
+                return Outcome(changed, self.matched, End.LINK)
+            elif role is not Role.CLICK and tables.targets[node] >= 0 and self._allowed(node):
+                if role is Role.SUBMIT:
+                    return Outcome(changed, self.matched, End.SOLVED if self.is_solved() else End.WRONG)
+                self.view = tables.view(tables.targets[node], self.open_menus)
+                changed = True
+        return Outcome(changed, self.matched, End.RUNNING)
+
+    def is_solved(self) -> bool:
+        """Whether every field has its gold value, touched or not."""
+        return all(self._field_matches(field, touched=False) for field in range(len(self.gold)))
+
+    def _touch(self, node: int) -> None:
+        self.dirty.append(node)
+        self.touched.append(node)
+
+    def _tamper(self, node: int) -> bool:
+        if self.tampered[node]:
+            return False
+        self.tampered[node] = 1
+        self._touch(node)
+        return True
+
+    def _fill(self, node: int, role: Role, value: Value) -> bool:
+        """Sets the value of an input or a select; whether that is seen."""
+        site = self.site
+        described = site.nodes[node]
+        if role is Role.SELECT:
+            text = value if isinstance(value, str) and value in described.options else ""
+        else:
+            text = "" if value is None else value if isinstance(value, str) else str(value).lower()
+            if described.type == "number" and not _NUMBER.match(text):
+                text = ""
+        differs = self.values[node] != text
+        if differs:
+            self.values[node] = text
+            self.dirty.append(node)
+        self._match(self._field(node))
+        return differs and not (role is Role.SELECT and site.compat)
+
+    def _flip(self, node: int) -> bool:
+        self.values[node] = not self.values[node]
+        self.tampered[node] = 1
+        self._touch(node)
+        return True
+
+    def _choose(self, node: int, value: Value) -> bool:
+        assert self._tables is not None
+        changed = False
+        nodes = self.site.nodes
+        group = self._tables.group_of[node]
+        for button in group:
+            if not self.visited[button]:
+                self.visited[button] = 1
+                self._touch(button)
+                changed = True
+        chosen = next((button for button in group if nodes[button].choice == value), -1)
+        if chosen >= 0:
+            changed |= self._tamper(chosen)
+            if not self.values[chosen]:
+                for button in group:
+                    self.values[button] = button == chosen
+                    self.dirty.append(button)
+                changed = True
+        self._match(self._field(node))
+        return changed
+
+    def _click_label(self, control: int) -> bool:
+        if control < 0:
+            return False
+        changed = self._tamper(control)
+        if self.focus != control:
+            if self.focus >= 0:
+                self.dirty.append(self.focus)
+            self.focus = control
+            self._touch(control)
+        if isinstance(self.values[control], bool):
+            changed |= self._flip(control)
+            self._match(self._field(control))
+        return changed
+
+    def _toggle(self, menu: int) -> None:
+        assert self._tables is not None
+        menus = set(self.open_menus) ^ {menu}
+        self.open_menus = tuple(sorted(menus))
+        self.view = self._tables.view(self.view.key[0], self.open_menus)
+
+    def _allowed(self, node: int) -> bool:
+        """Whether everything that a button waits for was visited."""
+        assert self._tables is not None
+        if not self._tables.has_preconditions[node]:
+            return True
+        nodes = self.site.nodes
+        seen = {other.id for other in nodes if self.visited[other.index]}
+        return all(wanted in seen for wanted in nodes[node].preconditions)
+
+    def _field(self, node: int) -> int:
+        assert self._tables is not None
+        return self._tables.field_of[node]
+
+    def _match(self, field: int) -> None:
+        if field < 0:
+            return
+        now = self._field_matches(field, touched=True)
+        if now != self.matches[field]:
+            self.matches[field] = now
+            self.matched += 1 if now else -1
+
+    def _field_matches(self, field: int, *, touched: bool) -> bool:
+        nodes, values, visited = self.site.nodes, self.values, self.visited
+        if self._conceptual:
+            return any(visited[node] for group in self.site.controls[field] for node in group)
+        gold = self.gold[field]
+        for group in self.site.controls[field]:
+            if touched and not any(visited[node] for node in group):
+                continue
+            if len(group) == 1 and nodes[group[0]].type != "radio":
+                if values[group[0]] == gold:
+                    return True
+            elif any(values[node] and nodes[node].choice == gold for node in group):
+                return True
+        return False
+
+    # --- What is seen
+
+    def rows(self) -> list[Row]:
+        """Returns the listed elements in document order."""
+        nodes = self.site.nodes
+        return [self._row(nodes[node], box) for node, box in zip(self.view.nodes, self.view.boxes, strict=True)]
+
+    def _row(self, node: Node, box: Box) -> Row:
+        index = node.index
+        return Row(
+            node=index,
+            tag=node.listed_tag,
+            value=observed_value(self.site, node, self.values[index]),
+            text=observed_text(node, self.texts),
+            placeholder=observed_placeholder(self.site, node),
+            classes=observed_classes(node, visited=bool(self.visited[index])),
+            html_id=node.id,
+            focused=self.focus == index,
+            tampered=bool(self.tampered[index]),
+            left=box.left,
+            top=box.top,
+            width=box.width,
+            height=box.height,
+        )
+
+    def write_page(self, frame: Frame, encoder: Encoder, previous: View | None) -> None:
+        """Writes every row; ``previous`` is the view of the observation before, None at a reset."""
+        assert self._tables is not None
+        view = self.view
+        count = view.count
+        frame.set_listed(count, encoder.padding)
+        ids, mask = self._tables.tokens(encoder)
+        np.take(ids, view.order, axis=0, out=frame.tokens[:count], mode="clip")
+        np.take(mask, view.order, axis=0, out=frame.token_mask[:count], mode="clip")
+        frame.features[:count] = view.features
+        if previous is not None:
+            frame.features[:count, NEW] = view.new_since(previous)
+        self.write_rows(frame, encoder, self.touched)
+
+    def write_rows(self, frame: Frame, encoder: Encoder, nodes: Sequence[int]) -> None:
+        """Writes what can differ in the rows of some nodes, where they are listed."""
+        row_of = self.view.row_of
+        for node in nodes:
+            row = row_of.get(node)
+            if row is None:
+                continue
+            described = self.site.nodes[node]
+            tokens, mask, features = frame.tokens[row], frame.token_mask[row], frame.features[row]
+            value = self.values[node]
+            if value is not None:
+                tokens[VALUE], mask[VALUE] = encoder(observed_value(self.site, described, value))
+            elif described.slot:
+                tokens[TEXT], mask[TEXT] = encoder(self.texts.get(described.slot, ""))
+            if self.visited[node]:
+                tokens[CLASS], mask[CLASS] = encoder(observed_classes(described, visited=True))
+            features[FOCUSED] = self.focus == node
+            features[TAMPERED] = self.tampered[node]
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Returns what is seen, RGB, shape (height, width, 3)."""
+        from a2perf.domains.web_navigation.drawing import draw
+
+        return draw(self.rows(), self.site)
+
+    def close(self) -> None:
+        """Frees nothing: all it holds is memory."""

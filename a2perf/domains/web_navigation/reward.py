@@ -1,0 +1,59 @@
+"""The reward of a step: what the page says at its end, progress of the form, and what idle steps cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from a2perf.domains.web_navigation.backend import End
+from a2perf.errors import ConfigError
+
+RAW = {End.RUNNING: 0.0, End.LINK: -1.0, End.SOLVED: 1.0, End.WRONG: -1.0}
+REASON = {End.RUNNING: None, End.LINK: "link", End.SOLVED: "solved", End.WRONG: "wrong"}
+
+
+def potential(matched: int, fields: int) -> float:
+    """Share of the fields that are touched and have their gold value, in [0, 1]; 0 where there are none."""
+    return matched / fields if fields else 0.0
+
+
+@dataclass(frozen=True)
+class Reward:
+    """How a step is rewarded.
+
+    Attributes:
+        cyclic_action_penalty: cost of a step that changes nothing on the page, in [0, 1].
+        timestep_penalty: cost of every step that does not end the episode, in [0, 1].
+        exact_wob_reward: only the page's own reward at its end counts.
+        final_reward_bias: added where the page ends the episode.
+        use_potential_based_reward: progress of the form counts.
+    """
+
+    cyclic_action_penalty: float = 0.5
+    timestep_penalty: float = 0.05
+    exact_wob_reward: bool = False
+    final_reward_bias: float = 0.0
+    use_potential_based_reward: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("cyclic_action_penalty", "timestep_penalty"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+                raise ConfigError(f"{name} is {value!r}", mend="give a number from 0 to 1")
+
+    def __call__(self, end: End, gain: float, changed: bool) -> float:
+        """Returns the reward of a step.
+
+        Args:
+            end: whether and how the page ended.
+            gain: potential after the step less that before it.
+            changed: something on the page changed.
+        """
+        raw = RAW[end]
+        if self.exact_wob_reward:
+            return raw
+        reward = raw + gain if self.use_potential_based_reward else raw
+        if end is not End.RUNNING:
+            return reward + self.final_reward_bias
+        if not changed:
+            reward -= self.cyclic_action_penalty
+        return reward - self.timestep_penalty
