@@ -68,19 +68,25 @@ _NO_WHEEL = (
     "pybullet 3.2.7 has a wheel for CPython 3.11 on Linux x86-64 alone; building it takes a compiler and minutes"
 )
 
+_EVERY = (*_TESTED, *_NEWER)
+_WHEELS, _LINUX_ONLY = "all packages have wheels", "the participant process needs Linux"
+
 SUPPORT: tuple[Support, ...] = (
-    Support("Linux", "x86_64", _TESTED, "evaluator", "tested", "the suite runs here"),
-    Support("Linux", "x86_64", _TESTED, "quadruped_locomotion", "tested", "the suite runs here"),
-    Support("Linux", "x86_64", _NEWER, "evaluator", "expected", "all packages have wheels"),
-    Support("Linux", "x86_64", _NEWER, "quadruped_locomotion", "not", _NO_WHEEL),
-    Support("Linux", "aarch64", (*_TESTED, *_NEWER), "evaluator", "expected", "all packages have wheels"),
-    Support("Linux", "aarch64", (*_TESTED, *_NEWER), "quadruped_locomotion", "not", _NO_WHEEL),
-    Support(
-        "Darwin", "any", (*_TESTED, *_NEWER), "evaluator", "not", "the participant process needs Linux; reports work"
+    *(
+        Support("Linux", "x86_64", _TESTED, part, "tested", "the suite runs here")
+        for part in ("evaluator", "quadruped_locomotion", "web_navigation", "circuit_training")
     ),
-    Support("Darwin", "any", (*_TESTED, *_NEWER), "quadruped_locomotion", "not", _NO_WHEEL),
-    Support("Windows", "any", (*_TESTED, *_NEWER), "evaluator", "not", "the participant process needs Linux: use WSL"),
-    Support("Windows", "any", (*_TESTED, *_NEWER), "quadruped_locomotion", "not", f"{_NO_WHEEL}: use WSL"),
+    *(
+        Support("Linux", machine, versions, part, "expected", _WHEELS)
+        for machine, versions in (("x86_64", _NEWER), ("aarch64", _EVERY))
+        for part in ("evaluator", "web_navigation", "circuit_training")
+    ),
+    Support("Linux", "x86_64", _NEWER, "quadruped_locomotion", "not", _NO_WHEEL),
+    Support("Linux", "aarch64", _EVERY, "quadruped_locomotion", "not", _NO_WHEEL),
+    Support("Darwin", "any", _EVERY, "evaluator", "not", f"{_LINUX_ONLY}; reports work"),
+    Support("Windows", "any", _EVERY, "evaluator", "not", f"{_LINUX_ONLY}: use WSL"),
+    Support("Darwin", "any", _EVERY, "quadruped_locomotion", "not", _NO_WHEEL),
+    Support("Windows", "any", _EVERY, "quadruped_locomotion", "not", f"{_NO_WHEEL}: use WSL"),
 )
 
 
