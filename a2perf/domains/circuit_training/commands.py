@@ -37,11 +37,12 @@ def netlist() -> None:
 def generate(folder: Path, design: str, **spec: Any) -> int:
     """Write a design's netlist and initial placement into FOLDER; the same options give the same bytes."""
     from a2perf.domains.circuit_training import generator
+    from a2perf.domains.circuit_training.design_plan import DesignSpec
     from a2perf.domains.circuit_training.toy import toy_design
 
     made: Design
     if design == "generated":
-        made = generator.generate(generator.DesignSpec(**spec))
+        made = generator.generate(DesignSpec(**spec))
     else:
         made = toy_design() if design == "toy_macro_stdcell" else generator.ariane_twin()
     for path in made.write(folder):

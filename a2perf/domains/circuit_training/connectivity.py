@@ -1,8 +1,9 @@
 """Nets that obey Rent's rule: how far a net reaches in a binary hierarchy of blocks.
 
-Rent's rule says that a block of g leaves has T = k g^p terminals. In a complete binary hierarchy the nets whose lowest
-common block has 2^l leaves are then as many as (2 T(2^(l-1)) - T(2^l)) / 2^l per leaf, which is proportional to
-2^(-l (1 - p)): a net's level is drawn from that, its sinks uniformly from the block of that level.
+Rent's rule says that a block of g leaves has T = k g^p terminals. In a complete binary hierarchy a net is a terminal of
+a block of 2^l leaves when its lowest common block is larger, so that share must be 2^(-l (1 - p)): a net's level is
+drawn from that distribution, its sinks uniformly from the block of that level. Nets that would lie above the whole
+design belong to its topmost block.
 (B. S. Landman and R. L. Russo, "On a pin versus block relationship for partitions of logic graphs", 1971.)
 """
 
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 def level_probabilities(levels: int, rent_exponent: float) -> NDArray[np.float64]:
     """Returns the probability of levels 1..``levels`` for a net, shape (levels,)."""
-    weights = 2.0 ** (-np.arange(1, levels + 1) * (1.0 - rent_exponent))
-    probabilities: NDArray[np.float64] = weights / weights.sum()
+    above = 2.0 ** (-np.arange(levels) * (1.0 - rent_exponent))
+    probabilities: NDArray[np.float64] = above - np.append(above[1:], 0.0)
     return probabilities
 
 

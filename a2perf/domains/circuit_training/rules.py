@@ -25,8 +25,8 @@ class Rules:
     fixed_macros_stay = True
 
     def netlist_index_bound(self, netlist_index: int) -> int:
-        """Largest ``netlist_index`` of the observation space."""
-        return netlist_index
+        """Largest ``netlist_index`` of the observation space; one at least, or Gymnasium warns of an empty range."""
+        return max(1, netlist_index)
 
     def vertical_allocation(self, horizontal: float, vertical: float) -> float:
         """Routing that macros take, per um, in the feature ``total_macro_vertical_routes_k``."""
