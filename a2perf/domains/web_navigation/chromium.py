@@ -70,6 +70,8 @@ class ChromiumBackend:
         self._browser: Browser | None = None
         self._tab = -1
         self._rows: Sequence[Row] = ()
+        self._told: dict[int, Row] = {}  # the last that the tab said of each element
+        self._listed: list[int] = []
         self._shown: tuple[Site, Mapping[str, str | bool], Mapping[str, str]] | None = None
         self._done: list[tuple[int, Value]] = []
         self._release: weakref.finalize[..., ChromiumBackend] | None = None
@@ -98,6 +100,7 @@ class ChromiumBackend:
         site, profile, texts = self._shown
         if self._browser is None or self._browser.lost:
             self._open()
+        self._told.clear()
         self._evaluate("reset", *body_of(site), dict(profile), dict(texts))
 
     def _open(self) -> None:
@@ -111,8 +114,11 @@ class ChromiumBackend:
     def _evaluate(self, function: str, *arguments: Any) -> tuple[int, int]:
         assert self._browser is not None
         call = f"tabs.get({self._tab}).{function}({json.dumps(arguments)[1:-1]})"
-        end, matched, rows = json.loads(self._browser.evaluate(call))
-        self._rows = [Row(*row) for row in rows]
+        end, matched, listed, changed = json.loads(self._browser.evaluate(call))
+        for row in changed:
+            self._told[row[0]] = Row(*row)
+        self._listed = self._listed if listed is None else listed
+        self._rows = [self._told[node] for node in self._listed]
         return end, matched
 
     def act(self, row: int, value: Value) -> Outcome:

@@ -1,7 +1,7 @@
 "use strict";
-// A page that shows one website after the other. An action returns what it did and every listed element of the page:
-// reset() and act() are the only calls that come from outside.
-let nodes = [], gold = {}, clicked = new Set(), end = 0;
+// A page that shows one website after the other. reset() and act() are the only calls that come from outside. Both
+// return how things stand, which elements are listed, and the rows of those that differ from the answer before.
+let nodes = [], gold = {}, clicked = new Set(), end = 0, told = new Map(), order = "";
 const RUNNING = 0, LINK = 1, SOLVED = 2, WRONG = 3;
 
 // a click on a link is no click on an element: it leads away
@@ -10,6 +10,8 @@ document.addEventListener("submit", (event) => event.preventDefault(), true);
 
 function reset(style, inside, profile, texts) {
   clicked = new Set();
+  told = new Map();
+  order = "";
   end = RUNNING;
   gold = profile;
   const body = document.body;
@@ -89,20 +91,24 @@ function equals(field, visitedOnly) {
       === gold[field]);
 }
 
+// [end, matched, numbers of the listed elements or null where they are the same, changed rows], as JSON
 function outcome() {
-  const rows = [];
-  list(document.body, document.activeElement, rows);
+  const listed = [], changed = [];
+  list(document.body, document.activeElement, listed, changed);
   const matched = Object.keys(gold).filter((field) => equals(field, true)).length;
-  return JSON.stringify([end, matched, rows]);
+  const before = order;
+  order = listed.join();
+  return `[${end},${matched},${order === before ? "null" : `[${order}]`},[${changed.join()}]]`;
 }
 
 // elements with a box of some size, in document order; what is in an element without one is not listed
-function list(element, active, rows) {
+function list(element, active, listed, changed) {
   const box = element.getBoundingClientRect();
   if (!(box.width > 0 && box.height > 0)) return;
-  const tag = element.localName, input = tag === "input", choice = element.type === "checkbox" || element.type === "radio";
-  rows.push([
-    Number(element.dataset.n),
+  const n = Number(element.dataset.n), tag = element.localName, input = tag === "input";
+  const choice = element.type === "checkbox" || element.type === "radio";
+  const row = JSON.stringify([
+    n,
     input ? `input_${element.type}` : tag,
     choice ? element.checked : input || tag === "select" ? element.value : null,
     element.firstElementChild === null ? element.textContent.trim() : null,
@@ -113,8 +119,15 @@ function list(element, active, rows) {
     clicked.has(element),
     box.left + scrollX, box.top + scrollY, box.width, box.height,
   ]);
+  listed.push(n);
+  if (told.get(n) !== row) {
+    told.set(n, row);
+    changed.push(row);
+  }
   if (tag === "select") return;
-  for (const child of element.children) list(child, active, rows);
+  for (let child = element.firstElementChild; child !== null; child = child.nextElementSibling) {
+    list(child, active, listed, changed);
+  }
 }
 
 document.fonts.load("16px Pages").then(

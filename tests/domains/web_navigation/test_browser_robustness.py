@@ -1,0 +1,236 @@
+"""A Chromium that dies, a Python process that dies, and a host without Chromium."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import psutil
+import pytest
+
+from a2perf.domains.web_navigation.backend import BackendLost, Row
+from a2perf.domains.web_navigation.chromium import ChromiumBackend
+from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.website import Site, build_site, checked_design
+from a2perf.errors import ConfigError, MissingDependency
+
+LOGIN = build_site(
+    checked_design({"action": ["navbar", "username", "rememberme", "submit"], "action_page": [0, 0, 0, 0]})
+)
+GOLD: dict[str, str | bool] = {"username": "john@email.com", "rememberme": True}
+GONE_WITHIN_S = 15.0
+
+CHILD = """
+import sys
+from a2perf.domains.web_navigation.chromium import ChromiumBackend
+from a2perf.domains.web_navigation.website import build_site, checked_design
+site = build_site(checked_design({"action": ["submit"], "action_page": [0]}))
+backend = ChromiumBackend()
+backend.reset(site, {}, {})
+print(backend.browser.guard_pid, flush=True)
+sys.stdin.readline()
+"""
+
+
+def _row(rows: list[Row] | tuple[Row, ...], html_id: str) -> int:
+    return next(number for number, row in enumerate(rows) if row.html_id == html_id)
+
+
+def _seen(rows: list[Row]) -> list[tuple[object, ...]]:
+    return [tuple(row)[:9] for row in rows]
+
+
+def _show(site: Site = LOGIN) -> ChromiumBackend:
+    backend = ChromiumBackend()
+    backend.reset(site, GOLD, {})
+    return backend
+
+
+def _processes(guard: int) -> list[psutil.Process]:
+    return [psutil.Process(guard), *psutil.Process(guard).children(recursive=True)]
+
+
+def _kill_chromium(backend: ChromiumBackend) -> None:
+    assert backend.browser is not None
+    for process in psutil.Process(backend.browser.guard_pid).children(recursive=True):
+        if "chromium" in process.name():
+            process.send_signal(signal.SIGKILL)
+
+
+def _still_there(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return psutil.wait_procs(processes, timeout=GONE_WITHIN_S)[1]
+
+
+@pytest.fixture(scope="module")
+def keeper() -> Iterator[ChromiumBackend]:
+    """A page that keeps the browser from ending between tests: starting one takes seconds."""
+    backend = ChromiumBackend()
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def pages(keeper: ChromiumBackend) -> Iterator[tuple[ChromiumBackend, ChromiumBackend]]:
+    keeper.reset(LOGIN, GOLD, {})
+    both = (_show(), _show())
+    yield both
+    if keeper.browser is not None:
+        keeper.reset(LOGIN, GOLD, {})  # into the browser of those two, should the test have killed the first one
+    for backend in both:
+        backend.close()
+
+
+@pytest.mark.group("chromium")
+def test_a_killed_chromium_is_reported_restarted_and_costs_no_other_environment(
+    pages: tuple[ChromiumBackend, ChromiumBackend],
+) -> None:
+    acting, waiting = pages
+    assert acting.browser is waiting.browser
+    twin = PageModel()
+    twin.reset(LOGIN, GOLD, {})
+    for backend in (waiting, twin):
+        backend.act(_row(backend.rows(), "actionable_username"), "john@email.com")
+        backend.act(_row(backend.rows(), "label_rememberme"), None)
+    old = acting.browser
+    _kill_chromium(acting)
+    with pytest.raises(BackendLost, match="reset"):
+        acting.act(0, None)
+    with pytest.raises(BackendLost, match="reset"):
+        acting.act(0, None)
+
+    # the other page comes back as it was left, in another browser, and goes on
+    outcome = waiting.act(_row(waiting.rows(), "actionable_navbar_p0_i6"), None)
+    expected = twin.act(_row(twin.rows(), "actionable_navbar_p0_i6"), None)
+    assert outcome == expected
+    assert _seen(list(waiting.rows())) == _seen(twin.rows())
+    assert waiting.browser is not old
+
+    acting.reset(LOGIN, GOLD, {})
+    assert acting.browser is waiting.browser
+    assert acting.act(_row(acting.rows(), "actionable_username"), "john@email.com").matched == 1
+
+
+@pytest.mark.group("chromium")
+def test_a_chromium_killed_between_episodes_is_restarted_by_reset(
+    pages: tuple[ChromiumBackend, ChromiumBackend],
+) -> None:
+    _kill_chromium(pages[0])
+    pages[0].reset(LOGIN, GOLD, {})
+    assert pages[0].act(_row(pages[0].rows(), "actionable_username"), "john@email.com").matched == 1
+
+
+@pytest.mark.group("chromium")
+@pytest.mark.parametrize(
+    "end",
+    [
+        "python killed",
+        pytest.param("python ends", marks=pytest.mark.slow),
+        pytest.param("guard killed", marks=pytest.mark.slow),
+    ],
+)
+def test_no_process_of_the_browser_outlives_python(end: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        guard = int(child.stdout.readline())
+        processes = _processes(guard)
+        names = {process.name() for process in processes}
+        assert "chromedriver" in names
+        assert any("chromium" in name for name in names)
+        if end == "python killed":
+            child.kill()
+        elif end == "guard killed":
+            os.kill(guard, signal.SIGKILL)
+            assert not _still_there(processes[1:])
+            child.kill()
+        else:
+            child.communicate("\n")
+        assert not _still_there(processes)
+
+
+@pytest.mark.group("chromium")
+def test_a_fork_leaves_the_browser_to_its_parent(pages: tuple[ChromiumBackend, ChromiumBackend]) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            pages[0].close()
+            pages[1].close()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert pages[0].act(_row(pages[0].rows(), "actionable_username"), "x").changed
+
+
+@pytest.mark.group("chromium")
+def test_the_browser_ends_with_its_last_page(
+    keeper: ChromiumBackend, pages: tuple[ChromiumBackend, ChromiumBackend]
+) -> None:
+    keeper.close()
+    first, second = pages
+    browser = first.browser
+    assert browser is not None
+    processes = _processes(browser.guard_pid)
+    first.close()
+    assert second.act(_row(second.rows(), "actionable_username"), "x").changed
+    second.close()
+    assert browser.lost
+    assert not _still_there(processes)
+    with pytest.raises(BackendLost):
+        second.act(0, None)
+
+
+def test_without_chromium_one_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(MissingDependency, match="needs chromium and chromedriver") as raised:
+        ChromiumBackend()
+    assert "apt-get install chromium chromium-driver" in str(raised.value.mend)
+    assert "backend='model'" in str(raised.value.mend)
+    model = PageModel()
+    model.reset(LOGIN, GOLD, {})
+    assert model.act(_row(model.rows(), "actionable_username"), "john@email.com").matched == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"chrome_option": []}, "did you mean 'chrome_options'"),
+        ({"chrome_options": "--headless"}, "list of flags"),
+        ({"chrome_options": ["headless"]}, "'headless' is not a flag"),
+    ],
+)
+def test_bad_browser_arguments_are_named(arguments: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        ChromiumBackend(arguments)
+
+
+def _memory_bytes(backend: ChromiumBackend) -> int:
+    assert backend.browser is not None
+    return sum(process.memory_full_info().pss for process in _processes(backend.browser.guard_pid))
+
+
+@pytest.mark.slow
+@pytest.mark.group("chromium")
+def test_memory_of_the_browser_stays_flat_over_a_thousand_resets() -> None:
+    random = np.random.default_rng(0)
+    parts = ["navbar", "carousel", "deck", "cart", "cc", "firstname", "footer1", "submit"]
+    sites = [build_site(checked_design({"action": parts[: 3 + n], "action_page": [0] * (3 + n)})) for n in range(5)]
+    backend = ChromiumBackend()
+    try:
+        sizes = []
+        for episode in range(1201):
+            site = sites[episode % len(sites)]
+            backend.reset(site, site.draw_profile(random), site.draw_texts(random))
+            backend.act(int(random.integers(len(backend.rows()))), "John")
+            if episode >= 200 and episode % 200 == 0:
+                time.sleep(0.5)  # let the browser collect what it does while idle
+                sizes.append(_memory_bytes(backend))
+    finally:
+        backend.close()
+    assert sizes[-1] < sizes[0] + 40e6, sizes
