@@ -50,4 +50,5 @@ DOMAIN = Domain(
         for number in _NUMBERS_OF_WEBSITES
     ),
     generalization_tasks=tuple(f"difficulty_level_1_num_websites_{number}" for number in _NUMBERS_OF_WEBSITES),
+    data_commands={"websites": "a2perf.domains.web_navigation.commands:websites"},
 )

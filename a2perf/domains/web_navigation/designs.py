@@ -24,16 +24,21 @@ def shipped_designs(level: int) -> tuple[Design, ...]:
         ConfigError: there is no such level.
     """
     _check_level(level)
+    return unpack(shipped_record(level))
+
+
+@functools.cache
+def shipped_record(level: int) -> dict[str, Any]:
+    """The shipped set of a level with what is recorded about it: seed, episodes, ``success`` and ``length`` per design.
+
+    Raises:
+        ConfigError: the file is missing.
+    """
     try:
-        record = read_set(resources.files(__package__) / "data" / f"designs_{level:02d}.json.gz")
+        packed = (resources.files(__package__) / "data" / f"designs_{level:02d}.json.gz").read_bytes()
     except FileNotFoundError as error:
         raise ConfigError(f"the designs of level {level} are missing", mend="install a2perf again") from error
-    return tuple(_unpack(record["primitives"], row) for row in record["designs"])
-
-
-def read_set(source: Any) -> dict[str, Any]:
-    """Reads a packed set with what is recorded about it."""
-    record: dict[str, Any] = json.loads(gzip.decompress(source.read_bytes()))
+    record: dict[str, Any] = json.loads(gzip.decompress(packed))
     return record
 
 
@@ -46,9 +51,14 @@ def pack(designs: Sequence[Design], about: dict[str, Any]) -> bytes:
     return gzip.compress(text.encode(), mtime=0)
 
 
-def _unpack(names: Sequence[str], row: Sequence[Sequence[int]]) -> Design:
-    parts = tuple((names[number], page) for number, page in zip(*row, strict=True))
-    return Design(max(row[1]) + 1, parts)
+def unpack(record: dict[str, Any]) -> tuple[Design, ...]:
+    """Returns the designs of a packed set."""
+    names = record["primitives"]
+    designs = []
+    for numbers, pages in record["designs"]:
+        parts = tuple((names[number], page) for number, page in zip(numbers, pages, strict=True))
+        designs.append(Design(max(pages) + 1, parts))
+    return tuple(designs)
 
 
 def load_designs(level: int, data_dir: str | Path | None) -> tuple[Design, ...]:

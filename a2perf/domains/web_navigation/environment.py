@@ -28,7 +28,7 @@ from a2perf.domains.web_navigation.arguments import (
 )
 from a2perf.domains.web_navigation.backend import Backend, End, Row
 from a2perf.domains.web_navigation.compat import CompatRules
-from a2perf.domains.web_navigation.episode import Episode
+from a2perf.domains.web_navigation.episode import ActionMasks, Episode, draw_episode
 from a2perf.domains.web_navigation.observation import Encoder, Sizes, new_frame, observation_space
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.reward import RAW, REASON, Reward
@@ -150,7 +150,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             keyboard_action_size,
         )
         self.step_limit = positive("step_limit", step_limit)
-        reward = Reward(
+        self.reward = Reward(
             cyclic_action_penalty, timestep_penalty, exact_wob_reward, final_reward_bias, use_potential_based_reward
         )
         self.designs = choose_designs(num_websites, difficulty, designs, data_dir, int(seed))
@@ -158,7 +158,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             refuse_unsolvable(self.designs, self.step_limit, self.sizes)
         self.vocabulary = checked_vocabulary(global_vocabulary, vocab_type, reload_vocab)
         self.encoder = Encoder(self.vocabulary, self.sizes.words)
-        self._conceptual = bool(use_conceptual)
+        self.conceptual = bool(use_conceptual)
         self._legacy_reset, self._legacy_step = bool(use_legacy_reset), bool(use_legacy_step)
 
         space: Any = observation_space(self.sizes, self.vocabulary.max_vocabulary_size, self.step_limit)
@@ -174,12 +174,12 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             self._frame,
             self.encoder,
             self.sizes,
-            reward,
+            self.reward,
             self.rules,
             self.step_limit,
-            self._conceptual,
+            self.conceptual,
         )
-        self._masks: dict[tuple[int, int], NDArray[np.int8]] = {}
+        self._masks = ActionMasks(self.sizes, self.conceptual)
         self._site: Site | None = None
         self._profile: dict[str, str | bool] = {}
         self._last_info: dict[str, Any] = {}
@@ -211,16 +211,11 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
                 check_solvable(chosen, self.step_limit, self.sizes)
         else:
             chosen, fixed = None, {}
-        random = self.np_random
-        designs = self.designs
-        if chosen is None:
-            chosen = designs[0] if len(designs) == 1 else designs[int(random.integers(len(designs)))]
-        site = self._build(chosen)
-        profile = site.draw_profile(random)
+        site, profile, texts = draw_episode(self.designs, self.np_random, self.rules.compat, chosen)
         if fixed:
             profile.update(checked_profile(fixed, site))
         self._site, self._profile = site, profile
-        self._episode.start(site, profile, site.draw_texts(random))
+        self._episode.start(site, profile, texts)
         self._last_info = info = {"action_mask": self.action_mask()}
         if self.render_mode == "human":
             self._show()
@@ -327,14 +322,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
 
     def action_mask(self) -> NDArray[np.int8]:
         """1 for each action whose element is listed and whose profile row exists, shape (n,)."""
-        key = (self._frame.profile_rows, self._frame.listed)
-        mask = self._masks.get(key)
-        if mask is None:
-            rows, listed = key
-            mask = np.zeros((self.sizes.action_types * self.sizes.fields, self.sizes.elements), np.int8)
-            mask[: 1 if self._conceptual else rows, :listed] = 1
-            mask = self._masks[key] = mask.reshape(-1)
-        return mask.copy()
+        return self._masks(self._frame).copy()
 
     # --- Parts
 
@@ -351,7 +339,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
 
     def _make_backend(self, backend: str, browser_args: Mapping[str, Any] | None) -> Backend:
         if backend == "model":
-            return PageModel(self.sizes.elements, conceptual=self._conceptual)
+            return PageModel(self.sizes.elements, conceptual=self.conceptual)
         from a2perf.domains.web_navigation.chromium import ChromiumBackend
 
         return ChromiumBackend(browser_args)

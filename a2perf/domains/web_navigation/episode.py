@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from a2perf.domains.web_navigation.backend import Backend, End, Outcome, Value
 from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, encode, profile_rows
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.reward import Reward, potential
 from a2perf.domains.web_navigation.rules import Rules
-from a2perf.domains.web_navigation.website import Site
+from a2perf.domains.web_navigation.website import Design, Profile, Site, build_site
 
 
 class Episode:
@@ -139,3 +142,38 @@ class Episode:
         encode(self.frame, rows, previous, self._encoder)
         self._known = frozenset(row.node for row in rows)
         self._has_new = previous is not None
+
+
+class ActionMasks:
+    """Masks of valid actions, each made once.
+
+    Args:
+        sizes: of the action space.
+        conceptual: actions name an element only.
+    """
+
+    def __init__(self, sizes: Sizes, conceptual: bool) -> None:
+        self._sizes = sizes
+        self._conceptual = conceptual
+        self._known: dict[tuple[int, int], NDArray[np.int8]] = {}
+
+    def __call__(self, frame: Frame) -> NDArray[np.int8]:
+        """1 for each action whose element is listed and whose profile row exists, shape (actions,); shared."""
+        key = (frame.profile_rows, frame.listed)
+        mask = self._known.get(key)
+        if mask is None:
+            sizes = self._sizes
+            table = np.zeros((sizes.action_types * sizes.fields, sizes.elements), np.int8)
+            table[: 1 if self._conceptual else key[0], : key[1]] = 1
+            mask = self._known[key] = table.reshape(-1)
+        return mask
+
+
+def draw_episode(
+    designs: Sequence[Design], random: np.random.Generator, compat: bool, chosen: Design | None = None
+) -> tuple[Site, Profile, dict[str, str]]:
+    """Draws the site, the gold values and the texts of an episode."""
+    if chosen is None:
+        chosen = designs[0] if len(designs) == 1 else designs[int(random.integers(len(designs)))]
+    site = build_site(chosen, compat)
+    return site, site.draw_profile(random), site.draw_texts(random)

@@ -8,12 +8,10 @@ seed gives the same set with any number of processes, and an interrupted run goe
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from a2perf.domains.web_navigation.backend import End, Value
@@ -23,6 +21,7 @@ from a2perf.domains.web_navigation.primitives import CATALOGUE, CONCEPTS, CORE, 
 from a2perf.domains.web_navigation.solver import solve
 from a2perf.domains.web_navigation.website import Design, Site, build_site
 from a2perf.errors import ConfigError
+from a2perf.storage import Journal
 
 EPISODES = 2000  # of the random agent per design
 SCREENING_EPISODES = 200
@@ -71,15 +70,6 @@ class Measured(NamedTuple):
 
     candidate: int
     design: Design
-    success: float
-    length: int
-
-
-class _Line(msgspec.Struct):
-    """One line of the journal of a level."""
-
-    candidate: int
-    parts: list[tuple[str, int]]
     success: float
     length: int
 
@@ -156,7 +146,7 @@ def generate(
     level: int,
     seed: int,
     count: int = SET_SIZE,
-    journal: Path | None = None,
+    journal: Journal | None = None,
     measure: Callable[[Iterable[tuple[int, int, int]]], Iterator[Measured | None]] | None = None,
 ) -> Iterator[Measured]:
     """Yields the designs of a level, those of the journal first.
@@ -168,8 +158,7 @@ def generate(
         journal: file that remembers every kept design; an interrupted run goes on from it.
         measure: maps (level, seed, candidate) to measured candidates in order, in other processes perhaps.
     """
-    kept: list[Measured] = list(_read_journal(journal)) if journal is not None else []
-    kept = kept[:count]
+    kept = [] if journal is None else [_from_entry(entry) for entry in journal.entries()][:count]
     seen = {measured.design for measured in kept}
     yield from kept
     following = kept[-1].candidate + 1 if kept else 0
@@ -182,7 +171,7 @@ def generate(
             continue
         seen.add(measured.design)
         if journal is not None:
-            _append(journal, measured)
+            journal.append(_entry(measured), durable=False)
         yield measured
         found += 1
         if found >= count:
@@ -193,26 +182,22 @@ def _measure_here(jobs: Iterable[tuple[int, int, int]]) -> Iterator[Measured | N
     return itertools.starmap(draw_candidate, jobs)
 
 
-def _read_journal(journal: Path) -> Iterator[Measured]:
-    if not journal.is_file():
-        return
-    for line in journal.read_bytes().splitlines():
-        try:
-            row = msgspec.json.decode(line, type=_Line)
-        except msgspec.DecodeError:
-            return  # the last line of a killed run; its candidate is drawn again
-        parts = tuple(row.parts)
-        design = Design(max(page for _, page in parts) + 1, parts)
-        yield Measured(row.candidate, design, row.success, row.length)
+def _from_entry(entry: dict[str, Any]) -> Measured:
+    parts = tuple((str(name), int(page)) for name, page in entry["parts"])
+    design = Design(max(page for _, page in parts) + 1, parts)
+    return Measured(int(entry["candidate"]), design, float(entry["success"]), int(entry["length"]))
 
 
-def _append(journal: Path, measured: Measured) -> None:
-    line = _Line(measured.candidate, list(measured.design.parts), measured.success, measured.length)
-    with journal.open("ab") as file:
-        file.write(msgspec.json.encode(line) + b"\n")
+def _entry(measured: Measured) -> dict[str, Any]:
+    return {
+        "candidate": measured.candidate,
+        "parts": measured.design.parts,
+        "success": measured.success,
+        "length": measured.length,
+    }
 
 
-def summary(sets: dict[int, Sequence[Measured]]) -> list[tuple[str, ...]]:
+def summary(sets: Mapping[int, Sequence[Measured]]) -> list[tuple[str, ...]]:
     """Rows of the table of measured difficulty: per level 5th, 50th and 95th percentile of success and length."""
     rows: list[tuple[str, ...]] = []
     for level, designs in sorted(sets.items()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -124,7 +125,7 @@ class PageModel:
             text = value if isinstance(value, str) and value in described.options else ""
         else:
             text = "" if value is None else value if isinstance(value, str) else str(value).lower()
-            if described.type == "number" and not _NUMBER.match(text):
+            if described.type == "number" and not (_NUMBER.match(text) and math.isfinite(float(text))):
                 text = ""
         differs = self.values[node] != text
         if differs:

@@ -1,0 +1,319 @@
+"""Many web environments in one object: arrays allocated once, of which a step rewrites only the rows that change.
+
+Members give the episodes of single environments with the same seeds. What ``reset`` and ``step`` return is rewritten by
+the next call; the caller copies what it keeps. With ``workers`` the members are shared out among processes that write
+into the same memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import multiprocessing
+import os
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from a2perf.domains.web_navigation.arguments import checked_action, checked_options, checked_profile, positive
+from a2perf.domains.web_navigation.environment import EpisodeOverError, WebNavigationEnv, build_web_env
+from a2perf.domains.web_navigation.episode import ActionMasks, Episode, draw_episode
+from a2perf.domains.web_navigation.observation import Frame, array_specs
+from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.reward import RAW
+from a2perf.domains.web_navigation.solver import check_solvable
+from a2perf.errors import ConfigError, InfrastructureError
+
+Arrays = dict[str, NDArray[Any]]
+_MEMBERS_PER_WORKER = 64  # fewer make the hand-over dearer than the work
+_ALIGNMENT = 64
+
+
+class _Members:
+    """Some members, by their position in the shared arrays."""
+
+    def __init__(self, template: WebNavigationEnv, arrays: Arrays, members: range, next_step: bool) -> None:
+        self._template = template
+        self._arrays = arrays
+        self._members = members
+        self._next_step = next_step
+        self._masks = ActionMasks(template.sizes, template.conceptual)
+        self._random: dict[int, np.random.Generator] = {}
+        keys = list(array_specs(template.sizes))
+        self._episodes = {
+            member: Episode(
+                PageModel(template.sizes.elements, conceptual=template.conceptual),
+                Frame({key: arrays[key][member] for key in keys}, template.encoder.padding),
+                template.encoder,
+                template.sizes,
+                template.reward,
+                template.rules,
+                template.step_limit,
+                template.conceptual,
+            )
+            for member in members
+        }
+        self._shown = dict.fromkeys(members, (-1, -1))
+
+    def seed(self, seeds: Sequence[int | None]) -> None:
+        """Gives members generators of their own; None keeps the one that there is."""
+        for member in self._members:
+            seed = seeds[member]
+            if seed is not None or member not in self._random:
+                self._random[member] = seeding.np_random(seed)[0]
+
+    def reset(self, chosen: NDArray[np.bool_] | None, options: Mapping[str, Any] | None) -> None:
+        """Starts new episodes, of the chosen members or of all."""
+        arrays = self._arrays
+        for member in self._members:
+            if chosen is None or chosen[member]:
+                self._begin(member, options)
+                arrays["reward"][member] = arrays["raw_reward"][member] = 0.0
+                arrays["terminated"][member] = arrays["truncated"][member] = False
+
+    def _begin(self, member: int, options: Mapping[str, Any] | None) -> None:
+        template, random = self._template, self._random[member]
+        chosen, fixed = checked_options(options, template.designs) if options else (None, {})
+        site, profile, texts = draw_episode(template.designs, random, template.rules.compat, chosen)
+        if fixed:
+            profile.update(checked_profile(fixed, site))
+        episode = self._episodes[member]
+        episode.start(site, profile, texts)
+        self._show_mask(member, episode.frame)
+
+    def _show_mask(self, member: int, frame: Frame) -> None:
+        key = (frame.profile_rows, frame.listed)
+        if self._shown[member] != key:
+            self._arrays["action_mask"][member] = self._masks(frame)
+            self._shown[member] = key
+
+    def step(self) -> None:
+        """Steps every member with its action; one whose episode is over begins a new one instead."""
+        arrays = self._arrays
+        actions = arrays["action"][self._members.start : self._members.stop].tolist()
+        rewards, raw = arrays["reward"], arrays["raw_reward"]
+        terminated, truncated = arrays["terminated"], arrays["truncated"]
+        for member, action in zip(self._members, actions, strict=True):
+            episode = self._episodes[member]
+            if episode.running:
+                rewards[member], terminated[member], truncated[member] = episode.step(action)
+                raw[member] = RAW[episode.end]
+                frame = episode.frame
+                if (frame.profile_rows, frame.listed) != self._shown[member]:
+                    self._show_mask(member, frame)
+            elif self._next_step:
+                self._begin(member, None)
+                rewards[member] = raw[member] = 0.0
+                terminated[member] = truncated[member] = False
+            else:
+                raise EpisodeOverError(f"step() of member {member}, whose episode is over", mend="reset it first")
+
+
+def _serve(members: _Members, pipe: Connection) -> None:
+    """What a worker process does: one job after another, until the pipe closes."""
+    while True:
+        try:
+            job, arguments = pipe.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            getattr(members, job)(*arguments)
+            pipe.send(None)
+        except Exception as error:  # the parent raises it
+            pipe.send(error)
+
+
+class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
+    """Many web environments on the page model.
+
+    Args:
+        num_envs: number of members.
+        workers: processes, this one included; by default one for every 64 members, at most one per processor.
+        autoreset_mode: a member whose episode is over begins a new one at the next step, or the caller resets it.
+        **kwargs: arguments of the members.
+
+    Raises:
+        ConfigError: an argument is out of its range.
+    """
+
+    metadata = {**WebNavigationEnv.metadata}
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        workers: int | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        **kwargs: Any,
+    ) -> None:
+        self._closed = True
+        mode = AutoresetMode(autoreset_mode)
+        if mode is AutoresetMode.SAME_STEP:
+            raise ConfigError("autoreset_mode is 'SameStep'", mend="use 'NextStep' or 'Disabled'")
+        self.num_envs = positive("num_envs", num_envs)
+        template = build_web_env(**kwargs)
+        self.template = template
+        self.render_mode = None
+        self.metadata = {**template.metadata, "autoreset_mode": mode}
+        self.autoreset_mode = mode
+        self.single_observation_space = template.observation_space
+        self.single_action_space: Any = template.action_space
+        self.observation_space = batch_space(template.observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        chosen = min(processors, self.num_envs // _MEMBERS_PER_WORKER) if workers is None else workers
+        self.workers = min(positive("workers", max(chosen, 1) if workers is None else chosen), self.num_envs)
+        self._arrays = _shared_arrays(template, self.num_envs)
+        self._observations = {key: self._arrays[key] for key in array_specs(template.sizes)}
+        bounds = np.linspace(0, self.num_envs, self.workers + 1).astype(int).tolist()
+        shares = [range(low, high) for low, high in itertools.pairwise(bounds)]
+        next_step = mode is AutoresetMode.NEXT_STEP
+        self._own = _Members(template, self._arrays, shares[0], next_step)
+        self._pipes: list[Connection] = []
+        self._processes = []
+        context = multiprocessing.get_context("fork")  # the arrays are inherited, not copied
+        for share in shares[1:]:
+            near, far = context.Pipe()
+            members = _Members(template, self._arrays, share, next_step)
+            process = context.Process(target=_serve, args=(members, far), daemon=True)
+            process.start()
+            far.close()
+            self._pipes.append(near)
+            self._processes.append(process)
+        self._closed = False
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Starts new episodes of all members, or of those of ``options["reset_mask"]``.
+
+        Args:
+            seed: of the first member, the others follow; or one for each.
+            options: as of a single environment, for every member.
+
+        Returns:
+            Observations and ``info`` (``action_mask``, ``raw_reward``); rewritten by the next call.
+
+        Raises:
+            ConfigError: seeds or options are wrong.
+        """
+        self._require_open()
+        rest = dict(options or {})
+        chosen = rest.pop("reset_mask", None)
+        if chosen is not None:
+            chosen = np.asarray(chosen)
+            if chosen.dtype != np.bool_ or chosen.shape != (self.num_envs,):
+                raise ConfigError("reset_mask is not one bool for each member", mend=f"shape ({self.num_envs},)")
+        self._check_options(rest)
+        if seed is None or isinstance(seed, (int, np.integer)):
+            seeds = [None if seed is None else int(seed) + member for member in range(self.num_envs)]
+        else:
+            seeds = list(seed)
+        if len(seeds) != self.num_envs:
+            raise ConfigError(f"{len(seeds)} seeds for {self.num_envs} environments")
+        self._each("seed", seeds)
+        self._each("reset", chosen, rest or None)
+        return self._observations, self._info()
+
+    def step(
+        self, actions: Any
+    ) -> tuple[Arrays, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Steps every member.
+
+        Args:
+            actions: shape (num_envs,).
+
+        Returns:
+            Observations, rewards, terminated, truncated, ``info``; rewritten by the next call.
+
+        Raises:
+            ConfigError: an action lies outside the space.
+            EpisodeOverError: resets are the caller's, and an episode is over.
+        """
+        self._require_open()
+        given = np.asarray(actions)
+        if given.shape != (self.num_envs,):
+            raise ConfigError(f"actions have the shape {given.shape}", mend=f"shape ({self.num_envs},)")
+        count = self.template.sizes.actions
+        if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= count:
+            for action in given.tolist():
+                checked_action(action, count)
+        self._arrays["action"][:] = given
+        self._each("step")
+        arrays = self._arrays
+        return self._observations, arrays["reward"], arrays["terminated"], arrays["truncated"], self._info()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the worker processes."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.join(timeout=5.0)
+            if process.is_alive():
+                process.kill()
+        self._pipes, self._processes = [], []
+        self._closed = True
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise EpisodeOverError("the environments are closed", mend="make new ones with gymnasium.make_vec")
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        chosen, _ = checked_options(options, self.template.designs)
+        if chosen is not None and chosen not in self.template.designs and not self.template.rules.compat:
+            check_solvable(chosen, self.template.step_limit, self.template.sizes)
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": self._arrays["action_mask"], "raw_reward": self._arrays["raw_reward"]}
+
+    def _each(self, job: str, *arguments: Any) -> None:
+        """Does a job in every process, and waits for all."""
+        for pipe in self._pipes:
+            pipe.send((job, arguments))
+        failure: Exception | None = None
+        try:
+            getattr(self._own, job)(*arguments)
+        except Exception as error:
+            failure = error
+        for pipe in self._pipes:
+            try:
+                failure = pipe.recv() or failure
+            except EOFError as error:
+                self._closed = True
+                raise InfrastructureError("a worker process of the vector environment died") from error
+        if failure is not None:
+            raise failure
+
+
+def _shared_arrays(template: WebNavigationEnv, num_envs: int) -> Arrays:
+    """Arrays in memory that processes forked from this one share."""
+    specs: dict[str, tuple[tuple[int, ...], Any]] = dict(array_specs(template.sizes))
+    specs |= {
+        "action": ((), np.int64),
+        "action_mask": ((template.sizes.actions,), np.int8),
+        "reward": ((), np.float64),
+        "raw_reward": ((), np.float64),
+        "terminated": ((), np.bool_),
+        "truncated": ((), np.bool_),
+    }
+    offsets, size = {}, 0
+    for key, (shape, dtype) in specs.items():
+        offsets[key] = size
+        size += -(-num_envs * int(np.prod(shape)) * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT
+    memory = mmap.mmap(-1, size)
+    return {key: np.ndarray((num_envs, *shape), dtype, memory, offsets[key]) for key, (shape, dtype) in specs.items()}
+
+
+def make_vector_env(num_envs: int = 1, **kwargs: Any) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """Makes a vector environment: shared arrays on the page model, one browser tab per member in a browser."""
+    if kwargs.get("backend", "model") == "model":
+        return WebVectorEnv(num_envs, **kwargs)
+    kwargs.pop("workers", None)
+    mode = AutoresetMode(kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP))
+    return SyncVectorEnv([lambda: build_web_env(**kwargs)] * num_envs, autoreset_mode=mode)
