@@ -22,18 +22,21 @@ except ImportError:
 
 NUMBA_AVAILABLE: bool = numba is not None
 
+# Checks for division by zero would take a third of the compile time; no kernel divides by what can be zero.
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
+
 
 def compiled(function: F) -> F:
     """Returns the function as a compiled kernel, or as it is where Numba is not installed."""
     if numba is None:
         return function
     try:
-        dispatcher = numba.njit(cache=True, nogil=True)(function)
+        dispatcher = numba.njit(cache=True, **_OPTIONS)(function)
         # Numba looks only at the file in which a function stands; a kernel contains those that it calls.
         dispatcher._cache._cache_file._source_stamp = _kernels_digest()
     except (RuntimeError, AttributeError):
         # No folder for the cache can be written, or this Numba keeps its cache in another way.
-        dispatcher = numba.njit(nogil=True)(function)
+        dispatcher = numba.njit(**_OPTIONS)(function)
     return cast(F, dispatcher)
 
 

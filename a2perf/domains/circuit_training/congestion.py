@@ -49,18 +49,20 @@ def _smoothed_usage(
 ) -> None:
     """Fills in the nets' share of both maps, shape (2, rows, columns): horizontal, vertical."""
     rows, columns = maps.shape[1], maps.shape[2]
-    maps[:] = 0.0
-    line = np.zeros(columns)
+    line = np.empty(columns)
     spread = np.empty(columns)
     for column in range(columns):
         spread[column] = min(columns - 1, column + smooth_range) - max(0, column - smooth_range) + 1
     for row in range(rows):
-        reach = min(rows - 1, row + smooth_range) - max(0, row - smooth_range) + 1
+        for column in range(columns):
+            maps[0, row, column] = maps[1, row, column] = 0.0
+    for row in range(rows):
+        first, last = max(0, row - smooth_range), min(rows - 1, row + smooth_range)
         usage = 0.0
         for column in range(columns):
             usage += horizontal_differences[row, column]
-            line[column] = usage / horizontal_capacity / reach
-        for other in range(max(0, row - smooth_range), min(rows - 1, row + smooth_range) + 1):
+            line[column] = usage / horizontal_capacity / (last - first + 1)
+        for other in range(first, last + 1):
             for column in range(columns):
                 maps[0, other, column] += line[column]
     usages = np.zeros(columns)
@@ -153,7 +155,7 @@ class Congestion:
         drivers = netlist.net_pins[netlist.net_start[:-1]]
         self._incremental = sums_are_exact(netlist.weight[drivers], len(netlist.net_pins))
         self._all_nodes = np.arange(netlist.num_nodes, dtype=np.int32)
-        self._cells = np.zeros((netlist.num_nodes, 3), dtype=np.int32)
+        self._cells = np.zeros(netlist.num_nodes, dtype=np.int64)
         self._horizontal = np.zeros((0, 1))
         self._vertical = np.zeros((1, 0))
         self._stamps = np.zeros(1, dtype=np.int64)

@@ -28,13 +28,14 @@ def mean_of_largest(values: Floats, count: int) -> float:
         for value in rest:
             low = min(low, value)
             high = max(high, value)
-        scale = _BINS / (high - low) if high > low else 0.0
+        count_of_bins = min(_BINS, rest.size)
+        scale = count_of_bins / (high - low) if high > low else 0.0
         if missing == 0 or high == low or not np.isfinite(scale):
             return float((total + missing * high) / count)
-        bins = np.zeros(_BINS + 1, dtype=np.int64)
+        bins = np.zeros(count_of_bins + 1, dtype=np.int64)
         for value in rest:
             bins[int((value - low) * scale)] += 1
-        limit = _BINS
+        limit = count_of_bins
         above = 0
         while above + bins[limit] <= missing and limit > 0:
             above += bins[limit]

@@ -65,10 +65,11 @@ def _sort_into_cells(
 ) -> None:
     """Sorts the macros by row, column and index.
 
-    ``order`` gets their positions in ``macro_slots``, plus ``_FIXED`` for macros that do not move; ``boxes`` gets centre
-    and half size of each.
+    ``order`` gets their positions in ``macro_slots``, plus ``_FIXED`` for macros that do not move; ``boxes`` gets
+    centre and half size of each.
     """
-    start[:] = 0
+    for cell in range(start.size):
+        start[cell] = 0
     for m in range(macro_slots.size):
         slot = macro_slots[m]
         cells[m] = _cell(position[slot, 1], cell_height, rows) * columns + _cell(position[slot, 0], cell_width, columns)
@@ -212,7 +213,8 @@ def run_phase(
         for axis in range(2):
             largest_half[axis] = max(largest_half[axis], half[macro_slots[m], axis])
     for _ in range(steps):
-        force[:] = 0.0
+        for slot in range(position.shape[0]):
+            force[slot, 0] = force[slot, 1] = 0.0
         if attract != 0.0:
             _attract(position, force, drivers, edges_start, sinks, springs)
         if repel != 0.0:

@@ -12,17 +12,30 @@ from numpy.typing import NDArray
 from a2perf.domains.circuit_training.compilation import compiled
 
 Floats = NDArray[np.float64]
-Cells = NDArray[np.int32]
+Pins = NDArray[np.int32]
+Cells = NDArray[np.int64]
 
+# A packed cell holds row and column, each shifted to be positive. Packed cells sort by row, then column.
+_BITS = 31
+_SHIFT = 1 << 30
+_LOW = (1 << _BITS) - 1
 SKIPPED = -1  # packed cell of a node that is not placed or beyond the grid: its nets are not routed
-BELOW = -2  # packed cell of a node left of or below the grid
-ROW_STEP = 1024  # a packed cell is row * ROW_STEP + column; grids have at most 1000 columns
 _FEW = 12  # up to so many cells a linear search is quicker than a stamped grid
 
 
 @compiled
+def _packed(high: int, low: int) -> int:
+    return ((high + _SHIFT) << _BITS) + (low + _SHIFT)
+
+
+@compiled
+def _unpacked(cell: int) -> tuple[int, int]:
+    return (cell >> _BITS) - _SHIFT, (cell & _LOW) - _SHIFT
+
+
+@compiled
 def find_cells(
-    nodes: Cells,
+    nodes: Pins,
     x: Floats,
     y: Floats,
     placed: NDArray[np.uint8],
@@ -32,25 +45,23 @@ def find_cells(
     rows: int,
     cells: Cells,
 ) -> None:
-    """Fills in the cells of the given nodes, shape (all nodes, 3): column, row, and both packed or why not.
+    """Fills in the packed cells of the given nodes.
 
     Positions are truncated towards zero, so that those just below the canvas fall into its first cells.
     """
     for node in nodes:
-        cells[node, 2] = SKIPPED
-        if not placed[node]:
-            continue
-        column, row = int(x[node] / cell_width), int(y[node] / cell_height)
-        cells[node, 0], cells[node, 1] = column, row
-        if column >= columns or row >= rows:
-            continue
-        cells[node, 2] = row * ROW_STEP + column if column >= 0 and row >= 0 else BELOW
+        column, row = x[node] / cell_width, y[node] / cell_height
+        if not placed[node] or column >= columns or row >= rows:
+            cells[node] = SKIPPED
+        else:
+            cells[node] = _packed(int(max(row, -1e9)), int(max(column, -1e9)))
 
 
 @compiled
 def _mark_row(usage: Floats, row: int, one: int, other: int, weight: float) -> None:
     """Marks the columns from the lower to before the higher one; cells below the grid count as its first."""
     row = max(row, 0)
+    # For equal columns nothing remains; marking twice at one place is quicker than asking.
     usage[row, max(min(one, other), 0)] += weight
     usage[row, max(max(one, other), 0)] -= weight
 
@@ -63,95 +74,54 @@ def _mark_column(usage: Floats, column: int, one: int, other: int, weight: float
 
 
 @compiled
-def _three(rows: Cells, columns: Cells, weight: float, horizontal: Floats, vertical: Floats) -> None:
-    # sorted by column, then row
-    for i in range(2):
-        for j in range(2 - i):
-            if columns[j] > columns[j + 1] or (columns[j] == columns[j + 1] and rows[j] > rows[j + 1]):
-                columns[j], columns[j + 1] = columns[j + 1], columns[j]
-                rows[j], rows[j + 1] = rows[j + 1], rows[j]
-    y1, y2, y3 = rows[0], rows[1], rows[2]
-    x1, x2, x3 = columns[0], columns[1], columns[2]
-    if x1 < x2 < x3 and min(y1, y3) < y2 < max(y1, y3):
-        _mark_row(horizontal, y1, x1, x2, weight)
-        _mark_row(horizontal, y2, x2, x3, weight)
-        _mark_column(vertical, x2, y1, y2, weight)
-        _mark_column(vertical, x3, y2, y3, weight)
-    elif x2 == x3 and x1 < x2 and y1 < min(y2, y3):
-        _mark_row(horizontal, y1, x1, x2, weight)
-        _mark_column(vertical, x2, y1, max(y2, y3), weight)
-    elif y2 == y3:
-        _mark_row(horizontal, y1, x1, x2, weight)
-        _mark_row(horizontal, y2, x2, x3, weight)
-        _mark_column(vertical, x2, y1, y2, weight)
-    else:
-        for i in range(2):
-            for j in range(2 - i):
-                if rows[j] > rows[j + 1] or (rows[j] == rows[j + 1] and columns[j] > columns[j + 1]):
-                    columns[j], columns[j + 1] = columns[j + 1], columns[j]
-                    rows[j], rows[j + 1] = rows[j + 1], rows[j]
-        low = min(columns[0], columns[1], columns[2])
-        high = max(columns[0], columns[1], columns[2])
-        _mark_row(horizontal, rows[1], low, high, weight)
-        _mark_column(vertical, columns[0], rows[0], rows[1], weight)
-        _mark_column(vertical, columns[2], rows[1], rows[2], weight)
+def _route_two(source: int, sink: int, weight: float, horizontal: Floats, vertical: Floats) -> None:
+    """Marks an L: along the source's row, then along the sink's column."""
+    source_row, source_column = _unpacked(source)
+    row, column = _unpacked(sink)
+    _mark_row(horizontal, source_row, source_column, column, weight)
+    _mark_column(vertical, column, source_row, row, weight)
 
 
 @compiled
-def _mark(horizontal: Floats, vertical: Floats, source: int, sink: int, weight: float) -> None:
-    """Marks an L between two cells inside the grid: along the source's row, then along the sink's column."""
-    source_row, source_column = source // ROW_STEP, source % ROW_STEP
-    row, column = sink // ROW_STEP, sink % ROW_STEP
-    # nothing to do for equal ones, but marking twice at one place is quicker than asking
-    horizontal[source_row, min(source_column, column)] += weight
-    horizontal[source_row, max(source_column, column)] -= weight
-    vertical[min(source_row, row), column] += weight
-    vertical[max(source_row, row), column] -= weight
+def _sorted_three(a: int, b: int, c: int) -> tuple[int, int, int, int, int, int]:
+    """Returns the parts of three packed values in ascending order: the high parts, then the low parts."""
+    first, third = min(a, min(b, c)), max(a, max(b, c))
+    h1, l1 = _unpacked(first)
+    h2, l2 = _unpacked(max(min(a, b), min(max(a, b), c)))
+    h3, l3 = _unpacked(third)
+    return h1, h2, h3, l1, l2, l3
 
 
 @compiled
-def _route_inside(
-    distinct: Cells, count: int, weight: float, horizontal: Floats, vertical: Floats, rows: Cells, columns: Cells
-) -> None:
-    if count == 3:
-        for j in range(3):
-            rows[j], columns[j] = distinct[j] // ROW_STEP, distinct[j] % ROW_STEP
-        _three(rows, columns, weight, horizontal, vertical)
-    else:
-        for j in range(1, count):
-            _mark(horizontal, vertical, distinct[0], distinct[j], weight)
-
-
-@compiled
-def _route_below(
-    first: int, after: int, net_pins: Cells, cells: Cells, weight: float, horizontal: Floats, vertical: Floats
-) -> None:
-    """Routes a net with pins left of or below the grid: they stay there until something is marked."""
-    rows = np.empty(after - first, dtype=np.int32)
-    columns = np.empty(after - first, dtype=np.int32)
-    count = 0
-    for i in range(first, after):
-        column, row = cells[net_pins[i], 0], cells[net_pins[i], 1]
-        known = False
-        for j in range(count):
-            known = known or (columns[j] == column and rows[j] == row)
-        if not known:
-            columns[count], rows[count] = column, row
-            count += 1
-    if count == 3:
-        _three(rows, columns, weight, horizontal, vertical)
-    else:
-        for j in range(1, count):
-            _mark_row(horizontal, rows[0], columns[0], columns[j], weight)
-            _mark_column(vertical, columns[j], rows[0], rows[j], weight)
+def _route_three(a: int, b: int, c: int, weight: float, horizontal: Floats, vertical: Floats) -> None:
+    """Marks a tree over three distinct cells: up to two runs along rows and two along columns."""
+    ya, xa = _unpacked(a)
+    yb, xb = _unpacked(b)
+    yc, xc = _unpacked(c)
+    x1, x2, x3, y1, y2, y3 = _sorted_three(_packed(xa, ya), _packed(xb, yb), _packed(xc, yc))
+    row1, from1, to1, row2, from2, to2 = y1, x1, x2, y2, x2, x3
+    column1, low1, high1, column2, low2, high2 = x2, y1, y2, x3, y2, y3
+    if not (x1 < x2 and x2 < x3 and min(y1, y3) < y2 and y2 < max(y1, y3)):  # a staircase keeps all four runs
+        if x2 == x3 and x1 < x2 and y1 < min(y2, y3):
+            to2, high1, low2 = from2, max(y2, y3), high2
+        elif y2 == y3:
+            low2 = high2
+        else:
+            y1, y2, y3, x1, x2, x3 = _sorted_three(a, b, c)
+            row1, from1, to1, to2 = y2, min(x1, min(x2, x3)), max(x1, max(x2, x3)), from2
+            column1, low1, high1, column2, low2, high2 = x1, y1, y2, x3, y2, y3
+    _mark_row(horizontal, row1, from1, to1, weight)
+    _mark_row(horizontal, row2, from2, to2, weight)
+    _mark_column(vertical, column1, low1, high1, weight)
+    _mark_column(vertical, column2, low2, high2, weight)
 
 
 @compiled
 def route(
-    nets: Cells,
+    nets: Pins,
     sign: float,
     net_start: NDArray[np.int64],
-    net_pins: Cells,
+    net_pins: Pins,
     weights: Floats,
     cells: Cells,
     horizontal: Floats,
@@ -166,62 +136,48 @@ def route(
         net_start: where each net starts in ``net_pins``.
         net_pins: the nets' pins, the driver first.
         weights: weight of the net that a node drives.
-        cells: cell of each node, from `find_cells`.
+        cells: packed cell of each node, from `find_cells`.
         horizontal: usage differences along columns, shape (rows, columns + 1).
         vertical: usage differences along rows, shape (rows + 1, columns).
         stamps: scratch, shape (rows * columns + 1,): the last used stamp behind the cells' stamps.
     """
     columns = vertical.shape[1]
     last = stamps.size - 1
-    distinct = np.empty(_FEW + 1, dtype=np.int32)
-    own_rows = np.empty(3, dtype=np.int32)
-    own_columns = np.empty(3, dtype=np.int32)
+    distinct = np.empty(2 * _FEW, dtype=np.int64)
     for net in nets:
         first, after = net_start[net], net_start[net + 1]
-        weight = sign * weights[net_pins[first]]
-        source = cells[net_pins[first], 2]
-        if after - first == 2:
-            sink = cells[net_pins[first + 1], 2]
-            if source >= 0 and sink >= 0:
-                _mark(horizontal, vertical, source, sink, weight)
-                continue
-        lowest = 0
-        routed = True
-        for i in range(first, after):
-            cell = cells[net_pins[i], 2]
-            lowest = min(lowest, cell)
-            routed = routed and cell != SKIPPED
-        if not routed:
-            continue
-        if lowest < 0:
-            _route_below(first, after, net_pins, cells, weight, horizontal, vertical)
-            continue
+        if after - first > distinct.size:
+            distinct = np.empty(2 * (after - first), dtype=np.int64)
+        source = cells[net_pins[first]]
         distinct[0] = source
         count = 1
-        if after - first <= _FEW:
-            for i in range(first + 1, after):
-                cell = cells[net_pins[i], 2]
-                known = False
+        routed = source != SKIPPED
+        stamped = after - first > _FEW
+        if stamped:
+            for i in range(first, after):
+                row, column = _unpacked(cells[net_pins[i]])
+                stamped = stamped and row >= 0 and column >= 0
+            stamps[last] += 1
+        for i in range(first if stamped else first + 1, after):
+            cell = cells[net_pins[i]]
+            known = False
+            if stamped:
+                row, column = _unpacked(cell)
+                at = row * columns + column
+                known = i > first and stamps[at] == stamps[last]
+                stamps[at] = stamps[last]
+                count -= 1 if i == first else 0
+            else:
                 for j in range(count):
                     known = known or distinct[j] == cell
-                distinct[count] = cell
-                count += 0 if known else 1
-            _route_inside(distinct, count, weight, horizontal, vertical, own_rows, own_columns)
+            routed = routed and cell != SKIPPED
+            distinct[count] = cell
+            count += 0 if known else 1
+        if not routed:
             continue
-        stamps[last] += 1
-        stamps[source // ROW_STEP * columns + source % ROW_STEP] = stamps[last]
-        for i in range(first + 1, after):
-            cell = cells[net_pins[i], 2]
-            at = cell // ROW_STEP * columns + cell % ROW_STEP
-            if stamps[at] != stamps[last]:
-                stamps[at] = stamps[last]
-                if count < 3:
-                    distinct[count] = cell
-                else:
-                    if count == 3:
-                        _mark(horizontal, vertical, source, distinct[1], weight)
-                        _mark(horizontal, vertical, source, distinct[2], weight)
-                    _mark(horizontal, vertical, source, cell, weight)
-                count += 1
-        if count <= 3:
-            _route_inside(distinct, count, weight, horizontal, vertical, own_rows, own_columns)
+        weight = sign * weights[net_pins[first]]
+        if count == 3:
+            _route_three(distinct[0], distinct[1], distinct[2], weight, horizontal, vertical)
+        else:
+            for j in range(1, count):
+                _route_two(source, distinct[j], weight, horizontal, vertical)

@@ -22,27 +22,6 @@ def _hash(blob: Bytes, start: int, length: int) -> int:
 
 
 @compiled
-def _same(blob: Bytes, first: int, second: int, length: int) -> bool:
-    same = True
-    for i in range(length):
-        same = same and blob[first + i] == blob[second + i]
-    return same
-
-
-@compiled
-def _look_up(table: NDArray[np.int32], blob: Bytes, names: Ints, start: int, length: int) -> int:
-    """Returns the slot of the name in the table, or the free slot where it belongs."""
-    mask = table.size - 1
-    slot = _hash(blob, start, length) & mask
-    while table[slot] >= 0:
-        node = table[slot]
-        if names[node, 1] == length and _same(blob, names[node, 0], start, length):
-            break
-        slot = (slot + 1) & mask
-    return slot
-
-
-@compiled
 def resolve(blob: Bytes, names: Ints, wanted: Ints, table: NDArray[np.int32], found: NDArray[np.int32]) -> int:
     """Finds the node of each wanted name.
 
@@ -56,15 +35,28 @@ def resolve(blob: Bytes, names: Ints, wanted: Ints, table: NDArray[np.int32], fo
     Returns:
         -1, or the first node whose name an earlier node has already.
     """
-    for node in range(names.shape[0]):
-        slot = _look_up(table, blob, names, names[node, 0], names[node, 1])
-        if table[slot] >= 0:
-            return node
-        table[slot] = node
-    for i in range(wanted.shape[0]):
-        found[i] = -1
-        if wanted[i, 1] >= 0:
-            found[i] = table[_look_up(table, blob, names, wanted[i, 0], wanted[i, 1])]
+    mask = table.size - 1
+    nodes = names.shape[0]
+    for i in range(nodes + wanted.shape[0]):
+        start, length = (names[i, 0], names[i, 1]) if i < nodes else (wanted[i - nodes, 0], wanted[i - nodes, 1])
+        node = -1
+        if length >= 0:
+            slot = _hash(blob, start, length) & mask
+            while table[slot] >= 0:
+                node = table[slot]
+                same = names[node, 1] == length
+                for j in range(length if same else 0):
+                    same = same and blob[names[node, 0] + j] == blob[start + j]
+                if same:
+                    break
+                node = -1
+                slot = (slot + 1) & mask
+            if i < nodes:
+                if node >= 0:
+                    return i
+                table[slot] = i
+        if i >= nodes:
+            found[i - nodes] = node
     return -1
 
 

@@ -23,10 +23,13 @@ DONE, NEED_MORE, TRUNCATED, BAD_SYNTAX, NO_NAME, BAD_NUMBER, BAD_KIND, BAD_SIDE,
 WIDTH, HEIGHT, X, Y, X_OFFSET, Y_OFFSET, WEIGHT = range(7)
 NUMBER_NAMES = ("width", "height", "x", "y", "x_offset", "y_offset", "weight")
 NAME, MACRO_NAME = range(2)
+_KEEP_INPUT, _KEEP_NUMBER = 2, 3  # besides those, strings that are copied
 # Positions in the counters that a scan advances.
 NODES, INPUTS, BLOB, SLOW, ERROR_AT, NODE_AT = range(6)
 
 _END, _WORD, _STRING, _OPEN, _CLOSE, _COLON, _BROKEN = range(7)
+_AT_TOP, _IN_NODE, _IN_ATTRIBUTE, _IN_VALUE = range(4)
+_NAME_WANTED, _COLON_WANTED, _VALUE_WANTED = range(3)  # what a field is waiting for
 _MAX_DEPTH = 64
 
 
@@ -44,9 +47,10 @@ _NODE, _INPUT, _ATTR, _KEY, _VALUE, _NAME_FIELD = (
 _FLOAT, _INTEGER, _PLACEHOLDER, _TEXT = (_packed(word) for word in ("f", "i", "placeholder", "s"))
 _TYPE, _SIDE, _ORIENTATION, _MACRO = (_packed(word) for word in ("type", "side", "orientation", "macro_name"))
 _NUMBER_KEYS = np.array([_packed(word) for word in NUMBER_NAMES], dtype=np.int64)
-_KIND_WORDS = np.array([_packed(word) for word in KINDS], dtype=np.int64)
-_SIDE_WORDS = np.array([_packed(word) for word in SIDES], dtype=np.int64)
-_ORIENTATION_WORDS = np.array([_packed(word) for word in ORIENTATIONS], dtype=np.int64)
+# The words that attributes may have as values: kinds, sides and orientations, and where each group starts.
+_CODE_KEYS = np.array([_TYPE, _SIDE, _ORIENTATION], dtype=np.int64)
+_CODE_WORDS = np.array([_packed(word) for word in (*KINDS, *SIDES, *ORIENTATIONS)], dtype=np.int64)
+_CODE_STARTS = np.cumsum([0, len(KINDS), len(SIDES), len(ORIENTATIONS)])
 _METADATA = np.frombuffer(b"__metadata__", dtype=np.uint8)
 _POWERS = 10.0 ** np.arange(23)
 
@@ -62,14 +66,6 @@ def _pack(text: Bytes, start: int, end: int, upper: bool) -> int:
             letter -= 32
         value = value * 256 + letter
     return value
-
-
-@compiled
-def _find(words: Ints, word: int) -> int:
-    for i in range(words.size):
-        if words[i] == word:
-            return i
-    return -1
 
 
 @compiled
@@ -158,101 +154,6 @@ def _number(text: Bytes, start: int, end: int) -> tuple[bool, float]:
 
 
 @compiled
-def _skip(text: Bytes, at: int, size: int) -> tuple[int, int]:
-    """Skips the value of a field whose name was read; returns a status and the position after it."""
-    kind, _, _, after = _token(text, at, size)
-    if kind == _COLON:
-        kind, _, _, after = _token(text, after, size)
-        if kind in (_WORD, _STRING):
-            return DONE, after
-    if kind == _END:
-        return NEED_MORE, after
-    if kind != _OPEN:
-        return BAD_SYNTAX, after
-    depth = 1
-    while depth > 0:
-        kind, _, _, after = _token(text, after, size)
-        if kind == _OPEN:
-            depth += 1
-            if depth > _MAX_DEPTH:
-                return TOO_DEEP, after
-        elif kind == _CLOSE:
-            depth -= 1
-        elif kind == _END:
-            return NEED_MORE, after
-        elif kind == _BROKEN:
-            return BAD_SYNTAX, after
-    return DONE, after
-
-
-@compiled
-def _opening(text: Bytes, at: int, size: int) -> tuple[int, int]:
-    """Reads ``{`` or ``: {``; returns a status and the position after it."""
-    kind, _, _, after = _token(text, at, size)
-    if kind == _COLON:
-        kind, _, _, after = _token(text, after, size)
-    if kind == _OPEN:
-        return DONE, after
-    return (NEED_MORE if kind == _END else BAD_SYNTAX), after
-
-
-@compiled
-def _scalar(text: Bytes, at: int, size: int) -> tuple[int, int, int, int, int]:
-    """Reads ``: value``; returns a status, the token's kind, start and end, and the position after it."""
-    kind, start, end, after = _token(text, at, size)
-    if kind == _COLON:
-        kind, start, end, after = _token(text, after, size)
-        if kind in (_WORD, _STRING):
-            return DONE, kind, start, end, after
-    return (NEED_MORE if kind == _END else BAD_SYNTAX), kind, start, end, after
-
-
-@compiled
-def _attribute(text: Bytes, at: int, size: int) -> tuple[int, int, int, int, int, int]:
-    """Reads the body of an ``attr``: status, packed key, kind, start and end of its value, position after it."""
-    key = -1
-    value_kind, value_start, value_end = _END, 0, 0
-    while True:
-        kind, start, end, at = _token(text, at, size)
-        if kind == _CLOSE:
-            return DONE, key, value_kind, value_start, value_end, at
-        if kind != _WORD:
-            return (NEED_MORE if kind == _END else BAD_SYNTAX), key, value_kind, value_start, value_end, at
-        field = _pack(text, start, end, False)
-        if field == _KEY:
-            status, _, start, end, at = _scalar(text, at, size)
-            if status == DONE:
-                key = _pack(text, start, end, False)
-        elif field == _VALUE:
-            status, at = _opening(text, at, size)
-            while status == DONE:
-                kind, start, end, at = _token(text, at, size)
-                if kind == _CLOSE:
-                    break
-                if kind != _WORD:
-                    status = NEED_MORE if kind == _END else BAD_SYNTAX
-                    break
-                field = _pack(text, start, end, False)
-                if field in (_FLOAT, _INTEGER, _PLACEHOLDER, _TEXT):
-                    status, value_kind, value_start, value_end, at = _scalar(text, at, size)
-                else:
-                    status, at = _skip(text, at, size)
-        else:
-            status, at = _skip(text, at, size)
-        if status != DONE:
-            return status, key, value_kind, value_start, value_end, at
-
-
-@compiled
-def _copy(text: Bytes, start: int, end: int, blob: Bytes, counts: Ints) -> int:
-    at = int(counts[BLOB])
-    for i in range(start, end):
-        blob[at + i - start] = text[i]
-    counts[BLOB] = at + end - start
-    return at
-
-
-@compiled
 def scan(
     text: Bytes,
     last: bool,
@@ -286,129 +187,122 @@ def scan(
     """
     size = text.size
     at = 0
-    status = DONE
-    while True:
-        saved_inputs, saved_blob, saved_slow = counts[INPUTS], counts[BLOB], counts[SLOW]
-        counts[ERROR_AT] = at
-        kind, start, end, after = _token(text, at, size)
-        counts[NODE_AT] = start
-        if kind == _END:
-            if start < end:
-                status = TRUNCATED if last else NEED_MORE
-            return status
-        if kind != _WORD:
-            counts[ERROR_AT] = start
-            return BAD_SYNTAX
-        if not last and after == size:
-            return NEED_MORE
-        if _pack(text, start, end, False) != _NODE:
-            status, after = _skip(text, after, size)
-        else:
-            status, after = _opening(text, after, size)
-            if status == DONE:
-                offsets[counts[NODES]] = start
-                status, after = _node(
-                    text, after, size, counts, numbers, present, codes, strings, inputs, input_owner, slow, blob
-                )
-        if status == NEED_MORE:
-            counts[INPUTS], counts[BLOB], counts[SLOW] = saved_inputs, saved_blob, saved_slow
-            if last:
-                counts[ERROR_AT] = start
-                return TRUNCATED
-            return NEED_MORE
-        if status != DONE:
-            counts[ERROR_AT] = after
-            return status
-        at = after
-
-
-@compiled
-def _node(
-    text: Bytes,
-    at: int,
-    size: int,
-    counts: Ints,
-    numbers: NDArray[np.float64],
-    present: NDArray[np.uint8],
-    codes: NDArray[np.int8],
-    strings: Ints,
-    inputs: Ints,
-    input_owner: Ints,
-    slow: Ints,
-    blob: Bytes,
-) -> tuple[int, int]:
-    row = counts[NODES]
-    first_input, first_blob, first_slow = counts[INPUTS], counts[BLOB], counts[SLOW]
-    for column in range(7):
-        present[row, column] = 0
-    codes[row, 0], codes[row, 1], codes[row, 2] = -1, 0, 0
-    strings[row, NAME, 1] = -1
-    strings[row, MACRO_NAME, 1] = -1
+    level, waiting, skipped = _AT_TOP, _NAME_WANTED, 0
+    row = first_input = first_blob = first_slow = 0
+    field = key = -1
+    value_kind, value_start, value_end = _END, 0, 0
     metadata = False
+    counts[ERROR_AT] = 0
     while True:
-        kind, start, end, after = _token(text, at, size)
-        if kind == _CLOSE:
-            at = after
-            break
-        if kind != _WORD:
-            return (NEED_MORE if kind == _END else BAD_SYNTAX), start
-        field = _pack(text, start, end, False)
-        if field == _NAME_FIELD:
-            status, kind, start, end, at = _scalar(text, after, size)
-            if status == DONE:
-                strings[row, NAME, 0] = _copy(text, start, end, blob, counts)
-                strings[row, NAME, 1] = end - start
+        kind, start, end, at = _token(text, at, size)
+        if kind == _END:
+            if level == _AT_TOP and waiting == _NAME_WANTED and skipped == 0 and start == end:
+                return DONE
+            if level != _AT_TOP:
+                counts[INPUTS], counts[BLOB], counts[SLOW] = first_input, first_blob, first_slow
+            return TRUNCATED if last else NEED_MORE
+        if skipped > 0 and kind != _BROKEN:
+            if kind == _OPEN:
+                skipped += 1
+                if skipped > _MAX_DEPTH:
+                    counts[ERROR_AT] = start
+                    return TOO_DEEP
+            elif kind == _CLOSE:
+                skipped -= 1
+                if skipped == 0 and level == _AT_TOP:
+                    counts[ERROR_AT] = at
+            continue
+        keep = -1  # where the offset of a copied string goes
+        if waiting == _NAME_WANTED and kind == _WORD:
+            field = _pack(text, start, end, False)
+            waiting = _COLON_WANTED
+            if level == _AT_TOP:
+                counts[NODE_AT] = start
+        elif waiting == _COLON_WANTED and kind == _COLON:
+            waiting = _VALUE_WANTED
+        elif waiting != _NAME_WANTED and kind == _OPEN:
+            waiting = _NAME_WANTED
+            if level == _AT_TOP and field == _NODE:
+                level = _IN_NODE
+                row = counts[NODES]
+                first_input, first_blob, first_slow = counts[INPUTS], counts[BLOB], counts[SLOW]
+                for column in range(7):
+                    present[row, column] = 0
+                codes[row, 0], codes[row, 1], codes[row, 2] = -1, 0, 0
+                strings[row, NAME, 1] = strings[row, MACRO_NAME, 1] = -1
+                offsets[row] = counts[NODE_AT]
+                metadata = False
+            elif level == _IN_NODE and field == _ATTR:
+                level = _IN_ATTRIBUTE
+                key, value_kind = -1, _END
+            elif level == _IN_ATTRIBUTE and field == _VALUE:
+                level = _IN_VALUE
+            else:
+                skipped = 1
+        elif waiting == _VALUE_WANTED and _WORD <= kind <= _STRING:
+            waiting = _NAME_WANTED
+            if level == _AT_TOP:
+                counts[ERROR_AT] = at
+            elif level == _IN_NODE and field == _NAME_FIELD:
+                keep = NAME
                 metadata = end - start == _METADATA.size
                 for i in range(_METADATA.size if metadata else 0):
                     metadata = metadata and text[start + i] == _METADATA[i]
-        elif field == _INPUT:
-            status, kind, start, end, at = _scalar(text, after, size)
-            if status == DONE:
-                found = counts[INPUTS]
-                inputs[found, 0] = _copy(text, start, end, blob, counts)
-                inputs[found, 1] = end - start
-                input_owner[found] = row
-                counts[INPUTS] = found + 1
-        elif field == _ATTR:
-            status, at = _opening(text, after, size)
-            if status == DONE:
-                status, key, kind, start, end, at = _attribute(text, at, size)
-            if status == DONE:
-                column = _find(_NUMBER_KEYS, key)
-                if column >= 0:
-                    if kind != _WORD:
-                        return BAD_NUMBER, start
-                    exact, value = _number(text, start, end)
-                    present[row, column] = 1
-                    numbers[row, column] = value
-                    if not exact:
-                        found = counts[SLOW]
-                        slow[found, 0], slow[found, 1] = row, column
-                        slow[found, 2], slow[found, 3] = _copy(text, start, end, blob, counts), end - start
-                        counts[SLOW] = found + 1
-                elif key == _TYPE:
-                    codes[row, 0] = _find(_KIND_WORDS, _pack(text, start, end, True))
-                    if codes[row, 0] < 0:
-                        return BAD_KIND, start
-                elif key == _SIDE:
-                    codes[row, 1] = _find(_SIDE_WORDS, _pack(text, start, end, True))
-                    if codes[row, 1] < 0:
-                        return BAD_SIDE, start
-                elif key == _ORIENTATION:
-                    codes[row, 2] = _find(_ORIENTATION_WORDS, _pack(text, start, end, True))
-                    if codes[row, 2] < 0:
-                        return BAD_ORIENTATION, start
-                elif key == _MACRO:
-                    strings[row, MACRO_NAME, 0] = _copy(text, start, end, blob, counts)
-                    strings[row, MACRO_NAME, 1] = end - start
+            elif level == _IN_NODE and field == _INPUT:
+                keep = _KEEP_INPUT
+            elif level == _IN_ATTRIBUTE and field == _KEY:
+                key = _pack(text, start, end, False)
+            elif level == _IN_VALUE and field in (_FLOAT, _INTEGER, _PLACEHOLDER, _TEXT):
+                value_kind, value_start, value_end = kind, start, end
+        elif waiting == _NAME_WANTED and kind == _CLOSE and level != _AT_TOP:
+            if level == _IN_NODE:
+                if metadata:
+                    counts[INPUTS], counts[BLOB], counts[SLOW] = first_input, first_blob, first_slow
+                elif strings[row, NAME, 1] < 0:
+                    counts[ERROR_AT] = counts[NODE_AT]
+                    return NO_NAME
+                else:
+                    counts[NODES] = row + 1
+                counts[ERROR_AT] = at
+            elif level == _IN_ATTRIBUTE:
+                start, end = value_start, value_end
+                for column in range(_NUMBER_KEYS.size):
+                    if key == _NUMBER_KEYS[column]:
+                        if value_kind != _WORD:
+                            counts[ERROR_AT] = start if value_kind == _STRING else at
+                            return BAD_NUMBER
+                        exact, numbers[row, column] = _number(text, start, end)
+                        present[row, column] = 1
+                        if not exact:
+                            keep = _KEEP_NUMBER
+                            slow[counts[SLOW], 0], slow[counts[SLOW], 1] = row, column
+                for group in range(_CODE_KEYS.size):
+                    if key == _CODE_KEYS[group] and value_kind != _END:
+                        word = _pack(text, start, end, True)
+                        codes[row, group] = -1
+                        for i in range(_CODE_STARTS[group], _CODE_STARTS[group + 1]):
+                            if word == _CODE_WORDS[i]:
+                                codes[row, group] = i - _CODE_STARTS[group]
+                        if codes[row, group] < 0:
+                            counts[ERROR_AT] = start
+                            return BAD_KIND + group
+                if key == _MACRO and value_kind != _END:
+                    keep = MACRO_NAME
+            level -= 1
         else:
-            status, at = _skip(text, after, size)
-        if status != DONE:
-            return status, at
-    if metadata:
-        counts[INPUTS], counts[BLOB], counts[SLOW] = first_input, first_blob, first_slow
-    elif strings[row, NAME, 1] < 0:
-        return NO_NAME, counts[NODE_AT]
-    else:
-        counts[NODES] = row + 1
-    return DONE, at
+            counts[ERROR_AT] = start
+            return BAD_SYNTAX
+        if keep >= 0:
+            place, length = counts[BLOB], end - start
+            for i in range(length):
+                blob[place + i] = text[start + i]
+            counts[BLOB] = place + length
+            if keep == _KEEP_INPUT:
+                inputs[counts[INPUTS], 0], inputs[counts[INPUTS], 1] = place, length
+                input_owner[counts[INPUTS]] = row
+                counts[INPUTS] += 1
+            elif keep == _KEEP_NUMBER:
+                slow[counts[SLOW], 2], slow[counts[SLOW], 3] = place, length
+                counts[SLOW] += 1
+            else:
+                strings[row, keep, 0], strings[row, keep, 1] = place, length

@@ -49,26 +49,7 @@ def net_length(
 
 
 @compiled
-def all_lengths(
-    net_start: NDArray[np.int64],
-    net_pins: NDArray[np.int32],
-    weight: Floats,
-    x: Floats,
-    y: Floats,
-    placed: NDArray[np.uint8],
-    half_perimeter: float,
-    shares: Floats,
-) -> float:
-    """Fills in the share of every net, shape (nets,), um; returns their sum."""
-    total = 0.0
-    for net in range(shares.size):
-        shares[net] = net_length(net, net_start, net_pins, weight, x, y, placed, half_perimeter)
-        total += shares[net]
-    return total
-
-
-@compiled
-def some_lengths(
+def update_lengths(
     nets: NDArray[np.int32],
     net_start: NDArray[np.int64],
     net_pins: NDArray[np.int32],
@@ -79,12 +60,12 @@ def some_lengths(
     half_perimeter: float,
     shares: Floats,
 ) -> float:
-    """Fills in the shares of the given nets; returns the sum of all shares."""
+    """Fills in the shares of the given nets, shape (all nets,), um; returns the sum of all shares in net order."""
     for net in nets:
         shares[net] = net_length(net, net_start, net_pins, weight, x, y, placed, half_perimeter)
     total = 0.0
-    for net in range(shares.size):
-        total += shares[net]
+    for share in shares:
+        total += share
     return total
 
 
@@ -123,6 +104,7 @@ class Wirelength:
         netlist = placement.netlist
         self._weight = netlist.weight
         self._shares = np.zeros(netlist.num_nets)
+        self._all_nets = np.arange(netlist.num_nets, dtype=np.int32)
         drivers = netlist.net_pins[netlist.net_start[:-1]]
         # Only whole parts count here, as in the engine that this one must agree with.
         self.total_weight = float(np.trunc(netlist.weight[drivers]).sum())
@@ -142,9 +124,8 @@ class Wirelength:
         nets = None if changed is None else self._nets_of_nodes.at(changed)
         arrays = (netlist.net_start, netlist.net_pins, self._weight, placement.x, placement.y, placement.placed)
         if nets is None or 4 * len(nets) > netlist.num_nets:
-            self._total = all_lengths(*arrays, half_perimeter, self._shares)
-        else:
-            self._total = some_lengths(nets, *arrays, half_perimeter, self._shares)
+            nets = self._all_nets
+        self._total = float(update_lengths(nets, *arrays, half_perimeter, self._shares))
         self._version = placement.version
         self._half_perimeter = half_perimeter
         return self._total
