@@ -1,0 +1,83 @@
+"""Small random designs, written as netlist files, for the tests of the placement engine."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="needs the extra circuit-training")
+
+
+def node_text(name: str, inputs: tuple[str, ...] = (), **attributes: str | float) -> str:
+    """Returns one node in protobuf text form."""
+    lines = [f'node {{\n  name: "{name}"', *(f'  input: "{sink}"' for sink in inputs)]
+    for key, value in attributes.items():
+        given = f'placeholder: "{value}"' if isinstance(value, str) else f"f: {value!r}"
+        lines.append(f'  attr {{\n    key: "{key}"\n    value {{\n      {given}\n    }}\n  }}')
+    return "\n".join([*lines, "}\n"])
+
+
+def random_netlist(seed: int) -> str:
+    """Returns the text of a design on a canvas of about 100 x 100 um with all kinds of nodes."""
+    rng = np.random.default_rng(seed)
+    pins = [f"M{m}/p{p}" for m in range(5) for p in range(3)] + [f"Grp_{g}/o{p}" for g in range(6) for p in range(2)]
+    cells, ports = [f"c{i}" for i in range(4)], [f"P{i}" for i in range(5)]
+    endpoints = [*pins, *cells, *ports]
+
+    def sinks(name: str) -> tuple[str, ...]:
+        count = int(rng.integers(0, 7)) if rng.random() < 0.9 else 16
+        return tuple(str(end) for end in rng.choice(endpoints, count) if end != name)
+
+    text = ["# a random design\n"]
+    for name in ports:
+        side = str(rng.choice(["LEFT", "RIGHT", "TOP", "BOTTOM"]))
+        place = {"x": round(float(rng.uniform(0, 99)), 3), "y": round(float(rng.uniform(0, 99)), 3)}
+        text.append(node_text(name, sinks(name), type="PORT", side=side, **place))
+    for macro in [f"M{m}" for m in range(5)] + [f"Grp_{g}" for g in range(6)]:
+        width, height = (round(float(value), 3) for value in rng.uniform(4, 22, 2))
+        text.append(node_text(macro, type="MACRO", width=width, height=height))
+        for pin in (pin for pin in pins if pin.startswith(macro + "/")):
+            x, y = (round(float(value), 3) for value in rng.uniform(-4, 4, 2))
+            weight = {"weight": float(rng.choice([1.0, 2.0, 3.5]))} if rng.random() < 0.5 else {}
+            text.append(
+                node_text(pin, sinks(pin), type="MACRO_PIN", macro_name=macro, x_offset=x, y_offset=y, **weight)
+            )
+    for name in cells:
+        text.append(node_text(name, sinks(name), type="STDCELL", width=2.0, height=1.5))
+    return "".join(text)
+
+
+@pytest.fixture
+def write_netlist(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a netlist file."""
+
+    def write(text: str, name: str = "netlist.pb.txt") -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def engine(write_netlist):
+    """Returns an engine with a random design that is placed at random, canvas 100 x 90 um."""
+    from a2perf.domains.circuit_training.netlist import ORIENTATIONS, scan_netlist
+    from a2perf.domains.circuit_training.placement_cost import PlacementCost
+
+    def make(seed: int, beyond: float = 0.0, spacing: tuple[float, float] = (0.0, 0.0)) -> PlacementCost:
+        rng = np.random.default_rng(seed)
+        plc = PlacementCost(scan_netlist(write_netlist(random_netlist(seed))), *spacing)
+        plc.set_canvas_boundary_check(False)
+        plc.set_canvas_size(100.0, 90.0)
+        plc.set_placement_grid(int(rng.integers(3, 12)), int(rng.integers(3, 12)))
+        plc.set_congestion_grid(int(rng.integers(2, 15)), int(rng.integers(2, 15)))
+        plc.set_congestion_smooth_range(int(rng.integers(0, 4)))
+        for node in [*plc.get_macro_indices(), *plc.state.standard_cells.tolist()]:
+            plc.update_node_coords(node, *rng.uniform(-beyond, 100 + beyond, 2) * (1.0, 0.9))
+        for macro in plc.get_macro_indices():
+            plc.update_macro_orientation(macro, ORIENTATIONS[rng.integers(8)])
+        return plc
+
+    return make
