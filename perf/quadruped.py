@@ -1,16 +1,19 @@
 """Speed, memory and fidelity of quadruped locomotion: ``python perf/quadruped.py [--json] [--episodes N] [PART ...]``.
 
 Parts: ``speed`` (ratios to bare ``stepSimulation`` over the very same sub-steps), ``threads``, ``mujoco``, ``memory``,
-``policies`` (the published policies in both engines). All by default. Rates are per second of the thread's own processor
-time, so that a busy machine does not distort them; the two-thread ratios are wall time and need two idle processors.
+``policies`` (the published policies in both engines). All by default. Rates are per second of the thread's processor
+time, so that a busy machine does not distort them; the two-thread ratios are wall time and need two idle processors
+(``ratio_of_plain_hashing`` says what the host gives two threads at that moment).
 """
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -91,6 +94,22 @@ def speed():
     }
 
 
+def host_ratio():
+    """What two threads reach over one on this host just now with work that needs no interpreter at all."""
+    block = bytes(40_000_000)
+
+    def hashed(count):
+        workers = [threading.Thread(target=lambda: hashlib.sha256(block).digest()) for _ in range(count)]
+        start = time.perf_counter()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return count / (time.perf_counter() - start)
+
+    return max(hashed(2) for _ in range(5)) / max(hashed(1) for _ in range(5))
+
+
 def thread_ratio(make, count):
     """Wall-clock rate of two threads over that of one, the same number of members; best of five."""
     best = {}
@@ -105,7 +124,12 @@ def thread_ratio(make, count):
             best[threads] = max(best.get(threads, 0.0), count * STEPS / (time.perf_counter() - start))
     for env in envs.values():
         env.close()
-    return {"one_thread_steps_per_s": best[1], "two_threads_steps_per_s": best[2], "ratio": best[2] / best[1]}
+    return {
+        "one_thread_steps_per_s": best[1],
+        "two_threads_steps_per_s": best[2],
+        "ratio": best[2] / best[1],
+        "ratio_of_plain_hashing": host_ratio(),
+    }
 
 
 def threads():

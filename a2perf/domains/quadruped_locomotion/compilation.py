@@ -28,7 +28,7 @@ def compiled(function: F) -> F:
     if numba is None:
         return function
     try:
-        dispatcher = numba.njit(cache=True, nogil=True)(function)
+        dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
         # Numba itself looks only at the file in which a function stands.
         dispatcher._cache._cache_file._source_stamp = _sources_digest()
     except (RuntimeError, AttributeError):

@@ -14,7 +14,6 @@ from typing import Any
 
 import gin
 import numpy as np
-from numpy.typing import NDArray
 
 from a2perf.domains.quadruped_locomotion import mujoco_loop, mujoco_model
 from a2perf.domains.quadruped_locomotion.compilation import NUMBA_AVAILABLE
@@ -159,35 +158,6 @@ class MuJoCoWorld:
 
     def close(self) -> None:
         """See ``World``."""
-
-
-class MuJoCoCamera:
-    """Pictures of a MuJoCo simulation, with the view of ``rendering.Camera``."""
-
-    def __init__(self, world: MuJoCoWorld, width: int, height: int) -> None:
-        self._mujoco = import_mujoco()
-        self._world = world
-        try:
-            self._renderer = self._mujoco.Renderer(world.model, height, width)
-        except Exception as error:  # the graphics stack raises whatever it likes
-            raise MissingDependency(
-                f"MuJoCo cannot draw off screen here: {error}",
-                mend="install OSMesa or EGL and set MUJOCO_GL=osmesa or MUJOCO_GL=egl, or use render_mode=None",
-            ) from error
-
-    def picture(self, target: FloatArray) -> NDArray[np.uint8]:
-        """Returns a picture, RGB, shape (height, width, 3), centred on a point (m, shape (3,))."""
-        camera = self._mujoco.MjvCamera()
-        camera.lookat[:] = target
-        camera.distance, camera.azimuth, camera.elevation = 1.4, 90.0, -30.0
-        self._mujoco.mj_forward(self._world.model, self._world.data)
-        self._renderer.update_scene(self._world.data, camera)
-        picture: NDArray[np.uint8] = self._renderer.render().copy()
-        return picture
-
-    def close(self) -> None:
-        """Frees the renderer."""
-        self._renderer.close()
 
 
 class MuJoCoQuadrupedEnv(QuadrupedLocomotionEnv):

@@ -77,7 +77,9 @@ def make_world(physics_loop: str) -> World:
 
             problem = native_loop_problem()
             if problem is None:
-                return NativeWorld()
+                native = NativeWorld()
+                return_memory()
+                return native
         if physics_loop == "native":
             raise MissingDependency(
                 f"the native physics loop cannot be used: {problem}",
@@ -86,7 +88,9 @@ def make_world(physics_loop: str) -> World:
         _notice(problem)
     from a2perf.domains.quadruped_locomotion.bullet_world import BulletWorld
 
-    return BulletWorld()
+    world = BulletWorld()
+    return_memory()
+    return world
 
 
 @functools.cache
@@ -96,7 +100,10 @@ def _notice(problem: str) -> None:
 
 
 def return_memory() -> None:
-    """Gives the memory of a closed world back to the system, where the C library keeps it for later otherwise."""
+    """Gives memory that is not in use back to the system, where the C library keeps it for later otherwise.
+
+    Loading a world leaves 5 MB of that, closing one 45 MB.
+    """
     if sys.platform.startswith("linux"):
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # the GNU C library has it, musl does not
         if trim is not None:
