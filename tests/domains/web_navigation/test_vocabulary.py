@@ -1,0 +1,151 @@
+"""Token tables: fixed numbers, growth, sharing, saving, corrupt files."""
+
+import json
+import multiprocessing
+import pickle
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from a2perf.domains.web_navigation import vocabulary as v
+from a2perf.errors import ConfigError
+
+KINDS = (v.LockedThreadedVocabulary, v.UnlockedVocabulary)
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [
+        ("john@email.com", ["john", "@", "email", "com"]),
+        ("form-control", ["form", "-", "control"]),
+        ("NO_CLASS", ["no_class"]),
+        (False, ["false"]),
+        (None, []),
+        ("", []),
+        ("None", []),
+        ("10/02/2020", ["10", "/", "02", "/", "2020"]),
+        ("San Francisco Airport (SFO)", ["san", "francisco", "airport", "(", "sfo", ")"]),
+    ],
+)
+def test_tokens_of_a_text(given, tokens):
+    assert v.tokenize(given) == tokens
+
+
+def test_padding_is_0_and_out_of_vocabulary_1():
+    words = v.UnlockedVocabulary()
+    assert (words["NULL"], words["OOV"]) == (0, 1)
+    assert "visited" in words
+    assert len(words) == len(v.built_in_words())
+
+
+def test_numbers_do_not_depend_on_the_hash_seed():
+    code = "from a2perf.domains.web_navigation.vocabulary import built_in_words; print(built_in_words())"
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
+    assert "john" in texts.pop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_words_get_consecutive_numbers(kind):
+    words = kind()
+    start = len(words)
+    words.add_to_vocabulary(["alpha", "beta", "alpha", "john"])
+    assert (words["alpha"], words["beta"], len(words)) == (start, start + 1, start + 2)
+    assert words.lookup("gamma") == start + 2
+
+
+def test_a_full_table_raises_and_looks_up_as_unknown():
+    words = v.UnlockedVocabulary(max_vocabulary_size=len(v.built_in_words()))
+    with pytest.raises(v.VocabularyOverflowError, match="'alpha'"):
+        words.add_to_vocabulary(["alpha"])
+    assert words.lookup("alpha") == words["OOV"]
+    with pytest.raises(ConfigError, match="max_vocabulary_size is 50"):
+        v.UnlockedVocabulary(max_vocabulary_size=50)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pickled_table_keeps_its_words(kind):
+    words = kind()
+    words.add_to_vocabulary(["alpha"])
+    copy = pickle.loads(pickle.dumps(words))
+    assert copy.save() == words.save()
+    copy.add_to_vocabulary(["beta"])
+    assert "beta" not in words
+
+
+def test_threads_that_share_a_table_agree():
+    words = v.LockedThreadedVocabulary()
+    start = len(words)
+    threads = [
+        threading.Thread(target=lambda n=n: words.add_to_vocabulary([f"w{i}" for i in range(n, n + 200)]))
+        for n in range(0, 400, 50)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(words.save().values()) == list(range(start + 550))
+
+
+def test_a_view_of_a_shared_table_sees_what_others_add():
+    shared = v.LockedThreadedVocabulary()
+    one, other = v.Vocabulary(shared), v.Vocabulary(shared)
+    one.add_to_vocabulary(["alpha"])
+    assert other["alpha"] == shared["alpha"]
+
+
+def _add_alpha(words):
+    words.add_to_vocabulary(["alpha"])
+
+
+def test_processes_share_a_table_through_a_manager():
+    words = v.create_locked_vocab(multiprocessing=True)
+    process = multiprocessing.get_context("fork").Process(target=_add_alpha, args=(words,))
+    process.start()
+    process.join(30)
+    assert words["alpha"] == len(v.built_in_words())
+    assert type(words.save()) is dict
+
+
+def test_restoring_takes_over_the_numbers_and_moves_what_is_in_the_way():
+    words = v.UnlockedVocabulary()
+    saved = {"NULL": 1, "OOV": 0, "alpha": 7}
+    words.restore(saved)
+    assert {word: words[word] for word in saved} == saved
+    numbers = list(words.save().values())
+    assert len(set(numbers)) == len(numbers)
+    assert not words.is_built_in
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not a vocabulary file"),
+        ("[1]", "must be a table, got list"),
+        ('{"a": "b"}', "'a': 'b' is not a word and its number"),
+        ('{"a": 3, "b": 3}', "'b' and 'a' have the same number 3"),
+        ('{"a": 15000}', "outside 0 to 14999"),
+    ],
+)
+def test_a_corrupt_file_is_refused(tmp_path, text, message):
+    path = tmp_path / "vocabulary.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        v.read_vocabulary(path)
+
+
+def test_a_saved_file_is_read_back(tmp_path):
+    words = v.UnlockedVocabulary()
+    words.add_to_vocabulary(["alpha"])
+    path = tmp_path / "vocabulary.json"
+    path.write_text(json.dumps(words.save()))
+    again = v.UnlockedVocabulary()
+    again.restore(v.read_vocabulary(path))
+    assert again.save() == words.save()
