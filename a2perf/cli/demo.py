@@ -24,6 +24,9 @@ from a2perf.errors import AssetUnavailable, UserError
 from a2perf.submission.options import normalised
 
 DOMAIN = "quadruped_locomotion"
+CIRCUITS = "circuit_training"
+CIRCUIT_PLACERS = {"random": "minimal", "greedy": "greedy_placer"}
+CIRCUIT_SIZE = ("Submission.num_inference_steps = 20", "Submission.num_inference_episodes = 2")
 LEARNING_TASK = "synthetic_trot"
 # each motor sees its own joint's angle in the next target frame: 24 numbers to learn, few enough for a minute
 LEARNER = "inputs=91:103,diagonal=1"
@@ -64,9 +67,12 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
             click.echo(f"this step ended with status {status}; the same command goes on from here")
             return status
     click.secho("\nwhat was measured", bold=True)
-    for root in (output / "evaluation", output / "learning"):
+    circuits = [output / name for name in _circuit_runs()]
+    for root in (output / "evaluation", output / "learning", *circuits):
         for line in _measured(root):
             click.echo(f"  {line}")
+    for root in circuits:
+        click.echo(f"  picture: {root / 'inference' / 'media' / 'episode_000.png'}")
     click.echo(f"  all of it in {time.monotonic() - started:.0f} s")
     report = output / "report"
     click.echo(f"report: {report / 'index.html'}  (Markdown: {report / 'report.md'})")
@@ -101,18 +107,18 @@ def _steps(output: Path, train_seconds: int, force: bool, *, with_clips: bool) -
         flags = [flag for binding in bindings for flag in ("--gin_bindings", binding)]
         return (
             *_program("a2perf-launch"), "--submission", _shown(examples / name),
-            "--gin_config", _shown(_configs() / DOMAIN / gin_file), "--root_dir", str(root), *flags, *more,
+            "--gin_config", _shown(_configs() / gin_file), "--root_dir", str(root), *flags, *more,
             *(("--force",) if force else ()),
         )  # fmt: skip
 
     training = (f'create_domain.env_name = "{environment}"', "track_emissions_decorator.measure_power_secs = 1")
     return [
-        Step(title, launch(submission, f"{task}/inference.gin", evaluated, DEMO_SIZE)),
+        Step(title, launch(submission, f"{DOMAIN}/{task}/inference.gin", evaluated, DEMO_SIZE)),
         Step(
             f"a linear policy learns {LEARNING_TASK.replace('_', ' ')} for {train_seconds} s",
             launch(
                 "numpy_ars",
-                "training.gin",
+                f"{DOMAIN}/training.gin",
                 learned,
                 training,
                 "--participant_args",
@@ -121,13 +127,28 @@ def _steps(output: Path, train_seconds: int, force: bool, *, with_clips: bool) -
             log=learned / "train" / "logs" / "stdout.log",
         ),
         Step(
-            "the learned policy is evaluated", launch("numpy_ars", f"{LEARNING_TASK}/inference.gin", learned, DEMO_SIZE)
+            "the learned policy is evaluated",
+            launch("numpy_ars", f"{DOMAIN}/{LEARNING_TASK}/inference.gin", learned, DEMO_SIZE),
+        ),
+        *(
+            Step(
+                f"a {placer} placer on the circuit {task}",
+                launch(CIRCUIT_PLACERS[placer], f"{CIRCUITS}/{task}/inference.gin", output / name, CIRCUIT_SIZE),
+            )
+            for name, (task, placer) in _circuit_runs().items()
         ),
         Step(
             "the report",
             (*_program("a2perf"), "report", str(evaluated), str(learned), "-o", str(output / "report")),
         ),
     ]
+
+
+def _circuit_runs() -> dict[str, tuple[str, str]]:
+    """Returns the task and the placer of each circuit run by its folder: on the toy, and on Ariane or its twin."""
+    here = all(assets.locate(asset) is not None for asset in get_domain(CIRCUITS).assets)
+    tasks = ("toy_macro_stdcell", "ariane" if here else "ariane_twin")
+    return {f"{task}_{placer}": (task, placer) for task in tasks for placer in CIRCUIT_PLACERS}
 
 
 def examples_folder() -> Path:

@@ -11,8 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from a2perf.errors import SubmissionError
 from a2perf.records import Episode
 from a2perf.submission.actions import ActionChecker
+from a2perf.submission.failures import bad_output
 
 _MAX_INFO_ITEMS = 16
 
@@ -47,7 +49,7 @@ def rollout(
         The episode's record.
 
     Raises:
-        ParticipantFailure: the participant failed, or its action does not fit the action space.
+        ParticipantFailure: the participant failed, or its action does not fit the action space or the state.
     """
     started = time.perf_counter()
     observation, info = env.reset(seed=seed)
@@ -58,7 +60,10 @@ def rollout(
         action = checked(policy.infer(observation).action)
         if on_step is not None:
             on_step(observation, action)
-        observation, reward, terminated, truncated, info = env.step(action)
+        try:
+            observation, reward, terminated, truncated, info = env.step(action)
+        except SubmissionError as error:  # an action of the space that this state does not allow
+            raise bad_output("infer_once", error.message) from error
         total += float(reward)
         length += 1
         for name, value in info.get("reward_terms", {}).items():
