@@ -1,4 +1,4 @@
-"""``a2perf data websites``: generates and measures websites of each level."""
+"""``a2perf data websites``: generates, measures and shows websites of each level."""
 
 from __future__ import annotations
 
@@ -75,6 +75,34 @@ def difficulty(out: Path | None) -> None:
         rows = zip(sets.unpack(record), record["success"], record["length"], strict=True)
         measured[level] = [Measured(-1, design, success, length) for design, success, length in rows]
     _report(measured, out)
+
+
+@websites.command()
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("websites.html"), show_default=True
+)
+@click.option("--level", "levels", type=click.IntRange(1, 3), multiple=True, help="Level; repeatable. Default: all.")
+@click.option("--count", type=click.IntRange(1), default=12, show_default=True, help="Sites per level.")
+@click.option("--data-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Other designs.")
+@click.option("--pictures", type=click.Path(file_okay=False, path_type=Path), help="Folder for a picture per level.")
+@click.option("--backend", type=click.Choice(["model", "chromium"]), default="model", show_default=True)
+def show(
+    out: Path, levels: tuple[int, ...], count: int, data_dir: Path | None, pictures: Path | None, backend: str
+) -> None:
+    """Write an HTML page of websites by difficulty, from the easiest to the hardest of each level.
+
+    With --pictures also a PNG of one site per level, half filled in, as the page model or Chromium draws it.
+    """
+    from a2perf.domains.web_navigation import gallery
+    from a2perf.storage import write_atomic
+
+    chosen = {level: gallery.choose(gallery.of_level(level, data_dir), count) for level in levels or LEVELS}
+    write_atomic(out, gallery.gallery_page({f"Level {level}": shown for level, shown in chosen.items()}).encode())
+    click.echo(str(out))
+    if pictures is not None:
+        middle = {f"website_level_{level}": shown[len(shown) // 2].design for level, shown in chosen.items()}
+        for path in gallery.write_pictures(middle, backend, pictures):
+            click.echo(str(path))
 
 
 def _report(measured: dict[int, list[Measured]], out: Path | None) -> None:

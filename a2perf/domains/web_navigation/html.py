@@ -105,9 +105,14 @@ def body_of(site: Site) -> tuple[str, str]:
 
 
 @functools.cache
+def paint() -> str:
+    """Returns the style sheet of all websites, without the rule that loads the font."""
+    return (_DATA / "page.css").read_text(encoding="utf-8")
+
+
 def style_sheet() -> str:
-    """Returns the style sheet of all pages, with the rule that loads the font from its file."""
-    return _FONT_RULE % font_file().as_uri() + (_DATA / "page.css").read_text(encoding="utf-8")
+    """Returns the style sheet of a page, with the rule that loads the font from its file."""
+    return _FONT_RULE % font_file().as_uri() + paint()
 
 
 def empty_page() -> str:
