@@ -15,7 +15,9 @@ import pytest
 
 from a2perf.domains.web_navigation.backend import BackendLost, Row
 from a2perf.domains.web_navigation.chromium import ChromiumBackend
+from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.solver import solve
 from a2perf.domains.web_navigation.website import Site, build_site, checked_design
 from a2perf.errors import ConfigError, MissingDependency
 
@@ -56,6 +58,8 @@ def _processes(guard: int) -> list[psutil.Process]:
 
 
 def _kill_chromium(backend: ChromiumBackend) -> None:
+    if backend.browser is None or backend.browser.lost:
+        backend.reset(LOGIN, GOLD, {})
     assert backend.browser is not None
     for process in psutil.Process(backend.browser.guard_pid).children(recursive=True):
         if "chromium" in process.name():
@@ -64,14 +68,6 @@ def _kill_chromium(backend: ChromiumBackend) -> None:
 
 def _still_there(processes: list[psutil.Process]) -> list[psutil.Process]:
     return psutil.wait_procs(processes, timeout=GONE_WITHIN_S)[1]
-
-
-@pytest.fixture(scope="module")
-def keeper() -> Iterator[ChromiumBackend]:
-    """A page that keeps the browser from ending between tests: starting one takes seconds."""
-    backend = ChromiumBackend()
-    yield backend
-    backend.close()
 
 
 @pytest.fixture
@@ -116,12 +112,24 @@ def test_a_killed_chromium_is_reported_restarted_and_costs_no_other_environment(
 
 
 @pytest.mark.group("chromium")
-def test_a_chromium_killed_between_episodes_is_restarted_by_reset(
-    pages: tuple[ChromiumBackend, ChromiumBackend],
-) -> None:
-    _kill_chromium(pages[0])
-    pages[0].reset(LOGIN, GOLD, {})
-    assert pages[0].act(_row(pages[0].rows(), "actionable_username"), "john@email.com").matched == 1
+def test_an_environment_reports_a_killed_chromium_and_resets(keeper: ChromiumBackend) -> None:
+    env = WebNavigationEnv(designs=[LOGIN.design], num_websites=1, backend="chromium")
+    try:
+        env.reset(seed=0)
+        _kill_chromium(keeper)
+        with pytest.raises(BackendLost, match="Chromium ended"):
+            env.step(0)
+        env.reset(seed=0)
+        for action in solve(env.site, env.profile):
+            env.step(action)
+        assert env.is_task_completed
+        # killed between two episodes nothing is lost at all
+        _kill_chromium(keeper)
+        env.reset(seed=1)
+        assert [row.html_id for row in env.elements][-1] == "actionable_submit_p0"
+        keeper.reset(LOGIN, GOLD, {})
+    finally:
+        env.close()
 
 
 @pytest.mark.group("chromium")

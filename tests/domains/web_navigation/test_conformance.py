@@ -19,7 +19,7 @@ from a2perf.domains.web_navigation.solver import solve
 from a2perf.domains.web_navigation.website import Design, build_site, checked_design
 from a2perf.errors import ConfigError
 
-pytestmark = pytest.mark.group("chromium")
+pytestmark = [pytest.mark.group("chromium"), pytest.mark.usefixtures("keeper")]
 
 NAMES = [name for name in CONCEPTS if name != NO_PRIMITIVE]
 PIXELS = 2.0
@@ -157,15 +157,6 @@ class Pair:
 
 
 MakePair = Callable[[Sequence[Design]], Pair]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _browser_kept() -> Iterator[None]:
-    """Keeps the browser from ending between tests: starting one takes seconds."""
-    keeper = ChromiumBackend()
-    keeper.reset(build_site(checked_design({"action": [], "action_page": []})), {}, {})
-    yield
-    keeper.close()
 
 
 @pytest.fixture
