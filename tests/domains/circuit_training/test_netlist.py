@@ -89,7 +89,7 @@ def test_gzip_comma_lists_and_pieces_give_the_same_netlist(write_netlist, tmp_pa
 BAD = {
     "truncated": (DESIGN[: DESIGN.index("STDCELL".lower())], "ends in the middle of a node", "q"),
     "unknown sink": (
-        DESIGN.replace('"q"\n  attr', '"nowhere"\n  attr', 1),
+        DESIGN.replace('"q"\n  a', '"nowhere"\n  a'),
         "drives 'nowhere', which is no node",
         "M/p",
     ),
