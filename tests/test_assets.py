@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import gzip
 import hashlib
 import io
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from a2perf import assets
-from a2perf.assets import Asset, SourceArchiveMember
+from a2perf.assets import Asset, RepositoryFile, SourceArchiveMember
 from a2perf.errors import AssetUnavailable
 
 CLIP = b'{"Frames": [[1, 2, 3]]}\n'
@@ -219,3 +220,63 @@ def test_processes_that_fetch_at_once_agree(clip: Asset) -> None:
         paths = set(pool.map(assets.fetch, [clip] * 3))
     assert len(paths) == 1
     assert paths.pop().read_bytes() == CLIP
+
+
+# --- Files of a repository, and gzipped ones
+
+
+class LocalRepository(RepositoryFile):
+    """A repository whose files lie in a folder."""
+
+    @property
+    def urls(self):
+        return tuple(f"file://{path}" for path in self.paths)
+
+
+def _repository_asset(*paths, content=CLIP):
+    source = LocalRepository("walkers/clips", "abc", tuple(str(path) for path in paths))
+    return Asset("walkers/walk.txt", hashlib.sha256(content).hexdigest(), source, "CC0-1.0")
+
+
+@pytest.fixture
+def empty_cache(monkeypatch, tmp_path):
+    monkeypatch.delenv(assets.DATA_DIR_VARIABLE, raising=False)
+    monkeypatch.delenv(assets.OFFLINE_VARIABLE, raising=False)
+    monkeypatch.setenv(assets.CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_a_gzipped_file_in_the_data_folder_counts_by_what_it_holds(empty_cache, monkeypatch):
+    monkeypatch.setenv(assets.DATA_DIR_VARIABLE, str(empty_cache))
+    path = empty_cache / "walkers" / "walk.txt.gz"
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(CLIP))
+    assert assets.locate(_repository_asset("/nowhere")) == path
+    with pytest.raises(AssetUnavailable, match="another checksum"):
+        assets.locate(_repository_asset("/nowhere", content=OTHER))
+
+
+def test_a_file_of_a_repository_is_read_from_the_first_path_that_exists(empty_cache):
+    (empty_cache / "walk.txt").write_bytes(CLIP)
+    path = assets.fetch(_repository_asset(empty_cache / "gone.txt", empty_cache / "walk.txt"))
+    assert path.read_bytes() == CLIP
+    assert assets.locate(_repository_asset("/nowhere")) == path
+
+
+def test_another_file_of_a_repository_is_not_kept(empty_cache):
+    (empty_cache / "walk.txt").write_bytes(OTHER)
+    with pytest.raises(AssetUnavailable, match="another checksum"):
+        assets.fetch(_repository_asset(empty_cache / "walk.txt"))
+    assert not any(path.is_file() for path in (empty_cache / "cache" / "assets").rglob("*"))
+
+
+def test_a_repository_out_of_reach_names_the_ways_to_get_the_file(empty_cache, monkeypatch):
+    with pytest.raises(AssetUnavailable, match="could not be read") as caught:
+        assets.fetch(_repository_asset(empty_cache / "gone.txt"))
+    for way in ("a2perf data fetch walkers", assets.DATA_DIR_VARIABLE, "cache", "github.com"):
+        assert way in caught.value.mend
+    monkeypatch.setenv(assets.OFFLINE_VARIABLE, "1")
+    with pytest.raises(AssetUnavailable, match="forbids"):
+        assets.fetch(_repository_asset(empty_cache / "gone.txt"))
+    url = RepositoryFile("walkers/clips", "abc", ("a/walk.txt",)).urls[0]
+    assert url == "https://raw.githubusercontent.com/walkers/clips/abc/a/walk.txt"

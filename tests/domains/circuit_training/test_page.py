@@ -1,0 +1,55 @@
+"""The page on the domain is true: its code runs, and it and the change log name every id and argument."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a2perf.domains import load_attribute
+from a2perf.domains.circuit_training import DOMAIN
+from a2perf.domains.circuit_training.designs import SPEC_FIELDS
+from a2perf.domains.circuit_training.environment import CircuitEnv
+
+DOCS = Path(__file__).parents[3] / "docs" / "environments"
+PAGE = (DOCS / "circuit_training.md").read_text()
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_code_on_the_page_runs(block):
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    exec(compile(blocks[block], f"block {block}", "exec"), {})
+
+
+def test_page_and_change_log_name_every_id_task_and_argument():
+    log = (DOCS / "CHANGELOG.md").read_text()
+    for environment in DOMAIN.environments:
+        assert f"`{environment.id}`" in PAGE
+        assert environment.id.partition("-")[2] in log
+    for task in DOMAIN.tasks[:5]:
+        assert f"`{task.name}`" in PAGE
+    hidden = {"self", "spec", "design", "observation_config"}
+    for argument in {*inspect.signature(CircuitEnv.__init__).parameters, *SPEC_FIELDS} - hidden:
+        assert f"`{argument}`" in PAGE, argument
+
+
+def test_pictures_of_the_page_are_there():
+    pictures = re.findall(r"\]\((pictures/\w+\.png)\)", PAGE)
+    assert len(pictures) >= 9
+    assert all((DOCS / picture).is_file() for picture in pictures)
+
+
+def test_commands_hang_on_the_domain_record():
+    assert set(load_attribute(DOMAIN.data_commands["netlist"]).commands) == {"generate", "show", "convert", "stats"}
+
+
+def test_importing_the_domain_loads_no_heavy_library_and_compiles_nothing():
+    code = (
+        "import sys; from a2perf.domains import circuit_training, register_environments; register_environments();"
+        "print([name for name in ('numba', 'matplotlib', 'gin', 'PIL') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
