@@ -109,9 +109,8 @@ def domains() -> Mapping[str, Domain]:
     for name in _BUILT_IN:
         try:
             found[name] = importlib.import_module(f"a2perf.domains.{name}").DOMAIN
-        except ModuleNotFoundError as error:
-            if error.name != f"a2perf.domains.{name}":
-                _log.warning("domain %s is left out: %s", name, error)
+        except (ImportError, AttributeError) as error:  # one broken domain must not take the others down
+            _log.warning("domain %s is left out: %s", name, error)
     for entry in importlib.metadata.entry_points(group="a2perf.domains"):
         if entry.name in found:
             continue
