@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -49,8 +50,9 @@ def _further_flags(browser_args: Mapping[str, Any] | None) -> frozenset[str]:
     for flag in flags:
         if not isinstance(flag, str) or not flag.startswith("--"):
             raise ConfigError(f"{flag!r} is not a flag of Chromium", mend="flags begin with --")
-    # headless is what we are; whether the sandbox works is a matter of the user, see Browser
-    return frozenset(flag for flag in flags if not flag.startswith("--headless")) - {*FLAGS, "--no-sandbox"}
+    # it is always headless, and without its sandbox for root, who has none
+    always = {*FLAGS, "--no-sandbox"} if os.geteuid() == 0 else set(FLAGS)
+    return frozenset(flag for flag in flags if not flag.startswith("--headless")) - always
 
 
 class ChromiumBackend:
@@ -100,6 +102,8 @@ class ChromiumBackend:
         site, profile, texts = self._shown
         if self._browser is None or self._browser.lost:
             self._open()
+        assert self._browser is not None
+        self._browser.collect()
         self._told.clear()
         self._evaluate("reset", *body_of(site), dict(profile), dict(texts))
 
