@@ -114,6 +114,7 @@ class ChromiumBackend:
         tab = browser.open_tab(_PAGE)
         self._browser, self._tab = browser, tab
         self._release = weakref.finalize(self, release, browser, tab)
+        self._release.atexit = False  # then the browser ends as a whole
 
     def _evaluate(self, function: str, *arguments: Any) -> tuple[int, int]:
         assert self._browser is not None
