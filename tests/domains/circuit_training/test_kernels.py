@@ -1,0 +1,114 @@
+"""How kernels are compiled: the same numbers without Numba and without a folder for code; threads run side by side."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from a2perf.domains.circuit_training.netlist import scan_netlist
+from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from tests.domains.circuit_training.conftest import random_netlist
+
+PROGRAM = """
+import json, sys
+if sys.argv[2] == "plain":
+    sys.modules["numba"] = None
+from a2perf.domains.circuit_training import compilation
+from a2perf.domains.circuit_training.netlist import scan_netlist
+from a2perf.domains.circuit_training.placement_cost import PlacementCost
+assert compilation.NUMBA_AVAILABLE == (sys.argv[2] != "plain")
+plc = PlacementCost(scan_netlist(sys.argv[1]), 0.5, 0.5)
+plc.set_canvas_boundary_check(False)
+plc.set_canvas_size(100, 90)
+plc.optimize_stdcells(False, True, True, False, False, 1.0, [6, 4], [2.0, 2.0], [10.0, 1e-3], [0.0, 1e5])
+costs = [plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost()]
+plc.place_node("M1", 33)
+costs += [plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost()]
+plc.unplace_node("M0")
+flat, cells = plc.get_macro_and_clustered_port_adjacency()
+print(json.dumps([costs, plc.get_node_mask("M0").tolist(), plc.state.x.tolist(), flat.tolist(), cells]))
+"""
+
+
+def run(path, how: str, **environment: str):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(path), how],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_without_numba_every_number_is_the_same(write_netlist):
+    path = write_netlist(random_netlist(11))
+    assert run(path, "plain") == run(path, "compiled")
+
+
+def test_importing_works_where_no_compiled_code_can_be_kept(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    code = (
+        "import numpy as np\n"
+        "from a2perf.domains.circuit_training.density import mean_of_largest\n"
+        "print(mean_of_largest(np.arange(4.0), 2))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "below")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "2.5\n", done.stderr
+
+
+def test_engines_in_threads_give_what_they_give_alone(write_netlist):
+    path = write_netlist(random_netlist(12))
+
+    def costs(seed: int) -> list[float]:
+        plc = PlacementCost(scan_netlist(path))
+        plc.set_canvas_boundary_check(False)
+        plc.set_canvas_size(100, 90)
+        found = []
+        for step in range(20):
+            plc.update_node_coords("M0", 7.0 * seed + step, 3.0 * step)
+            plc.optimize_stdcells(False, True, False, False, False, 1.0, [20], [1.0], [5.0], [1e4])
+            found += [plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost()]
+        return found
+
+    alone = [costs(seed) for seed in range(4)]
+    together: dict[int, list[float]] = {}
+    threads = [threading.Thread(target=lambda seed=seed: together.update({seed: costs(seed)})) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [together[seed] for seed in range(4)] == alone
+
+
+def test_a_running_kernel_leaves_the_interpreter_to_others(write_netlist):
+    plc = PlacementCost(scan_netlist(write_netlist(random_netlist(13))))
+    plc.set_canvas_boundary_check(False)
+    plc.set_canvas_size(100, 90)
+
+    def place(steps: int) -> None:
+        plc.optimize_stdcells(False, True, True, False, False, 1.0, [steps], [1.0], [1.0], [1e3])
+
+    place(1)
+    worker = threading.Thread(target=place, args=(100_000,))
+    worker.start()
+    turns = 0
+    while worker.is_alive():
+        turns += 1
+    # a kernel that kept the GIL would let this thread come back only at its end
+    assert turns > 1000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_input_gives_the_same_bits(engine, seed):
+    values = []
+    for _ in range(2):
+        plc = engine(seed)
+        plc.optimize_stdcells(False, True, True, False, False, 1.0, [50], [1.0], [5.0], [1e4])
+        values.append((plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost(), plc.state.x.tolist()))
+    assert values[0] == values[1]
