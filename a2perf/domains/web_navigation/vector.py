@@ -116,8 +116,10 @@ class _Members:
                 raise EpisodeOverError(f"step() of member {member}, whose episode is over", mend="reset it first")
 
 
-def _serve(members: _Members, pipe: Connection) -> None:
-    """What a worker process does: one job after another, until the pipe closes."""
+def _serve(members: _Members, pipe: Connection, inherited: Sequence[Connection]) -> None:
+    """What a worker process does: one job after another, until the pipe closes, at the latest when its parent dies."""
+    for end in inherited:  # a copy of the parent's end here would keep the pipe open
+        end.close()
     while True:
         try:
             job, arguments = pipe.recv()
@@ -181,10 +183,10 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         for share in shares[1:]:
             near, far = context.Pipe()
             members = _Members(template, self._arrays, share, next_step)
-            process = context.Process(target=_serve, args=(members, far), daemon=True)
+            self._pipes.append(near)
+            process = context.Process(target=_serve, args=(members, far, tuple(self._pipes)), daemon=True)
             process.start()
             far.close()
-            self._pipes.append(near)
             self._processes.append(process)
         self._closed = False
 
