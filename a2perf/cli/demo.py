@@ -27,6 +27,10 @@ DOMAIN = "quadruped_locomotion"
 CIRCUITS = "circuit_training"
 CIRCUIT_PLACERS = {"random": "minimal", "greedy": "greedy_placer"}
 CIRCUIT_SIZE = ("Submission.num_inference_steps = 20", "Submission.num_inference_episodes = 2")
+WEBSITES = "web_navigation"
+WEBSITE_TASK = "difficulty_level_2_num_websites_5"
+WEBSITE_READERS = {"random": "minimal", "scripted": "web_solver"}
+WEBSITE_SIZE = ("Submission.num_inference_steps = 50", "Submission.num_inference_episodes = 20")
 LEARNING_TASK = "synthetic_trot"
 # each motor sees its own joint's angle in the next target frame: 24 numbers to learn, few enough for a minute
 LEARNER = "inputs=91:103,diagonal=1"
@@ -68,7 +72,8 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
             return status
     click.secho("\nwhat was measured", bold=True)
     circuits = [output / name for name in _circuit_runs()]
-    for root in (output / "evaluation", output / "learning", *circuits):
+    websites = [output / name for name in _website_runs()]
+    for root in (output / "evaluation", output / "learning", *circuits, *websites):
         for line in _measured(root):
             click.echo(f"  {line}")
     for root in circuits:
@@ -137,6 +142,13 @@ def _steps(output: Path, train_seconds: int, force: bool, *, with_clips: bool) -
             )
             for name, (task, placer) in _circuit_runs().items()
         ),
+        *(
+            Step(
+                f"a {reader} reader on the websites of {WEBSITE_TASK}",
+                launch(submission, f"{WEBSITES}/{WEBSITE_TASK}/inference.gin", output / name, WEBSITE_SIZE),
+            )
+            for name, (reader, submission) in _website_runs().items()
+        ),
         Step(
             "the report",
             (*_program("a2perf"), "report", str(evaluated), str(learned), "-o", str(output / "report")),
@@ -149,6 +161,11 @@ def _circuit_runs() -> dict[str, tuple[str, str]]:
     here = all(assets.locate(asset) is not None for asset in get_domain(CIRCUITS).assets)
     tasks = ("toy_macro_stdcell", "ariane" if here else "ariane_twin")
     return {f"{task}_{placer}": (task, placer) for task in tasks for placer in CIRCUIT_PLACERS}
+
+
+def _website_runs() -> dict[str, tuple[str, str]]:
+    """Returns the reader and its example of each run on websites by its folder."""
+    return {f"websites_{reader}": (reader, submission) for reader, submission in WEBSITE_READERS.items()}
 
 
 def examples_folder() -> Path:
