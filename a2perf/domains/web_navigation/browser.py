@@ -32,6 +32,7 @@ from a2perf.errors import InfrastructureError, MissingDependency
 START_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 60
 CLOSE_TIMEOUT_S = 10
+LONGEST_PARENT = 35  # characters; a socket's path has at most 107, of which Chromium takes 45 and our folder 25
 COLLECT_EVERY = 50  # websites
 VIEWPORT = (375, 667)  # px
 _GUARD = Path(__file__).with_name("browser_guard.py")
@@ -118,6 +119,14 @@ def find_programs() -> Programs:
     return Programs(chromium, chromedriver)
 
 
+def _temporary_folder() -> Path:
+    """Makes a folder whose path is short enough for the socket that Chromium makes in it."""
+    parent = tempfile.gettempdir()
+    if len(parent) > LONGEST_PARENT and os.access("/tmp", os.W_OK):
+        parent = "/tmp"
+    return Path(tempfile.mkdtemp(prefix="a2perf-chromium-", dir=parent))
+
+
 class Browser:
     """A running Chromium with the tabs that were opened in it. Its methods may be called from several threads.
 
@@ -127,6 +136,7 @@ class Browser:
 
     Attributes:
         round_trips: evaluations so far.
+        folder: profile and temporary files; removed at the end.
         lost: the browser ended; every further call raises ``BackendLost``.
 
     Raises:
@@ -142,15 +152,15 @@ class Browser:
         self._handles: dict[int, str] = {}
         self._next_tab = 0
         self._websites = 0
-        self._folder = Path(tempfile.mkdtemp(prefix="a2perf-chromium-"))
+        self.folder = _temporary_folder()
         control, self._control = os.pipe()
         try:
             for name, text in {"controller.html": _CONTROLLER, **pages}.items():
-                (self._folder / name).write_text(text, encoding="utf-8")
+                (self.folder / name).write_text(text, encoding="utf-8")
             self._guard = self._start_guard(control, programs.chromedriver)
         except BaseException:
             os.close(self._control)
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
             raise
         finally:
             os.close(control)
@@ -161,12 +171,12 @@ class Browser:
             raise
 
     def _start_guard(self, control: int, chromedriver: str) -> subprocess.Popen[bytes]:
-        own = {"TMPDIR": str(self._folder), "SE_AVOID_STATS": "true", "SE_OFFLINE": "true"}
+        own = {"TMPDIR": str(self.folder), "SE_AVOID_STATS": "true", "SE_OFFLINE": "true"}
         proxies = {"http_proxy", "https_proxy", "all_proxy"}
         environment = {name: value for name, value in os.environ.items() if name.lower() not in proxies}
         return subprocess.Popen(
             [
-                *(sys.executable, "-I", "-S", str(_GUARD), str(control), str(self._folder), str(os.getpid())),
+                *(sys.executable, "-I", "-S", str(_GUARD), str(control), str(self.folder), str(os.getpid())),
                 *(chromedriver, "--port=0"),
             ],
             stdin=subprocess.DEVNULL,
@@ -203,7 +213,7 @@ class Browser:
         self._failures = (WebDriverException, HTTPError, OSError)
         options = ChromeOptions()
         options.binary_location = chromium
-        for flag in (*FLAGS, *flags, f"--user-data-dir={self._folder / 'profile'}"):
+        for flag in (*FLAGS, *flags, f"--user-data-dir={self.folder / 'profile'}"):
             options.add_argument(flag)
         if os.geteuid() == 0:
             options.add_argument("--no-sandbox")  # Chromium refuses its sandbox to root
@@ -214,7 +224,7 @@ class Browser:
         )
         try:
             driver = Remote(connection, options=options)
-            driver.get((self._folder / "controller.html").as_uri())
+            driver.get((self.folder / "controller.html").as_uri())
             self._controller = driver.current_window_handle
         except self._failures as error:
             reason = str(getattr(error, "msg", None) or error).strip().partition("\n")[0]
@@ -278,7 +288,7 @@ class Browser:
             tab, self._next_tab = self._next_tab, self._next_tab + 1
             try:
                 before = set(self._driver.window_handles)
-                problem = self.evaluate(f"openTab({tab}, {json.dumps((self._folder / page).as_uri())})")
+                problem = self.evaluate(f"openTab({tab}, {json.dumps((self.folder / page).as_uri())})")
                 if problem is not None:
                     raise RuntimeError(f"the page is not usable: {problem}")
                 (self._handles[tab],) = set(self._driver.window_handles) - before
@@ -349,7 +359,7 @@ class Browser:
                 self._guard.wait(CLOSE_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 _log.warning("the guard of Chromium did not end within %d s", CLOSE_TIMEOUT_S)
-            shutil.rmtree(self._folder, ignore_errors=True)  # the guard may have been killed
+            shutil.rmtree(self.folder, ignore_errors=True)  # the guard may have been killed
 
 
 _shared: dict[frozenset[str], Browser] = {}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -34,7 +35,7 @@ from a2perf.domains.web_navigation.website import build_site, checked_design
 site = build_site(checked_design({"action": ["submit"], "action_page": [0]}))
 backend = ChromiumBackend()
 backend.reset(site, {}, {})
-print(backend.browser.guard_pid, flush=True)
+print(backend.browser.guard_pid, backend.browser.folder, flush=True)
 sys.stdin.readline()
 """
 
@@ -141,25 +142,32 @@ def test_an_environment_reports_a_killed_chromium_and_resets(keeper: ChromiumBac
         pytest.param("guard killed", marks=pytest.mark.slow),
     ],
 )
-def test_no_process_of_the_browser_outlives_python(end: str) -> None:
+def test_no_process_of_the_browser_outlives_python(end: str, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # too long a path for Chromium
     ) as child:
         assert child.stdout is not None
-        guard = int(child.stdout.readline())
+        first, folder = child.stdout.readline().split()
+        guard = int(first)
         processes = _processes(guard)
         names = {process.name() for process in processes}
         assert "chromedriver" in names
         assert any("chromium" in name for name in names)
+        assert Path(folder, "page.html").exists()
         if end == "python killed":
             child.kill()
         elif end == "guard killed":
             os.kill(guard, signal.SIGKILL)
             assert not _still_there(processes[1:])
-            child.kill()
+            child.communicate("\n")
         else:
             child.communicate("\n")
         assert not _still_there(processes)
+        assert not Path(folder).exists()
 
 
 @pytest.mark.group("chromium")
