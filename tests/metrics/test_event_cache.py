@@ -1,0 +1,148 @@
+"""The cache of event files: what it serves, when it reads anew, and that it only appends."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.metrics import event_cache
+from a2perf.metrics.event_cache import EventCache
+from a2perf.metrics.event_files import EventFile, read_event_file
+from tests.metrics import event_bytes as made
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "events.out.tfevents.1"
+    path.write_bytes(made.version() + made.curve("a", range(40)) + made.curve("b", range(40)))
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> EventCache:
+    return EventCache(tmp_path / "cache")
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The byte from which each real reading of a file began."""
+    began: list[int] = []
+
+    def counting(path: Path, tags: object = None, *, start: int = 0) -> EventFile:
+        began.append(start)
+        return read_event_file(path, start=start)
+
+    monkeypatch.setattr(event_cache, "read_event_file", counting)
+    return began
+
+
+def same(left: EventFile, right: EventFile) -> None:
+    assert (left.records, left.end, left.problems) == (right.records, right.end, right.problems)
+    assert list(left.scalars) == list(right.scalars)
+    for tag, series in left.scalars.items():
+        for name in ("steps", "values", "wall_times"):
+            np.testing.assert_array_equal(getattr(series, name), getattr(right.scalars[tag], name))
+
+
+def test_second_reading_comes_from_the_cache_and_is_equal(path: Path, cache: EventCache, readings: list[int]):
+    first = cache.read(path)
+    same(cache.read(path), first)
+    same(first, read_event_file(path))
+    assert list(cache.read(path, ["b"]).scalars) == ["b"]
+    assert readings == [0]
+
+
+def test_grown_file_is_read_from_where_it_grew_and_the_cache_only_appended_to(
+    path: Path, cache: EventCache, readings: list[int]
+):
+    before = cache.read(path)
+    (columns,) = cache.folder.iterdir()
+    old = columns.read_bytes()
+    with path.open("ab") as stream:
+        stream.write(made.curve("a", range(40, 50)))
+    same(cache.read(path), read_event_file(path))
+    same(cache.read(path), read_event_file(path))
+    assert readings == [0, before.end]
+    assert columns.read_bytes().startswith(old)
+    assert len(columns.read_bytes()) > len(old)
+
+
+def test_record_that_was_cut_off_is_complete_at_the_next_reading(path: Path, cache: EventCache):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-7])
+    assert [problem.kind for problem in cache.read(path).problems] == ["truncated"]
+    with path.open("ab") as stream:
+        stream.write(whole[-7:])
+    found = cache.read(path)
+    assert found.problems == []
+    same(found, read_event_file(path))
+
+
+def test_many_growths_are_merged_and_stay_equal(path: Path, cache: EventCache):
+    for growth in range(40):
+        with path.open("ab") as stream:
+            stream.write(made.curve("a", [growth]))
+        same(cache.read(path), read_event_file(path))
+    (columns,) = cache.folder.iterdir()
+    assert columns.read_bytes().count(b"a2evc") <= 16
+
+
+@pytest.mark.parametrize("what", ["rewritten", "shrunk", "replaced and longer", "touched"])
+def test_other_changes_are_read_from_the_beginning(path: Path, cache: EventCache, readings: list[int], what: str):
+    cache.read(path)
+    old = path.read_bytes()
+    if what == "rewritten":
+        path.write_bytes(made.version() + made.curve("a", range(1, 41)) + made.curve("b", range(40)))
+        assert path.stat().st_size == len(old)
+    elif what == "shrunk":
+        path.write_bytes(old[: len(old) // 2])
+    elif what == "replaced and longer":
+        path.write_bytes(made.version() + made.curve("a", range(200, 300)))
+        assert path.stat().st_size > len(old)
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
+    found = cache.read(path)
+    assert readings == [0, 0]
+    same(found, read_event_file(path))
+
+
+@pytest.mark.parametrize("where", [0, 10, 200, -1])
+def test_damaged_cache_file_counts_as_none(path: Path, cache: EventCache, readings: list[int], where: int):
+    cache.read(path)
+    (columns,) = cache.folder.iterdir()
+    data = bytearray(columns.read_bytes())
+    data[where] ^= 0xFF
+    columns.write_bytes(bytes(data))
+    same(cache.read(path), read_event_file(path))
+    assert readings == [0, 0]
+    cache.read(path)
+    assert readings == [0, 0]  # it was mended
+
+
+def test_cache_file_cut_off_by_a_crash_counts_as_none(path: Path, cache: EventCache):
+    cache.read(path)
+    (columns,) = cache.folder.iterdir()
+    columns.write_bytes(columns.read_bytes()[:-100])
+    same(cache.read(path), read_event_file(path))
+
+
+def test_the_same_growth_appended_twice_is_not_counted_twice(path: Path, cache: EventCache):
+    cache.read(path)
+    (columns,) = cache.folder.iterdir()
+    old = len(columns.read_bytes())
+    with path.open("ab") as stream:
+        stream.write(made.curve("a", range(40, 50)))
+    cache.read(path)
+    with columns.open("ab") as stream:
+        stream.write(columns.read_bytes()[old:])
+    same(cache.read(path), read_event_file(path))
+
+
+def test_folder_that_cannot_be_written_only_costs_time(path: Path, tmp_path: Path):
+    (tmp_path / "file").write_text("not a folder")
+    cache = EventCache(tmp_path / "file" / "cache")
+    same(cache.read(path), read_event_file(path))
+    same(cache.read(path), read_event_file(path))
