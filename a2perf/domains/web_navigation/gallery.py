@@ -85,9 +85,11 @@ def gallery_page(sites: Mapping[str, Sequence[Shown]], seed: int = 0) -> str:
 
 
 def _summary(shown: Sequence[Shown]) -> str:
+    if not shown:
+        return "no site"
     lengths = [one.length for one in shown]
     measured = [one.success for one in shown if one.success is not None]
-    text = f"{len(shown)} sites; shortest solutions of {min(lengths)} to {max(lengths)} actions" if shown else "no site"
+    text = f"{len(shown)} sites; shortest solutions have {min(lengths)} to {max(lengths)} actions"
     if measured:
         text += f"; a random agent solves {min(measured):.2%} to {max(measured):.2%} of its episodes"
     return text
