@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import time
 from collections.abc import Callable
 
@@ -88,13 +89,13 @@ def batched(seconds: float, num_envs: int, workers: int) -> dict[str, float]:
         for _ in range(8):
             of_element, of_row = draws[turn % len(draws)]
             turn += 1
-            # all pages have more than 10 elements and two profile rows, so these are valid without looking
-            many.step((of_element * 10).astype(np.int64) + 250 * (of_row * 2).astype(np.int64))
+            listed = observations["dom_elements_mask"].sum(axis=1)
+            rows = observations["profile_key_mask"][:, :, 0].sum(axis=1)
+            many.step((of_element * listed).astype(np.int64) + 250 * (of_row * rows).astype(np.int64))
         return 8 * num_envs
 
     wall, cpu = _timed(steps, seconds)
     many.close()
-    del observations
     name = f"batched steps/s, {workers} process{'es' if workers > 1 else ''}"
     return {name: wall, **({f"{name}, of processor time": cpu} if workers == 1 else {})}
 
@@ -122,7 +123,9 @@ def browser(seconds: float) -> float:
     options = webdriver.ChromeOptions()
     for flag in ("--headless", "--no-sandbox", "--disable-gpu"):
         options.add_argument(flag)
-    driver = webdriver.Chrome(options=options)
+    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+    # a driver named here keeps Selenium from asking a server for one
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
     body = body_of(build_site(shipped_designs(2)[0]))[1]
     try:
         driver.get("about:blank")

@@ -14,6 +14,8 @@ from a2perf.domains.web_navigation.reward import Reward, potential
 from a2perf.domains.web_navigation.rules import Rules
 from a2perf.domains.web_navigation.website import Design, Profile, Site, build_site
 
+_RUNNING = End.RUNNING
+
 
 class Episode:
     """An episode and the arrays that show it.
@@ -107,7 +109,7 @@ class Episode:
             self._last = reward = self._reward(outcome.end, now - self._potential, outcome.changed)
             self._potential = now
             self.end = outcome.end
-        terminated, truncated = self._rules.end_flags(self.end is not End.RUNNING, self.steps >= self._limit)
+        terminated, truncated = self._rules.end_flags(self.end is not _RUNNING, self.steps >= self._limit)
         self.running = not (terminated or truncated)
         return reward, terminated, truncated
 
@@ -116,12 +118,12 @@ class Episode:
         model = self._model
         if model is None:
             outcome = self.backend.act(row, value)
-            if outcome.end is End.RUNNING or not self._rules.stale_last_observation:
+            if outcome.end is _RUNNING or not self._rules.stale_last_observation:
                 self._write_rows(self._known)
             return outcome
         before = model.view
         outcome = model.act(row, value)
-        if outcome.end is not End.RUNNING and self._rules.stale_last_observation:
+        if outcome.end is not _RUNNING and self._rules.stale_last_observation:
             return outcome
         if model.view is not before:
             model.write_page(self.frame, self._encoder, before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,17 @@ from a2perf.domains.web_navigation.site_tables import (
 )
 from a2perf.domains.web_navigation.website import Site
 
+# bound once: looking a member up in its enumeration takes longer than what most actions do
+_NONE, _CLICK, _TEXT, _SELECT = Role.NONE, Role.CLICK, Role.TEXT, Role.SELECT
+_CHECK, _RADIO, _LABEL, _TOGGLE, _SUBMIT, _END = (
+    Role.CHECK,
+    Role.RADIO,
+    Role.LABEL,
+    Role.TOGGLE,
+    Role.SUBMIT,
+    Role.END,
+)
+_RUNNING = End.RUNNING
 _NUMBER = re.compile(r"-?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?\Z", re.ASCII)
 
 
@@ -39,7 +50,7 @@ class PageModel:
         self._conceptual = conceptual
         self._tables: SiteTables | None = None
         self.focus = -1
-        self.dirty: list[int] = []
+        self.dirty: dict[int, None] = {}  # in the order in which they were changed
 
     def reset(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
         """Shows the first page of a site with untouched controls."""
@@ -53,7 +64,7 @@ class PageModel:
         self.values: list[Value] = tables.initial[:]
         self.visited = bytearray(len(site.nodes))
         self.tampered = bytearray(len(site.nodes))
-        self.touched: list[int] = list(site.slots.values())
+        self.touched: dict[int, None] = dict.fromkeys(site.slots.values())
         self.matches = [False] * len(site.fields)
         self.matched = 0
         self.focus = -1
@@ -70,45 +81,43 @@ class PageModel:
         dirty = self.dirty
         dirty.clear()
         role = tables.roles[node]
-        if role is Role.NONE:
-            return Outcome(False, self.matched, End.RUNNING)
+        if role is _NONE:
+            return Outcome(False, self.matched, _RUNNING)
         changed = not self.visited[node]
         if changed:
             self.visited[node] = 1
-            self.touched.append(node)
-            dirty.append(node)
-        if role is Role.TEXT or role is Role.SELECT:
+            self.touched[node] = dirty[node] = None
+        if role is _TEXT or role is _SELECT:
             changed |= self._fill(node, role, value)
-        elif role is Role.CHECK:
+        elif role is _CHECK:
             if value is True or value == "1":
                 changed |= self._flip(node)
             self._match(tables.field_of[node])
-        elif role is Role.RADIO:
+        elif role is _RADIO:
             changed |= self._choose(node, value)
         else:
             if not tables.is_link[node]:
                 changed |= self._tamper(node)
-            if role is Role.LABEL:
+            if role is _LABEL:
                 changed |= self._click_label(tables.control_of[node])
-            elif role is Role.TOGGLE:
+            elif role is _TOGGLE:
                 self._toggle(tables.targets[node])
                 changed = True
-            elif role is Role.END:
+            elif role is _END:
                 return Outcome(changed, self.matched, End.LINK)
-            elif role is not Role.CLICK and tables.targets[node] >= 0 and self._allowed(node):
-                if role is Role.SUBMIT:
+            elif role is not _CLICK and tables.targets[node] >= 0 and self._allowed(node):
+                if role is _SUBMIT:
                     return Outcome(changed, self.matched, End.SOLVED if self.is_solved() else End.WRONG)
                 self.view = tables.view(tables.targets[node], self.open_menus)
                 changed = True
-        return Outcome(changed, self.matched, End.RUNNING)
+        return Outcome(changed, self.matched, _RUNNING)
 
     def is_solved(self) -> bool:
         """Whether every field has its gold value, touched or not."""
         return all(self._field_matches(field, touched=False) for field in range(len(self.gold)))
 
     def _touch(self, node: int) -> None:
-        self.dirty.append(node)
-        self.touched.append(node)
+        self.dirty[node] = self.touched[node] = None
 
     def _tamper(self, node: int) -> bool:
         if self.tampered[node]:
@@ -121,7 +130,7 @@ class PageModel:
         """Sets the value of an input or a select; whether that is seen."""
         site = self.site
         described = site.nodes[node]
-        if role is Role.SELECT:
+        if role is _SELECT:
             text = value if isinstance(value, str) and value in described.options else ""
         else:
             text = "" if value is None else value if isinstance(value, str) else str(value).lower()
@@ -130,9 +139,9 @@ class PageModel:
         differs = self.values[node] != text
         if differs:
             self.values[node] = text
-            self.dirty.append(node)
+            self.dirty[node] = None
         self._match(self._field(node))
-        return differs and not (role is Role.SELECT and site.compat)
+        return differs and not (role is _SELECT and site.compat)
 
     def _flip(self, node: int) -> bool:
         self.values[node] = not self.values[node]
@@ -156,7 +165,7 @@ class PageModel:
             if not self.values[chosen]:
                 for button in group:
                     self.values[button] = button == chosen
-                    self.dirty.append(button)
+                    self.dirty[button] = None
                 changed = True
         self._match(self._field(node))
         return changed
@@ -167,7 +176,7 @@ class PageModel:
         changed = self._tamper(control)
         if self.focus != control:
             if self.focus >= 0:
-                self.dirty.append(self.focus)
+                self.dirty[self.focus] = None
             self.focus = control
             self._touch(control)
         if isinstance(self.values[control], bool):
@@ -256,24 +265,25 @@ class PageModel:
             frame.features[:count, NEW] = view.new_since(previous)
         self.write_rows(frame, encoder, self.touched)
 
-    def write_rows(self, frame: Frame, encoder: Encoder, nodes: Sequence[int]) -> None:
+    def write_rows(self, frame: Frame, encoder: Encoder, nodes: Iterable[int]) -> None:
         """Writes what can differ in the rows of some nodes, where they are listed."""
+        tables = self._tables
+        assert tables is not None
         row_of = self.view.row_of
+        tokens, mask, features = frame.tokens, frame.token_mask, frame.features
         for node in nodes:
             row = row_of.get(node)
             if row is None:
                 continue
-            described = self.site.nodes[node]
-            tokens, mask, features = frame.tokens[row], frame.token_mask[row], frame.features[row]
             value = self.values[node]
             if value is not None:
-                tokens[VALUE], mask[VALUE] = encoder(observed_value(self.site, described, value))
-            elif described.slot:
-                tokens[TEXT], mask[TEXT] = encoder(self.texts.get(described.slot, ""))
+                tokens[row, VALUE], mask[row, VALUE] = encoder(None if node in tables.unobserved else value)
+            elif tables.slot_of[node]:
+                tokens[row, TEXT], mask[row, TEXT] = encoder(self.texts.get(tables.slot_of[node], ""))
             if self.visited[node]:
-                tokens[CLASS], mask[CLASS] = encoder(observed_classes(described, visited=True))
-            features[FOCUSED] = self.focus == node
-            features[TAMPERED] = self.tampered[node]
+                tokens[row, CLASS], mask[row, CLASS] = encoder(tables.visited_classes[node])
+            features[row, FOCUSED] = self.focus == node
+            features[row, TAMPERED] = self.tampered[node]
 
     def picture(self) -> NDArray[np.uint8]:
         """Returns what is seen, RGB, shape (height, width, 3)."""

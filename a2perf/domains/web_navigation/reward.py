@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from a2perf.domains.web_navigation.backend import End
 from a2perf.errors import ConfigError
 
-RAW = {End.RUNNING: 0.0, End.LINK: -1.0, End.SOLVED: 1.0, End.WRONG: -1.0}
-REASON = {End.RUNNING: None, End.LINK: "link", End.SOLVED: "solved", End.WRONG: "wrong"}
+# by End
+RAW = (0.0, -1.0, 1.0, -1.0)
+REASON = (None, "link", "solved", "wrong")
+_RUNNING = End.RUNNING
 
 
 def potential(matched: int, fields: int) -> float:
@@ -52,7 +54,7 @@ class Reward:
         if self.exact_wob_reward:
             return raw
         reward = raw + gain if self.use_potential_based_reward else raw
-        if end is not End.RUNNING:
+        if end is not _RUNNING:
             return reward + self.final_reward_bias
         if not changed:
             reward -= self.cyclic_action_penalty

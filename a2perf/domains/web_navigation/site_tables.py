@@ -85,6 +85,9 @@ class SiteTables:
         }
         by_id = {(node.page, node.id): node.index for node in reversed(nodes) if node.id}
         self.control_of = [by_id.get((node.page, node.control), -1) if node.control else -1 for node in nodes]
+        self.slot_of = [node.slot for node in nodes]
+        self.visited_classes = [observed_classes(node, visited=True) for node in nodes]
+        self.unobserved = {node.index for node in nodes if node.tag == "select" and site.compat}
         self.has_preconditions = [bool(node.preconditions) for node in nodes]
         self._views: dict[_ViewKey, View] = {}
         self._tokens: dict[tuple[int, ...], tuple[IntArray, FloatArray]] = {}

@@ -34,6 +34,7 @@ from a2perf.errors import ConfigError, InfrastructureError
 Arrays = dict[str, NDArray[Any]]
 _MEMBERS_PER_WORKER = 64  # fewer make the hand-over dearer than the work
 _ALIGNMENT = 64
+_BEGUN = (0.0, False, False)
 
 
 class _Members:
@@ -96,24 +97,26 @@ class _Members:
 
     def step(self) -> None:
         """Steps every member with its action; one whose episode is over begins a new one instead."""
-        arrays = self._arrays
-        actions = arrays["action"][self._members.start : self._members.stop].tolist()
-        rewards, raw = arrays["reward"], arrays["raw_reward"]
-        terminated, truncated = arrays["terminated"], arrays["truncated"]
-        for member, action in zip(self._members, actions, strict=True):
-            episode = self._episodes[member]
+        arrays, share = self._arrays, slice(self._members.start, self._members.stop)
+        # collected in lists and written at once: single entries of arrays are slow to set
+        results: list[tuple[float, bool, bool]] = []
+        raw: list[float] = []
+        actions = arrays["action"][share].tolist()
+        for member, episode, action in zip(self._members, self._episodes.values(), actions, strict=True):
             if episode.running:
-                rewards[member], terminated[member], truncated[member] = episode.step(action)
-                raw[member] = RAW[episode.end]
+                results.append(episode.step(action))
+                raw.append(RAW[episode.end])
                 frame = episode.frame
                 if (frame.profile_rows, frame.listed) != self._shown[member]:
                     self._show_mask(member, frame)
             elif self._next_step:
                 self._begin(member, None)
-                rewards[member] = raw[member] = 0.0
-                terminated[member] = truncated[member] = False
+                results.append(_BEGUN)
+                raw.append(0.0)
             else:
                 raise EpisodeOverError(f"step() of member {member}, whose episode is over", mend="reset it first")
+        arrays["reward"][share], arrays["terminated"][share], arrays["truncated"][share] = zip(*results, strict=True)
+        arrays["raw_reward"][share] = raw
 
 
 def _serve(members: _Members, pipe: Connection, inherited: Sequence[Connection]) -> None:
