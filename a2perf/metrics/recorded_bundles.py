@@ -1,0 +1,164 @@
+"""Reading a2perf's own bundles for scoring. Every file is read by itself, so that a damaged one costs only itself."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from a2perf.errors import UserError
+from a2perf.metrics.event_cache import EventCache
+from a2perf.metrics.recorded_curves import find_curve_files, read_curve
+from a2perf.metrics.recorded_emissions import read_emissions
+from a2perf.metrics.recorded_runs import RecordedRun, RunFolder, RunIdentity
+from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, RunState, TrainResults
+from a2perf.storage import Journal, read_json, read_record
+
+_LATENCY = {"infer_ns": "infer_once", "preprocess_ns": "preprocess_observation", "round_trip_ns": "round_trip"}
+T = TypeVar("T")
+
+
+def identify(run: RunFolder) -> RunIdentity:
+    """Says what a bundle is a run of."""
+    return _identity(run, _Reader(run.path).record("manifest.json", Manifest))
+
+
+def read(run: RunFolder) -> RecordedRun:
+    """Reads a bundle."""
+    reader = _Reader(run.path)
+    manifest = reader.record("manifest.json", Manifest)
+    if manifest is None and not (run.path / "manifest.json").exists():
+        reader.conditions.append("manifest.json is missing")
+    found = RecordedRun(_identity(run, manifest), conditions=reader.conditions)
+    if manifest is not None:
+        found.conditions += _how_it_ended(manifest)
+    mode = run.path.name
+    found.tracking = reader.tolerant("metrics/tracking.json", _json_object) or {}
+    for episodes, task in _rollouts(reader, manifest):
+        found.returns[task] = np.array([episode.episode_return for episode in episodes], np.float64)
+        if episodes and all(episode.success is not None for episode in episodes):
+            found.successes[task] = np.array([float(bool(episode.success)) for episode in episodes])
+    if mode == "inference":
+        found.latency_s = reader.tolerant("metrics/latency.npz", _latency_seconds) or {}
+        latency = reader.record("metrics/latency.json", LatencyResults)
+        for name in _LATENCY.values():
+            summary = getattr(latency, name, None)
+            if summary is not None:
+                found.latency_first_s[name] = summary.first_s
+    name = f"metrics/{mode}_emissions.csv"
+    if reader.is_there(name):
+        columns, conditions = read_emissions([run.path / name], run.path)
+        found.emissions[mode] = columns
+        found.conditions += conditions
+    if mode == "train":
+        results = reader.record("metrics/train.json", TrainResults)
+        found.wall_clock_s = None if results is None else results.wall_s
+        found.curve, conditions = read_curve(find_curve_files(run.path / "artifacts"), run.path, EventCache())
+        found.conditions += conditions
+    return found
+
+
+class _Reader:
+    """Reads the files of a bundle one by one and keeps what went wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.conditions: list[str] = []
+
+    def is_there(self, name: str) -> bool:
+        path = self.folder / name
+        if path.is_symlink():
+            self.conditions.append(f"{name}: symbolic link, not followed")
+            return False
+        return path.exists()
+
+    def tolerant(self, name: str, read: Callable[[Path], T]) -> T | None:
+        if not self.is_there(name):
+            return None
+        path = self.folder / name
+        try:
+            return read(path)
+        except (UserError, OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            words = error.message if isinstance(error, UserError) else str(error)
+            self.conditions.append(f"{name} could not be read: {words.replace(str(path), name)}")
+            return None
+
+    def record(self, name: str, kind: type[T]) -> T | None:
+        return self.tolerant(name, lambda path: read_record(path, kind))  # type: ignore[type-var]
+
+
+def _identity(run: RunFolder, manifest: Manifest | None) -> RunIdentity:
+    mode = run.path.name
+    if manifest is None:
+        return RunIdentity(algorithm=run.label, mode=mode, state="unreadable")
+    return RunIdentity(
+        domain=manifest.domain,
+        task=manifest.task,
+        algorithm=manifest.submission.name,
+        version=manifest.submission.sha256,
+        fingerprint=manifest.env_fingerprint or "",
+        mode=mode,
+        seed=manifest.root_seed,
+        state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
+    )
+
+
+def _how_it_ended(manifest: Manifest) -> list[str]:
+    if manifest.state is RunState.FINISHED:
+        return []
+    if manifest.state is RunState.FAILED and manifest.failure is not None:
+        return [f"the run failed: {manifest.failure.kind.value} in {manifest.failure.where}"]
+    if manifest.state is RunState.FAILED:
+        return ["the run failed"]
+    return ["the run is not finished; what it had measured is scored"]
+
+
+def _rollouts(reader: _Reader, manifest: Manifest | None) -> list[tuple[list[Episode], str]]:
+    """Returns the episodes by task; those of a run that was killed are taken from its journal."""
+    tasks = reader.folder / "metrics" / "tasks"
+    folders = {"": "metrics"}
+    for name in ("rollouts.json", "journal.jsonl"):
+        for path in sorted(tasks.glob(f"**/{name}")):
+            folders[path.parent.relative_to(tasks).as_posix()] = path.parent.relative_to(reader.folder).as_posix()
+    found = []
+    for task, folder in sorted(folders.items()):
+        name = task or (manifest.task if manifest is not None else "task")
+        results = reader.record(f"{folder}/rollouts.json", RolloutResults)
+        if results is not None:
+            found.append((results.episodes, results.task or name))
+            continue
+        journal = f"{folder}/journal.jsonl" if task else "journal.jsonl"
+        episodes = reader.tolerant(journal, _journalled)
+        if episodes:
+            reader.conditions.append(f"{folder}/rollouts.json is not there; {len(episodes)} episode(s) of the journal")
+            found.append((episodes, name))
+    return found
+
+
+def _journalled(path: Path) -> list[Episode]:
+    episodes: dict[int, Episode] = {}
+    for entry in Journal(path).entries():
+        if entry.get("kind") == "episode":
+            episode = msgspec.convert(entry.get("episode"), Episode)
+            episodes[episode.index] = episode
+    return [episodes[index] for index in sorted(episodes)]
+
+
+def _latency_seconds(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return {
+            name: np.asarray(arrays[key], np.float64).ravel() * 1e-9
+            for key, name in _LATENCY.items()
+            if key in arrays.files and arrays[key].size
+        }
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value

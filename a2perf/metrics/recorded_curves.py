@@ -1,0 +1,195 @@
+"""Training curves out of what a training left behind: event files, ``progress.csv``, ``monitor.csv``, plain CSV.
+
+A run has one curve. Where a training logged in several ways the first of these is taken: event files, a progress table,
+Monitor files. Values that several collectors logged for the same step are averaged, as in the earlier platform.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.metrics.event_cache import EventCache
+from a2perf.metrics.event_files import ScalarSeries
+from a2perf.metrics.recorded_tables import Table, read_table
+
+RETURN_TAGS = (
+    "Metrics/AverageReturn", "rollout/ep_rew_mean", "eval/mean_reward", "charts/episodic_return",
+    "return", "mean_return", "episode_return", "average_return", "return_mean", "AverageReturn", "reward", "value", "r",
+)  # fmt: skip
+STEP_COLUMNS = (
+    "env_steps", "total_env_steps", "environment_steps", "time/total_timesteps", "total_timesteps", "timesteps",
+    "total_steps", "steps", "step", "iteration",
+)  # fmt: skip
+
+
+@dataclass
+class Curve:
+    """Returns while training, as the participant logged them; not measured by the evaluator.
+
+    Attributes:
+        source: the tag or column, and the kind of file.
+        steps: float64, shape ``(n,)``, in the order of the file; may go back after a restart.
+        values: float64, shape ``(n,)``.
+    """
+
+    source: str
+    steps: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+@dataclass
+class CurveFiles:
+    """The files below a folder that may hold curves, as regular files only.
+
+    Attributes:
+        events: TensorBoard event files.
+        progress: tables with one row an iteration.
+        monitors: Monitor files of Stable-Baselines3, one row an episode.
+        links: symbolic links, which are not followed.
+    """
+
+    events: list[Path] = field(default_factory=list)
+    progress: list[Path] = field(default_factory=list)
+    monitors: list[Path] = field(default_factory=list)
+    links: list[Path] = field(default_factory=list)
+
+    def all(self) -> list[Path]:
+        """Returns every file in a stable order."""
+        return [*self.events, *self.progress, *self.monitors]
+
+
+def find_curve_files(top: Path) -> CurveFiles:
+    """Finds the files in a folder and below it; symbolic links are listed, not followed."""
+    found = CurveFiles()
+    for folder, names, files in os.walk(top):
+        names.sort()
+        found.links += [Path(folder, name) for name in names if os.path.islink(os.path.join(folder, name))]
+        for name in sorted(files):
+            kind = kind_of(name)
+            if kind is None:
+                continue
+            path = Path(folder, name)
+            if stat.S_ISREG(path.lstat().st_mode):
+                getattr(found, kind).append(path)
+            else:
+                found.links.append(path)
+    return found
+
+
+def kind_of(name: str) -> str | None:
+    """Returns which list of ``CurveFiles`` a file's name puts it into."""
+    if "tfevents" in name:
+        return "events"
+    if name == "progress.csv":
+        return "progress"
+    return "monitors" if name.endswith("monitor.csv") else None
+
+
+def read_curve(files: CurveFiles, root: Path, cache: EventCache | None) -> tuple[Curve | None, list[str]]:
+    """Reads the curve of a run.
+
+    Args:
+        files: where it may lie.
+        root: folder that paths in conditions are relative to.
+        cache: of event files, or None to read them directly.
+
+    Returns:
+        The curve, or None when no file holds returns; and what a reader should know.
+    """
+    conditions = [f"{_name(path, root)}: symbolic link, not followed" for path in files.links]
+    for read in (_of_events, _of_progress, _of_monitors):
+        curve = read(files, root, cache, conditions)
+        if curve is not None:
+            unknown = np.count_nonzero(~np.isfinite(curve.values))
+            if unknown:
+                conditions.append(f"{unknown} value(s) of the curve are not finite")
+            return curve, conditions
+    return None, conditions
+
+
+def curve_of_table(table: Table, kind: str) -> Curve | None:
+    """Returns the curve of a table with a column of steps and one of returns, or None."""
+    value_name = next((name for name in RETURN_TAGS if _known(table, name)), None)
+    step_name = next((name for name in STEP_COLUMNS if _known(table, name)), None)
+    if value_name is None:
+        return None
+    values = table.numbers(value_name)
+    assert values is not None
+    steps = table.numbers(step_name) if step_name is not None else np.arange(1.0, table.rows + 1.0)
+    assert steps is not None
+    # an empty cell says that nothing was logged at that row
+    logged = ~np.isnan(steps) & ~np.isnan(values)
+    return Curve(f"{kind}: {value_name}", steps[logged], values[logged])
+
+
+def _of_events(files: CurveFiles, root: Path, cache: EventCache | None, conditions: list[str]) -> Curve | None:
+    from a2perf.metrics.event_files import read_event_file
+
+    series: dict[str, list[ScalarSeries]] = {}
+    for path in files.events:
+        found = cache.read(path, RETURN_TAGS) if cache is not None else read_event_file(path, RETURN_TAGS)
+        name = _name(path, root)
+        conditions += [f"{name}: byte {problem.offset}: {problem.detail}" for problem in found.problems]
+        for tag, points in found.scalars.items():
+            if np.any(np.diff(points.wall_times) < 0):
+                conditions.append(f"{name}: the clock runs backwards in {tag}")
+            series.setdefault(tag, []).append(points)
+    wanted = next((tag for tag in RETURN_TAGS if tag in series), None)
+    if wanted is None:
+        return None
+    steps, values = _averaged(series[wanted])
+    return Curve(f"event files: {wanted}", steps, values)
+
+
+def _averaged(pieces: Sequence[ScalarSeries]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Joins what several writers logged; a single writer's points stay in their order, restarts included."""
+    if len(pieces) == 1:
+        return pieces[0].steps.astype(np.float64), pieces[0].values
+    steps = np.concatenate([piece.steps for piece in pieces])
+    values = np.concatenate([piece.values for piece in pieces])
+    distinct, inverse, counts = np.unique(steps, return_inverse=True, return_counts=True)
+    return distinct.astype(np.float64), np.bincount(inverse, weights=values) / counts
+
+
+def _of_progress(files: CurveFiles, root: Path, cache: EventCache | None, conditions: list[str]) -> Curve | None:
+    for path in files.progress:
+        table = read_table(path)
+        curve = curve_of_table(table, "progress.csv")
+        conditions += [f"{_name(path, root)}: {condition}" for condition in table.conditions]
+        if curve is not None:
+            return curve
+        conditions.append(f"{_name(path, root)}: no column of returns")
+    return None
+
+
+def _of_monitors(files: CurveFiles, root: Path, cache: EventCache | None, conditions: list[str]) -> Curve | None:
+    """Joins Monitor files: episode returns over the steps of all environments together, in order of time."""
+    tables = []
+    for path in files.monitors:
+        table = read_table(path, skip_comments=True, needs=("r", "l", "t"))
+        conditions += [f"{_name(path, root)}: {condition}" for condition in table.conditions]
+        if all(table.numbers(name) is not None for name in ("r", "l", "t")) and table.rows:
+            if np.any(np.diff(table.columns["t"]) < 0):
+                conditions.append(f"{_name(path, root)}: the clock runs backwards")
+            tables.append(table)
+    if not tables:
+        return None
+    returns, lengths, times = (np.concatenate([np.asarray(table.columns[name]) for table in tables]) for name in "rlt")
+    order = np.argsort(times, kind="stable")
+    return Curve("monitor.csv: r", np.cumsum(lengths[order]).astype(np.float64), returns[order].astype(np.float64))
+
+
+def _known(table: Table, name: str) -> bool:
+    values = table.numbers(name)
+    return values is not None and not bool(np.isnan(values).all())
+
+
+def _name(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name

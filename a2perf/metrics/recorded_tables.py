@@ -1,0 +1,156 @@
+"""CSV files of measured rows and of training curves, by column, whatever state their writers left them in.
+
+A file may hold rows of two generations of its writer (a second header line in the middle, or rows of another width), a
+last line that a crash cut off, and cells that are no numbers. Nothing of that stops the reading; it is stated.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[np.float64] | list[str]
+MAX_BYTES = 256 << 20
+_EMPTY = frozenset(("", "None", "nan", "NaN", "null"))
+
+
+@dataclass
+class Table:
+    """Columns of equal length.
+
+    Attributes:
+        columns: float64 with NaN where a cell is empty or no number; a list of text where hardly a cell is a number.
+        rows: their length.
+        conditions: what a reader should know, in words.
+    """
+
+    columns: dict[str, Column] = field(default_factory=dict)
+    rows: int = 0
+    conditions: list[str] = field(default_factory=list)
+
+    def numbers(self, name: str) -> NDArray[np.float64] | None:
+        """Returns a numeric column, or None when there is none of that name."""
+        column = self.columns.get(name)
+        return column if isinstance(column, np.ndarray) else None
+
+
+def read_table(path: Path, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> Table:
+    """Reads a CSV file with a header line.
+
+    Args:
+        path: the file.
+        skip_comments: leave out leading lines that begin with ``#``, as Monitor files have.
+        needs: columns whose absence is stated.
+
+    Returns:
+        The table; a file that cannot be read is an empty one with a condition.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return Table(conditions=[f"larger than {MAX_BYTES >> 20} MiB; left out"])
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        return Table(conditions=[f"cannot be read: {error.strerror}"])
+    except UnicodeDecodeError as error:
+        return Table(conditions=[f"not a text file (byte {error.start})"])
+    if "\x00" in text:
+        return Table(conditions=["not a text file (it holds null bytes)"])
+    if skip_comments:
+        while text.startswith("#"):
+            text = text.partition("\n")[2]
+    return _table(text, needs)
+
+
+def stacked(tables: Sequence[Table]) -> Table:
+    """Returns tables of several writers or generations one below the other; absent columns are NaN."""
+    if len(tables) == 1:
+        return tables[0]
+    result = Table(rows=sum(table.rows for table in tables))
+    result.conditions = [condition for table in tables for condition in table.conditions]
+    for name in dict.fromkeys(name for table in tables for name in table.columns):
+        found = [table.columns.get(name) for table in tables]
+        if any(isinstance(column, list) for column in found):
+            words: list[str] = []
+            for table, column in zip(tables, found, strict=True):
+                words += [""] * table.rows if column is None else [str(cell) for cell in column]
+            result.columns[name] = words
+        else:
+            result.columns[name] = np.concatenate(
+                [
+                    np.full(table.rows, np.nan) if column is None else np.asarray(column, np.float64)
+                    for table, column in zip(tables, found, strict=True)
+                ]
+            )
+    return result
+
+
+def _table(text: str, needs: Sequence[str]) -> Table:
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except csv.Error as error:
+        return Table(conditions=[f"not a CSV file ({error})"])
+    if not rows:
+        return Table(conditions=["no header line"])
+    conditions: list[str] = []
+    header = rows[0]
+    parts: list[tuple[list[str], list[list[str]]]] = [(header, [])]
+    torn = 0
+    for row in rows[1:]:
+        if row[0] == header[0] and len(row) > 1 and all(not _is_number(cell) for cell in row):
+            if row != parts[-1][0]:
+                parts.append((row, []))
+        elif len(row) != len(parts[-1][0]):
+            torn += 1
+        else:
+            parts[-1][1].append(row)
+    if torn:
+        conditions.append(f"{torn} row(s) with a wrong number of cells left out")
+    generations = {tuple(names) for names, _ in parts}
+    if len(generations) > 1:
+        conditions.append(f"mixed headers: rows of {len(generations)} generations, joined by column name")
+    if not text.endswith("\n") and parts[-1][1]:
+        # the last number may have lost digits, and nothing would show it
+        parts[-1][1].pop()
+        conditions.append("the last row is cut off; it was left out")
+    result = stacked([_columns(names, cells, conditions) for names, cells in parts if cells or len(parts) == 1])
+    missing = [name for name in needs if name not in result.columns]
+    if missing:
+        conditions.append(f"no column {', '.join(missing)}")
+    result.conditions = conditions
+    return result
+
+
+def _columns(header: list[str], rows: list[list[str]], conditions: list[str]) -> Table:
+    table = Table(rows=len(rows))
+    for name, cells in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
+        try:
+            table.columns[name] = np.array(cells, np.float64)
+            continue
+        except ValueError:
+            pass
+        if not any(_is_number(cell) for cell in cells):
+            table.columns[name] = np.full(len(cells), np.nan) if all(cell in _EMPTY for cell in cells) else list(cells)
+            continue
+        values = np.array([float(cell) if _is_number(cell) else np.nan for cell in cells])
+        bad = sum(not _is_number(cell) and cell not in _EMPTY for cell in cells)
+        if bad * 2 > len(cells):
+            table.columns[name] = list(cells)
+            continue
+        if bad:
+            conditions.append(f"{bad} cell(s) of column {name} are no numbers")
+        table.columns[name] = values
+    return table
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
