@@ -23,7 +23,7 @@ except ImportError:
 NUMBA_AVAILABLE: bool = numba is not None
 
 # Checks for division by zero would take a third of the compile time; no kernel divides by what can be zero.
-_OPTIONS = {"nogil": True, "error_model": "numpy"}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def compiled(function: F) -> F:
@@ -38,6 +38,13 @@ def compiled(function: F) -> F:
         # No folder for the cache can be written, or this Numba keeps its cache in another way.
         dispatcher = numba.njit(**_OPTIONS)(function)
     return cast(F, dispatcher)
+
+
+def compiled_part(function: F) -> F:
+    """Returns the function as a part of kernels: callable from them alone, which halves its compilation."""
+    if numba is None:
+        return function
+    return cast(F, numba.njit(no_cpython_wrapper=True, **_OPTIONS)(function))
 
 
 @functools.cache

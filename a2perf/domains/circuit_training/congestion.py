@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
+from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 from a2perf.domains.circuit_training.density import mean_of_largest
 from a2perf.domains.circuit_training.net_routing import find_cells, route
 from a2perf.domains.circuit_training.placement import Placement
@@ -75,7 +75,7 @@ def _smoothed_usage(
                 maps[1, row, column + shift] += line[column]
 
 
-@compiled
+@compiled_part
 def _is_partial(first: int, last: int, true_last: int, low: float, high: float, size: float) -> bool:
     """Returns whether a box over several lines of cells leaves a part of its first or last line free.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
+from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,7 +23,7 @@ SMALLEST_FORCE = 1.0
 _FIXED = 1 << 40  # marks macros that do not move, and puts them above all that do
 
 
-@compiled
+@compiled_part
 def _attract(position: Floats, force: Floats, drivers: Slots, edges_start: Ints, sinks: Slots, springs: Floats) -> None:
     """Adds the pull of every edge; ``springs`` holds its stiffness and its slack along both axes."""
     for i in range(drivers.size):
@@ -43,12 +43,12 @@ def _attract(position: Floats, force: Floats, drivers: Slots, edges_start: Ints,
         force[u, 0], force[u, 1] = own_x, own_y
 
 
-@compiled
+@compiled_part
 def _cell(position: float, size: float, count: int) -> int:
     return min(max(int(position / size), 0), count - 1)
 
 
-@compiled
+@compiled_part
 def _sort_into_cells(
     macro_slots: Slots,
     movable: int,
@@ -86,7 +86,7 @@ def _sort_into_cells(
         boxes[at, 2], boxes[at, 3] = half[slot, 0], half[slot, 1]
 
 
-@compiled
+@compiled_part
 def _repel(
     repel: float,
     macro_slots: Slots,
@@ -147,7 +147,7 @@ def _repel(
         force[i, 0], force[i, 1] = own_x, own_y
 
 
-@compiled
+@compiled_part
 def _move(position: Floats, force: Floats, half: Floats, movable: int, max_move: float, canvas: Floats) -> None:
     for axis in range(2):
         largest = 0.0

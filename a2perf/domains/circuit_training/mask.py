@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
+from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 from a2perf.domains.circuit_training.density import EDGE_TOLERANCE
 
 Floats = NDArray[np.float64]
@@ -15,7 +15,7 @@ MAX_DENSITY = 1.001
 MAX_DENSITY_FOR_STANDARD_CELL = 0.9
 
 
-@compiled
+@compiled_part
 def _span(low: float, high: float, size: float, count: int) -> tuple[int, int]:
     """Returns the first and the last line of cells that an interval touches."""
     return max(int((low + EDGE_TOLERANCE) / size), 0), min(int((high - EDGE_TOLERANCE) / size), count - 1)
@@ -145,7 +145,7 @@ def macro_mask(
         )
 
 
-@compiled
+@compiled_part
 def _forbid(
     low_x: float,
     low_y: float,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
+from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 
 Floats = NDArray[np.float64]
 Pins = NDArray[np.int32]
@@ -23,12 +23,12 @@ SKIPPED = -1  # packed cell of a node that is not placed or beyond the grid: its
 _FEW = 12  # up to so many cells a linear search is quicker than a stamped grid
 
 
-@compiled
+@compiled_part
 def _packed(high: int, low: int) -> int:
     return ((high + _SHIFT) << _BITS) + (low + _SHIFT)
 
 
-@compiled
+@compiled_part
 def _unpacked(cell: int) -> tuple[int, int]:
     return (cell >> _BITS) - _SHIFT, (cell & _LOW) - _SHIFT
 
@@ -57,7 +57,7 @@ def find_cells(
             cells[node] = _packed(int(max(row, -1e9)), int(max(column, -1e9)))
 
 
-@compiled
+@compiled_part
 def _mark_row(usage: Floats, row: int, one: int, other: int, weight: float) -> None:
     """Marks the columns from the lower to before the higher one; cells below the grid count as its first."""
     row = max(row, 0)
@@ -66,14 +66,14 @@ def _mark_row(usage: Floats, row: int, one: int, other: int, weight: float) -> N
     usage[row, max(max(one, other), 0)] -= weight
 
 
-@compiled
+@compiled_part
 def _mark_column(usage: Floats, column: int, one: int, other: int, weight: float) -> None:
     column = max(column, 0)
     usage[max(min(one, other), 0), column] += weight
     usage[max(max(one, other), 0), column] -= weight
 
 
-@compiled
+@compiled_part
 def _route_two(source: int, sink: int, weight: float, horizontal: Floats, vertical: Floats) -> None:
     """Marks an L: along the source's row, then along the sink's column."""
     source_row, source_column = _unpacked(source)
@@ -82,7 +82,7 @@ def _route_two(source: int, sink: int, weight: float, horizontal: Floats, vertic
     _mark_column(vertical, column, source_row, row, weight)
 
 
-@compiled
+@compiled_part
 def _sorted_three(a: int, b: int, c: int) -> tuple[int, int, int, int, int, int]:
     """Returns the parts of three packed values in ascending order: the high parts, then the low parts."""
     first, third = min(a, min(b, c)), max(a, max(b, c))
@@ -92,7 +92,7 @@ def _sorted_three(a: int, b: int, c: int) -> tuple[int, int, int, int, int, int]
     return h1, h2, h3, l1, l2, l3
 
 
-@compiled
+@compiled_part
 def _route_three(a: int, b: int, c: int, weight: float, horizontal: Floats, vertical: Floats) -> None:
     """Marks a tree over three distinct cells: up to two runs along rows and two along columns."""
     ya, xa = _unpacked(a)

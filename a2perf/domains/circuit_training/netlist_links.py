@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
+from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 _HASH_MASK = (1 << 46) - 1  # keeps 31 * hash + byte within 64 bits
 
 
-@compiled
+@compiled_part
 def _hash(blob: Bytes, start: int, length: int) -> int:
     value = np.int64(length)
     for i in range(start, start + length):

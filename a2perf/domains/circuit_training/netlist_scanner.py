@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
+from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 from a2perf.domains.circuit_training.netlist import KINDS, ORIENTATIONS, SIDES
 
 Bytes = NDArray[np.uint8]
@@ -55,7 +55,7 @@ _METADATA = np.frombuffer(b"__metadata__", dtype=np.uint8)
 _POWERS = 10.0 ** np.arange(23)
 
 
-@compiled
+@compiled_part
 def _pack(text: Bytes, start: int, end: int, upper: bool) -> int:
     value = end - start
     if value > 255:
@@ -68,7 +68,7 @@ def _pack(text: Bytes, start: int, end: int, upper: bool) -> int:
     return value
 
 
-@compiled
+@compiled_part
 def _token(text: Bytes, at: int, size: int) -> tuple[int, int, int, int]:
     """Returns kind, start and end of the next token, and the position after it."""
     while at < size:
@@ -119,7 +119,7 @@ def _token(text: Bytes, at: int, size: int) -> tuple[int, int, int, int]:
     return _WORD, start, at, at
 
 
-@compiled
+@compiled_part
 def _number(text: Bytes, start: int, end: int) -> tuple[bool, float]:
     """Returns whether the decimal number converts exactly here, and its value."""
     at = start

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
+from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 from a2perf.domains.circuit_training.netlist import Netlist
 from a2perf.domains.circuit_training.placement import Placement
 
 Floats = NDArray[np.float64]
 
 
-@compiled
+@compiled_part
 def net_length(
     net: int,
     net_start: NDArray[np.int64],
