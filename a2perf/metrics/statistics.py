@@ -1,0 +1,188 @@
+"""Descriptive statistics that the metrics are made of, each a function from an array to numbers.
+
+Percentiles interpolate linearly between order statistics. Sources: dispersion, conditional value at risk and drawdown
+as in Chan et al., "Measuring the Reliability of Reinforcement Learning Algorithms" (ICLR 2020); interquartile mean and
+optimality gap as in Agarwal et al., "Deep RL at the Edge of the Statistical Precipice" (NeurIPS 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from a2perf.metrics.values import Values
+
+Tail = Literal["lower", "upper"]
+
+
+def iqr(values: ArrayLike, axis: int | None = None) -> Any:
+    """Returns the 75th less the 25th percentile along ``axis``."""
+    low, high = np.percentile(np.asarray(values, dtype=np.float64), (25.0, 75.0), axis=axis)
+    return high - low
+
+
+def mad(values: ArrayLike, axis: int | None = None) -> Any:
+    """Returns the median absolute deviation from the median along ``axis``, without a consistency factor."""
+    array = np.asarray(values, dtype=np.float64)
+    return np.median(np.abs(array - np.median(array, axis=axis, keepdims=True)), axis=axis)
+
+
+def std(values: ArrayLike, axis: int | None = None) -> Any:
+    """Returns the sample standard deviation (ddof 1) along ``axis``."""
+    return np.std(np.asarray(values, dtype=np.float64), axis=axis, ddof=1)
+
+
+def cvar(values: ArrayLike, alpha: float = 0.05, tail: Tail = "lower", axis: int | None = None) -> Any:
+    """Returns the conditional value at risk along ``axis``: the mean of what lies in the tail, its quantile included.
+
+    Args:
+        values: at least one value along ``axis``.
+        alpha: mass of the tail, in (0, 1).
+        tail: ``"lower"``: mean of the values <= the alpha-quantile; ``"upper"``: of those >= the (1-alpha)-quantile.
+        axis: ``None`` pools all values.
+
+    Raises:
+        ValueError: ``alpha`` lies outside (0, 1).
+    """
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha is {alpha}; it must lie between 0 and 1")
+    array = np.asarray(values, dtype=np.float64)
+    percent = 100.0 * alpha if tail == "lower" else 100.0 * (1.0 - alpha)
+    cut = np.percentile(array, percent, axis=axis, keepdims=True)
+    # Between equal neighbours the interpolated quantile can round to one unit beyond them, and the tail be empty.
+    if tail == "lower":
+        inside = array <= np.maximum(cut, array.min(axis=axis, keepdims=True))
+    else:
+        inside = array >= np.minimum(cut, array.max(axis=axis, keepdims=True))
+    return np.where(inside, array, 0.0).sum(axis=axis) / np.count_nonzero(inside, axis=axis)
+
+
+def drawdown(values: ArrayLike) -> Values:
+    """Returns how far a curve lies below its highest value so far, along the last axis; never negative."""
+    array = np.asarray(values, dtype=np.float64)
+    return np.maximum.accumulate(array, axis=-1) - array
+
+
+def iqm(scores: ArrayLike, axis: int | tuple[int, ...] | None = None) -> Any:
+    """Returns the interquartile mean along ``axis``: the mean without the lowest and the highest quarter.
+
+    ``floor(n/4)`` values are cut at each end, as in the 25 % trimmed mean.
+    """
+    array = np.asarray(scores, dtype=np.float64)
+    if axis is None:
+        flat = array.ravel()[None, :]
+    else:
+        axes = tuple(a % array.ndim for a in ((axis,) if isinstance(axis, int) else axis))
+        kept = [a for a in range(array.ndim) if a not in axes]
+        moved = np.transpose(array, (*kept, *axes))
+        flat = moved.reshape(*(array.shape[a] for a in kept), -1)
+    result = _trimmed_mean(np.array(flat))
+    return float(result[0]) if axis is None else result
+
+
+def _trimmed_mean(array: Values) -> Values:
+    """Trimmed mean along the last axis; reorders ``array``."""
+    count = array.shape[-1]
+    cut = count // 4
+    if cut:
+        array.partition((cut, count - cut - 1), axis=-1)
+    return np.asarray(array[..., cut : count - cut].mean(axis=-1))
+
+
+def optimality_gap(scores: ArrayLike, gamma: float = 1.0, axis: int | tuple[int, ...] | None = None) -> Any:
+    """Returns by how much the scores fall short of ``gamma`` on average; what exceeds ``gamma`` does not count."""
+    return gamma - np.minimum(np.asarray(scores, dtype=np.float64), gamma).mean(axis=axis)
+
+
+def ranks(values: ArrayLike, *, best: Literal["max", "min"] = "max") -> Values:
+    """Returns the rank of each algorithm, 1 for the best; ties share the mean of their ranks.
+
+    Args:
+        values: shape ``(algorithms,)`` or ``(algorithms, ...)``; ranked along the first axis. NaN ranks last.
+        best: whether the highest or the lowest value is the best.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    signed = np.where(np.isnan(array), np.inf, -array if best == "max" else array)
+    better = (signed[None, ...] < signed[:, None, ...]).sum(axis=1)
+    equal = (signed[None, ...] == signed[:, None, ...]).sum(axis=1)
+    return np.asarray(1.0 + better + (equal - 1) / 2.0)
+
+
+def mean_difference(first: Values, second: Values) -> Values:
+    """Returns the difference of means along the last axis, the usual statistic of a permutation test."""
+    return np.asarray(first.mean(axis=-1) - second.mean(axis=-1))
+
+
+def permutation_test(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    statistic: Callable[[Values, Values], Values] = mean_difference,
+    repetitions: int = 10_000,
+    seed: int | np.random.Generator = 0,
+) -> tuple[float, float]:
+    """Tests whether two algorithms' runs could be labelled at random (two-sided).
+
+    Args:
+        first: one value a run of one algorithm.
+        second: one value a run of the other.
+        statistic: of two arrays, along their last axis.
+        repetitions: random relabellings.
+        seed: of the generator; the same seed gives the same bits.
+
+    Returns:
+        The observed statistic, and the p-value ``(1 + hits) / (1 + repetitions)`` of Phipson and Smyth (2010), which is
+        never 0.
+
+    Raises:
+        ValueError: an algorithm has no run.
+    """
+    a, b = np.asarray(first, dtype=np.float64).ravel(), np.asarray(second, dtype=np.float64).ravel()
+    if a.size == 0 or b.size == 0:
+        raise ValueError("a permutation test needs at least one run of each algorithm")
+    generator = np.random.default_rng(seed)
+    pooled = np.concatenate((a, b))
+    observed = float(statistic(a, b))
+    hits = 0
+    # Rounding must not make a relabelling that only swaps equals look different from the observed one.
+    bound = abs(observed) - 1e-12 * max(1.0, float(np.abs(pooled).max()))
+    for size in chunk_sizes(repetitions):
+        shuffled = generator.permuted(np.broadcast_to(pooled, (size, pooled.size)), axis=1)
+        hits += int(np.count_nonzero(np.abs(statistic(shuffled[:, : a.size], shuffled[:, a.size :])) >= bound))
+    return observed, (1 + hits) / (1 + repetitions)
+
+
+def chunk_sizes(repetitions: int, chunk: int = 512) -> list[int]:
+    """Splits a number of repetitions into chunks that stay in the processor's cache."""
+    whole, rest = divmod(repetitions, chunk)
+    return [chunk] * whole + ([rest] if rest else [])
+
+
+Statistic = Callable[..., Any]
+DISPERSIONS: dict[str, Statistic] = {"Iqr": iqr, "Mad": mad, "Stddev": std}
+
+
+def stacked_windows(values: Values, starts: NDArray[np.intp], stops: NDArray[np.intp]) -> list[tuple[Any, Values]]:
+    """Gathers windows of equal length into matrices, so that a statistic runs over many windows at once.
+
+    Args:
+        values: shape ``(n,)``.
+        starts: first index of each window.
+        stops: index after the last of each window.
+
+    Returns:
+        Pairs of window numbers, shape ``(k,)``, and their values, shape ``(k, length)``; empty windows are left out.
+    """
+    lengths = stops - starts
+    stacked = []
+    for length in np.unique(lengths[lengths > 0]):
+        of_length = np.flatnonzero(lengths == length)
+        # at most ~16 MB a matrix, however long the windows are
+        per_matrix = max(1, 2_000_000 // int(length))
+        for first in range(0, of_length.size, per_matrix):
+            numbers = of_length[first : first + per_matrix]
+            stacked.append((numbers, values[starts[numbers, None] + np.arange(length)[None, :]]))
+    return stacked
