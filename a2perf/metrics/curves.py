@@ -1,0 +1,114 @@
+"""Training curves made fit for scoring: what is not finite, repeated or out of order is mended by a stated rule.
+
+Nothing is mended silently: each curve carries notes of what was done to it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from a2perf.errors import UserError
+from a2perf.metrics.values import Values
+
+Restarts = Literal["average", "discard"]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One run's curve.
+
+    Attributes:
+        steps: strictly increasing, float64.
+        values: finite, as long as ``steps``.
+        notes: what was done to the recorded points.
+    """
+
+    steps: Values
+    values: Values
+    notes: tuple[str, ...] = ()
+
+
+def clean(steps: Any, values: Any, *, restarts: Restarts = "average") -> Curve:
+    """Returns a curve with finite values and strictly increasing steps.
+
+    Points that are not finite are left out. Values of the same step (several collectors) are averaged.
+
+    Args:
+        steps: environment steps, in the order of recording.
+        values: one value a step.
+        restarts: where the step counter goes back, ``"average"`` treats both passes as one (the earlier platform),
+            ``"discard"`` leaves out what the restarted run went over again.
+
+    Raises:
+        UserError: the two differ in length.
+    """
+    x, y = np.asarray(steps, dtype=np.float64).ravel(), np.asarray(values, dtype=np.float64).ravel()
+    if x.size != y.size:
+        raise UserError(f"a curve has {x.size} steps and {y.size} values", mend="give one value for each step")
+    notes = []
+    known = np.isfinite(x) & np.isfinite(y)
+    if not known.all():
+        trailing = ", the last among them" if not known[-1] else ""
+        notes.append(f"{np.count_nonzero(~known)} of {x.size} points are not finite and left out{trailing}")
+        x, y = x[known], y[known]
+    back = np.flatnonzero(np.diff(x) < 0) + 1
+    if back.size:
+        if restarts == "discard":
+            kept = _before_restarts(x, back)
+            done = f"{np.count_nonzero(~kept)} points that were gone over again are left out"
+            x, y = x[kept], y[kept]
+        else:
+            done = "points of the same step are averaged"
+        notes.append(f"the step counter went back {back.size} time(s); {done}")
+    if x.size > 1 and (np.diff(x) <= 0).any():
+        x, group, counts = np.unique(x, return_inverse=True, return_counts=True)
+        y = np.bincount(group, weights=y, minlength=x.size) / counts
+    return Curve(x, y, tuple(notes))
+
+
+def clean_all(curves: Iterable[tuple[Any, Any]], *, restarts: Restarts = "average") -> tuple[list[Curve], list[str]]:
+    """Cleans the curves of several runs; runs without a point are left out.
+
+    Returns:
+        The curves, and notes that name the run by its position.
+    """
+    cleaned = [clean(steps, values, restarts=restarts) for steps, values in curves]
+    notes = [f"run {number}: {note}" for number, curve in enumerate(cleaned) for note in curve.notes]
+    empty = [number for number, curve in enumerate(cleaned) if curve.steps.size == 0]
+    notes += [f"run {number} has no finite point and is left out" for number in empty]
+    return [curve for curve in cleaned if curve.steps.size], notes
+
+
+def aligned(curves: Sequence[Curve]) -> bool:
+    """Tells whether all runs were logged at identical steps."""
+    return all(np.array_equal(curve.steps, curves[0].steps) for curve in curves[1:])
+
+
+def time_frames(curves: Sequence[tuple[Any, Any]], count: int = 3) -> list[tuple[float, float]]:
+    """Splits the range of steps that all runs share into equal frames ``(low, high)``: early, middle, late training.
+
+    Raises:
+        UserError: the runs share no range of steps.
+    """
+    cleaned, _ = clean_all(curves)
+    low = max((float(curve.steps[0]) for curve in cleaned), default=0.0)
+    high = min((float(curve.steps[-1]) for curve in cleaned), default=0.0)
+    if high <= low:
+        raise UserError("the runs share no range of steps", mend="compare runs of one protocol")
+    edges = np.linspace(low, high, count + 1)
+    return [(float(a), float(b)) for a, b in itertools.pairwise(edges)]
+
+
+def _before_restarts(steps: Values, back: Any) -> Any:
+    """Keeps a point when no later restart begins at its step or before."""
+    landing = np.minimum.accumulate(steps[back][::-1])[::-1]
+    earliest = np.full(steps.size, np.inf)
+    segment = np.searchsorted(back, np.arange(steps.size), side="right")
+    later = segment < back.size
+    earliest[later] = landing[segment[later]]
+    return steps < earliest

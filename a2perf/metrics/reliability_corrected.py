@@ -1,0 +1,315 @@
+"""The ``corrected`` profile: each run's value first, then the mean over runs with a bootstrap interval over seeds.
+
+Differences are divided by the difference of steps; the low-pass filter is in second-order sections and left out where a
+curve is too short for it; windows trail their evaluation point and must be full, as in Chan et al. (ICLR 2020) and the
+library that came with it, whose normalisation by curve range is available.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from a2perf.errors import UserError
+from a2perf.metrics import lowpass
+from a2perf.metrics.bootstrap import interval, mean_interval, resample
+from a2perf.metrics.curves import Curve, aligned
+from a2perf.metrics.reliability_earlier import MIN_RUNS, Result, rollout_formula, small_tail
+from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, stacked_windows
+from a2perf.metrics.values import Values, not_enough
+
+Normalise = Literal["curve_range"] | tuple[float, float]
+SPREAD = "standard deviation over runs, ddof 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How the ``corrected`` profile is to look at curves.
+
+    Attributes:
+        window: length in steps of the window of dispersion within runs; ``None``: five median step differences.
+        evaluation_points: steps at which runs are compared; ``None``: the runs' own steps, thinned to
+            ``max_points``, or evenly spaced ones where runs are not aligned.
+        max_points: most evaluation points chosen automatically.
+        time_frame: ``(low, high)`` in steps: only this part of training counts (the filter still sees all of it).
+        normalise: ``None``: reward units. ``"curve_range"``: divided by the 95th percentile less the start value, of
+            each run (within) or their median (across). ``(low, high)``: reference scores that become 0 and 1.
+        alpha: mass of the tails.
+        filtered: whether to low-pass filter curves before runs are compared.
+        repetitions: bootstrap resamples; 0 leaves intervals out.
+        confidence: mass of the intervals.
+        seed: of the bootstrap.
+    """
+
+    window: float | None = None
+    evaluation_points: Sequence[float] | None = None
+    max_points: int = 101
+    time_frame: tuple[float, float] | None = None
+    normalise: Normalise | None = None
+    alpha: float = 0.05
+    filtered: bool = True
+    repetitions: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks ranges.
+
+        Raises:
+            UserError: an option has a value it cannot have.
+        """
+        wrong = None
+        if self.window is not None and not self.window > 0:
+            wrong = f"window={self.window}; it must be more than 0"
+        elif not 0 < self.alpha < 1:
+            wrong = f"alpha={self.alpha}; it must lie between 0 and 1"
+        elif isinstance(self.normalise, str) and str(self.normalise) != "curve_range":
+            wrong = f"normalise={self.normalise!r}; it must be 'curve_range' or (low, high)"
+        elif isinstance(self.normalise, tuple) and not self.normalise[1] > self.normalise[0]:
+            wrong = f"normalise={self.normalise}; the reference must be (low, high) with high above low"
+        elif self.time_frame is not None and not self.time_frame[1] > self.time_frame[0]:
+            wrong = f"time_frame={self.time_frame}; it must be (low, high)"
+        if wrong:
+            raise UserError(wrong, mend="change the option")
+
+
+PerRun = Callable[[Curve, Options], tuple[Values, str]]
+
+
+def training(curves: Sequence[Curve], wanted: Sequence[str], options: Options) -> dict[str, Result]:
+    """Computes the wanted training metrics of cleaned curves."""
+    across = [name for name in wanted if name.endswith(("AcrossRuns", "OnAcross"))]
+    results = _across(curves, across, options) if across else {}
+    ranges = [_curve_range(curve) for curve in curves]
+    framed = [_within_frame(curve, options.time_frame) for curve in curves]
+    for name in wanted:
+        if name not in results:
+            results[name] = _within(framed, ranges, name, options)
+    return results
+
+
+def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) -> dict[str, Result]:
+    """Computes the wanted rollout metrics, run by run."""
+    if options.normalise == "curve_range":
+        raise UserError("rollouts have no curve range", mend="normalise rollouts by (low, high) reference scores")
+    results = {}
+    for name in wanted:
+        formula, needed = rollout_formula(name, options.alpha)
+        low, high = options.normalise if isinstance(options.normalise, tuple) else (0.0, 1.0)
+        shift = low if "CVaR" in name else 0.0
+        long = [values for values in runs if values.size >= needed]
+        if not long:
+            results[name] = Result(condition=not_enough(max((v.size for v in runs), default=0), needed, "rollouts"))
+            continue
+        result = aggregated(np.array([(float(formula(v)) - shift) / (high - low) for v in long]), options)
+        if len(long) < len(runs):
+            result.notes.append(f"{len(runs) - len(long)} run(s) have fewer than {needed} rollouts and are left out")
+        if "CVaR" in name:
+            result.notes += small_tail(min(v.size for v in long), options.alpha)
+        results[name] = result
+    return results
+
+
+def aggregated(per_run: Values, options: Options) -> Result:
+    """Returns mean, spread and interval of one value a run."""
+    result = Result(value=float(per_run.mean()), per_run=[float(value) for value in per_run], spread_kind=SPREAD)
+    if per_run.size > 1:
+        result.spread = float(per_run.std(ddof=1))
+        if options.repetitions:
+            result.interval = mean_interval(
+                per_run, repetitions=options.repetitions, confidence=options.confidence, seed=options.seed
+            )
+    else:
+        result.notes.append("1 run says nothing about others: no spread, no interval")
+    return result
+
+
+# --- within runs ------------------------------------------------------------------------------------------------------
+
+
+def slopes(curve: Curve) -> Values:
+    """Returns the differences of a curve divided by the differences of its steps."""
+    return np.asarray(np.diff(curve.values) / np.diff(curve.steps))
+
+
+def windowed(curve: Curve, statistic: Callable[..., Any], window: float | None = None) -> Values:
+    """Returns a statistic of the slopes in the window ``[t - window + 1, t]`` for each step t whose window is full.
+
+    Args:
+        curve: at least 3 points; fewer give an empty result.
+        statistic: along ``axis``.
+        window: length in steps; ``None``: five median step differences.
+    """
+    if curve.steps.size < 3:
+        return np.empty(0)
+    steps, values = curve.steps[1:], slopes(curve)
+    spacing = float(np.median(np.diff(curve.steps)))
+    length = 5 * spacing if window is None else window
+    # a window of w whole steps reaches back w - 1 of them; spacing below 1 would make that meaningless
+    begin = steps - length + min(1.0, spacing)
+    full = begin >= steps[0]
+    starts = np.searchsorted(steps, begin[full], side="left")
+    stops = np.flatnonzero(full) + 1
+    enough = stops - starts >= 2
+    found = np.empty(int(np.count_nonzero(enough)))
+    for numbers, matrix in stacked_windows(values, starts[enough], stops[enough]):
+        found[numbers] = statistic(matrix, axis=1)
+    return found
+
+
+def _within(curves: Sequence[Curve], ranges: Sequence[float], name: str, options: Options) -> Result:
+    formula, needed, is_level = _per_run_formula(name, options)
+    low, scale = 0.0, 1.0
+    if isinstance(options.normalise, tuple):
+        low, scale = options.normalise[0] if is_level else 0.0, options.normalise[1] - options.normalise[0]
+    found, missing, flat = [], 0, 0
+    for curve, curve_range in zip(curves, ranges, strict=True):
+        value = formula(curve) if curve.steps.size >= needed else None
+        if value is None:
+            missing += 1
+        elif options.normalise == "curve_range" and not curve_range > 0:
+            flat += 1
+        else:
+            found.append((value - low) / (curve_range if options.normalise == "curve_range" else scale))
+    if not found:
+        points = max((curve.steps.size for curve in curves), default=0)
+        why = "not enough data (no curve rises: its range is not positive)" if flat else not_enough(0, 1)
+        if missing:
+            why = not_enough(points, needed, "points") if points < needed else "not enough data (no window is full)"
+        return Result(condition=why)
+    result = aggregated(np.array(found), options)
+    if missing:
+        result.notes.append(f"{missing} run(s) are too short and left out")
+    if flat:
+        result.notes.append(f"{flat} run(s) whose curve does not rise have no curve range and are left out")
+    return result
+
+
+def _per_run_formula(name: str, options: Options) -> tuple[Callable[[Curve], float | None], int, bool]:
+    """Returns the formula of one run, the points it needs, and whether it is a level (not a difference of levels)."""
+    if name.endswith("WithinRuns"):
+        statistic = DISPERSIONS[name.removesuffix("WithinRuns")]
+
+        def dispersion(curve: Curve) -> float | None:
+            found = windowed(curve, statistic, options.window)
+            return float(found.mean()) if found.size else None
+
+        return dispersion, 3, False
+    formulas: dict[str, tuple[Callable[[Curve], float | None], int, bool]] = {
+        "LowerCVaROnDiffs": (lambda c: -float(cvar(slopes(c), options.alpha, "lower")), 2, False),
+        "UpperCVaROnDiffs": (lambda c: float(cvar(slopes(c), options.alpha, "upper")), 2, False),
+        "LowerCVaROnDrawdown": (lambda c: float(cvar(drawdown(c.values), options.alpha, "upper")), 2, False),
+        "MaxDrawdown": (lambda c: float(drawdown(c.values).max()), 2, False),
+        "MedianPerfDuringTraining": (lambda c: float(np.median(c.values)), 1, True),
+    }
+    return formulas[name]
+
+
+def _within_frame(curve: Curve, frame: tuple[float, float] | None) -> Curve:
+    if frame is None:
+        return curve
+    inside = (curve.steps >= frame[0]) & (curve.steps <= frame[1])
+    return Curve(curve.steps[inside], curve.values[inside], curve.notes)
+
+
+def _curve_range(curve: Curve) -> float:
+    """95th percentile less the start value."""
+    return float(np.percentile(curve.values, 95.0) - curve.values[0])
+
+
+# --- across runs ------------------------------------------------------------------------------------------------------
+
+
+def _across(curves: Sequence[Curve], names: Sequence[str], options: Options) -> dict[str, Result]:
+    if len(curves) < MIN_RUNS:
+        return {name: Result(condition=not_enough(len(curves), MIN_RUNS)) for name in names}
+    scale, low = 1.0, 0.0
+    if isinstance(options.normalise, tuple):
+        low, scale = options.normalise[0], options.normalise[1] - options.normalise[0]
+    elif options.normalise == "curve_range":
+        scale = float(np.median([_curve_range(curve) for curve in curves]))
+        if not scale > 0:
+            why = "not enough data (the curves do not rise: their median range is not positive)"
+            return {name: Result(condition=why) for name in names}
+    matrix, notes = _at_evaluation_points(curves, options)
+    if matrix.shape[1] == 0:
+        return {name: Result(condition="not enough data (the runs share no step)") for name in names}
+    matrix = (matrix - low) / scale
+    final = (np.array([curve.values[-1] for curve in curves]) - low) / scale
+    results = {}
+    for name in names:
+        of_levels = name.endswith("OnAcross")
+        result = _compared(final[:, None] if of_levels else matrix, name, options)
+        result.notes += small_tail(len(curves), options.alpha) if of_levels else list(notes)
+        result.per_run = [float(value) for value in final] if of_levels else []
+        results[name] = result
+    return results
+
+
+def _compared(matrix: Values, name: str, options: Options) -> Result:
+    """Aggregates a statistic across runs over evaluation points, ``matrix`` being (runs, points)."""
+    if name.endswith("AcrossRuns"):
+        statistic = DISPERSIONS[name.removesuffix("AcrossRuns")]
+    else:
+        tail: Any = "lower" if name.startswith("Lower") else "upper"
+
+        def statistic(values: Values, axis: int) -> Any:
+            return cvar(values, options.alpha, tail, axis=axis)
+
+    by_point = np.asarray(statistic(matrix, axis=0))
+    result = Result(value=float(by_point.mean()))
+    if by_point.size > 1:
+        result.spread = float(by_point.std(ddof=1))
+        result.spread_kind = "standard deviation over evaluation points, ddof 1"
+    if options.repetitions:
+        generator = np.random.default_rng(options.seed)
+        runs = matrix.shape[0]
+        order = resample(np.arange(runs, dtype=np.float64), (runs, 1), options.repetitions, generator)[..., 0]
+        draws = np.concatenate(
+            [
+                np.asarray(statistic(matrix[rows], axis=1)).mean(axis=1)
+                for rows in np.array_split(order.astype(np.intp), max(1, options.repetitions // 256))
+            ]
+        )
+        ends = interval(draws, np.asarray(result.value), confidence=options.confidence)
+        result.interval = float(ends[0]), float(ends[1])
+        if name.endswith("AcrossRuns"):
+            result.notes.append("resampling repeats runs, so the interval of a dispersion across few runs leans low")
+    return result
+
+
+def _at_evaluation_points(curves: Sequence[Curve], options: Options) -> tuple[Values, list[str]]:
+    """Returns the (filtered) values of the runs at common steps, ``(runs, points)``, and notes on how."""
+    notes = []
+    values = [curve.values for curve in curves]
+    shortest = min(own.size for own in values)
+    if options.filtered and shortest >= lowpass.SHORT_CURVE:
+        values = lowpass.sections(values)
+    elif options.filtered:
+        notes.append(f"not low-pass filtered: a curve has {shortest} points and the filter needs {lowpass.SHORT_CURVE}")
+    low = max(float(curve.steps[0]) for curve in curves)
+    high = min(float(curve.steps[-1]) for curve in curves)
+    if options.time_frame is not None:
+        low, high = max(low, options.time_frame[0]), min(high, options.time_frame[1])
+    if options.evaluation_points is not None:
+        points = np.asarray(options.evaluation_points, dtype=np.float64)
+        outside = (points < low) | (points > high)
+        if outside.any():
+            notes.append(f"{np.count_nonzero(outside)} evaluation points lie outside the steps that all runs share")
+        points = points[~outside]
+    elif low > high:
+        points = np.empty(0)
+    elif aligned(curves):
+        own = curves[0].steps
+        own = own[(own >= low) & (own <= high)]
+        if own.size > options.max_points:
+            own = own[np.linspace(0, own.size - 1, options.max_points).round().astype(np.intp)]
+        points = own
+    else:
+        points = np.linspace(low, high, min(options.max_points, shortest))
+        notes.append(f"steps are not aligned: interpolated at {points.size} even points from {low:g} to {high:g}")
+    matrix = [np.interp(points, curve.steps, own) for curve, own in zip(curves, values, strict=True)]
+    return np.stack(matrix), notes
