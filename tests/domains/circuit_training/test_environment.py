@@ -459,3 +459,12 @@ def test_a_heat_map_shows_where_fake_nets_draw_a_macro():
     assert heat.argmax() == action
     assert heat.max() == pytest.approx(1.0, abs=1e-6)
     assert env.observation_space.contains(observation)
+
+
+def test_partial_placements_are_written_on_request(crowded, tmp_path):
+    for wanted in (False, True):
+        target = tmp_path / str(wanted) / "out.plc"
+        env = CircuitEnv(*crowded, is_eval=True, output_plc_file=target, save_partial_placement=wanted)
+        env.reset()
+        env.step(middle(env))
+        assert target.is_file() == wanted
