@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -63,8 +64,9 @@ def _kill_chromium(backend: ChromiumBackend) -> None:
         backend.reset(LOGIN, GOLD, {})
     assert backend.browser is not None
     for process in psutil.Process(backend.browser.guard_pid).children(recursive=True):
-        if "chromium" in process.name():
-            process.send_signal(signal.SIGKILL)
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended with those killed before
+            if "chromium" in process.name():
+                process.send_signal(signal.SIGKILL)
 
 
 def _still_there(processes: list[psutil.Process]) -> list[psutil.Process]:
