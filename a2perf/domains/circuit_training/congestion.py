@@ -46,12 +46,17 @@ def _smoothed_usage(
     vertical_capacity: float,
     smooth_range: int,
     maps: Floats,
+    spread: Floats,
+    usages: Floats,
+    line: Floats,
 ) -> None:
-    """Fills in the nets' share of both maps, shape (2, rows, columns): horizontal, vertical."""
+    """Fills in the nets' share of both maps, shape (2, rows, columns): horizontal, vertical.
+
+    The last three arguments are scratch, shape (columns,).
+    """
     rows, columns = maps.shape[1], maps.shape[2]
-    line = np.empty(columns)
-    spread = np.empty(columns)
     for column in range(columns):
+        usages[column] = 0.0
         spread[column] = min(columns - 1, column + smooth_range) - max(0, column - smooth_range) + 1
     for row in range(rows):
         for column in range(columns):
@@ -65,7 +70,6 @@ def _smoothed_usage(
         for other in range(first, last + 1):
             for column in range(columns):
                 maps[0, other, column] += line[column]
-    usages = np.zeros(columns)
     for row in range(rows):
         for column in range(columns):
             usages[column] += vertical_differences[row, column]
@@ -178,7 +182,15 @@ class Congestion:
         horizontal_capacity = cell_height * rules.routes_per_micron[0]
         vertical_capacity = cell_width * rules.routes_per_micron[1]
         _smoothed_usage(
-            self._horizontal, self._vertical, horizontal_capacity, vertical_capacity, rules.smooth_range, self.maps
+            self._horizontal,
+            self._vertical,
+            horizontal_capacity,
+            vertical_capacity,
+            rules.smooth_range,
+            self.maps,
+            np.empty(columns),
+            np.empty(columns),
+            np.empty(columns),
         )
         _add_macros(
             placement.hard,
@@ -202,7 +214,7 @@ class Congestion:
         """Returns the mean of the largest twentieth (at least one) of the values of both maps."""
         self.update(rules)
         if self._cost < 0:
-            self._cost = float(mean_of_largest(self.maps.reshape(-1), max(1, self.maps.size // 20)))
+            self._cost = mean_of_largest(self.maps.reshape(-1), max(1, self.maps.size // 20))
         return self._cost
 
     def _route(self, changed: list[int] | None, columns: int, rows: int, cell_width: float, cell_height: float) -> None:

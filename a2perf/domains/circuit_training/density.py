@@ -15,44 +15,51 @@ Floats = NDArray[np.float64]
 
 EDGE_TOLERANCE = 1e-3  # um; a thinner overlap with a cell does not count
 _BINS = 1024
+_STEEPEST = 1e300  # bins per unit of density
+
+
+def mean_of_largest(values: Floats, count: int) -> float:
+    """Returns the mean of the ``count`` largest values, without sorting them."""
+    return float(_mean_of_largest(values.copy(), count, np.empty(_BINS + 1, dtype=np.int64)))
 
 
 @compiled
-def mean_of_largest(values: Floats, count: int) -> float:
-    """Returns the mean of the ``count`` largest values; needs no sorting, only a few passes over the values."""
-    rest = values
-    missing = count
+def _mean_of_largest(rest: Floats, missing: int, bins: NDArray[np.int64]) -> float:
+    """Sorts values into bins, adds up the full ones and goes on inside the one that the limit cuts.
+
+    Args:
+        rest: the values; overwritten.
+        missing: how many are wanted.
+        bins: scratch, shape (bins + 1,).
+    """
+    count, size = missing, rest.size
     total = 0.0
-    while True:
+    while missing > 0:
         low = high = rest[0]
-        for value in rest:
-            low = min(low, value)
-            high = max(high, value)
-        count_of_bins = min(_BINS, rest.size)
-        scale = count_of_bins / (high - low) if high > low else 0.0
-        if missing == 0 or high == low or not np.isfinite(scale):
+        for i in range(size):
+            low = min(low, rest[i])
+            high = max(high, rest[i])
+        limit = min(_BINS, size)
+        scale = limit / (high - low)
+        if not scale < _STEEPEST:  # all equal, or too near to each other to tell apart
             return float((total + missing * high) / count)
-        bins = np.zeros(count_of_bins + 1, dtype=np.int64)
-        for value in rest:
-            bins[int((value - low) * scale)] += 1
-        limit = count_of_bins
-        above = 0
-        while above + bins[limit] <= missing and limit > 0:
-            above += bins[limit]
+        for i in range(limit + 1):
+            bins[i] = 0
+        for i in range(size):
+            bins[int((rest[i] - low) * scale)] += 1
+        while bins[limit] <= missing and limit > 0:
+            missing -= bins[limit]
             limit -= 1
-        inside = np.empty(bins[limit])
         kept = 0
-        for value in rest:
-            at = int((value - low) * scale)
+        for i in range(size):
+            at = int((rest[i] - low) * scale)
             if at > limit:
-                total += value
+                total += rest[i]
             elif at == limit:
-                inside[kept] = value
+                rest[kept] = rest[i]
                 kept += 1
-        missing -= above
-        if missing == 0:
-            return float(total / count)
-        rest = inside
+        size = kept
+    return total / count
 
 
 @compiled
@@ -178,4 +185,4 @@ class Density:
 
 def density_cost(density: Floats) -> float:
     """Returns half the mean of the fullest tenth of the cells (at least one), zeros included."""
-    return 0.5 * float(mean_of_largest(density, max(1, density.size // 10)))
+    return 0.5 * mean_of_largest(density, max(1, density.size // 10))

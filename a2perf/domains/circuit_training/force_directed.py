@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.force_kernels import run_phase
+from a2perf.domains.circuit_training.force_kernels import run_phase, scratch
 from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_PORT
 from a2perf.domains.circuit_training.placement import Placement, PlacementError
 
@@ -176,6 +176,7 @@ def place_by_forces(
     slots = np.concatenate((moving_macros, len(edges.slot_node) + np.arange(len(standing))))
     macro_slots = slots[np.argsort(nodes[slots])].astype(np.int32)
     reach = half[edges.driver_of_edge] + half[edges.sinks]
+    memory = scratch(len(nodes), len(macro_slots), grid[0] * grid[1])
     for phase in phases:
         springs = np.empty((len(edges.sinks), 3))
         if phase.attract != 0:
@@ -196,7 +197,9 @@ def place_by_forces(
             springs,
             macro_slots,
             np.array(canvas),
-            *grid,
+            grid[0],
+            grid[1],
+            *memory,
         )
     placement.x[movable] = position[: len(movable), 0]
     placement.y[movable] = position[: len(movable), 1]

@@ -163,6 +163,19 @@ def _move(position: Floats, force: Floats, half: Floats, movable: int, max_move:
                     position[node, axis] = moved
 
 
+def scratch(slots: int, macros: int, cells: int) -> tuple[Floats, Ints, Ints, Ints, Ints, Floats, Floats]:
+    """Returns the memory that `run_phase` works in."""
+    return (
+        np.empty((slots, 2)),
+        np.empty(macros, dtype=np.int64),
+        np.empty(cells + 2, dtype=np.int64),
+        np.empty(macros, dtype=np.int64),
+        np.empty(macros + 1, dtype=np.int64),
+        np.empty((macros, 4)),
+        np.empty(2),
+    )
+
+
 @compiled
 def run_phase(
     steps: int,
@@ -180,8 +193,15 @@ def run_phase(
     canvas: Floats,
     columns: int,
     rows: int,
+    force: Floats,
+    cells: Ints,
+    start: Ints,
+    order: Ints,
+    touching: Ints,
+    boxes: Floats,
+    largest_half: Floats,
 ) -> None:
-    """Runs the steps of one phase.
+    """Runs the steps of one phase; the last seven arguments are scratch, from `scratch`.
 
     Args:
         steps: number of steps.
@@ -199,17 +219,17 @@ def run_phase(
         canvas: width and height, um, shape (2,).
         columns: of the placement grid, by which the order of repulsion goes.
         rows: of that grid.
+        force: on each slot.
+        cells: of each macro.
+        start: of each cell in ``order``.
+        order: macros sorted by cell.
+        touching: macros in contact with one.
+        boxes: centre and half size of each macro, sorted by cell.
+        largest_half: of all macros, along both axes.
     """
     cell_width, cell_height = canvas[0] / columns, canvas[1] / rows
-    force = np.empty_like(position)
-    count = macro_slots.size
-    cells = np.empty(count, dtype=np.int64)
-    start = np.zeros(columns * rows + 2, dtype=np.int64)
-    order = np.empty(count, dtype=np.int64)
-    boxes = np.empty((count, 4))
-    touching = np.empty(count + 1, dtype=np.int64)
-    largest_half = np.zeros(2)
-    for m in range(count):
+    largest_half[0] = largest_half[1] = 0.0
+    for m in range(macro_slots.size):
         for axis in range(2):
             largest_half[axis] = max(largest_half[axis], half[macro_slots[m], axis])
     for _ in range(steps):

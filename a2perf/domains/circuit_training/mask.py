@@ -95,48 +95,29 @@ def macro_mask(
                 if not free:
                     break
             mask[cell] = 1 if free else 0
-    if not is_hard:
-        return
-    for other in hard:
-        if not placed[other]:
-            continue
-        other_low_x = x[other] - box_width[other] / 2 - halo_x
-        other_high_x = x[other] + box_width[other] / 2 + halo_x
-        other_low_y = y[other] - box_height[other] / 2 - halo_y
-        other_high_y = y[other] + box_height[other] / 2 + halo_y
-        first_column, last_column = _span(other_low_x, other_high_x, cell_width, columns)
-        first_row, last_row = _span(other_low_y, other_high_y, cell_height, rows)
-        spans = (first_column, last_column, first_row, last_row)
+    for i in range(hard.size + blockages.shape[0] if is_hard else 0):
+        is_macro = i < hard.size
+        if is_macro:
+            other = hard[i]
+            if not placed[other]:
+                continue
+            low_x = x[other] - box_width[other] / 2 - halo_x
+            high_x = x[other] + box_width[other] / 2 + halo_x
+            low_y = y[other] - box_height[other] / 2 - halo_y
+            high_y = y[other] + box_height[other] / 2 + halo_y
+        else:
+            low_x, low_y = blockages[i - hard.size, 0], blockages[i - hard.size, 1]
+            high_x, high_y = blockages[i - hard.size, 2], blockages[i - hard.size, 3]
         _forbid(
-            other_low_x,
-            other_low_y,
-            other_high_x,
-            other_high_y,
-            spans,
-            True,
+            low_x,
+            low_y,
+            high_x,
+            high_y,
+            is_macro,
             half_width,
             half_height,
-            halo_x,
-            halo_y,
-            cell_width,
-            cell_height,
-            columns,
-            rows,
-            mask,
-        )
-    everywhere = (0, columns - 1, 0, rows - 1)
-    for i in range(blockages.shape[0]):
-        _forbid(
-            blockages[i, 0],
-            blockages[i, 1],
-            blockages[i, 2],
-            blockages[i, 3],
-            everywhere,
-            False,
-            half_width,
-            half_height,
-            0.0,
-            0.0,
+            halo_x if is_macro else 0.0,
+            halo_y if is_macro else 0.0,
             cell_width,
             cell_height,
             columns,
@@ -151,8 +132,7 @@ def _forbid(
     low_y: float,
     high_x: float,
     high_y: float,
-    spans: tuple[int, int, int, int],
-    must_meet: bool,
+    is_macro: bool,
     half_width: float,
     half_height: float,
     halo_x: float,
@@ -165,8 +145,10 @@ def _forbid(
 ) -> None:
     """Clears the cells where the macro, with its halo, would overlap a box.
 
-    Where ``must_meet``, only those where the macro without its halo touches one of the box's cells (``spans``).
+    For the box of another macro, only those where the macro without its halo touches one of that box's cells.
     """
+    other_first_column, other_last_column = _span(low_x, high_x, cell_width, columns)
+    other_first_row, other_last_row = _span(low_y, high_y, cell_height, rows)
     first_column = max(int((low_x - half_width - halo_x) / cell_width) - 1, 0)
     last_column = min(int((high_x + half_width + halo_x) / cell_width) + 1, columns - 1)
     first_row = max(int((low_y - half_height - halo_y) / cell_height) - 1, 0)
@@ -177,7 +159,7 @@ def _forbid(
         if own_low_y - halo_y >= high_y or own_high_y + halo_y <= low_y:
             continue
         own_first, own_last = _span(own_low_y, own_high_y, cell_height, rows)
-        if must_meet and (own_first > spans[3] or own_last < spans[2]):
+        if is_macro and (own_first > other_last_row or own_last < other_first_row):
             continue
         for column in range(first_column, last_column + 1):
             own_low_x = (column + 0.5) * cell_width - half_width
@@ -185,7 +167,7 @@ def _forbid(
             if own_low_x - halo_x >= high_x or own_high_x + halo_x <= low_x:
                 continue
             own_first, own_last = _span(own_low_x, own_high_x, cell_width, columns)
-            if not must_meet or (own_first <= spans[1] and own_last >= spans[0]):
+            if not is_macro or (own_first <= other_last_column and own_last >= other_first_column):
                 mask[row * columns + column] = 0
 
 
