@@ -34,9 +34,9 @@ _MAX_DEPTH = 64
 
 
 def _packed(word: str) -> int:
-    """Returns the first seven letters of a word as a number, with its length."""
+    """Returns the first seven letters of a word, in capitals, as a number with its length."""
     value = len(word)
-    for letter in word.encode()[:7]:
+    for letter in word.upper().encode()[:7]:
         value = value * 256 + letter
     return value
 
@@ -56,13 +56,13 @@ _POWERS = 10.0 ** np.arange(23)
 
 
 @compiled_part
-def _pack(text: Bytes, start: int, end: int, upper: bool) -> int:
+def _pack(text: Bytes, start: int, end: int) -> int:
     value = end - start
     if value > 255:
         return -1
     for i in range(start, min(end, start + 7)):
         letter = int(text[i])
-        if upper and 97 <= letter <= 122:
+        if 97 <= letter <= 122:
             letter -= 32
         value = value * 256 + letter
     return value
@@ -190,7 +190,7 @@ def scan(
     level, waiting, skipped = _AT_TOP, _NAME_WANTED, 0
     row = first_input = first_blob = first_slow = 0
     field = key = -1
-    value_kind, value_start, value_end = _END, 0, 0
+    value_kind, value_start, value_end, value_word = _END, 0, 0, -1
     metadata = False
     counts[ERROR_AT] = 0
     while True:
@@ -212,9 +212,10 @@ def scan(
                 if skipped == 0 and level == _AT_TOP:
                     counts[ERROR_AT] = at
             continue
+        word = _pack(text, start, end) if _WORD <= kind <= _STRING else -1
         keep = -1  # where the offset of a copied string goes
         if waiting == _NAME_WANTED and kind == _WORD:
-            field = _pack(text, start, end, False)
+            field = word
             waiting = _COLON_WANTED
             if level == _AT_TOP:
                 counts[NODE_AT] = start
@@ -251,9 +252,9 @@ def scan(
             elif level == _IN_NODE and field == _INPUT:
                 keep = _KEEP_INPUT
             elif level == _IN_ATTRIBUTE and field == _KEY:
-                key = _pack(text, start, end, False)
+                key = word
             elif level == _IN_VALUE and field in (_FLOAT, _INTEGER, _PLACEHOLDER, _TEXT):
-                value_kind, value_start, value_end = kind, start, end
+                value_kind, value_start, value_end, value_word = kind, start, end, word
         elif waiting == _NAME_WANTED and kind == _CLOSE and level != _AT_TOP:
             if level == _IN_NODE:
                 if metadata:
@@ -278,10 +279,9 @@ def scan(
                             slow[counts[SLOW], 0], slow[counts[SLOW], 1] = row, column
                 for group in range(_CODE_KEYS.size):
                     if key == _CODE_KEYS[group] and value_kind != _END:
-                        word = _pack(text, start, end, True)
                         codes[row, group] = -1
                         for i in range(_CODE_STARTS[group], _CODE_STARTS[group + 1]):
-                            if word == _CODE_WORDS[i]:
+                            if value_word == _CODE_WORDS[i]:
                                 codes[row, group] = i - _CODE_STARTS[group]
                         if codes[row, group] < 0:
                             counts[ERROR_AT] = start
