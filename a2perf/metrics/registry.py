@@ -1,0 +1,169 @@
+"""The metrics that there are: built-in ones, and those that installed packages add.
+
+A package adds metrics with an entry point of the group ``a2perf.metrics`` that names a ``Metric`` or several::
+
+    [project.entry-points."a2perf.metrics"]
+    my_metric = "my_package.metrics:MY_METRIC"
+
+One that cannot be loaded, or a metric that raises, costs only itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from typing import get_args
+
+from a2perf.constants import SystemMetrics
+from a2perf.errors import ConfigError, UserError, did_you_mean
+from a2perf.metrics import application, data_cost, system
+from a2perf.metrics.reliability import METRICS as RELIABILITY
+from a2perf.metrics.reliability import metric_name
+from a2perf.metrics.statistics import ranks
+from a2perf.metrics.values import Category, Metric, MetricValue, Profile, RunData
+
+GROUP = "a2perf.metrics"
+# Version of the formulas; stored with scores, so that old ones stay comparable with their own kind.
+RULES = 1
+_OF_SYSTEM_ENUM = {
+    SystemMetrics.INFERENCE_TIME: ("latency_",),
+    SystemMetrics.TRAINING_TIME: ("wall_clock", "cpu_time"),
+    SystemMetrics.MEMORY_USAGE: ("memory_",),
+}
+
+
+def all_metrics() -> dict[str, Metric]:
+    """Returns every metric by name: application, reliability, system, data, then those of packages."""
+    return dict(_load()[0])
+
+
+def problems() -> dict[str, str]:
+    """Returns the entry points that gave no metric, with the reason."""
+    return dict(_load()[1])
+
+
+def reload() -> None:
+    """Forgets what packages had registered; the next look-up asks them again."""
+    _load.cache_clear()
+
+
+def select(selection: Iterable[object] | object) -> list[Metric]:
+    """Returns the metrics that a configuration names.
+
+    Args:
+        selection: names, categories (``"system"``), members of ``ReliabilityMetrics`` or ``SystemMetrics``.
+
+    Raises:
+        ConfigError: a name that no metric has.
+    """
+    known = all_metrics()
+    several = list(selection) if isinstance(selection, Iterable) and not isinstance(selection, str) else [selection]
+    chosen: dict[str, Metric] = {}
+    for wanted in several:
+        for metric in _matching(wanted, known):
+            chosen[metric.name] = metric
+    return list(chosen.values())
+
+
+def score(
+    data: RunData, profile: Profile = "corrected", *, names: Iterable[object] | None = None
+) -> dict[str, MetricValue]:
+    """Computes metrics of the runs of one algorithm.
+
+    Args:
+        data: what was recorded.
+        profile: of the formulas.
+        names: as for ``select``; all when ``None``.
+
+    Returns:
+        A value per metric, in the order of the registry. A metric that the profile lacks is left out; one that raises
+        becomes a value whose ``condition`` is the error.
+
+    Raises:
+        ConfigError: a name that no metric has.
+    """
+    metrics = list(all_metrics().values()) if names is None else select(names)
+    computed: dict[object, Mapping[str, MetricValue] | str] = {}
+    found = {}
+    for metric in metrics:
+        if metric.compute not in computed:
+            try:
+                computed[metric.compute] = metric.compute(data, profile)
+            except Exception as error:  # a metric of a package may do anything; the others must still be computed
+                computed[metric.compute] = f"failed: {type(error).__name__}: {error}"
+        values = computed[metric.compute]
+        if isinstance(values, str):
+            found[metric.name] = MetricValue(
+                name=metric.name, unit=metric.unit, direction=metric.direction, profile=profile, condition=values
+            )
+        elif metric.name in values:
+            found[metric.name] = values[metric.name]
+    return found
+
+
+def rank(by_algorithm: Mapping[str, MetricValue]) -> dict[str, float]:
+    """Ranks algorithms by one metric, 1 for the best; ties share the mean rank; those without a value are left out.
+
+    Raises:
+        UserError: the values are not of one metric, unit and profile; some are measured and others estimated; or the
+            metric has no better or worse.
+    """
+    valued = {name: value for name, value in by_algorithm.items() if value.value is not None}
+    if not valued:
+        return {}
+    kinds = {(value.name, value.unit, value.profile) for value in valued.values()}
+    if len(kinds) > 1:
+        listed = "; ".join(sorted(" ".join(str(part) for part in kind) for kind in kinds))
+        raise UserError(f"different kinds of values cannot be ranked: {listed}", mend="score all with one profile")
+    provenances = {value.provenance for value in valued.values()}
+    if len(provenances) > 1 or "mixed" in provenances:
+        listed = ", ".join(f"{name}: {value.provenance}" for name, value in valued.items())
+        raise UserError(
+            f"measured and estimated values are never ranked against each other ({listed})",
+            mend="rank only runs that were recorded the same way",
+        )
+    direction = next(iter(valued.values())).direction
+    if direction == "none":
+        raise UserError("this metric has no better or worse", mend="rank by another metric")
+    numbers = [float(value.value) for value in valued.values() if value.value is not None]
+    return dict(zip(valued, ranks(numbers, best=direction).tolist(), strict=True))
+
+
+def _matching(wanted: object, known: Mapping[str, Metric]) -> Sequence[Metric]:
+    if isinstance(wanted, str) and wanted.upper() in SystemMetrics.__members__:
+        wanted = SystemMetrics[wanted.upper()]
+    if isinstance(wanted, SystemMetrics):
+        starts = _OF_SYSTEM_ENUM[wanted]
+        return [metric for name, metric in known.items() if name.startswith(starts)]
+    if isinstance(wanted, Metric):
+        return [wanted]
+    name = metric_name(wanted)
+    if name in get_args(Category):
+        return [metric for metric in known.values() if metric.category == name]
+    if name in known:
+        return [known[name]]
+    near = did_you_mean(name, known)
+    raise ConfigError(f"there is no metric {name!r}{near}", mend=f"use one of {', '.join(known)}")
+
+
+@functools.cache
+def _load() -> tuple[dict[str, Metric], dict[str, str]]:
+    built_in = (*application.METRICS, *RELIABILITY.values(), *system.METRICS, *data_cost.METRICS)
+    found = {metric.name: metric for metric in built_in}
+    wrong: dict[str, str] = {}
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            loaded = point.load()
+            added = [loaded] if isinstance(loaded, Metric) else list(loaded)
+        except Exception as error:  # somebody else's package must not cost us the built-in metrics
+            wrong[point.name] = f"{point.value}: {type(error).__name__}: {error}"
+            continue
+        for metric in added:
+            if not isinstance(metric, Metric):
+                wrong[point.name] = f"{point.value}: {metric!r} is not a Metric"
+            elif metric.name in found:
+                wrong[point.name] = f"{point.value}: the name {metric.name!r} is taken"
+            else:
+                found[metric.name] = metric
+    return found, wrong

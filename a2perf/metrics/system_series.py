@@ -1,0 +1,237 @@
+"""Rows of emissions tables turned into numbers: energy by interval and in total, and memory merged over processes.
+
+Both generations of the table are read: the earlier platform's (and a2perf's) with one row an interval, cumulative
+energy and ``ram_process``; and stock codecarbon's with one row a run. Columns come as mappings of name to values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from a2perf.metrics.values import Values
+
+TOLERANCE_S = 10.0
+# codecarbon, its fork and a2perf call 2**30 bytes a GB
+BYTES_PER_GB = 2**30
+
+
+class Series(msgspec.Struct, kw_only=True, frozen=True):
+    """Values over time.
+
+    Attributes:
+        times_s: seconds since the epoch (or any common origin), not decreasing, float64.
+        values: one a time, float64.
+    """
+
+    times_s: Any
+    values: Any
+
+
+class EmissionsSummary(msgspec.Struct, kw_only=True, frozen=True):
+    """What an emissions table says about one run.
+
+    Attributes:
+        energy_kwh: sum over processes of the last cumulative energy; by component in ``component_kwh``.
+        emissions_kg: sum over processes of the last cumulative emissions.
+        interval_kwh: energy of each interval, all processes one after another; empty with one row a run.
+        wall_clock_s: time that all processes ran side by side; the longest duration where there are no timestamps.
+        memory_mean_bytes: of the sum over processes; ``None`` without the column ``ram_process``.
+        memory_peak_bytes: highest such sum.
+        power_mean_w: by component, mean over rows, summed over processes.
+        quality: ``"measured"``, ``"estimated"`` or ``"mixed"``; tables that do not say count as estimated.
+        method: how power was found, where the table says.
+        region: place of the carbon intensity.
+        processes: number of different ``run_id``.
+        notes: what was left out or could not be known.
+    """
+
+    energy_kwh: float | None = None
+    component_kwh: dict[str, float] = msgspec.field(default_factory=dict)
+    emissions_kg: float | None = None
+    interval_kwh: list[float] = msgspec.field(default_factory=list)
+    wall_clock_s: float | None = None
+    memory_mean_bytes: float | None = None
+    memory_peak_bytes: float | None = None
+    power_mean_w: dict[str, float] = msgspec.field(default_factory=dict)
+    quality: str = "estimated"
+    method: str = "not recorded"
+    region: str = ""
+    processes: int = 0
+    notes: list[str] = msgspec.field(default_factory=list)
+
+
+def from_emissions(columns: Mapping[str, Any], *, tolerance_s: float = TOLERANCE_S) -> EmissionsSummary:
+    """Summarises an emissions table; columns that are missing leave their numbers ``None`` and a note.
+
+    Args:
+        columns: name to values (numbers or text), all of one length.
+        tolerance_s: how far apart rows of different processes may lie to count as simultaneous.
+    """
+    rows = len(next(iter(columns.values()), ()))
+    if rows == 0:
+        return EmissionsSummary(notes=["the emissions table has no row"])
+    notes: list[str] = []
+    groups = _by_process(columns, rows)
+    duration = _numbers(columns, "duration", rows)
+    groups = [_forward_only(group, duration, notes) for group in groups]
+    totals = {
+        name: _last_sum(columns, name, groups, rows)
+        for name in ("energy_consumed", "cpu_energy", "gpu_energy", "ram_energy", "emissions")
+    }
+    if totals["energy_consumed"] is None:
+        notes.append("no column energy_consumed")
+    memory = _memory(columns, groups, rows, tolerance_s)
+    if memory is None:
+        notes.append("no column ram_process: memory of the processes is not known")
+    power = {
+        part: float(sum(np.nanmean(values[group]) for group in groups if np.isfinite(values[group]).any()))
+        for part in ("cpu", "gpu", "ram")
+        if (values := _numbers(columns, f"{part}_power", rows)) is not None and np.isfinite(values).any()
+    }
+    quality, method = _quality(columns)
+    return EmissionsSummary(
+        energy_kwh=totals["energy_consumed"],
+        component_kwh={part: kwh for part in ("cpu", "gpu", "ram") if (kwh := totals[f"{part}_energy"]) is not None},
+        emissions_kg=totals["emissions"],
+        interval_kwh=_intervals(columns, groups, rows),
+        wall_clock_s=_wall_clock(columns, groups, duration, rows),
+        memory_mean_bytes=None if memory is None else float(memory.mean()) * BYTES_PER_GB,
+        memory_peak_bytes=None if memory is None else float(memory.max()) * BYTES_PER_GB,
+        power_mean_w=power,
+        quality=quality,
+        method=method,
+        region=_word(columns, "region") or _word(columns, "country_name"),
+        processes=len(groups),
+        notes=notes,
+    )
+
+
+def merge_on_time(series: Sequence[Series], *, tolerance_s: float = TOLERANCE_S) -> Values:
+    """Sums series of several processes at the times of the first.
+
+    Each further series contributes its latest value not older than ``tolerance_s``; none contributes 0. That is how the
+    earlier platform added up distributed collectors.
+
+    Raises:
+        ValueError: no series.
+    """
+    if not series:
+        raise ValueError("merging takes at least one series")
+    times = np.asarray(series[0].times_s, dtype=np.float64)
+    total = np.array(series[0].values, dtype=np.float64)
+    for other in series[1:]:
+        own, values = np.asarray(other.times_s, dtype=np.float64), np.asarray(other.values, dtype=np.float64)
+        if not own.size:
+            continue
+        latest = np.searchsorted(own, times, side="right") - 1
+        known = (latest >= 0) & (times - own[np.maximum(latest, 0)] <= tolerance_s)
+        total[known] += values[latest[known]]
+    return total
+
+
+def seconds_of(stamps: Sequence[Any]) -> Values:
+    """Returns ISO 8601 timestamps as seconds since the epoch (without a zone: UTC); NaN where one cannot be read."""
+    return np.array([_seconds(stamp) for stamp in stamps], dtype=np.float64)
+
+
+def _seconds(stamp: Any) -> float:
+    if isinstance(stamp, int | float):
+        return float(stamp)
+    try:
+        read = datetime.fromisoformat(str(stamp))
+    except ValueError:
+        return float("nan")
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+
+
+def _numbers(columns: Mapping[str, Any], name: str, rows: int) -> Values | None:
+    if name not in columns:
+        return None
+    values = columns[name]
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return values.astype(np.float64)
+    numbers = np.full(rows, np.nan)
+    for place, value in enumerate(values):
+        try:
+            numbers[place] = float(value)
+        except (TypeError, ValueError):
+            continue
+    return numbers
+
+
+def _by_process(columns: Mapping[str, Any], rows: int) -> list[Any]:
+    """Returns the row numbers of each ``run_id``, in the order of their first rows."""
+    groups: dict[str, list[int]] = {}
+    for row, process in enumerate(columns.get("run_id", ["" for _ in range(rows)])):
+        groups.setdefault(str(process), []).append(row)
+    return [np.array(group, dtype=np.intp) for group in groups.values()]
+
+
+def _forward_only(group: Any, duration: Values | None, notes: list[str]) -> Any:
+    """Leaves out rows whose clock went back, as the earlier platform did."""
+    if duration is None or group.size < 2:
+        return group
+    own = duration[group]
+    kept = np.isnan(own) | (own >= np.fmax.accumulate(own))
+    if not kept.all():
+        notes.append(f"{np.count_nonzero(~kept)} row(s) whose clock ran backwards are left out")
+    return group[kept]
+
+
+def _last_sum(columns: Mapping[str, Any], name: str, groups: Sequence[Any], rows: int) -> float | None:
+    values = _numbers(columns, name, rows)
+    if values is None:
+        return None
+    last = [finite[-1] for group in groups if (finite := values[group][np.isfinite(values[group])]).size]
+    return float(sum(last)) if last else None
+
+
+def _intervals(columns: Mapping[str, Any], groups: Sequence[Any], rows: int) -> list[float]:
+    energy = _numbers(columns, "energy_consumed", rows)
+    if energy is None:
+        return []
+    steps = [np.diff(energy[group]) for group in groups if group.size > 1]
+    return [float(step) for group in steps for step in group if np.isfinite(step)]
+
+
+def _wall_clock(columns: Mapping[str, Any], groups: Sequence[Any], duration: Values | None, rows: int) -> float | None:
+    if "timestamp" in columns and all(group.size > 1 for group in groups):
+        times = seconds_of(list(columns["timestamp"]))
+        if np.isfinite(times).all():
+            first = max(float(times[group].min()) for group in groups)
+            last = min(float(times[group].max()) for group in groups)
+            return last - first if last > first else None
+    if duration is None or not np.isfinite(duration).any():
+        return None
+    return float(np.nanmax(duration))
+
+
+def _memory(columns: Mapping[str, Any], groups: Sequence[Any], rows: int, tolerance_s: float) -> Values | None:
+    values = _numbers(columns, "ram_process", rows)
+    if values is None or not np.isfinite(values).any():
+        return None
+    times = seconds_of(list(columns["timestamp"])) if "timestamp" in columns else np.full(rows, np.nan)
+    series = []
+    for group in groups:
+        known = group[np.isfinite(values[group]) & (np.isfinite(times[group]) | (len(groups) == 1))]
+        if known.size:
+            known = known[np.argsort(times[known], kind="stable")]
+            series.append(Series(times_s=times[known], values=values[known]))
+    return merge_on_time(series, tolerance_s=tolerance_s) if series else None
+
+
+def _quality(columns: Mapping[str, Any]) -> tuple[str, str]:
+    said = {str(word) for word in columns.get("quality", ()) if str(word)} - {"none"}
+    quality = (said.pop() if len(said) == 1 else "mixed") if said else "estimated"
+    version = _word(columns, "codecarbon_version")
+    method = _word(columns, "method") or (f"codecarbon {version}, source of power not recorded" if version else "")
+    return quality, method or "not recorded"
+
+
+def _word(columns: Mapping[str, Any], name: str) -> str:
+    return next((str(word) for word in columns.get(name, ()) if word is not None and str(word)), "")
