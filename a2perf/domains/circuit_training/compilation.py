@@ -22,8 +22,9 @@ except ImportError:
 
 NUMBA_AVAILABLE: bool = numba is not None
 
-# Checks for division by zero would take a third of the compile time; no kernel divides by what can be zero.
-_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+# Checks for division by zero would take a third of the compile time; no kernel divides by what can be zero. Kernels get
+# their scratch memory from the caller, so reference counts, which take as long again, are not needed either.
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 
 def compiled(function: F) -> F:

@@ -160,6 +160,8 @@ class Congestion:
         self._incremental = sums_are_exact(netlist.weight[drivers], len(netlist.net_pins))
         self._all_nodes = np.arange(netlist.num_nodes, dtype=np.int32)
         self._cells = np.zeros(netlist.num_nodes, dtype=np.int64)
+        longest = int(np.diff(netlist.net_start).max()) if netlist.num_nets else 0
+        self._distinct = np.empty(longest + 1, dtype=np.int64)
         self._horizontal = np.zeros((0, 1))
         self._vertical = np.zeros((1, 0))
         self._stamps = np.zeros(1, dtype=np.int64)
@@ -233,7 +235,7 @@ class Congestion:
         arrays = (netlist.net_start, netlist.net_pins, netlist.weight, self._cells)
         nets = None if changed is None or not self._incremental else self._nets_of_nodes.at(changed)
         if nets is not None and 4 * len(nets) <= netlist.num_nets:
-            usage = (self._horizontal, self._vertical, self._stamps)
+            usage = (self._horizontal, self._vertical, self._stamps, self._distinct)
             route(nets, -1.0, *arrays, *usage)
             for node in dict.fromkeys(changed or ()):
                 find_cells(np.append(placement.pins_of(node), np.int32(node)), *where)
@@ -244,4 +246,4 @@ class Congestion:
         self._vertical = np.zeros((rows + 1, columns))
         self._stamps = np.zeros(rows * columns + 1, dtype=np.int64)
         find_cells(self._all_nodes, *where)
-        route(self._all_nets, 1.0, *arrays, self._horizontal, self._vertical, self._stamps)
+        route(self._all_nets, 1.0, *arrays, self._horizontal, self._vertical, self._stamps, self._distinct)

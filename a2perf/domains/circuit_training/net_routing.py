@@ -127,6 +127,7 @@ def route(
     horizontal: Floats,
     vertical: Floats,
     stamps: NDArray[np.int64],
+    distinct: Cells,
 ) -> None:
     """Marks the routes of some nets.
 
@@ -140,14 +141,12 @@ def route(
         horizontal: usage differences along columns, shape (rows, columns + 1).
         vertical: usage differences along rows, shape (rows + 1, columns).
         stamps: scratch, shape (rows * columns + 1,): the last used stamp behind the cells' stamps.
+        distinct: scratch, as long as the largest net.
     """
     columns = vertical.shape[1]
     last = stamps.size - 1
-    distinct = np.empty(2 * _FEW, dtype=np.int64)
     for net in nets:
         first, after = net_start[net], net_start[net + 1]
-        if after - first > distinct.size:
-            distinct = np.empty(2 * (after - first), dtype=np.int64)
         source = cells[net_pins[first]]
         distinct[0] = source
         count = 1
