@@ -58,7 +58,7 @@ class Episode:
         self._clock = frame.arrays["time_step"]
         self._known: frozenset[int] = frozenset()
         self._has_new = False
-        self._idle = reward(End.RUNNING, 0.0, False)
+        self._idle, self._moved = (reward(_RUNNING, 0.0, changed) for changed in (False, True))
 
     def use_encoder(self, encoder: Encoder) -> None:
         """Takes another table of words; an episode must be started afterwards."""
@@ -75,6 +75,7 @@ class Episode:
         self.end = End.RUNNING
         self._fields = len(site.fields)
         self._potential = 0.0
+        self._matched = 0
         self._last = 0.0
         self._clock[0] = 0.0
         self._has_new = False
@@ -104,11 +105,15 @@ class Episode:
             if self._has_new:
                 self._clear_new()
         else:
-            outcome = self._act(row, value)
-            now = potential(outcome.matched, self._fields)
-            self._last = reward = self._reward(outcome.end, now - self._potential, outcome.changed)
-            self._potential = now
-            self.end = outcome.end
+            changed, matched, end = self._act(row, value)
+            if end is _RUNNING and matched == self._matched:
+                self._last = reward = self._moved if changed else self._idle
+            else:
+                now = potential(matched, self._fields)
+                self._last = reward = self._reward(end, now - self._potential, changed)
+                self._potential, self._matched, self.end = now, matched, end
+        if self.end is _RUNNING and self.steps < self._limit:
+            return reward, False, False
         terminated, truncated = self._rules.end_flags(self.end is not _RUNNING, self.steps >= self._limit)
         self.running = not (terminated or truncated)
         return reward, terminated, truncated

@@ -118,7 +118,17 @@ class Frame:
         padding: number of the padding token.
     """
 
-    __slots__ = ("arrays", "elements_mask", "features", "joint", "listed", "profile_rows", "token_mask", "tokens")
+    __slots__ = (
+        "_profile",
+        "arrays",
+        "elements_mask",
+        "features",
+        "joint",
+        "listed",
+        "profile_rows",
+        "token_mask",
+        "tokens",
+    )
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], padding: int) -> None:
         self.arrays = arrays
@@ -131,6 +141,7 @@ class Frame:
 
     def clear(self, padding: int) -> None:
         """Empties every row."""
+        self._profile: list[tuple[str, Value]] = []
         self.listed = 0
         self.profile_rows = 0
         self.tokens[:] = padding
@@ -153,6 +164,9 @@ class Frame:
 
     def set_profile(self, profile: Sequence[tuple[str, Value]], encoder: Encoder) -> None:
         """Writes the profile, keys sorted."""
+        if profile == self._profile:
+            return
+        self._profile = list(profile)
         arrays = self.arrays
         rows = min(len(profile), len(self.joint))
         for name, column in (("profile_key", 0), ("profile_value", 1)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -33,8 +34,12 @@ _CHECK, _RADIO, _LABEL, _TOGGLE, _SUBMIT, _END = (
     Role.SUBMIT,
     Role.END,
 )
-_RUNNING = End.RUNNING
 _NUMBER = re.compile(r"-?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?\Z", re.ASCII)
+
+
+@functools.cache
+def _running(changed: bool, matched: int) -> Outcome:
+    return Outcome(changed, matched, End.RUNNING)
 
 
 class PageModel:
@@ -82,7 +87,7 @@ class PageModel:
         dirty.clear()
         role = tables.roles[node]
         if role is _NONE:
-            return Outcome(False, self.matched, _RUNNING)
+            return _running(False, self.matched)
         changed = not self.visited[node]
         if changed:
             self.visited[node] = 1
@@ -110,7 +115,7 @@ class PageModel:
                     return Outcome(changed, self.matched, End.SOLVED if self.is_solved() else End.WRONG)
                 self.view = tables.view(tables.targets[node], self.open_menus)
                 changed = True
-        return Outcome(changed, self.matched, _RUNNING)
+        return _running(changed, self.matched)
 
     def is_solved(self) -> bool:
         """Whether every field has its gold value, touched or not."""
