@@ -84,14 +84,13 @@ def compare(files: list[Path], cache_folder: Path) -> dict[str, float]:
         for path in files:
             assert len(cache.read(path).scalars) == len(TAGS)
 
-    found = {
+    return {
         "EventAccumulator": best(accumulator, 1),
         "reader, checksums": best(lambda: ours(True), 3),
         "reader, no payload checksums": best(lambda: ours(False), 3),
         "filling the cache": best(cached, 1),
         "from the cache": best(cached, 5),
     }
-    return found
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ _COMMANDS = {
     "envs": ("a2perf.cli.envs:envs", "List the environments."),
     "data": ("a2perf.cli.data:data", "Fetch, list and show data."),
     "report": ("a2perf.cli.report:report", "Write the report of runs."),
+    "score": ("a2perf.cli.score:score", "Score recorded runs from their files alone."),
     "validate": ("a2perf.cli.validate:validate", "Check recorded runs without running anything."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
     "demo": ("a2perf.cli.demo:demo", "Run the demonstration and write its report."),

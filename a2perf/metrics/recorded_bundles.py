@@ -39,9 +39,11 @@ def read(run: RunFolder) -> RecordedRun:
     mode = run.path.name
     found.tracking = reader.tolerant("metrics/tracking.json", _json_object) or {}
     for episodes, task in _rollouts(reader, manifest):
-        found.returns[task] = np.array([episode.episode_return for episode in episodes], np.float64)
+        returns = np.array([episode.episode_return for episode in episodes], np.float64)
+        found.returns.setdefault(mode, {})[task] = returns
         if episodes and all(episode.success is not None for episode in episodes):
-            found.successes[task] = np.array([float(bool(episode.success)) for episode in episodes])
+            successes = np.array([float(bool(episode.success)) for episode in episodes])
+            found.successes.setdefault(mode, {})[task] = successes
     if mode == "inference":
         found.latency_s = reader.tolerant("metrics/latency.npz", _latency_seconds) or {}
         latency = reader.record("metrics/latency.json", LatencyResults)

@@ -99,14 +99,14 @@ def _earlier(run: RunFolder) -> RecordedRun:
             found.latency_first_s["infer_once"] = float(times[0])
     returns = _values(results.get("rollout_returns"))
     if returns is not None:
-        found.returns[found.identity.task or "task"] = returns
+        found.returns["inference"] = {found.identity.task or "task": returns}
     tasks = _json(run.path / "metrics" / "generalization_rollouts.json", found)
     for task, values in sorted(tasks.items()):
         array = _values({"values": values})
         if array is None:
             found.conditions.append(f"metrics/generalization_rollouts.json: {task} holds no list of numbers")
         else:
-            found.returns[f"generalization/{task}"] = array
+            found.returns.setdefault("generalization", {})[task] = array
     found.curve, conditions = read_curve(find_curve_files(run.path), run.path, EventCache())
     found.conditions += conditions
     return found

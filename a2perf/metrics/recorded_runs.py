@@ -18,6 +18,7 @@ from a2perf.errors import UserError
 from a2perf.metrics.recorded_curves import Curve, kind_of
 from a2perf.metrics.values import Values
 
+SCORES_FILE = "scores.json"
 MODES = ("train", "inference", "generalization")
 BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training logs", "CSV file"
 _BUNDLE_FILES = ("manifest.json", "config.gin", "logs")
@@ -74,8 +75,8 @@ class RecordedRun:
 
     Attributes:
         curve: training returns, where logged.
-        returns: episode returns by task; ``"inference"`` and ``"generalization"`` runs only.
-        successes: 0 or 1 per episode by task, where the environment says so.
+        returns: episode returns by mode (``"inference"``, ``"generalization"``) and task.
+        successes: 0 or 1 per episode by mode and task, where the environment says so.
         latency_s: seconds per timed call, warm-up left out, by call.
         latency_first_s: seconds of the very first call, by call.
         tracking: content of ``tracking.json``; empty when there is none.
@@ -86,14 +87,25 @@ class RecordedRun:
 
     identity: RunIdentity
     curve: Curve | None = None
-    returns: dict[str, Values] = field(default_factory=dict)
-    successes: dict[str, Values] = field(default_factory=dict)
+    returns: dict[str, dict[str, Values]] = field(default_factory=dict)
+    successes: dict[str, dict[str, Values]] = field(default_factory=dict)
     latency_s: dict[str, Values] = field(default_factory=dict)
     latency_first_s: dict[str, float] = field(default_factory=dict)
     tracking: dict[str, Any] = field(default_factory=dict)
     emissions: dict[str, dict[str, Any]] = field(default_factory=dict)
     wall_clock_s: float | None = None
     conditions: list[str] = field(default_factory=list)
+
+    def modes(self) -> list[str]:
+        """Returns the modes that the run holds something of, in the order of ``MODES``."""
+        if self.identity.mode:
+            return [self.identity.mode]
+        held = {*self.emissions, *self.returns}
+        if self.curve is not None:
+            held.add("train")
+        if self.latency_s:
+            held.add("inference")
+        return [mode for mode in MODES if mode in held]
 
 
 def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
@@ -137,7 +149,7 @@ def fingerprint_of(run: RunFolder) -> str:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in ("media", "logs"):
                     folders.append(entry.path)
-            elif entry.name != ".lock":
+            elif entry.name not in (".lock", SCORES_FILE):
                 status = entry.stat(follow_symlinks=False)
                 digest.update(f"{entry.path}\0{status.st_size} {status.st_mtime_ns} {status.st_mode}\0".encode())
     return digest.hexdigest()

@@ -1,4 +1,8 @@
-"""Offline re-scoring: the metric files are recomputed from recorded bundles; nothing of the participant runs."""
+"""Offline re-scoring: the metric files are recomputed from recorded bundles; nothing of the participant runs.
+
+The classic files of the configured mode are written anew, and ``scores.json`` beside them with the metrics of every
+mode recorded under the root directory, as ``a2perf score`` computes them.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError
+from a2perf.metrics.recorded_runs import SCORES_FILE
 from a2perf.records import LatencyResults, RolloutResults
-from a2perf.storage import Journal, read_record, write_record
+from a2perf.storage import Journal, read_record, write_json, write_record
 from a2perf.submission import results
 from a2perf.submission.inference import completed_episodes
 from a2perf.submission.progress import RunProgress
@@ -25,6 +30,8 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     Raises:
         ConfigError: there is no bundle of that mode under the root directory.
     """
+    from a2perf.metrics.recorded_scores import score_runs
+
     progress = progress or RunProgress()
     mode = BenchmarkMode(settings.mode).value
     path = settings.root / mode
@@ -42,5 +49,6 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     if (path / "metrics" / "latency.json").exists():
         read_record(path / "metrics" / "latency.json", LatencyResults)
     results.publish_from(path, mode, results.values_folder(settings), emissions=settings.measure_emissions)
+    write_json(results.values_folder(settings) / SCORES_FILE, score_runs([settings.root]))
     progress.say(f"re-scored {path}; the result files are in {results.values_folder(settings)}")
     return int(ExitCode.SUCCESS)

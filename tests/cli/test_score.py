@@ -1,0 +1,192 @@
+"""``a2perf score``: the same bytes each time, nothing of a domain or a participant loaded, damage stated."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from a2perf.cli.score import score
+from a2perf.metrics.recorded_scores import score_runs
+from a2perf.storage import write_json
+from tests.metrics import made_bundles
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Four seeds of one agent, trained and evaluated."""
+    folder = tmp_path / "runs"
+    for seed in range(4):
+        made_bundles.write_train(folder / f"seed_{seed}", seed)
+        made_bundles.write_inference(folder / f"seed_{seed}", seed)
+    return folder
+
+
+def group(document: dict, mode: str) -> dict:
+    (found,) = [entry for entry in document["groups"] if entry["mode"] == mode]
+    return found
+
+
+def test_scores_of_four_seeds(runs: Path):
+    document = score_runs([runs])
+    inference, train = group(document, "inference"), group(document, "train")
+    assert inference["seeds"] == train["seeds"] == [0, 1, 2, 3]
+    per_run = [
+        np.mean([episode["episode_return"] for episode in json.loads(path.read_text())["episodes"]])
+        for path in sorted(runs.glob("*/inference/metrics/rollouts.json"))
+    ]
+    assert inference["scores"]["returns"]["per_run"] == pytest.approx(per_run)
+    assert inference["scores"]["success_rate"]["value"] == 100.0
+    assert inference["scores"]["latency_infer_once_median"]["value"] == pytest.approx(1e-3, rel=0.02)
+    assert train["scores"]["wall_clock"]["value"] == pytest.approx(61.5)
+    assert train["scores"]["energy_gross"]["value"] == pytest.approx(50.0 * 60 / 3.6e6, rel=0.03)
+    assert train["scores"]["IqrAcrossRuns"]["n"] == 4
+    assert document["runs"][0]["conditions"] == []
+
+
+def test_same_input_gives_the_same_bytes_cold_warm_uncached_and_elsewhere(runs: Path, tmp_path: Path):
+    outputs = []
+    for name in ("cold", "warm"):
+        CliRunner().invoke(score, [str(runs), "-o", str(tmp_path / name)], catch_exceptions=False)
+        outputs.append((tmp_path / name / "scores.json").read_bytes())
+    write_json(tmp_path / "uncached.json", score_runs([runs], cached=False))
+    outputs.append((tmp_path / "uncached.json").read_bytes())
+    moved = tmp_path / "elsewhere" / "runs"
+    moved.parent.mkdir()
+    runs.rename(moved)
+    for path in moved.rglob("*"):
+        os.utime(path, (1, 1))
+    write_json(tmp_path / "moved.json", score_runs([moved]))
+    outputs.append((tmp_path / "moved.json").read_bytes())
+    assert len(set(outputs)) == 1
+
+
+def test_changed_run_is_scored_anew_and_the_others_come_from_the_cache(runs: Path, monkeypatch: pytest.MonkeyPatch):
+    from a2perf.metrics import recorded_scores
+
+    before = score_runs([runs])
+    read: list[str] = []
+    real = recorded_scores.read_run
+    monkeypatch.setattr(recorded_scores, "read_run", lambda run: read.append(run.label) or real(run))
+    assert score_runs([runs]) == before
+    assert read == []
+    path = runs / "seed_2" / "inference" / "metrics" / "rollouts.json"
+    content = json.loads(path.read_text())
+    content["episodes"] = content["episodes"][:5]
+    write_json(path, content)
+    after = score_runs([runs])
+    assert read == [f"seed_{seed}/inference" for seed in range(4)]
+    assert group(after, "train") == group(before, "train")
+    assert group(after, "inference")["scores"]["returns"] != group(before, "inference")["scores"]["returns"]
+
+
+def test_profiles_differ_and_are_stored_with_the_version_of_the_rules(runs: Path):
+    ours, theirs = score_runs([runs], "corrected"), score_runs([runs], "a2perf")
+    assert (ours["profile"], theirs["profile"]) == ("corrected", "a2perf")
+    assert ours["rules"] == theirs["rules"] >= 1
+    name = "LowerCVaROnDiffs"
+    # differences are divided by the step difference of 100 in one profile only
+    assert group(theirs, "train")["scores"][name]["value"] > 10 * group(ours, "train")["scores"][name]["value"]
+
+
+def test_scoring_loads_no_domain_and_no_code_of_a_participant(runs: Path, tmp_path: Path):
+    (runs / "seed_0" / "train.py").write_text("raise RuntimeError('must not run')\n")
+    code = (
+        "import sys\nfrom a2perf.cli import cli\n"
+        f"cli.main(['score', {str(runs)!r}, '-o', {str(tmp_path / 'o')!r}], standalone_mode=False)\n"
+        "bad = [n for n in sys.modules if n.split('.')[0] in ('pybullet', 'numba', 'selenium', 'gin', 'matplotlib',"
+        " 'codecarbon', 'gymnasium', 'tensorflow', 'train') or n.startswith('a2perf.domains.')]\n"
+        "print('LOADED', sorted(bad))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "LOADED []" in done.stdout
+
+
+def test_one_seed_is_a_stated_condition(tmp_path: Path):
+    made_bundles.write_train(tmp_path / "runs", 0)
+    entry = group(score_runs([tmp_path / "runs"]), "train")["scores"]["IqrAcrossRuns"]
+    assert entry["value"] is None
+    assert entry["condition"].startswith("not enough data (n=1")
+
+
+def test_damaged_bundles_are_stated_and_the_others_keep_their_scores(runs: Path):
+    whole = group(score_runs([runs]), "inference")
+    for seed, damage in ((4, '{"schema": 99}'), (5, "not json")):
+        path = made_bundles.write_inference(runs / f"seed_{seed}", seed)
+        (path / "manifest.json").write_text(damage)
+    document = score_runs([runs])
+    by_run = {run["run"]: run for run in document["runs"]}
+    assert by_run["seed_4/inference"]["state"] == by_run["seed_5/inference"]["state"] == "unreadable"
+    assert all(by_run[f"seed_{seed}/inference"]["conditions"] for seed in (4, 5))
+    (same,) = [entry for entry in document["groups"] if entry["algorithm"] == "agent" and entry["mode"] == "inference"]
+    assert same == whole
+
+
+def test_runs_that_share_a_seed_and_other_environments_are_told_apart(tmp_path: Path):
+    for index in range(2):
+        made_bundles.write_inference(tmp_path / "runs" / f"a{index}", 1)
+    made_bundles.write_inference(tmp_path / "runs" / "b", 2, env_fingerprint="other")
+    document = score_runs([tmp_path / "runs"])
+    assert [len(entry["runs"]) for entry in document["groups"]] == [2, 1]
+    assert any("share a seed" in text for entry in document["groups"] for text in entry["conditions"])
+
+
+def test_earlier_folders_are_scored_in_all_three_modes(tmp_path: Path):
+    for seed in range(3):
+        made_bundles.write_earlier(tmp_path / "old", seed)
+    document = score_runs([tmp_path / "old"], "a2perf")
+    assert [entry["mode"] for entry in document["groups"]] == ["train", "inference", "generalization"]
+    generalization = group(document, "generalization")["scores"]["generalization"]
+    assert generalization["value"] == pytest.approx(1.5 + 3.0)  # the earlier platform sums the tasks
+    assert group(document, "inference")["scores"]["returns"]["n"] == 3
+
+
+def test_scores_lie_beside_a_bundle_and_never_inside(runs: Path):
+    from a2perf.submission.bundle import hash_files
+
+    bundle = runs / "seed_0" / "inference"
+    before = hash_files(bundle)
+    outcome = CliRunner().invoke(score, [str(bundle)], catch_exceptions=False)
+    assert outcome.exit_code == 0
+    assert (runs / "seed_0" / "scores.json").is_file()
+    assert hash_files(bundle) == before
+
+
+def test_json_and_text_on_standard_output(runs: Path, tmp_path: Path):
+    out = str(tmp_path / "o")
+    printed = CliRunner().invoke(score, [str(runs), "-o", out, "--json"], catch_exceptions=False).stdout
+    assert json.loads(printed) == json.loads((tmp_path / "o" / "scores.json").read_text())
+    text = CliRunner().invoke(score, [str(runs), "-o", out], catch_exceptions=False).stdout
+    assert "agent inference on quadruped_locomotion/trot: 4 run(s)" in text
+    assert "8 run(s), 2 group(s); profile corrected" in text
+
+
+def test_several_processes_give_the_same(runs: Path, monkeypatch: pytest.MonkeyPatch):
+    from a2perf.metrics import recorded_scores
+
+    expected = score_runs([runs], cached=False)
+    monkeypatch.setattr(recorded_scores, "_RUNS_WORTH_A_PROCESS", 1)
+    assert score_runs([runs], cached=False, processes=2) == expected
+
+
+def test_unusable_cache_only_costs_time(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    expected = score_runs([runs])
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "file"))
+    assert score_runs([runs]) == expected
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "scores.sqlite").write_bytes(b"not a database" * 100)
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(broken))
+    assert score_runs([runs]) == expected
