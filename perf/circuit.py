@@ -412,7 +412,7 @@ def main() -> None:
     for part in (part for part in PARTS if part in wanted):
         result[part] = measured = measures[part]()  # type: ignore[operator]
         if not arguments.json and isinstance(measured, list):
-            print_rows(f"{part} ({result['design']})", measured)
+            print_rows(f"{part} (design: {result['design']})" if part in ("costs", "environment") else part, measured)
         elif not arguments.json and part == "growth":
             print("\ngrowth: size, ms")
             for name, points in measured.items():
