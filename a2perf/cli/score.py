@@ -35,7 +35,7 @@ def score(runs: tuple[Path, ...], out: Path | None, profile: str, as_json: bool)
     """
     from a2perf.metrics.recorded_scores import score_runs
 
-    document = score_runs(runs, profile, processes=os.cpu_count() or 1)  # type: ignore[arg-type]
+    document = score_runs(runs, profile, processes=len(os.sched_getaffinity(0)))  # type: ignore[arg-type]
     target = (out if out is not None else _beside(runs)) / SCORES_FILE
     write_json(target, document)
     if as_json:

@@ -27,6 +27,7 @@ STEP_COLUMNS = (
     "env_steps", "total_env_steps", "environment_steps", "time/total_timesteps", "total_timesteps", "timesteps",
     "total_steps", "steps", "step", "iteration",
 )  # fmt: skip
+MAX_EVENT_BYTES = 2 << 30  # participants write these files; reading must not take all memory
 
 
 @dataclass
@@ -52,7 +53,7 @@ class CurveFiles:
         events: TensorBoard event files.
         progress: tables with one row an iteration.
         monitors: Monitor files of Stable-Baselines3, one row an episode.
-        links: symbolic links, which are not followed.
+        links: symbolic links, which are not followed, and what else is no regular file.
     """
 
     events: list[Path] = field(default_factory=list)
@@ -103,7 +104,10 @@ def read_curve(files: CurveFiles, root: Path, cache: EventCache | None) -> tuple
     Returns:
         The curve, or None when no file holds returns; and what a reader should know.
     """
-    conditions = [f"{_name(path, root)}: symbolic link, not followed" for path in files.links]
+    conditions = [
+        f"{_name(path, root)}: {'symbolic link, not followed' if path.is_symlink() else 'not a regular file, not read'}"
+        for path in files.links
+    ]
     for read in (_of_events, _of_progress, _of_monitors):
         curve = read(files, root, cache, conditions)
         if curve is not None:
@@ -134,6 +138,9 @@ def _of_events(files: CurveFiles, root: Path, cache: EventCache | None, conditio
 
     series: dict[str, list[ScalarSeries]] = {}
     for path in files.events:
+        if path.stat().st_size > MAX_EVENT_BYTES:
+            conditions.append(f"{_name(path, root)}: larger than {MAX_EVENT_BYTES >> 30} GiB; left out")
+            continue
         found = cache.read(path, RETURN_TAGS) if cache is not None else read_event_file(path, RETURN_TAGS)
         name = _name(path, root)
         conditions += [f"{name}: byte {problem.offset}: {problem.detail}" for problem in found.problems]

@@ -36,6 +36,7 @@ from a2perf.metrics.recorded_runs import (
 from a2perf.metrics.values import MetricValue, Profile, RunData
 
 SCHEMA = 1
+_MOST_REMEMBERED = 100_000  # entries of the cache; the oldest go first
 _RUNS_WORTH_A_PROCESS = 150  # fewer are scored sooner than another interpreter has started
 
 
@@ -169,10 +170,11 @@ def _score_pool(folders: Sequence[RunFolder], profile: Profile) -> dict[str, Any
 def _score_group(
     folders: Sequence[RunFolder], runs: Sequence[RecordedRun], mode: str, profile: Profile
 ) -> dict[str, Any]:
-    from a2perf.metrics import registry
+    from a2perf.metrics import application, registry
 
     data = run_data(runs, mode)
     scores = registry.score(data, profile)
+    by_task = application.per_task(data, profile) if mode == "generalization" else {}
     identity = runs[0].identity
     seeds = [run.identity.seed for run in runs]
     conditions = []
@@ -195,6 +197,10 @@ def _score_group(
         "runs": [folder.label for folder in folders],
         "seeds": seeds,
         "conditions": conditions,
+        "tasks": {
+            task: {name: msgspec.to_builtins(value) for name, value in sorted(values.items()) if value.n > 0}
+            for task, values in sorted(by_task.items())
+        },
         "scores": {name: msgspec.to_builtins(value) for name, value in sorted(scores.items()) if _is_told(value, mode)},
     }
 
@@ -254,6 +260,9 @@ class _Memory:
     def __exit__(self, *_: object) -> None:
         if self._database is not None:
             with contextlib.suppress(sqlite3.Error):
+                self._database.execute(
+                    "DELETE FROM scores WHERE rowid <= (SELECT MAX(rowid) FROM scores) - ?", (_MOST_REMEMBERED,)
+                )
                 self._database.commit()
             self._database.close()
 

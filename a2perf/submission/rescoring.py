@@ -6,7 +6,7 @@ mode recorded under the root directory, as ``a2perf score`` computes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError
@@ -49,6 +49,19 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     if (path / "metrics" / "latency.json").exists():
         read_record(path / "metrics" / "latency.json", LatencyResults)
     results.publish_from(path, mode, results.values_folder(settings), emissions=settings.measure_emissions)
-    write_json(results.values_folder(settings) / SCORES_FILE, score_runs([settings.root]))
+    write_json(results.values_folder(settings) / SCORES_FILE, _selected(score_runs([settings.root]), settings))
     progress.say(f"re-scored {path}; the result files are in {results.values_folder(settings)}")
     return int(ExitCode.SUCCESS)
+
+
+def _selected(document: dict[str, Any], settings: Submission) -> dict[str, Any]:
+    """Returns the scores with the reliability metrics that ``Submission.reliability_metrics`` names; all by default."""
+    from a2perf.metrics import registry
+
+    if settings.reliability_metrics is None:
+        return document
+    wanted = {metric.name for metric in registry.select(settings.reliability_metrics)}
+    others = {name for name, metric in registry.all_metrics().items() if metric.category != "reliability"}
+    for group in document["groups"]:
+        group["scores"] = {name: entry for name, entry in group["scores"].items() if name in wanted | others}
+    return document

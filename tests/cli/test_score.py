@@ -149,6 +149,8 @@ def test_earlier_folders_are_scored_in_all_three_modes(tmp_path: Path):
     assert [entry["mode"] for entry in document["groups"]] == ["train", "inference", "generalization"]
     generalization = group(document, "generalization")["scores"]["generalization"]
     assert generalization["value"] == pytest.approx(1.5 + 3.0)  # the earlier platform sums the tasks
+    tasks = group(document, "generalization")["tasks"]
+    assert {task: scores["returns"]["value"] for task, scores in tasks.items()} == {"dog_trot": 1.5, "dog_spin": 3.0}
     assert group(document, "inference")["scores"]["returns"]["n"] == 3
 
 

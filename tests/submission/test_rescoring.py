@@ -1,0 +1,53 @@
+"""Offline re-scoring writes the scores of every recorded mode beside the classic files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from a2perf.constants import ReliabilityMetrics
+from a2perf.errors import ConfigError
+from a2perf.submission import rescoring
+from tests.metrics import made_bundles
+
+
+def settings(root: Path, mode: str, **changes: Any) -> Any:
+    fields = {"mode": mode, "root": root, "metric_values_dir": None, "measure_emissions": True}
+    return SimpleNamespace(**{**fields, "reliability_metrics": None, **changes})
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+    made_bundles.write_train(tmp_path / "R", 1)
+    made_bundles.write_inference(tmp_path / "R", 1)
+    return tmp_path / "R"
+
+
+def test_scores_of_all_modes_lie_beside_the_classic_files(root: Path):
+    assert rescoring.run(settings(root, "train")) == 0
+    document = json.loads((root / "metrics" / "scores.json").read_text())
+    assert [entry["mode"] for entry in document["groups"]] == ["inference", "train"]
+    assert (root / "metrics" / "train_emissions.csv").exists()
+    before = (root / "metrics" / "scores.json").read_bytes()
+    assert rescoring.run(settings(root, "train")) == 0
+    assert (root / "metrics" / "scores.json").read_bytes() == before
+
+
+def test_only_the_selected_reliability_metrics_are_written(root: Path):
+    chosen = [ReliabilityMetrics.IqrWithinRuns]
+    assert rescoring.run(settings(root, "train", reliability_metrics=chosen)) == 0
+    document = json.loads((root / "metrics" / "scores.json").read_text())
+    scores = next(entry["scores"] for entry in document["groups"] if entry["mode"] == "train")
+    assert "IqrWithinRuns" in scores
+    assert "MaxDrawdown" not in scores
+    assert "energy_gross" in scores
+
+
+def test_mode_that_was_never_run_is_refused(root: Path):
+    with pytest.raises(ConfigError, match="holds no recorded run"):
+        rescoring.run(settings(root, "generalization"))
