@@ -66,8 +66,9 @@ def clean(steps: Any, values: Any, *, restarts: Restarts = "average") -> Curve:
             done = "points of the same step are averaged"
         notes.append(f"the step counter went back {back.size} time(s); {done}")
     if x.size > 1 and (np.diff(x) <= 0).any():
-        x, group, counts = np.unique(x, return_inverse=True, return_counts=True)
-        y = np.bincount(group, weights=y, minlength=x.size) / counts
+        x, first, group, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+        # As deviations from the first, so that equal values keep their bits: the earlier filter amplifies rounding.
+        y = y[first] + np.bincount(group, weights=y - y[first][group], minlength=x.size) / counts
     return Curve(x, y, tuple(notes))
 
 

@@ -36,7 +36,7 @@ class Options:
         max_points: most evaluation points chosen automatically.
         time_frame: ``(low, high)`` in steps: only this part of training counts (the filter still sees all of it).
         normalise: ``None``: reward units. ``"curve_range"``: divided by the 95th percentile less the start value, of
-            each run (within) or their median (across). ``(low, high)``: reference scores that become 0 and 1.
+            each run, or their median for dispersion across runs. ``(low, high)``: reference scores that become 0 and 1.
         alpha: mass of the tails.
         filtered: whether to low-pass filter curves before runs are compared.
         repetitions: bootstrap resamples; 0 leaves intervals out.
@@ -227,18 +227,22 @@ def _across(curves: Sequence[Curve], names: Sequence[str], options: Options) -> 
     if len(curves) < MIN_RUNS:
         return {name: Result(condition=not_enough(len(curves), MIN_RUNS)) for name in names}
     scale, low = 1.0, 0.0
+    own_scale: Any = 1.0
     if isinstance(options.normalise, tuple):
         low, scale = options.normalise[0], options.normalise[1] - options.normalise[0]
+        own_scale = scale
     elif options.normalise == "curve_range":
-        scale = float(np.median([_curve_range(curve) for curve in curves]))
-        if not scale > 0:
-            why = "not enough data (the curves do not rise: their median range is not positive)"
+        # Levels are measured against each run's own range, differences between runs against the median one.
+        own_scale = np.array([_curve_range(curve) for curve in curves])
+        scale = float(np.median(own_scale))
+        if not own_scale.min() > 0:
+            why = "not enough data (a curve does not rise: its range is not positive)"
             return {name: Result(condition=why) for name in names}
     matrix, notes = _at_evaluation_points(curves, options)
     if matrix.shape[1] == 0:
         return {name: Result(condition="not enough data (the runs share no step)") for name in names}
     matrix = (matrix - low) / scale
-    final = (np.array([curve.values[-1] for curve in curves]) - low) / scale
+    final = (np.array([curve.values[-1] for curve in curves]) - low) / own_scale
     results = {}
     for name in names:
         of_levels = name.endswith("OnAcross")

@@ -1,0 +1,412 @@
+"""Both profiles against recorded values, against plain re-implementations, and under changes that must not matter."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from a2perf.constants import ReliabilityMetrics
+from a2perf.errors import ConfigError, UserError
+from a2perf.metrics import lowpass, reliability
+from a2perf.metrics.curves import clean, time_frames
+from a2perf.metrics.reliability import Options, rollouts, training
+from a2perf.metrics.reliability_corrected import slopes, windowed
+from a2perf.metrics.reliability_earlier import iqr_by_step, windowed_iqr
+from a2perf.metrics.statistics import cvar, drawdown, iqr, mad, std
+from tests.metrics import plain_reliability as plain
+
+EARLIER_NAMES = {
+    "IqrAcrossRuns": "dispersion_across_runs",
+    "IqrWithinRuns": "dispersion_within_runs",
+    "LowerCVaROnDiffs": "short_term_risk",
+    "LowerCVaROnDrawdown": "long_term_risk",
+    "LowerCVarOnAcross": "risk_across_runs",
+}
+STATISTICS = {"Iqr": iqr, "Mad": mad, "Stddev": std}
+
+
+def _golden() -> dict[str, Any]:
+    path = Path(os.environ["A2PERF_DATA_DIR"], "golden", "reliability.json")
+    return dict(json.loads(path.read_text())["cases"])
+
+
+def _random_curves(seed: int, runs: int = 4, points: int = 40, *, step: float = 3.0) -> list[Any]:
+    generator = np.random.default_rng(seed)
+    steps = np.cumsum(generator.integers(1, 2 * step, size=points))
+    return [(steps, np.cumsum(generator.normal(0.3, 1.0, size=points))) for _ in range(runs)]
+
+
+# --- recorded values --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.group("golden")
+@pytest.mark.parametrize("case", ["tiny3x5", "const3x12", "uneven4x20"])
+def test_a2perf_profile_repeats_the_earlier_platform(case: str) -> None:
+    recorded = _golden()[case]
+    scores = training(recorded["curves"], profile="a2perf")
+    for name, key in EARLIER_NAMES.items():
+        expected = recorded["a2perf"][key]
+        if not isinstance(expected, dict):
+            assert scores[name].value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        elif "error" in expected:
+            assert scores[name].value is None
+            assert "not enough data" in str(scores[name].condition)
+        else:
+            tolerance = 1e-6 if name == "IqrAcrossRuns" else 1e-9
+            assert scores[name].value == pytest.approx(expected["mean"], rel=tolerance, abs=1e-12)
+            assert scores[name].spread == pytest.approx(expected["std"], rel=tolerance, abs=1e-9)
+
+
+@pytest.mark.group("golden")
+@pytest.mark.parametrize("case", ["tiny3x5", "uneven4x20"])
+def test_filtered_curves_and_windows_repeat_the_recorded_ones(case: str) -> None:
+    recorded = _golden()[case]
+    curves = [clean(*curve) for curve in recorded["curves"]]
+    across = recorded["a2perf"]["dispersion_across_runs"]
+    filtered = lowpass.polynomial([curve.values for curve in curves])
+    np.testing.assert_allclose(filtered, across["lowpass_curves"], rtol=1e-12)
+    np.testing.assert_allclose(iqr_by_step([c.steps for c in curves], filtered), across["iqr_per_step"], rtol=1e-9)
+    for run, expected in recorded["a2perf"]["dispersion_within_runs"]["iqr_per_seed"].items():
+        np.testing.assert_allclose(windowed_iqr(curves[int(run)]), expected, rtol=1e-9)
+
+
+@pytest.mark.group("golden")
+@pytest.mark.parametrize("case", ["tiny3x5", "const3x12", "uneven4x20"])
+def test_corrected_parts_repeat_the_library_both_descend_from(case: str) -> None:
+    recorded = _golden()[case]
+    google, window = recorded["google"], recorded["google_window"]
+    curves = [clean(*curve) for curve in recorded["curves"]]
+    matrix = np.stack([curve.values for curve in curves])
+    for kind, statistic in STATISTICS.items():
+        np.testing.assert_allclose(statistic(matrix, axis=0), google[f"{kind}AcrossRuns"], rtol=1e-9, atol=1e-12)
+        for curve, expected in zip(curves, google[f"{kind}WithinRuns|window={window}"], strict=True):
+            np.testing.assert_allclose(windowed(curve, statistic, window), expected, rtol=1e-9, atol=1e-12)
+    scores = training(recorded["curves"], profile="corrected", options=Options(window=window))
+    for name, key, sign in (
+        ("LowerCVaROnDiffs", "LowerCVaROnDiffs|alpha=0.05", -1),
+        ("UpperCVaROnDiffs", "UpperCVaROnDiffs|alpha=0.05", 1),
+        ("LowerCVaROnDrawdown", "UpperCVaROnDrawdown|alpha=0.05", 1),
+        ("MaxDrawdown", "MaxDrawdown", 1),
+    ):
+        np.testing.assert_allclose(scores[name].per_run, sign * np.array(google[key]), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        scores["MedianPerfDuringTraining"].per_run, np.ravel(google["MedianPerfDuringTraining|whole_run"]), rtol=1e-9
+    )
+    for curve, differences, drop in zip(curves, google["differences"], google["drawdown"], strict=True):
+        np.testing.assert_allclose(slopes(curve), differences, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(drawdown(curve.values), drop, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.group("golden")
+@pytest.mark.parametrize("case", ["tiny3x5", "uneven4x20"])
+def test_normalisation_repeats_the_library_both_descend_from(case: str) -> None:
+    recorded = _golden()[case]
+    google, window = recorded["google"], recorded["google_window"]
+    by_range = training(recorded["curves"], "corrected", options=Options(window=window, normalise="curve_range"))
+    for name, key, sign in (
+        ("LowerCVaROnDiffs", "LowerCVaROnDiffs|alpha=0.05|baseline=curve_range", -1),
+        ("LowerCVaROnDrawdown", "UpperCVaROnDrawdown|alpha=0.05|baseline=curve_range", 1),
+    ):
+        np.testing.assert_allclose(by_range[name].per_run, sign * np.array(google[key]), rtol=1e-9, atol=1e-12)
+    for kind in ("Iqr", "Mad", "Stddev"):
+        rows = google[f"{kind}WithinRuns|window={window}|baseline=curve_range"]
+        expected = [np.mean(row) for row in rows]
+        np.testing.assert_allclose(by_range[f"{kind}WithinRuns"].per_run, expected, rtol=1e-9)
+        across = np.mean(google[f"{kind}AcrossRuns|baseline=curve_range"])
+        assert by_range[f"{kind}AcrossRuns"].value == pytest.approx(across, rel=1e-9)
+    assert by_range["LowerCVarOnAcross"].value == pytest.approx(
+        google["LowerCVaROnAcross|alpha=0.05|baseline=curve_range"][-1], rel=1e-9
+    )
+    by_scores = training(recorded["curves"], "corrected", options=Options(normalise=(0.0, 10.0)))
+    np.testing.assert_allclose(
+        by_scores["MedianPerfDuringTraining"].per_run,
+        np.ravel(google["MedianPerfDuringTraining|baseline=(0,10)"]),
+        rtol=1e-9,
+    )
+
+
+# --- plain re-implementations -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a2perf_profile_equals_plain_loops(seed: int) -> None:
+    curves = _random_curves(seed, points=(12, 40, 75)[seed % 3])
+    scores = training(curves, profile="a2perf")
+    for name, expected in plain.a2perf(curves).items():
+        value, spread = expected if isinstance(expected, tuple) else (expected, None)
+        assert scores[name].value == pytest.approx(value, rel=1e-9, abs=1e-9), name
+        if spread is not None:
+            assert scores[name].spread == pytest.approx(spread, rel=1e-9, abs=1e-9), name
+
+
+def test_runs_logged_at_different_steps_equal_plain_loops() -> None:
+    curves = _random_curves(1, runs=6, points=50)
+    ragged = [(np.delete(s, 7 + i), np.delete(v, 7 + i)) for i, (s, v) in enumerate(curves[:4])] + curves[4:]
+    scores = training(ragged, profile="a2perf")
+    expected = plain.a2perf(ragged)
+    assert scores["IqrAcrossRuns"].value == pytest.approx(expected["IqrAcrossRuns"][0], rel=1e-9)
+    assert scores["IqrWithinRuns"].value == pytest.approx(expected["IqrWithinRuns"][0], rel=1e-9)
+    assert any("not aligned" in note for note in scores["IqrAcrossRuns"].notes)
+
+
+def test_a_sparse_curve_over_a_huge_range_equals_plain_loops() -> None:
+    steps = np.concatenate((np.arange(0, 60, 2), [1000, 1002, 5000]))
+    values = np.sin(steps) * 3
+    found = training([(steps, values)], profile="a2perf")["IqrWithinRuns"]
+    assert found.value == pytest.approx(plain.within_runs([(steps, values)])[0], rel=1e-9)
+
+
+def test_filter_passes_are_those_of_the_textbook() -> None:
+    signal = pytest.importorskip("scipy.signal")
+    curves = [np.cumsum(np.random.default_rng(n).normal(size=n)) for n in (1, 2, 28, 300, 1000)]
+    b, a = signal.butter(8, 0.01)
+    sos = signal.butter(8, 0.01, output="sos")
+    for curve, found, sound in zip(curves, lowpass.polynomial(curves), lowpass.sections(curves), strict=True):
+        pad = min(curve.size - 1, 27)
+        # coefficients in polynomial form are rounding noise of the library that made them
+        if np.array_equal(a, lowpass._A):
+            np.testing.assert_array_equal(found, signal.filtfilt(b, a, curve, padlen=pad))
+        np.testing.assert_allclose(sound, signal.sosfiltfilt(sos, curve, padlen=pad), rtol=1e-7, atol=1e-8)
+
+
+def test_the_sound_filter_leaves_a_constant_alone_and_the_earlier_one_does_not() -> None:
+    constant = [np.full(400, 5.0)]
+    np.testing.assert_allclose(lowpass.sections(constant)[0], 5.0, rtol=1e-9)
+    assert abs(lowpass.polynomial(constant)[0].mean() - 5.0) > 0.05
+
+
+def test_corrected_across_runs_equals_plain_loops_on_long_curves() -> None:
+    generator = np.random.default_rng(5)
+    steps = np.arange(0, 3000, 10)
+    curves = [(steps, np.cumsum(generator.normal(size=steps.size))) for _ in range(5)]
+    filtered = lowpass.sections([np.asarray(values) for _, values in curves])
+    points = [round(k * (steps.size - 1) / 100) for k in range(101)]
+    expected = np.mean([plain.iqr([run[p] for run in filtered]) for p in points])
+    found = training(curves, profile="corrected")["IqrAcrossRuns"]
+    assert found.value == pytest.approx(expected, rel=1e-9)
+    assert not any("filter" in note for note in found.notes)
+
+
+def test_rollouts_equal_plain_loops_in_both_profiles() -> None:
+    generator = np.random.default_rng(0)
+    runs = [generator.normal(10, 3, size=n) for n in (100, 80, 120)]
+    pooled, apart = rollouts(runs, profile="a2perf"), rollouts(runs, profile="corrected")
+    formulas = {
+        "IqrAcrossRollouts": plain.iqr,
+        "MadAcrossRollouts": plain.mad,
+        "StddevAcrossRollouts": plain.std,
+        "LowerCVaRAcrossRollouts": lambda v: plain.cvar(v, "lower"),
+        "UpperCVaRAcrossRollouts": lambda v: plain.cvar(v, "upper"),
+    }
+    assert set(pooled) == set(apart) == set(formulas)
+    for name, formula in formulas.items():
+        assert pooled[name].value == pytest.approx(formula(list(np.concatenate(runs))), rel=1e-9)
+        each = [formula(list(run)) for run in runs]
+        assert apart[name].per_run == pytest.approx(each, rel=1e-9)
+        assert apart[name].value == pytest.approx(sum(each) / 3, rel=1e-9)
+        low, high = apart[name].interval or (math.nan, math.nan)
+        assert min(each) - 1e-9 <= low <= apart[name].value <= high <= max(each) + 1e-9
+
+
+# --- changes that must not matter -------------------------------------------------------------------------------------
+
+LEVELS = {"LowerCVarOnAcross", "UpperCVaROnAcross", "MedianPerfDuringTraining"}
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), shift=st.floats(-100, 100), scale=st.floats(0.1, 50))
+def test_shift_and_scale_of_the_reward(seed: int, shift: float, scale: float) -> None:
+    curves = _random_curves(seed, points=30)
+    moved = [(steps, scale * values + shift) for steps, values in curves]
+    for profile in ("a2perf", "corrected"):
+        options = Options(repetitions=0) if profile == "corrected" else None
+        before, after = training(curves, profile, options=options), training(moved, profile, options=options)
+        for name in before:
+            if profile == "a2perf" and name == "IqrAcrossRuns":
+                continue  # its filter has no unit gain and amplifies rounding: held bit by bit above instead
+            expected = scale * (before[name].value or 0) + (shift if name in LEVELS else 0)
+            assert after[name].value == pytest.approx(expected, rel=1e-6, abs=1e-6), (profile, name)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), order=st.permutations(range(4)))
+def test_order_of_runs_does_not_matter(seed: int, order: list[int]) -> None:
+    curves = _random_curves(seed, points=25)
+    for profile in ("a2perf", "corrected"):
+        options = Options(repetitions=0) if profile == "corrected" else None
+        before = training(curves, profile, options=options)
+        after = training([curves[run] for run in order], profile, options=options)
+        for name in before:
+            assert after[name].value == pytest.approx(before[name].value, rel=1e-9, abs=1e-12)
+            if before[name].per_run:
+                assert after[name].per_run == pytest.approx([before[name].per_run[run] for run in order], rel=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(level=st.floats(-1e3, 1e3), runs=st.integers(3, 6), points=st.integers(11, 60))
+def test_constant_curves_have_no_dispersion_and_no_risk(level: float, runs: int, points: int) -> None:
+    curves = [(np.arange(points), np.full(points, level))] * runs
+    scores = training(curves, "corrected", options=Options(repetitions=20))
+    for name, found in scores.items():
+        assert found.value == pytest.approx(level if name in LEVELS else 0.0, abs=1e-9), name
+    earlier = training(curves, "a2perf")
+    assert earlier["IqrWithinRuns"].value == 0.0
+    assert earlier["IqrAcrossRuns"].value is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), repeated=st.lists(st.integers(0, 24), min_size=1, max_size=5))
+def test_points_logged_twice_count_once(seed: int, repeated: list[int]) -> None:
+    curves = _random_curves(seed, points=25)
+    doubled = [
+        (np.insert(s, repeated, np.asarray(s)[repeated]), np.insert(v, repeated, v[repeated])) for s, v in curves
+    ]
+    for profile in ("a2perf", "corrected"):
+        before, after = training(curves, profile), training(doubled, profile)
+        for name in before:
+            assert after[name].value == pytest.approx(before[name].value, rel=1e-9, abs=1e-12), name
+
+
+def test_step_spacing_matters_to_the_corrected_profile_only() -> None:
+    curves = _random_curves(3)
+    stretched = [(2 * steps, values) for steps, values in curves]
+    earlier = training(curves)["LowerCVaROnDiffs"].value
+    assert training(stretched)["LowerCVaROnDiffs"].value == pytest.approx(earlier, rel=1e-12)
+    sound = training(curves, "corrected")["LowerCVaROnDiffs"].value
+    assert training(stretched, "corrected")["LowerCVaROnDiffs"].value == pytest.approx((sound or 0) / 2, rel=1e-12)
+
+
+# --- data that does not suffice ---------------------------------------------------------------------------------------
+
+
+def test_two_runs_are_a_stated_condition() -> None:
+    for profile in ("a2perf", "corrected"):
+        found = training(_random_curves(0, runs=2), profile)["IqrAcrossRuns"]
+        assert found.value is None
+        assert found.condition == "not enough data (n=2, needs 3)"
+        assert found.n == 2
+
+
+@pytest.mark.parametrize("profile", ["a2perf", "corrected"])
+@pytest.mark.parametrize("curves", [[], [([], [])], [([1], [2.0])], [([1, 2], [math.nan, math.inf])]])
+def test_next_to_nothing_is_never_a_crash(profile: Any, curves: Any) -> None:
+    for found in training(curves, profile).values():
+        assert (found.value is None) == (found.condition is not None)
+    for found in rollouts([values for _, values in curves], profile).values():
+        assert (found.value is None) == (found.condition is not None)
+
+
+def test_one_seed_gives_its_own_risks_but_no_interval() -> None:
+    scores = training(_random_curves(0, runs=1), "corrected")
+    found = scores["LowerCVaROnDiffs"]
+    assert found.value == found.per_run[0]
+    assert found.interval is None
+    assert found.spread is None
+    assert any("1 run" in note for note in found.notes)
+    assert scores["LowerCVarOnAcross"].condition == "not enough data (n=1, needs 3)"
+
+
+def test_points_that_are_not_finite_are_left_out_and_said() -> None:
+    curves = _random_curves(2)
+    steps, values = curves[0]
+    broken = values.copy()
+    broken[[3, -1]] = math.nan, math.inf
+    for profile in ("a2perf", "corrected"):
+        found = training([(steps, broken), *curves[1:]], profile)["LowerCVarOnAcross"]
+        assert found.per_run[0] == values[-2]
+        assert any(note.startswith("run 0: 2 of 40 points are not finite") and "last" in note for note in found.notes)
+
+
+def test_a_restarted_step_counter_is_mended_by_the_stated_rule() -> None:
+    steps, values = [0, 10, 20, 30, 20, 30, 40], [0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 7.0]
+    kept = clean(steps, values, restarts="discard")
+    assert kept.steps.tolist() == [0, 10, 20, 30, 40]
+    assert kept.values.tolist() == [0, 1, 5, 6, 7]
+    averaged = clean(steps, values, restarts="average")
+    assert averaged.values.tolist() == [0, 1, 3.5, 4.5, 7]
+    assert "went back 1 time" in kept.notes[0]
+    assert "went back 1 time" in averaged.notes[0]
+
+
+def test_runs_that_share_no_step_are_compared_only_where_they_can_be() -> None:
+    generator = np.random.default_rng(0)
+    shifted = [(np.arange(run, 60, 3), generator.normal(size=len(range(run, 60, 3)))) for run in range(3)]
+    assert "shared" in str(training(shifted)["IqrAcrossRuns"].condition)
+    found = training(shifted, "corrected")["IqrAcrossRuns"]
+    assert found.value is not None
+    assert any("interpolated" in note for note in found.notes)
+    apart = [(np.arange(100 * run, 100 * run + 20), np.arange(20.0) + run) for run in range(3)]
+    assert training(apart, "corrected")["IqrAcrossRuns"].condition == "not enough data (the runs share no step)"
+
+
+def test_short_curves_are_flagged() -> None:
+    assert any("transients" in note for note in training(_random_curves(0))["IqrAcrossRuns"].notes)
+    found = training(_random_curves(0), "corrected")["IqrAcrossRuns"]
+    assert any("not low-pass filtered" in note for note in found.notes)
+
+
+# --- names and options ------------------------------------------------------------------------------------------------
+
+
+def test_members_of_the_enum_and_its_alias_find_their_values() -> None:
+    scores = training(_random_curves(0))
+    assert scores[ReliabilityMetrics.IqrAcrossRuns] is scores["IqrAcrossRuns"]
+    assert scores["LowerCVaROnAcross"] is scores["LowerCVarOnAcross"]
+    assert "LowerCVaROnAcross" in scores
+    chosen = training(_random_curves(0), names=[ReliabilityMetrics.LowerCVaROnDiffs, "LowerCVaROnAcross"])
+    assert list(chosen) == ["LowerCVaROnDiffs", "LowerCVarOnAcross"]
+    every = {*training([]), *rollouts([])}
+    assert every == {metric.value for metric in ReliabilityMetrics}
+
+
+def test_what_cannot_be_asked_for_says_what_can() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'corrected'"):
+        training([], profile="correct")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="did you mean 'IqrAcrossRuns'"):
+        training([], names=["IqrAcrosRuns"])
+    with pytest.raises(UserError, match="takes no options"):
+        training([], options=Options())
+    with pytest.raises(UserError, match="3 steps and 2 values"):
+        training([([1, 2, 3], [1.0, 2.0])])
+    with pytest.raises(UserError, match="alpha=2"):
+        Options(alpha=2)
+
+
+def test_time_frames_split_training_and_restrict_it() -> None:
+    steps = np.arange(0, 301)
+    curves = [(steps, np.where(steps < 200, 0.0, 50.0 * (steps % 2))) for _ in range(3)]
+    early, _, late = time_frames(curves)
+    calm = training(curves, "corrected", options=Options(time_frame=early))["IqrWithinRuns"].value
+    wild = training(curves, "corrected", options=Options(time_frame=late))["IqrWithinRuns"].value
+    assert calm == 0.0
+    assert wild == pytest.approx(100.0)
+
+
+def test_same_seed_same_bits_and_other_seed_other_interval() -> None:
+    curves = _random_curves(8, runs=8)
+    first = training(curves, "corrected")["LowerCVaROnDiffs"].interval
+    assert training(curves, "corrected")["LowerCVaROnDiffs"].interval == first
+    assert training(curves, "corrected", options=Options(seed=1))["LowerCVaROnDiffs"].interval != first
+
+
+def test_cvar_keeps_its_tail_when_neighbours_are_equal() -> None:
+    values = np.array([0.1 + 0.2] * 7 + [0.3])
+    assert cvar(values, 0.05, "lower") == pytest.approx(0.3)
+    assert cvar(np.full(5, 1 / 3), 0.05, "upper") == pytest.approx(1 / 3)
+
+
+def test_catalogue_says_what_each_metric_is() -> None:
+    for name, metric in reliability.METRICS.items():
+        assert metric.name == name
+        assert metric.formula
+        assert metric.source
+        assert metric.needs
+        assert metric.category == "reliability"

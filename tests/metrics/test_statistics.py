@@ -1,0 +1,250 @@
+"""Statistics against plain definitions, and bootstrap intervals: reproducible, and covering what they promise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a2perf.metrics.bootstrap import (
+    aggregate_iqm,
+    aggregate_mean,
+    aggregate_median,
+    aggregate_optimality_gap,
+    bootstrap,
+    mean_interval,
+)
+from a2perf.metrics.comparison import performance_profile, probability_of_improvement, profile_values
+from a2perf.metrics.statistics import (
+    cvar,
+    drawdown,
+    iqm,
+    iqr,
+    mad,
+    optimality_gap,
+    permutation_test,
+    ranks,
+    stacked_windows,
+    std,
+)
+from tests.metrics import plain_reliability as plain
+
+NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30)
+
+
+@given(NUMBERS)
+def test_dispersion_equals_its_plain_definition(values: list[float]) -> None:
+    assert iqr(values) == pytest.approx(plain.iqr(values), rel=1e-9, abs=1e-6)
+    assert mad(values) == pytest.approx(plain.mad(values), rel=1e-9, abs=1e-6)
+    assert std(values) == pytest.approx(plain.std(values), rel=1e-9, abs=1e-6)
+
+
+@given(NUMBERS)
+def test_tails_lie_beyond_their_quantile(values: list[float]) -> None:
+    low, high = cvar(values, 0.05, "lower"), cvar(values, 0.05, "upper")
+    slack = 1e-9 * max(1.0, max(abs(v) for v in values))
+    assert min(values) - slack <= low <= np.percentile(values, 5) + slack
+    assert np.percentile(values, 95) - slack <= high <= max(values) + slack
+    assert cvar(np.negative(values), 0.05, "lower") == pytest.approx(-high, rel=1e-9, abs=1e-6)
+
+
+def test_statistics_run_along_an_axis() -> None:
+    matrix = np.random.default_rng(0).normal(size=(7, 5))
+    for statistic in (iqr, mad, std, cvar):
+        by_column = [statistic(matrix[:, column]) for column in range(5)]
+        np.testing.assert_allclose(statistic(matrix, axis=0), by_column, rtol=1e-12)
+        np.testing.assert_allclose(statistic(matrix.T, axis=1), by_column, rtol=1e-12)
+
+
+def test_cvar_refuses_a_tail_that_is_none() -> None:
+    for alpha in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="alpha"):
+            cvar([1.0, 2.0], alpha)
+
+
+def test_drawdown_of_a_curve() -> None:
+    assert drawdown([1.0, 3.0, 2.0, 6.0, 4.0]).tolist() == [0, 0, 1, 0, 2]
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40))
+def test_interquartile_mean_cuts_a_quarter_at_each_end(values: list[float]) -> None:
+    cut = len(values) // 4
+    middle = sorted(values)[cut : len(values) - cut]
+    assert iqm(values) == pytest.approx(sum(middle) / len(middle), rel=1e-9, abs=1e-9)
+
+
+def test_interquartile_mean_of_runs_and_tasks_together() -> None:
+    scores = np.random.default_rng(1).normal(size=(6, 10, 4))
+    np.testing.assert_allclose(iqm(scores, axis=(-2, -1)), [iqm(one) for one in scores], rtol=1e-12)
+    before = scores.copy()
+    iqm(scores, axis=(-2, -1))
+    np.testing.assert_array_equal(scores, before)
+
+
+def test_optimality_gap_does_not_reward_what_exceeds_the_goal() -> None:
+    assert optimality_gap([0.5, 1.0, 3.0]) == pytest.approx(0.5 / 3)
+    assert optimality_gap([[2.0, 2.0]], gamma=3.0) == pytest.approx(1.0)
+
+
+def test_ranks_share_ties_and_put_nan_last() -> None:
+    assert ranks([3.0, 5.0, 5.0, 1.0]).tolist() == [3, 1.5, 1.5, 4]
+    assert ranks([3.0, 5.0, math.nan], best="min").tolist() == [1, 2, 3]
+    assert ranks([[1.0, 9.0], [2.0, 8.0]]).tolist() == [[2, 1], [1, 2]]
+
+
+def test_permutation_test_agrees_with_all_permutations() -> None:
+    first, second = np.array([1.0, 2.5, 3.0, 4.1]), np.array([3.5, 5.0, 6.2, 7.0])
+    pooled = np.concatenate((first, second))
+    observed = first.mean() - second.mean()
+    splits = list(itertools.combinations(range(8), 4))
+    exact = np.mean(
+        [abs(pooled[list(s)].mean() - np.delete(pooled, s).mean()) >= abs(observed) - 1e-12 for s in splits]
+    )
+    difference, p = permutation_test(first, second, repetitions=20_000)
+    assert difference == pytest.approx(observed)
+    assert p == pytest.approx(exact, abs=0.01)
+    assert permutation_test(first, second, seed=3) == permutation_test(first, second, seed=3)
+
+
+def test_permutation_test_of_equals_finds_nothing() -> None:
+    assert permutation_test([1.0] * 5, [1.0] * 5)[1] == 1.0
+    with pytest.raises(ValueError, match="at least one run"):
+        permutation_test([], [1.0])
+
+
+def test_windows_are_gathered_by_length() -> None:
+    values = np.arange(10.0)
+    starts, stops = np.array([0, 2, 5, 9]), np.array([3, 4, 8, 9])
+    found = {
+        int(n): row.tolist()
+        for numbers, rows in stacked_windows(values, starts, stops)
+        for n, row in zip(numbers, rows, strict=True)
+    }
+    assert found == {0: [0, 1, 2], 1: [2, 3], 2: [5, 6, 7]}
+
+
+# --- bootstrap --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["percentile", "basic", "bc", "bca"])
+def test_same_seed_gives_the_same_bits(method: str) -> None:
+    scores = np.random.default_rng(0).normal(size=(10, 3))
+    np.random.seed(1)
+    first = bootstrap(scores, repetitions=700, method=method, seed=5)  # type: ignore[arg-type]
+    np.random.seed(2)
+    again = bootstrap(scores, repetitions=700, method=method, seed=5)  # type: ignore[arg-type]
+    assert first == again
+    assert bootstrap(scores, repetitions=700, method=method, seed=6) != first  # type: ignore[arg-type]
+    assert first.low < first.value < first.high
+    assert (first.n, first.tasks, first.repetitions) == (10, 3, 700)
+
+
+def test_interval_of_a_mean_is_that_of_theory() -> None:
+    values = np.random.default_rng(3).normal(size=200)
+    found = bootstrap(values, aggregate_mean, repetitions=20_000)
+    half = 1.96 * values.std() / math.sqrt(200)
+    assert found.high - found.value == pytest.approx(half, rel=0.05)
+    assert found.value - found.low == pytest.approx(half, rel=0.05)
+
+
+def test_resampling_stays_within_tasks() -> None:
+    scores = np.tile([0.0, 100.0, 7.0], (6, 1))
+    for aggregate in (aggregate_mean, aggregate_iqm, aggregate_median):
+        found = bootstrap(scores, aggregate, repetitions=200)
+        assert found.low == found.high == pytest.approx(found.value)
+    over_tasks = bootstrap(scores, aggregate_mean, repetitions=200, task_bootstrap=True)
+    assert over_tasks.high - over_tasks.low > 10
+
+
+def test_bca_pulls_towards_the_long_tail() -> None:
+    values = np.random.default_rng(4).exponential(size=40)
+    plain_ends = bootstrap(values, aggregate_mean, repetitions=20_000)
+    pulled = bootstrap(values, aggregate_mean, repetitions=20_000, method="bca")
+    assert pulled.low > plain_ends.low
+    assert pulled.high > plain_ends.high
+
+
+def test_one_run_has_no_interval_and_bad_scores_are_refused() -> None:
+    single = bootstrap([[1.0, 2.0]])
+    assert (single.value, single.low, single.high, single.n) == (1.5, None, None, 1)
+    for bad in ([], [[math.nan]], np.zeros((2, 2, 2))):
+        with pytest.raises(ValueError, match=r"shape|NaN"):
+            bootstrap(bad)
+    with pytest.raises(ValueError, match="method"):
+        bootstrap([1.0, 2.0], method="exact")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="confidence"):
+        bootstrap([1.0, 2.0], confidence=95)
+
+
+def test_optimality_gap_aggregates_as_its_definition() -> None:
+    scores = np.random.default_rng(5).uniform(0, 2, size=(4, 3))
+    assert bootstrap(scores, aggregate_optimality_gap, repetitions=10).value == pytest.approx(optimality_gap(scores))
+
+
+def test_performance_profile_counts_what_exceeds_each_threshold() -> None:
+    scores = np.random.default_rng(6).normal(size=(8, 5)).round(1)
+    thresholds = np.linspace(-2, 2, 41)
+    found = performance_profile(scores, thresholds, repetitions=300)
+    np.testing.assert_allclose(found.value, [(scores > t).mean() for t in thresholds])
+    assert all(low <= value <= high for low, value, high in zip(found.low, found.value, found.high, strict=True))
+    stacked = profile_values(np.stack([scores, scores + 1]), thresholds)
+    np.testing.assert_allclose(stacked[1], [(scores + 1 > t).mean() for t in thresholds])
+    with pytest.raises(ValueError, match="increasing"):
+        performance_profile(scores, [1.0, 0.0])
+
+
+def test_probability_of_improvement_counts_pairs_and_half_ties() -> None:
+    first, second = np.array([[1.0], [2.0], [3.0]]), np.array([[2.0], [2.0]])
+    wins = [(a > b) + 0.5 * (a == b) for a in (1, 2, 3) for b in (2, 2)]
+    found = probability_of_improvement(first, second, repetitions=500)
+    assert found.value == pytest.approx(np.mean(wins))
+    assert found.low <= found.value <= found.high
+    other = probability_of_improvement(second, first, repetitions=500)
+    assert found.value + other.value == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="tasks"):
+        probability_of_improvement(first, np.zeros((3, 2)))
+
+
+# --- coverage ---------------------------------------------------------------------------------------------------------
+
+DRAWS: dict[str, tuple[Callable[..., np.ndarray], float]] = {
+    "normal": (lambda g, size: g.normal(size=size), 0.0),
+    "gamma, skewness 1": (lambda g, size: g.gamma(4.0, size=size), 4.0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DRAWS)
+def test_small_sample_interval_of_a_mean_covers_it(kind: str) -> None:
+    draw, truth = DRAWS[kind]
+    covered = 0
+    for trial in range(2000):
+        low, high = mean_interval(draw(np.random.default_rng([7, trial]), 10), repetitions=2000, seed=trial)
+        covered += low <= truth <= high
+    assert 0.92 <= covered / 2000 <= 0.975
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DRAWS)
+def test_interval_of_the_interquartile_mean_over_tasks_covers_it(kind: str) -> None:
+    draw, _ = DRAWS[kind]
+    truth = iqm(draw(np.random.default_rng(0), 4_000_000))
+    covered = 0
+    for trial in range(1500):
+        scores = draw(np.random.default_rng([8, trial]), (10, 26))
+        found = bootstrap(scores, repetitions=1000, seed=trial)
+        covered += found.low <= truth <= found.high
+    assert 0.92 <= covered / 1500 <= 0.975
+
+
+def test_small_sample_interval_is_wider_than_the_percentile_one() -> None:
+    values = np.random.default_rng(9).normal(size=6)
+    low, high = mean_interval(values, repetitions=20_000)
+    narrow = bootstrap(values, aggregate_mean, repetitions=20_000)
+    assert low < narrow.low < narrow.high < high
+    assert values.min() <= low < high <= values.max()
