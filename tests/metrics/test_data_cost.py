@@ -1,0 +1,60 @@
+"""Energy of the data: of experiments, of checkpoints and of data sets, and the skill levels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from a2perf.metrics.data_cost import checkpoint_energies, experiment_energy, skill_levels
+from a2perf.metrics.registry import score
+from a2perf.metrics.values import RunData
+
+
+def test_every_process_of_an_experiment_counts() -> None:
+    rows = {"learner": [0.1, 0.5], "collector": [0.2, 0.9, math.nan], "broken": [math.nan]}
+    assert experiment_energy(rows) == pytest.approx(1.4)
+    assert experiment_energy(rows, every_process=False) == pytest.approx(0.9)
+    assert experiment_energy({}) == 0.0
+
+
+def test_a_checkpoint_costs_its_share_of_the_training() -> None:
+    assert checkpoint_energies(2.0, [50, 100, 200]).tolist() == [0.5, 1.0, 2.0]
+    assert checkpoint_energies(2.0, [0]).tolist() == [0.0]
+    assert checkpoint_energies(2.0, []).size == 0
+
+
+def test_sample_cost_is_the_mean_over_a_data_sets_checkpoints() -> None:
+    found = score(RunData(dataset_costs=[[0.5, 1.5], [4.0, math.nan]]))["training_sample_cost"]
+    assert found.per_run == [1.0, 4.0]
+    assert found.value == 2.5
+    assert found.unit == "kWh"
+    assert found.notes == ["1 checkpoint(s) without energy left out"]
+    assert score(RunData(dataset_costs=[[]]))["training_sample_cost"].condition == (
+        "not enough data (n=0 checkpoints, needs 1)"
+    )
+
+
+def test_skill_levels_leave_gaps_between_them() -> None:
+    returns = list(np.linspace(0, 10, 101))
+    bounds = skill_levels(returns)
+    mean, deviation = np.mean(returns), np.std(returns, ddof=1)
+    assert bounds.novice_max == pytest.approx(mean - 2 * deviation)
+    assert bounds.expert_min == pytest.approx(mean + 2 * deviation)
+    assert bounds.level(float(mean)) == "intermediate"
+    assert bounds.level(float(mean - 1.5 * deviation)) is None
+    assert bounds.level(float(mean - 3 * deviation)) == "novice"
+    assert bounds.level(float(mean + 2 * deviation)) == "expert"
+    with pytest.raises(ValueError, match="n=1 checkpoints, needs 2"):
+        skill_levels([1.0])
+
+
+def test_published_bounds_of_the_skill_levels_have_this_form() -> None:
+    # pace, earlier platform: novice <= 2.43, intermediate 8.34-20.15, expert >= 26.05
+    middle, half = (8.34 + 20.15) / 2, (20.15 - 8.34) / 2
+    two_checkpoints = [middle - half / math.sqrt(2), middle + half / math.sqrt(2)]  # of that mean and deviation
+    bounds = skill_levels(two_checkpoints)
+    assert bounds.intermediate_max == pytest.approx(20.15)
+    assert bounds.novice_max == pytest.approx(2.43, abs=0.02)
+    assert bounds.expert_min == pytest.approx(26.05, abs=0.02)

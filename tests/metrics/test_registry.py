@@ -1,0 +1,152 @@
+"""What metrics there are, how they are chosen, how packages add theirs, and how values are ranked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from a2perf.constants import ReliabilityMetrics, SystemMetrics
+from a2perf.errors import ConfigError, UserError
+from a2perf.metrics import registry
+from a2perf.metrics.values import Metric, MetricValue, RunData
+
+
+@pytest.fixture
+def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package beside a2perf with entry points: a good metric, a broken one, one whose name is taken."""
+    (tmp_path / "extra_metrics.py").write_text(
+        "from a2perf.metrics.values import Metric, MetricValue\n"
+        "def count(data, profile):\n"
+        "    count = len(data.curves)\n"
+        "    return {'curve_count': MetricValue(name='curve_count', value=float(count), n=count)}\n"
+        "def fails(data, profile):\n"
+        "    raise RuntimeError('no such column')\n"
+        "def made(name, compute):\n"
+        "    return Metric(name=name, label=name, category='data', direction='none', formula='f', source='s',\n"
+        "                  needs='n', compute=compute)\n"
+        "GOOD = [made('curve_count', count), made('always_fails', fails)]\n"
+        "TAKEN = made('returns', count)\n"
+    )
+    information = tmp_path / "extra_metrics-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: extra-metrics\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(
+        "[a2perf.metrics]\ngood = extra_metrics:GOOD\ntaken = extra_metrics:TAKEN\nbroken = no_such_module:X\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry.reload()
+    yield tmp_path
+    registry.reload()
+    sys.modules.pop("extra_metrics", None)
+
+
+def test_every_metric_says_what_it_is() -> None:
+    metrics = registry.all_metrics()
+    assert {metric.category for metric in metrics.values()} == {"application", "reliability", "system", "data"}
+    for name, metric in metrics.items():
+        assert metric.name == name
+        assert all((metric.label, metric.formula, metric.source, metric.needs, metric.provenance)), name
+    assert {member.value for member in ReliabilityMetrics} <= set(metrics)
+
+
+def test_every_metric_has_a_value_or_a_condition_for_no_data() -> None:
+    scores = registry.score(RunData())
+    assert list(scores) == list(registry.all_metrics())
+    for found in scores.values():
+        assert found.value is None
+        assert found.condition
+    msgspec.json.encode(scores)
+
+
+def test_enums_names_and_categories_select() -> None:
+    chosen = registry.select([ReliabilityMetrics.IqrWithinRuns, "LowerCVaROnAcross", "returns", "IqrWithinRuns"])
+    assert [metric.name for metric in chosen] == ["IqrWithinRuns", "LowerCVarOnAcross", "returns"]
+    assert {m.name for m in registry.select(SystemMetrics.TRAINING_TIME)} == {"wall_clock", "cpu_time"}
+    assert all(m.name.startswith("latency_") for m in registry.select([SystemMetrics.INFERENCE_TIME]))
+    assert {m.category for m in registry.select("data")} == {"data"}
+    assert registry.select("MEMORY_USAGE") == registry.select(SystemMetrics.MEMORY_USAGE)
+    with pytest.raises(ConfigError, match="did you mean 'IqrWithinRuns'"):
+        registry.select(["IqrWithinRun"])
+
+
+def test_enums_work_from_a_gin_file(tmp_path: Path) -> None:
+    code = (
+        "import gin, a2perf.submission.submission_util\n"
+        "from a2perf.metrics import registry\n"
+        "chosen = gin.configurable('chosen')(lambda wanted=None: wanted)\n"
+        "gin.parse_config('chosen.wanted = [%ReliabilityMetrics.IqrAcrossRuns, %SystemMetrics.TRAINING_TIME]')\n"
+        "print([metric.name for metric in registry.select(chosen())])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout.strip() == "['IqrAcrossRuns', 'cpu_time', 'wall_clock']", done.stderr[-2000:]
+
+
+def test_only_what_is_asked_for_is_computed() -> None:
+    data = RunData(curves=[([1, 2, 3], [1.0, 2.0, 3.0])] * 3)
+    scores = registry.score(data, "a2perf", names=[ReliabilityMetrics.LowerCVarOnAcross])
+    assert list(scores) == ["LowerCVarOnAcross"]
+    assert scores["LowerCVarOnAcross"].value == 3.0
+    assert "MaxDrawdown" not in registry.score(data, "a2perf")
+    assert "MaxDrawdown" in registry.score(data, "corrected")
+
+
+def test_a_package_adds_metrics_and_a_broken_one_costs_only_itself(installed_package: Path) -> None:
+    assert {"curve_count", "always_fails"} <= set(registry.all_metrics())
+    scores = registry.score(RunData(curves=[([1, 2], [0.0, 1.0])]))
+    assert scores["curve_count"].value == 1.0
+    assert scores["always_fails"].condition == "failed: RuntimeError: no such column"
+    assert scores["MedianPerfDuringTraining"].value == 0.5
+    problems = registry.problems()
+    assert set(problems) == {"taken", "broken"}
+    assert "'returns' is taken" in problems["taken"]
+    assert "ModuleNotFoundError" in problems["broken"]
+
+
+def _values(**by_name: float) -> Mapping[str, MetricValue]:
+    return {name: MetricValue(name="x", value=value, direction="min", unit="s") for name, value in by_name.items()}
+
+
+def test_ranks_follow_the_direction_and_refuse_what_cannot_be_compared() -> None:
+    values = dict(_values(a=3.0, b=1.0, c=3.0))
+    assert registry.rank(values) == {"a": 2.5, "b": 1.0, "c": 2.5}
+    nothing = MetricValue(name="x", unit="s", direction="min", condition="not enough data (n=0, needs 1)")
+    assert registry.rank({**values, "d": nothing}) == {"a": 2.5, "b": 1.0, "c": 2.5}
+    assert registry.rank({"d": nothing}) == {}
+    other = MetricValue(name="x", value=1.0, direction="min", unit="ms")
+    with pytest.raises(UserError, match="cannot be ranked"):
+        registry.rank({**values, "e": other})
+    aimless = MetricValue(name="y", value=1.0)
+    with pytest.raises(UserError, match="no better or worse"):
+        registry.rank({"a": aimless})
+
+
+def test_scores_are_the_same_bytes_twice() -> None:
+    generator = np.random.default_rng(0)
+    data = RunData(
+        curves=[(np.arange(300), np.cumsum(generator.normal(size=300))) for _ in range(5)],
+        returns={"t": [generator.normal(size=20) for _ in range(5)]},
+        tracking=[{"rss_peak_bytes": 1e6 + run, "wall_s": 3.0} for run in range(5)],
+    )
+    first = msgspec.json.encode(registry.score(data))
+    assert msgspec.json.encode(registry.score(data)) == first
+    decoded = msgspec.json.decode(first, type=dict[str, MetricValue])
+    assert decoded["IqrAcrossRuns"].n == 5
+
+
+def test_importing_the_registry_loads_nothing_heavy() -> None:
+    heavy = ("scipy", "matplotlib", "codecarbon", "numba", "tensorflow")
+    code = f"import sys, a2perf.metrics.registry; print([name for name in {heavy} if name in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+def test_metric_records_are_complete_without_defaults() -> None:
+    with pytest.raises(TypeError, match="formula"):
+        Metric(name="x", label="x", category="data", direction="none", source="s", needs="n", compute=lambda d, p: {})  # type: ignore[call-arg]

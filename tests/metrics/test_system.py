@@ -1,0 +1,207 @@
+"""Costs from tracking reports, from emissions tables of both generations, and what happens where they meet."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from a2perf.errors import UserError
+from a2perf.metrics.registry import rank, score
+from a2perf.metrics.system import METRICS, from_emissions, merge_on_time, provenance_over_runs
+from a2perf.metrics.system_series import Series, seconds_of
+from a2perf.metrics.values import RunData
+
+
+def _report(kwh: float, quality: str = "measured", **more: Any) -> dict[str, Any]:
+    energy = {"gross_kwh": kwh, "net_kwh": kwh / 2, "power_mean_w": 100.0, "quality": quality, "method": "rapl"}
+    return {"energy": energy, "rss_peak_bytes": 2e9, "cpu_seconds": 5.0, "wall_s": 60.0, **more}
+
+
+def _fork_table(run_id: str = "a", rows: int = 4, **more: Any) -> dict[str, list[Any]]:
+    """The earlier platform's generation: a row an interval, cumulative, with ram_process."""
+    table: dict[str, list[Any]] = {
+        "timestamp": [f"2023-11-01T00:00:{5 * k:02d}" for k in range(rows)],
+        "run_id": [run_id] * rows,
+        "duration": [5.0 * k for k in range(rows)],
+        "energy_consumed": [0.1 * k for k in range(rows)],
+        "cpu_energy": [0.06 * k for k in range(rows)],
+        "cpu_power": [50.0] * rows,
+        "gpu_power": [0.0] * rows,
+        "ram_power": [3.0] * rows,
+        "ram_process": [1.0 + k for k in range(rows)],
+        "emissions": [0.01 * k for k in range(rows)],
+    }
+    return table | more
+
+
+STOCK = {
+    "timestamp": ["2024-07-01T10:00:00"], "run_id": ["x"], "duration": ["120.5"], "emissions": ["0.02"],
+    "energy_consumed": ["0.05"], "cpu_energy": ["0.04"], "gpu_energy": ["0"], "ram_energy": ["0.01"],
+    "cpu_power": ["42.5"], "gpu_power": ["0.0"], "ram_power": ["3.0"], "codecarbon_version": ["2.6.0"],
+}  # fmt: skip
+
+
+def _stacked(*tables: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {name: [value for table in tables for value in table[name]] for name in tables[0]}
+
+
+def test_each_run_first_then_mean_and_spread() -> None:
+    found = score(RunData(tracking=[_report(1.0), _report(3.0)]))["energy_gross"]
+    assert (found.value, found.per_run, found.n, found.unit) == (2.0, [1.0, 3.0], 2, "kWh")
+    assert found.spread == pytest.approx(math.sqrt(2))
+    assert found.provenance == "measured"
+    assert found.method == "rapl"
+
+
+def test_measured_and_estimated_together_are_marked_and_never_ranked() -> None:
+    mixed = score(RunData(tracking=[_report(1.0), _report(3.0, "estimated")]))["energy_gross"]
+    assert mixed.provenance == "mixed"
+    assert any(note.startswith("MIXED: 1 of 2 runs measured") for note in mixed.notes)
+    measured = score(RunData(tracking=[_report(1.0)]))["energy_gross"]
+    estimated = score(RunData(tracking=[_report(0.5, "estimated")]))["energy_gross"]
+    with pytest.raises(UserError, match="measured and estimated"):
+        rank({"a": measured, "b": estimated})
+    with pytest.raises(UserError, match="measured and estimated"):
+        rank({"a": mixed})
+    assert provenance_over_runs(["measured", "measured"]) == "measured"
+
+
+def test_emissions_are_estimated_even_where_energy_is_measured() -> None:
+    report = _report(1.0, emissions={"kg_co2eq": 0.3, "method": "a2perf:rapl+factor:USA", "factor_source": "USA"})
+    found = score(RunData(tracking=[report]))["emissions"]
+    assert (found.value, found.provenance) == (0.3, "estimated")
+    assert "USA" in str(found.method)
+
+
+def test_a_run_that_did_not_record_a_cost_is_said_and_not_counted_as_zero() -> None:
+    scores = score(RunData(tracking=[_report(1.0), _report(2.0, pss_peak_bytes=7e8)]))
+    assert scores["memory_pss_peak"].per_run == [None, 7e8]
+    assert scores["memory_pss_peak"].n == 1
+    assert any("1 of 2 runs did not record it" in note for note in scores["memory_pss_peak"].notes)
+    assert scores["memory_gpu_peak"].condition == "not recorded by any run"
+
+
+def test_energy_of_the_earlier_generation_is_cumulative_per_process() -> None:
+    found = from_emissions(_stacked(_fork_table("a"), _fork_table("b")))
+    assert found.energy_kwh == pytest.approx(0.6)
+    assert found.component_kwh["cpu"] == pytest.approx(0.36)
+    assert found.interval_kwh == pytest.approx([0.1] * 6)
+    assert found.processes == 2
+    assert found.wall_clock_s == 15.0
+    assert found.power_mean_w["cpu"] == 100.0
+    assert found.memory_peak_bytes == 8 * 2**30
+    assert found.memory_mean_bytes == 5 * 2**30
+    assert found.quality == "estimated"
+
+
+def test_stock_codecarbon_has_totals_and_no_memory() -> None:
+    scores = score(RunData(emissions=[STOCK]))
+    assert scores["energy_gross"].value == pytest.approx(0.05)
+    assert scores["energy_gross"].provenance == "estimated"
+    assert "codecarbon 2.6.0" in str(scores["energy_gross"].method)
+    assert scores["wall_clock"].value == pytest.approx(120.5)
+    assert scores["memory_rss_peak"].condition == "not recorded by any run"
+    assert any("ram_process" in note for note in from_emissions(STOCK).notes)
+
+
+def test_a_tracking_report_beats_the_table_beside_it() -> None:
+    found = score(RunData(tracking=[_report(1.0)], emissions=[_fork_table()]))["energy_gross"]
+    assert found.per_run == [1.0]
+
+
+def test_rows_whose_clock_ran_backwards_are_left_out() -> None:
+    table = _fork_table(duration=[0.0, 10.0, 5.0, 15.0], energy_consumed=[0.0, 0.2, 0.9, 0.3])
+    found = from_emissions(table)
+    assert found.energy_kwh == pytest.approx(0.3)
+    assert found.interval_kwh == pytest.approx([0.2, 0.1])
+    assert any("1 row(s) whose clock ran backwards" in note for note in found.notes)
+
+
+def test_missing_columns_and_garbage_cost_only_their_own_numbers() -> None:
+    table = _fork_table(energy_consumed=["0.1", "", "n/a", "0.4"])
+    del table["ram_process"]
+    found = from_emissions(table)
+    assert found.energy_kwh == pytest.approx(0.4)
+    assert found.memory_peak_bytes is None
+    assert from_emissions({}).notes == ["the emissions table has no row"]
+    assert from_emissions({"cpu_power": ["5"]}).energy_kwh is None
+
+
+def test_processes_are_merged_within_the_tolerance_only() -> None:
+    first = Series(times_s=[0.0, 10.0, 20.0, 30.0], values=[1.0, 1.0, 1.0, 1.0])
+    second = Series(times_s=[9.0, 15.0], values=[4.0, 5.0])
+    assert merge_on_time([first, second]).tolist() == [1, 5, 6, 1]
+    assert merge_on_time([first, second], tolerance_s=20).tolist() == [1, 5, 6, 6]
+    assert merge_on_time([first, second], tolerance_s=0.5).tolist() == [1, 1, 1, 1]
+    with pytest.raises(ValueError, match="at least one"):
+        merge_on_time([])
+
+
+def test_timestamps_with_and_without_a_zone() -> None:
+    times = seconds_of(["1970-01-01T00:01:00", "1970-01-01T01:01:00+01:00", "garbage"])
+    assert times[:2].tolist() == [60.0, 60.0]
+    assert math.isnan(times[2])
+
+
+def test_latency_by_call_and_profile() -> None:
+    runs = [np.arange(1, 101) * 1e-3, np.full(50, 2e-3)]
+    data = RunData(latency={"infer_once": runs, "round_trip": [runs[0]]}, latency_first={"infer_once": [0.5, 0.7]})
+    scores = score(data)
+    assert scores["latency_infer_once_median"].per_run == pytest.approx([0.0505, 0.002])
+    assert scores["latency_infer_once_p99"].per_run[0] == pytest.approx(np.percentile(runs[0], 99))
+    assert scores["latency_infer_once_first"].value == pytest.approx(0.6)
+    assert scores["latency_infer_once_throughput"].per_run[1] == pytest.approx(500.0)
+    assert scores["latency_infer_once_throughput"].direction == "max"
+    assert "with transport" in str(scores["latency_round_trip_mean"].method)
+    assert scores["latency_preprocess_observation_max"].value is None
+    earlier = score(data, "a2perf")["latency_infer_once_mean"]
+    assert earlier.value == pytest.approx(np.concatenate(runs).mean())
+    assert earlier.spread == pytest.approx(np.concatenate(runs).std())
+
+
+def test_wall_clock_takes_the_evaluators_clock_first() -> None:
+    data = RunData(tracking=[_report(1.0), _report(1.0)], wall_clock=[42.0])
+    assert score(data)["wall_clock"].per_run == [42.0, 60.0]
+
+
+def test_reads_what_the_trackers_really_write(tmp_path: Path) -> None:
+    from a2perf.metrics.trackers import Sampler
+
+    child = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+    try:
+        sampler = Sampler(child.pid, tmp_path, interval_s=0.1, with_codecarbon=False)
+        sampler.start()
+        time.sleep(0.6)
+        report = sampler.stop()
+    finally:
+        child.kill()
+        child.wait()
+    with (tmp_path / "train_emissions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    table = {name: [row[name] for row in rows] for name in rows[0]}
+    tracked = score(RunData(tracking=[msgspec.to_builtins(report)]))
+    tabled = score(RunData(emissions=[table]))
+    assert tracked["cpu_time"].value == pytest.approx(report.cpu_seconds)
+    assert tracked["energy_gross"].value == pytest.approx(report.energy.gross_kwh)
+    assert tabled["energy_gross"].value == pytest.approx(report.energy.gross_kwh, rel=1e-6)
+    assert tabled["energy_gross"].provenance == tracked["energy_gross"].provenance
+    assert tabled["memory_rss_peak"].value == pytest.approx(report.rss_peak_bytes, rel=0.2)
+    assert os.path.exists(tmp_path / "system_trace.csv")
+
+
+def test_every_system_metric_is_scored_for_any_data() -> None:
+    for data in (RunData(), RunData(tracking=[{}]), RunData(tracking=[{"energy": None, "gpu": 3}], emissions=[{}])):
+        scores = score(data)
+        for metric in METRICS:
+            found = scores[metric.name]
+            assert (found.value is None) == (found.condition is not None), metric.name
