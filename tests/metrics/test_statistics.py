@@ -61,6 +61,15 @@ def test_statistics_run_along_an_axis() -> None:
         np.testing.assert_allclose(statistic(matrix.T, axis=1), by_column, rtol=1e-12)
 
 
+@given(st.integers(2, 12), st.integers(0, 10_000))
+def test_quantiles_along_an_axis_are_those_of_numpy(length: int, seed: int) -> None:
+    matrix = np.random.default_rng(seed).normal(size=(length, 6)).round(2)
+    low, high = np.percentile(matrix, (25, 75), axis=0)
+    np.testing.assert_array_equal(iqr(matrix, axis=0), high - low)
+    middle = np.median(np.abs(matrix - np.median(matrix, axis=0)), axis=0)
+    np.testing.assert_allclose(mad(matrix, axis=0), middle, rtol=1e-14, atol=1e-15)
+
+
 def test_cvar_refuses_a_tail_that_is_none() -> None:
     for alpha in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="alpha"):
