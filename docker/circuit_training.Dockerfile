@@ -1,0 +1,11 @@
+# Circuit training: the base and Numba.
+ARG BASE=a2perf:base
+FROM ${BASE}
+
+USER root
+RUN --mount=type=bind,target=/source,rw --mount=type=secret,id=pip --mount=type=secret,id=ca \
+    sh /source/docker/install.sh circuit-training
+USER 1000:1000
+
+HEALTHCHECK --interval=5m --timeout=60s --retries=3 CMD ["a2perf", "doctor", "--json"]
+CMD ["a2perf", "--help"]

@@ -1,0 +1,155 @@
+"""The Dockerfiles agree with the domains, end without privileges, and install the lock's right part.
+
+Nothing is built here: that needs an engine and minutes. What can rot without one is checked.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from a2perf.domains import domains, get_domain
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = ROOT / "docker"
+BUILT_IN = ("circuit_training", "quadruped_locomotion", "web_navigation")
+IMAGES = ("base", *BUILT_IN)
+LOCK = """\
+alpha==1.0 \\
+    --hash=sha256:aa \\
+    --hash=sha256:ab
+    # via project (pyproject.toml)
+beta[socks]==2.0 \\
+    --hash=sha256:bb
+    # via
+    #   alpha
+    #   gamma
+gamma==3.0 \\
+    --hash=sha256:cc
+    # via project (pyproject.toml)
+Delta_Two==4.0 \\
+    --hash=sha256:dd
+    # via beta
+"""
+
+
+def _instructions(image: str) -> list[tuple[str, str]]:
+    """Every instruction of an image's Dockerfile as (keyword, rest), continued lines joined, comments left out."""
+    text = (DOCKER / f"{image}.Dockerfile").read_text()
+    text = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    lines = re.sub(r"\\\n\s*", " ", text).splitlines()
+    pairs = (line.strip().partition(" ") for line in lines if line.strip())
+    return [(keyword.upper(), rest.strip()) for keyword, _, rest in pairs]
+
+
+def _pinned_module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docker_pinned", DOCKER / "pinned.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_domain_of_this_repository_has_a_dockerfile() -> None:
+    here = {
+        name
+        for name, domain in domains().items()
+        if any(e.entry_point.startswith("a2perf.") for e in domain.environments)
+    }
+    assert here == set(BUILT_IN)
+    assert {path.name.removesuffix(".Dockerfile") for path in DOCKER.glob("*.Dockerfile")} == here | {"base"}
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_ends_as_an_ordinary_user(image: str) -> None:
+    users = [rest for keyword, rest in _instructions(image) if keyword == "USER"]
+    assert users
+    uid, _, gid = users[-1].partition(":")
+    assert int(uid) > 0
+    assert int(gid) > 0
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_is_checked_by_the_doctor(image: str) -> None:
+    checks = [rest for keyword, rest in _instructions(image) if keyword == "HEALTHCHECK"]
+    assert len(checks) == 1
+    assert json.loads(checks[0].partition("CMD ")[2]) == ["a2perf", "doctor", "--json"]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_domain_image_installs_the_extra_of_its_domain(name: str) -> None:
+    installed = [
+        found.group(1)
+        for keyword, rest in _instructions(name)
+        if keyword == "RUN" and (found := re.search(r"docker/install\.sh (\S+)$", rest))
+    ]
+    assert installed == [get_domain(name).extra]
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_starts_where_the_caller_says(image: str) -> None:
+    instructions = _instructions(image)
+    expected = ("BASE_IMAGE", "debian:bookworm-slim") if image == "base" else ("BASE", "a2perf:base")
+    assert instructions[0] == ("ARG", "=".join(expected))
+    assert instructions[1] == ("FROM", f"${{{expected[0]}}}")
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_nothing_of_the_context_is_copied_and_no_address_is_named(image: str) -> None:
+    keywords = {keyword for keyword, _ in _instructions(image)}
+    assert not keywords & {"COPY", "ADD"}
+    assert "://" not in (DOCKER / f"{image}.Dockerfile").read_text()
+
+
+def test_the_web_image_brings_a_browser_and_its_driver() -> None:
+    apt = " ".join(rest for keyword, rest in _instructions("web_navigation") if "apt-get install" in rest)
+    assert {"chromium", "chromium-driver"} <= set(apt.split())
+
+
+def test_the_context_holds_what_the_package_is_built_from_and_no_more() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    allowed = {rule[1:] for rule in rules if rule.startswith("!")}
+    assert all((ROOT / name).exists() for name in allowed)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {"a2perf", "docker", "pyproject.toml", "requirements.lock", "setup.py", "a2perf_gymnasium.pth"}
+    needed |= {project["readme"], *(name.split("/")[0] for name in project["license-files"])}
+    assert needed <= allowed
+    assert not allowed & {".git", ".venv", "runs", "tests"}
+
+
+def test_a_requirement_brings_what_it_needs_and_nothing_else() -> None:
+    module = _pinned_module()
+    assert [block.split("==")[0] for block in module.pinned(LOCK, ["alpha>=0.5"])] == [
+        "alpha",
+        "beta[socks]",
+        "Delta_Two",
+    ]
+    (gamma_only,) = (block for block in module.pinned(LOCK, ["gamma"]) if block.startswith("gamma"))
+    assert "--hash=sha256:cc" in gamma_only
+    assert [block.split("==")[0] for block in module.pinned(LOCK, ["delta.two; python_version > '3'"])] == ["Delta_Two"]
+    with pytest.raises(KeyError, match="epsilon"):
+        module.pinned(LOCK, ["epsilon"])
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_lock_has_every_package_of_an_image_and_no_test_tool(name: str) -> None:
+    command = [sys.executable, str(DOCKER / "pinned.py"), str(ROOT), get_domain(name).extra]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    module = _pinned_module()
+    names = set(module.entries(printed))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"][get_domain(name).extra]]
+    assert {module.normalised(requirement) for requirement in wanted} <= names
+    assert not names & {"pytest", "mypy", "ruff", "hypothesis", "mujoco"}
+    assert all("--hash=sha256:" in block for block in module.entries(printed).values())
