@@ -5,6 +5,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
 WORKERS ?= 2
 REQUIREMENTS := requirements.lock
 
@@ -24,7 +25,7 @@ help:
 	@echo "make lock       resolve requirements.lock anew"
 	@echo "make clean      remove what was built or run; distclean removes .venv too"
 
-setup: $(INSTALLED) assets
+setup: $(INSTALLED) assets $(COMPILED)
 	@$(BIN)/a2perf doctor --missing
 
 # The stamp is written last, so a set-up that was cut off starts again. uv is several times faster than pip; where the
@@ -43,6 +44,13 @@ $(INSTALLED): $(REQUIREMENTS) pyproject.toml setup.py
 		$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . ; \
 	fi
 	@touch $(INSTALLED)
+
+# Compiling takes 10 to 40 s, once; what is compiled is kept beside the sources.
+$(COMPILED): $(INSTALLED) $(wildcard a2perf/domains/quadruped_locomotion/*.py a2perf/domains/circuit_training/*.py)
+	@echo "setup: compiling the kernels of the environments (once)"
+	@$(BIN)/python -c "import gymnasium; [gymnasium.make(name).reset(seed=0) for name in ('QuadrupedLocomotion-SyntheticTrot-v0', 'CircuitTraining-ToyMacro-v0')]" \
+		|| echo "setup: they will be compiled on first use"
+	@touch $(COMPILED)
 
 # Best effort: tests and demo say what they leave out without these files.
 assets: $(INSTALLED)

@@ -1,5 +1,6 @@
 """A submission in its own process: every way of failing is told truly, in time, and leaves nothing behind."""
 
+import functools
 import json
 import os
 import signal
@@ -502,7 +503,10 @@ def test_forged_progress_of_a_batch_is_refused(loaded) -> None:
 # --- the evaluator's own end ------------------------------------------------------------------------------------------
 
 
-def test_interrupt_of_the_evaluator_kills_the_tree(submission, process) -> None:
+def test_interrupt_of_the_evaluator_kills_the_tree(submission, process, request) -> None:
+    # a suite started in the background of a shell ignores the signal
+    request.addfinalizer(functools.partial(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT)))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     participant = process(submission(train="import time\ndef train(): time.sleep(60)"), mode="train")
     timer = threading.Timer(0.3, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
     participant.start()
