@@ -1,6 +1,11 @@
 # What every domain's image stands on: Debian's Python 3.11, a2perf with its pinned core dependencies, an ordinary user.
 # BuildKit only (DOCKER_BUILDKIT=1): the sources and the build's secrets are mounted, so neither ends up in a layer.
 ARG BASE_IMAGE=debian:bookworm-slim
+# Alone, so that a change of a2perf's code leaves the layer of its dependencies as it is.
+FROM scratch AS pins
+COPY pyproject.toml requirements.lock /
+COPY docker/install.sh docker/pinned.py /docker/
+
 FROM ${BASE_IMAGE}
 
 RUN apt-get update \
@@ -10,8 +15,9 @@ RUN apt-get update \
  && useradd --uid 1000 --gid 1000 --create-home --shell /usr/sbin/nologin a2perf
 
 # Root owns the environment and the user only reads it: a submission cannot change what measures it.
-RUN --mount=type=bind,target=/source,rw --mount=type=secret,id=pip --mount=type=secret,id=ca \
-    python3 -m venv /opt/a2perf && sh /source/docker/install.sh --package
+RUN --mount=type=bind,from=pins,target=/source --mount=type=secret,id=pip --mount=type=secret,id=ca \
+    python3 -m venv /opt/a2perf && sh /source/docker/install.sh
+RUN --mount=type=bind,target=/source,rw sh /source/docker/install.sh --package
 
 # Numba compiles at first use and the environment is not writable, so its cache goes where a tmpfs usually is.
 ENV PATH=/opt/a2perf/bin:$PATH \

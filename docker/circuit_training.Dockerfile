@@ -1,9 +1,13 @@
 # Circuit training: the base and Numba.
 ARG BASE=a2perf:base
+FROM scratch AS pins
+COPY pyproject.toml requirements.lock /
+COPY docker/install.sh docker/pinned.py /docker/
+
 FROM ${BASE}
 
 USER root
-RUN --mount=type=bind,target=/source,rw --mount=type=secret,id=pip --mount=type=secret,id=ca \
+RUN --mount=type=bind,from=pins,target=/source --mount=type=secret,id=pip --mount=type=secret,id=ca \
     sh /source/docker/install.sh circuit-training
 USER 1000:1000
 

@@ -1,9 +1,13 @@
 # Quadruped locomotion: the base, PyBullet, Numba and the encoder of recorded videos.
 ARG BASE=a2perf:base
+FROM scratch AS pins
+COPY pyproject.toml requirements.lock /
+COPY docker/install.sh docker/pinned.py /docker/
+
 FROM ${BASE}
 
 USER root
-RUN --mount=type=bind,target=/source,rw --mount=type=secret,id=pip --mount=type=secret,id=ca \
+RUN --mount=type=bind,from=pins,target=/source --mount=type=secret,id=pip --mount=type=secret,id=ca \
     sh /source/docker/install.sh quadruped-locomotion
 USER 1000:1000
 
