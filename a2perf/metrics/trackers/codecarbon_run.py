@@ -116,6 +116,7 @@ class CodecarbonRun:
 
         class Keep(BaseOutput):  # type: ignore[misc]
             def live_out(_, total: Any, delta: Any) -> None:  # noqa: N805
+                self._ran()  # its first measurement may come before `start` returns
                 self._latest = total
 
             def out(_, total: Any, delta: Any) -> None:  # noqa: N805
@@ -132,9 +133,13 @@ class CodecarbonRun:
             return
         self._start_cpu_s = time.thread_time()
         if not self._end.is_set():
-            self._state, self._ready_after_s = "ran", time.perf_counter() - self._began_s
+            self._ran()
         self._end.wait()
         tracker.stop()
+
+    def _ran(self) -> None:
+        if self._ready_after_s is None:
+            self._state, self._ready_after_s = "ran", time.perf_counter() - self._began_s
 
     def _arguments(self, handler: Any) -> dict[str, Any]:
         arguments = self._settings.codecarbon_arguments()
