@@ -20,6 +20,11 @@ if ! debootstrap --variant=minbase --include=ca-certificates,python3,python3-ven
     tail -n 20 "$folder/log" >&2
     exit 1
 fi
+# Security updates (Chromium's above all) lie beside the main archive; another mirror may not carry them.
+if test -z "${MIRROR:-}"; then
+    sed -n 's#^deb \(.*[^/]\)/* bookworm main#deb \1-security bookworm-security main#p' \
+        "$folder/root/etc/apt/sources.list" > "$folder/root/etc/apt/sources.list.d/security.list"
+fi
 rm -rf "$folder"/root/var/cache/apt/archives/*.deb "$folder"/root/var/lib/apt/lists/* "$folder"/root/var/log/*.log \
     "$folder"/root/usr/share/doc/* "$folder"/root/usr/share/man/* "$folder"/root/usr/share/locale/*
 # What belongs to the building host stays there.
