@@ -13,7 +13,7 @@ export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup system assets demo test lint test-slow bench lock clean distclean
+.PHONY: help setup system assets demo test lint test-slow bench lock docker clean distclean
 
 help:
 	@echo "make setup      make .venv with the pinned packages (idempotent)"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-slow  the tests that take minutes (fresh environments, lower bounds)"
 	@echo "make bench      a2perf's own speed and cost"
 	@echo "make system     optional system packages (root on Debian)"
+	@echo "make docker     build the images of the domains (needs a Docker engine)"
 	@echo "make lock       resolve requirements.lock anew"
 	@echo "make clean      remove what was built or run; distclean removes .venv too"
 
@@ -93,6 +94,9 @@ lock:
 	@test -x $(BIN)/uv || { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install --quiet uv; }
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--no-emit-find-links --extra all --extra mujoco --extra dev --output-file $(REQUIREMENTS) pyproject.toml
+
+docker:
+	@docker/build.sh
 
 clean:
 	rm -rf build dist runs *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

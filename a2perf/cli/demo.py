@@ -71,13 +71,9 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
             click.echo(f"this step ended with status {status}; the same command goes on from here")
             return status
     click.secho("\nwhat was measured", bold=True)
-    circuits = [output / name for name in _circuit_runs()]
-    websites = [output / name for name in _website_runs()]
-    for root in (output / "evaluation", output / "learning", *circuits, *websites):
+    for root in _roots(output):
         for line in _measured(root):
             click.echo(f"  {line}")
-    for root in circuits:
-        click.echo(f"  picture: {root / 'inference' / 'media' / 'episode_000.png'}")
     click.echo(f"  all of it in {time.monotonic() - started:.0f} s")
     report = output / "report"
     click.echo(f"report: {report / 'index.html'}  (Markdown: {report / 'report.md'})")
@@ -151,9 +147,14 @@ def _steps(output: Path, train_seconds: int, force: bool, *, with_clips: bool) -
         ),
         Step(
             "the report",
-            (*_program("a2perf"), "report", str(evaluated), str(learned), "-o", str(output / "report")),
+            (*_program("a2perf"), "report", *(str(root) for root in _roots(output)), "-o", str(output / "report")),
         ),
     ]
+
+
+def _roots(output: Path) -> list[Path]:
+    """Returns the root directories of all runs."""
+    return [output / name for name in ("evaluation", "learning", *_circuit_runs(), *_website_runs())]
 
 
 def _circuit_runs() -> dict[str, tuple[str, str]]:
