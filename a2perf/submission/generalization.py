@@ -21,7 +21,8 @@ import msgspec
 from a2perf.domains.registry import get_domain
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
-from a2perf.records import Failure, FailureKind, Manifest, Record
+from a2perf.metrics.trackers.host import describe_host
+from a2perf.records import Failure, FailureKind, Manifest, Record, SandboxRecord
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration, results
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
@@ -38,12 +39,14 @@ _PR_SET_PDEATHSIG = 1
 
 
 class TaskOutcome(Record, kw_only=True):
-    """``metrics/tasks/<task>/outcome.json``: how one task of the run ended."""
+    """``metrics/tasks/<task>/outcome.json``: how one task of the run ended, and how its participant was confined."""
 
     task: str
     episodes: int
     mean_return: float | None
     failure: Failure | None = None
+    sandbox: SandboxRecord | None = None
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -137,12 +140,18 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
         for _, process in running.values():
             process.join()
     bundle.manifest.seeds["episodes_by_task"] = {item.task.name: item.seeds for item in runs}
-    bundle.manifest.sandbox = runs[0].manifest.sandbox
+    # The tasks' processes have manifests of their own, so what they noted comes back through their outcomes.
+    bundle.manifest.sandbox = next((outcome.sandbox for outcome in outcomes if outcome.sandbox is not None), None)
+    bundle.manifest.warnings += [f"{outcome.task}: {words}" for outcome in outcomes for words in outcome.warnings]
+    bundle.manifest.host = msgspec.to_builtins(describe_host())
     bundle.manifest.tracking = {
         item.task.name: read_json(item.folder / "tracking.json")
         for item in runs
         if (item.folder / "tracking.json").exists()
     }
+    bundle.manifest.tracker_failures = [
+        failure for report in bundle.manifest.tracking.values() for failure in report["failures"]
+    ]
     results.publish(bundle, settings)
     failed = [outcome for outcome in outcomes if outcome.failure is not None]
     if failed:
@@ -167,6 +176,7 @@ def _run_task(item: _TaskRun, parent: int) -> None:
     configuration.restore(item.config)
     failure: Failure | None = None
     item.folder.mkdir(parents=True, exist_ok=True)
+    (item.folder / "outcome.json").unlink(missing_ok=True)  # that of an attempt before
     journal = Journal(item.folder / "journal.jsonl")
     try:
         _evaluate(item, journal)
@@ -184,6 +194,8 @@ def _run_task(item: _TaskRun, parent: int) -> None:
             episodes=len(episodes),
             mean_return=sum(episode.episode_return for episode in episodes) / len(episodes) if episodes else None,
             failure=failure,
+            sandbox=item.manifest.sandbox,
+            warnings=item.manifest.warnings,
         ),
     )
 

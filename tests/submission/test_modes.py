@@ -167,6 +167,11 @@ def test_generalization_runs_every_task(submission, launch) -> None:
     rollouts = json.loads((outcome.root / "metrics" / "generalization_rollouts.json").read_text())
     assert set(rollouts) == {"synthetic_trot", "synthetic_pace", "synthetic_spin"}
     assert all(len(returns) == 2 for returns in rollouts.values())
+    manifest = outcome.manifest("generalization")
+    assert manifest["sandbox"]["level"] == "process"
+    assert set(manifest["tracking"]) == set(rollouts)
+    assert manifest["host"]
+    assert manifest["tracker_failures"] == []
     assert validate(outcome.root / "generalization") == []
 
 
