@@ -93,7 +93,7 @@ bench: $(INSTALLED)
 lock:
 	@test -x $(BIN)/uv || { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install --quiet uv; }
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--no-emit-find-links --extra all --extra mujoco --extra dev --output-file $(REQUIREMENTS) pyproject.toml
+		--no-emit-find-links --extra all --extra mujoco --extra slurm --extra dev --output-file $(REQUIREMENTS) pyproject.toml
 
 docker:
 	@docker/build.sh
