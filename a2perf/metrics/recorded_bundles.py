@@ -15,6 +15,8 @@ from a2perf.metrics.event_cache import EventCache
 from a2perf.metrics.recorded_curves import find_curve_files, read_curve
 from a2perf.metrics.recorded_emissions import read_emissions
 from a2perf.metrics.recorded_runs import RecordedRun, RunFolder, RunIdentity
+from a2perf.metrics.recorded_tables import read_table
+from a2perf.metrics.values import as_finite
 from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, RunState, TrainResults
 from a2perf.storage import Journal, read_json, read_record
 
@@ -38,6 +40,8 @@ def read(run: RunFolder) -> RecordedRun:
         found.conditions += _how_it_ended(manifest)
     mode = run.path.name
     found.tracking = reader.tolerant("metrics/tracking.json", _json_object) or {}
+    if not found.tracking:
+        found.tracking = _of_trace(reader)
     for episodes, task in _rollouts(reader, manifest):
         returns = np.array([episode.episode_return for episode in episodes], np.float64)
         found.returns.setdefault(mode, {})[task] = returns
@@ -75,6 +79,9 @@ class _Reader:
         path = self.folder / name
         if path.is_symlink():
             self.conditions.append(f"{name}: symbolic link, not followed")
+            return False
+        if path.exists() and not path.is_file():
+            self.conditions.append(f"{name}: not a regular file, not read")
             return False
         return path.exists()
 
@@ -148,6 +155,28 @@ def _journalled(path: Path) -> list[Episode]:
             episode = msgspec.convert(entry.get("episode"), Episode)
             episodes[episode.index] = episode
     return [episodes[index] for index in sorted(episodes)]
+
+
+def _of_trace(reader: _Reader) -> dict[str, Any]:
+    """Returns what the samples of the process tree say, for a run that was killed before its tracking report."""
+    if not reader.is_there("metrics/system_trace.csv"):
+        return {}
+    table = read_table(reader.folder / "metrics" / "system_trace.csv", needs=("elapsed_s", "rss_bytes", "cpu_seconds"))
+    reader.conditions += [f"metrics/system_trace.csv: {condition}" for condition in table.conditions]
+    found: dict[str, Any] = {}
+    for column, name in (("rss_bytes", "rss"), ("pss_bytes", "pss")):
+        values, _ = as_finite(table.numbers(column) if table.numbers(column) is not None else ())
+        if values.size:
+            found |= {f"{name}_peak_bytes": float(values.max()), f"{name}_mean_bytes": float(values.mean())}
+    for column, name in (("cpu_seconds", "cpu_seconds"), ("elapsed_s", "wall_s")):
+        values, _ = as_finite(table.numbers(column) if table.numbers(column) is not None else ())
+        if values.size:
+            found[name] = float(values.max())
+    if found:
+        reader.conditions.append(
+            f"no tracking report; memory and time are of {table.rows} sample(s) of the trace"
+        )
+    return found
 
 
 def _latency_seconds(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ STEP_COLUMNS = (
     "env_steps", "total_env_steps", "environment_steps", "time/total_timesteps", "total_timesteps", "timesteps",
     "total_steps", "steps", "step", "iteration",
 )  # fmt: skip
+TIME_COLUMNS = ("time/time_elapsed", "time_elapsed", "elapsed_s", "wall_s", "wall_time", "time_s", "seconds")
 MAX_EVENT_BYTES = 2 << 30  # participants write these files; reading must not take all memory
 
 
@@ -38,11 +40,16 @@ class Curve:
         source: the tag or column, and the kind of file.
         steps: float64, shape ``(n,)``, in the order of the file; may go back after a restart.
         values: float64, shape ``(n,)``.
+        times_s: float64, shape ``(n,)``: when each value was logged, by the participant's clock, in seconds; None where
+            the files do not say. Since the epoch or since the start of the training: ``times_since`` says which.
+        times_since: ``"epoch"`` or ``"start"``.
     """
 
     source: str
     steps: NDArray[np.float64]
     values: NDArray[np.float64]
+    times_s: NDArray[np.float64] | None = None
+    times_since: Literal["epoch", "start"] = "epoch"
 
 
 @dataclass
@@ -130,7 +137,11 @@ def curve_of_table(table: Table, kind: str) -> Curve | None:
     assert steps is not None
     # an empty cell says that nothing was logged at that row
     logged = ~np.isnan(steps) & ~np.isnan(values)
-    return Curve(f"{kind}: {value_name}", steps[logged], values[logged])
+    time_name = next((name for name in TIME_COLUMNS if _known(table, name)), None)
+    times = table.numbers(time_name) if time_name is not None else None
+    return Curve(
+        f"{kind}: {value_name}", steps[logged], values[logged], None if times is None else times[logged], "start"
+    )
 
 
 def _of_events(files: CurveFiles, root: Path, cache: EventCache | None, conditions: list[str]) -> Curve | None:
@@ -151,18 +162,20 @@ def _of_events(files: CurveFiles, root: Path, cache: EventCache | None, conditio
     wanted = next((tag for tag in RETURN_TAGS if tag in series), None)
     if wanted is None:
         return None
-    steps, values = _averaged(series[wanted])
-    return Curve(f"event files: {wanted}", steps, values)
+    return Curve(f"event files: {wanted}", *_averaged(series[wanted]))
 
 
-def _averaged(pieces: Sequence[ScalarSeries]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _averaged(pieces: Sequence[ScalarSeries]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Joins what several writers logged; a single writer's points stay in their order, restarts included."""
     if len(pieces) == 1:
-        return pieces[0].steps.astype(np.float64), pieces[0].values
+        return pieces[0].steps.astype(np.float64), pieces[0].values, pieces[0].wall_times
     steps = np.concatenate([piece.steps for piece in pieces])
     values = np.concatenate([piece.values for piece in pieces])
     distinct, inverse, counts = np.unique(steps, return_inverse=True, return_counts=True)
-    return distinct.astype(np.float64), np.bincount(inverse, weights=values) / counts
+    # the mean of a step is known when the last of its writers has logged it
+    times = np.full(distinct.size, -np.inf)
+    np.maximum.at(times, inverse, np.concatenate([piece.wall_times for piece in pieces]))
+    return distinct.astype(np.float64), np.bincount(inverse, weights=values) / counts, times
 
 
 def _of_progress(files: CurveFiles, root: Path, cache: EventCache | None, conditions: list[str]) -> Curve | None:
@@ -190,7 +203,8 @@ def _of_monitors(files: CurveFiles, root: Path, cache: EventCache | None, condit
         return None
     returns, lengths, times = (np.concatenate([np.asarray(table.columns[name]) for table in tables]) for name in "rlt")
     order = np.argsort(times, kind="stable")
-    return Curve("monitor.csv: r", np.cumsum(lengths[order]).astype(np.float64), returns[order].astype(np.float64))
+    steps = np.cumsum(lengths[order]).astype(np.float64)
+    return Curve("monitor.csv: r", steps, returns[order].astype(np.float64), times[order].astype(np.float64), "start")
 
 
 def _known(table: Table, name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,10 @@ def read_table(path: Path, *, skip_comments: bool = False, needs: Sequence[str] 
         The table; a file that cannot be read is an empty one with a condition.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for for ever
+            return Table(conditions=["not a regular file, not read"])
+        if status.st_size > MAX_BYTES:
             return Table(conditions=[f"larger than {MAX_BYTES >> 20} MiB; left out"])
         text = path.read_bytes().decode("utf-8")
     except OSError as error:

@@ -46,9 +46,11 @@ def system_values(data: RunData, profile: Profile) -> dict[str, MetricValue]:
     """Computes every system metric."""
     runs = max(len(data.tracking), len(data.emissions))
     reports = [data.tracking[run] if run < len(data.tracking) else {} for run in range(runs)]
-    # A table is only looked at where the tracking report is missing, so that nothing counts twice.
+    # A table is only looked at where the tracking report has no energy, so that nothing counts twice.
     tables = [
-        from_emissions(data.emissions[run]) if run < len(data.emissions) and not reports[run] else EmissionsSummary()
+        from_emissions(data.emissions[run])
+        if run < len(data.emissions) and "energy" not in reports[run]
+        else EmissionsSummary()
         for run in range(runs)
     ]
     found = {}
@@ -68,9 +70,9 @@ Number = tuple[float | None, str, str]
 
 def _of_run(name: str, report: Mapping[str, Any], table: EmissionsSummary) -> Number:
     """Returns one run's number with its quality and method."""
-    if not report:
-        return _of_table(name, table)
     place, key = _PLACES[name]
+    if (place[0] if place else key) not in report:
+        return _of_table(name, table)
     section: Mapping[str, Any] = report
     for step in place:
         inner = section.get(step)

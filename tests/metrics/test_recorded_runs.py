@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from a2perf.errors import UserError
 from a2perf.metrics.recorded_runs import RecordedRun, find_runs, fingerprint_of, identify, read_run
 from a2perf.metrics.recorded_tables import read_table
+from a2perf.metrics.registry import score
+from a2perf.metrics.values import RunData
 from a2perf.records import RunState
 from a2perf.storage import Journal, write_json
 from tests.metrics import event_bytes as made
@@ -213,6 +216,57 @@ def test_monitors_of_several_environments_are_one_curve_in_order_of_time(tmp_pat
     assert run.curve is not None
     assert run.curve.values.tolist() == [1.0, 2.0, 3.0]
     assert run.curve.steps.tolist() == [10.0, 15.0, 25.0]
+
+
+def test_curves_know_when_their_values_were_logged(tmp_path: Path):
+    (tmp_path / "A_1").mkdir()
+    (tmp_path / "A_1" / "progress.csv").write_text(
+        "rollout/ep_rew_mean,time/time_elapsed,time/total_timesteps\n1,2.5,100\n,3,150\n2,5.5,200\n"
+    )
+    curve = only(tmp_path).curve
+    assert curve is not None
+    assert curve.times_s is not None
+    assert (curve.times_s.tolist(), curve.times_since) == ([2.5, 5.5], "start")
+
+
+def test_a_step_is_known_when_its_last_writer_has_logged_it(tmp_path: Path):
+    for name, values, late in (("a", [1.0, 3.0], 0.0), ("b", [3.0, 5.0], 7.0)):
+        points = [(step, value, 1000.0 + step + late) for step, value in zip((10, 20), values, strict=True)]
+        (tmp_path / f"events.out.tfevents.{name}").write_bytes(
+            b"".join(
+                made.record(made.event(step, made.simple("Metrics/AverageReturn", value), wall))
+                for step, value, wall in points
+            )
+        )
+    curve = only(tmp_path).curve
+    assert curve is not None
+    assert curve.times_s is not None
+    assert (curve.values.tolist(), curve.times_s.tolist()) == ([2.0, 4.0], [1017.0, 1027.0])
+    assert curve.times_since == "epoch"
+
+
+def test_a_pipe_in_place_of_a_table_is_stated_and_not_waited_for(tmp_path: Path):
+    made_bundles.write_train(tmp_path / "R", 1)
+    (tmp_path / "R" / "train" / "metrics" / "train_emissions.csv").unlink()
+    os.mkfifo(tmp_path / "R" / "train" / "metrics" / "train_emissions.csv")
+    run = only(tmp_path)
+    assert any("train_emissions.csv: not a regular file" in condition for condition in run.conditions)
+    assert run.curve is not None
+
+
+def test_killed_run_has_the_memory_and_time_of_its_trace(tmp_path: Path):
+    made_bundles.write_inference(tmp_path / "R", 1)
+    metrics = tmp_path / "R" / "inference" / "metrics"
+    (metrics / "system_trace.csv").write_text(
+        "timestamp,elapsed_s,rss_bytes,pss_bytes,cpu_seconds\na,0.5,100,,0.1\nb,1.5,300,,0.4\nc,2.0,200,,"
+    )
+    run = only(tmp_path)
+    assert run.tracking == {"rss_peak_bytes": 300.0, "rss_mean_bytes": 200.0, "cpu_seconds": 0.4, "wall_s": 2.0}
+    scores = score(RunData(tracking=[run.tracking], emissions=[run.emissions["inference"]]))
+    assert scores["memory_rss_peak"].value == 300.0
+    # what the trace does not say comes from the emissions table
+    assert scores["energy_gross"].value == pytest.approx(40.0 * 20 / 3.6e6)
+    assert any("no tracking report" in condition for condition in run.conditions)
 
 
 def test_plain_csv_file(tmp_path: Path):
