@@ -4,7 +4,7 @@ One cache file per event file: a sequence of segments, each with a checksum, a J
 tag as raw little-endian arrays. A reading is served from it when path, size, modification time, the first and the last
 checksum of the event file agree. When the file grew and both checksums still stand where they stood, only the new
 records are decoded, and appended as one more segment. In every other case the cache file is replaced. A damaged cache
-file counts as none. Losing it loses nothing but time.
+file counts as none. Losing it loses nothing but time; what nobody has read for 90 days is deleted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import os
 import struct
 import tempfile
+import time
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ _HEAD = struct.Struct("<8sIQI")  # magic and version, bytes of JSON, bytes of co
 _MAGIC = b"a2evc\x00\x00\x01"
 _MOST_SEGMENTS = 16
 _FOOTER_BYTES = 4
+_UNUSED_S = 90 * 86_400  # a cache file that nobody has read for this long goes
+_SWEEP_S = 86_400
 
 
 @dataclass
@@ -73,6 +76,7 @@ class EventCache:
             found = read_event_file(path)
             segments = [_segment(path, found, now, start=0)]
             _replace(target, segments)
+            _sweep(self.folder)
         return _result(path, segments, tags)
 
     def _target(self, path: Path) -> Path:
@@ -161,6 +165,7 @@ def _load(target: Path) -> list[_Segment]:
     """Returns the segments of a cache file that follow one another without a gap; none when anything is wrong."""
     try:
         data = target.read_bytes()
+        os.utime(target)  # says that it is still in use
     except OSError:
         return []
     segments: list[_Segment] = []
@@ -189,6 +194,20 @@ def _columns(data: bytes, position: int, tags: list[tuple[str, int]]) -> dict[st
         found[tag] = ScalarSeries(steps, values, wall_times)
         position += 24 * count
     return found
+
+
+def _sweep(folder: Path) -> None:
+    """Deletes, at most once a day, the cache files that nobody has read for long."""
+    stamp = folder / ".swept"
+    now = time.time()
+    with contextlib.suppress(OSError):
+        if stamp.exists() and now - stamp.stat().st_mtime < _SWEEP_S:
+            return
+        stamp.touch()
+        os.utime(stamp, (now, now))
+        for path in folder.glob("*.columns"):
+            if now - path.stat().st_mtime > _UNUSED_S:
+                path.unlink()
 
 
 def _replace(target: Path, segments: list[_Segment]) -> None:

@@ -16,6 +16,7 @@ from a2perf.metrics.recorded_curves import find_curve_files, read_curve
 from a2perf.metrics.recorded_emissions import read_emissions
 from a2perf.metrics.recorded_runs import RecordedRun, RunFolder, RunIdentity
 from a2perf.metrics.recorded_tables import read_table
+from a2perf.metrics.recorded_tracking import summed
 from a2perf.metrics.values import as_finite
 from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, RunState, TrainResults
 from a2perf.storage import Journal, read_json, read_record
@@ -35,14 +36,16 @@ def read(run: RunFolder) -> RecordedRun:
     manifest = reader.record("manifest.json", Manifest)
     if manifest is None and not (run.path / "manifest.json").exists():
         reader.conditions.append("manifest.json is missing")
-    found = RecordedRun(_identity(run, manifest), conditions=reader.conditions)
+    found = RecordedRun(_identity(run, manifest), manifest=manifest, conditions=reader.conditions)
     if manifest is not None:
         found.conditions += _how_it_ended(manifest)
     mode = run.path.name
     found.tracking = reader.tolerant("metrics/tracking.json", _json_object) or {}
     if not found.tracking:
-        found.tracking = _of_trace(reader)
+        found.tracking_by_task = _tracked_tasks(reader)
+        found.tracking = summed(list(found.tracking_by_task.values())) or _of_trace(reader)
     for episodes, task in _rollouts(reader, manifest):
+        found.episodes[task] = episodes
         returns = np.array([episode.episode_return for episode in episodes], np.float64)
         found.returns.setdefault(mode, {})[task] = returns
         if episodes and all(episode.success is not None for episode in episodes):
@@ -148,6 +151,17 @@ def _rollouts(reader: _Reader, manifest: Manifest | None) -> list[tuple[list[Epi
     return found
 
 
+def _tracked_tasks(reader: _Reader) -> dict[str, dict[str, Any]]:
+    """Returns the tracking report of each task of a run of several."""
+    tasks = reader.folder / "metrics" / "tasks"
+    found = {}
+    for path in sorted(tasks.glob("**/tracking.json")):
+        report = reader.tolerant(path.relative_to(reader.folder).as_posix(), _json_object)
+        if report:
+            found[path.parent.relative_to(tasks).as_posix()] = report
+    return found
+
+
 def _journalled(path: Path) -> list[Episode]:
     episodes: dict[int, Episode] = {}
     for entry in Journal(path).entries():
@@ -173,9 +187,7 @@ def _of_trace(reader: _Reader) -> dict[str, Any]:
         if values.size:
             found[name] = float(values.max())
     if found:
-        reader.conditions.append(
-            f"no tracking report; memory and time are of {table.rows} sample(s) of the trace"
-        )
+        reader.conditions.append(f"no tracking report; memory and time are of {table.rows} sample(s) of the trace")
     return found
 
 

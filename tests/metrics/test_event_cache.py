@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +147,28 @@ def test_folder_that_cannot_be_written_only_costs_time(path: Path, tmp_path: Pat
     cache = EventCache(tmp_path / "file" / "cache")
     same(cache.read(path), read_event_file(path))
     same(cache.read(path), read_event_file(path))
+
+
+def test_what_nobody_reads_for_long_is_deleted_at_most_once_a_day(path: Path, cache: EventCache, tmp_path: Path):
+    cache.read(path)
+    (kept,) = cache.folder.glob("*.columns")
+    old = cache.folder / "old.columns"
+    other = tmp_path / "events.out.tfevents.2"
+    other.write_bytes(path.read_bytes())
+
+    def age(file: Path, days: float) -> None:
+        then = time.time() - days * 86_400
+        os.utime(file, (then, then))
+
+    old.write_bytes(b"")
+    age(old, 100)
+    cache.read(other)
+    assert old.exists()  # swept a moment ago
+    age(cache.folder / ".swept", 2)
+    age(kept, 100)
+    cache.read(path)  # in use again
+    age(cache.folder / ".swept", 2)
+    other.write_bytes(made.version())
+    cache.read(other)
+    assert not old.exists()
+    assert kept.exists()

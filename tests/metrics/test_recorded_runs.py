@@ -258,7 +258,7 @@ def test_killed_run_has_the_memory_and_time_of_its_trace(tmp_path: Path):
     made_bundles.write_inference(tmp_path / "R", 1)
     metrics = tmp_path / "R" / "inference" / "metrics"
     (metrics / "system_trace.csv").write_text(
-        "timestamp,elapsed_s,rss_bytes,pss_bytes,cpu_seconds\na,0.5,100,,0.1\nb,1.5,300,,0.4\nc,2.0,200,,"
+        "timestamp,elapsed_s,rss_bytes,pss_bytes,cpu_seconds\na,0.5,100,,0.1\nb,1.5,300,,0.4\nc,2.0,200,,\n"
     )
     run = only(tmp_path)
     assert run.tracking == {"rss_peak_bytes": 300.0, "rss_mean_bytes": 200.0, "cpu_seconds": 0.4, "wall_s": 2.0}
