@@ -17,6 +17,7 @@ from typing import Any
 from a2perf.errors import UserError
 from a2perf.metrics.recorded_curves import Curve, kind_of
 from a2perf.metrics.values import Values
+from a2perf.records import Episode, Manifest
 
 SCORES_FILE = "scores.json"
 MODES = ("train", "inference", "generalization")
@@ -82,6 +83,9 @@ class RecordedRun:
         tracking: content of ``tracking.json``; empty when there is none.
         emissions: columns of the emissions table by mode.
         wall_clock_s: seconds of the participant's phase, by the evaluator's clock.
+        manifest: of a bundle; None in other layouts and where it cannot be read.
+        episodes: the records behind ``returns`` by task; bundles alone have them.
+        tracking_by_task: content of each task's ``tracking.json`` in a run of several tasks; ``tracking`` is their sum.
         conditions: what a reader should know, in words, each with its file.
     """
 
@@ -94,6 +98,9 @@ class RecordedRun:
     tracking: dict[str, Any] = field(default_factory=dict)
     emissions: dict[str, dict[str, Any]] = field(default_factory=dict)
     wall_clock_s: float | None = None
+    manifest: Manifest | None = None
+    episodes: dict[str, list[Episode]] = field(default_factory=dict)
+    tracking_by_task: dict[str, dict[str, Any]] = field(default_factory=dict)
     conditions: list[str] = field(default_factory=list)
 
     def modes(self) -> list[str]:

@@ -69,7 +69,7 @@ def score_runs(
         groups: dict[str, list[int]] = {}
         for index, run in enumerate(found):
             identity = memory.identity(keys[index], run)
-            groups.setdefault(json.dumps(_pool_of(identity, run)), []).append(index)
+            groups.setdefault(json.dumps(pool_of(identity, run)), []).append(index)
         members = [groups[name] for name in sorted(groups)]
         pools = [
             "pool " + hashlib.sha256("\0".join(keys[index] for index in pool).encode()).hexdigest() for pool in members
@@ -124,13 +124,28 @@ def _arrays(values: Iterator[Any]) -> list[Any]:
     return [array for array in values if array is not None and len(array)]
 
 
-def _pool_of(identity: RunIdentity, run: RunFolder) -> list[str]:
+def pool_of(identity: RunIdentity, run: RunFolder) -> list[str]:
     """Returns what runs must agree in to be seeds of one another; unreadable ones stand alone."""
     alone = run.label if identity.state == "unreadable" else ""
     return [
         identity.domain, identity.task, identity.algorithm, identity.version, identity.fingerprint, identity.mode,
         run.layout, alone,
     ]  # fmt: skip
+
+
+def conditions_of(runs: Sequence[RecordedRun], data: RunData, mode: str) -> list[str]:
+    """Returns what a reader of the scores of these runs, seeds of one another, should know, in words."""
+    conditions = []
+    known = [run.identity.seed for run in runs if run.identity.seed is not None]
+    if len(set(known)) < len(known):
+        conditions.append("two runs share a seed; they are not independent")
+    if mode == "train" and len(data.curves) < len(runs):
+        conditions.append(f"{len(runs) - len(data.curves)} of {len(runs)} run(s) hold no curve of returns")
+    if mode == "inference" and (missing := sum(not run.returns.get(mode) for run in runs)):
+        conditions.append(f"{missing} of {len(runs)} run(s) hold no episodes")
+    if unsound := sum(run.identity.state not in ("finished", "recorded") for run in runs):
+        conditions.append(f"{unsound} of {len(runs)} run(s) did not finish; what they had measured is scored")
+    return conditions
 
 
 def _score_pools(work: Sequence[Sequence[RunFolder]], profile: Profile, processes: int) -> Iterator[dict[str, Any]]:
@@ -176,17 +191,6 @@ def _score_group(
     scores = registry.score(data, profile)
     by_task = application.per_task(data, profile) if mode == "generalization" else {}
     identity = runs[0].identity
-    seeds = [run.identity.seed for run in runs]
-    conditions = []
-    known = [seed for seed in seeds if seed is not None]
-    if len(set(known)) < len(known):
-        conditions.append("two runs share a seed; they are not independent")
-    if mode == "train" and len(data.curves) < len(runs):
-        conditions.append(f"{len(runs) - len(data.curves)} of {len(runs)} run(s) hold no curve of returns")
-    if mode == "inference" and (missing := sum(not run.returns.get(mode) for run in runs)):
-        conditions.append(f"{missing} of {len(runs)} run(s) hold no episodes")
-    if unsound := sum(run.identity.state not in ("finished", "recorded") for run in runs):
-        conditions.append(f"{unsound} of {len(runs)} run(s) did not finish; what they had measured is scored")
     return {
         "domain": identity.domain,
         "task": identity.task,
@@ -195,17 +199,17 @@ def _score_group(
         "fingerprint": identity.fingerprint,
         "mode": mode,
         "runs": [folder.label for folder in folders],
-        "seeds": seeds,
-        "conditions": conditions,
+        "seeds": [run.identity.seed for run in runs],
+        "conditions": conditions_of(runs, data, mode),
         "tasks": {
             task: {name: msgspec.to_builtins(value) for name, value in sorted(values.items()) if value.n > 0}
             for task, values in sorted(by_task.items())
         },
-        "scores": {name: msgspec.to_builtins(value) for name, value in sorted(scores.items()) if _is_told(value, mode)},
+        "scores": {name: msgspec.to_builtins(value) for name, value in sorted(scores.items()) if is_told(value, mode)},
     }
 
 
-def _is_told(value: MetricValue, mode: str) -> bool:
+def is_told(value: MetricValue, mode: str) -> bool:
     """Says whether a metric is listed: it has a value, or it is a metric of that mode and says why it has none."""
     if value.value is not None or value.n > 0 or (value.condition or "").startswith("failed"):
         return True
