@@ -60,7 +60,7 @@ def test_grown_file_is_read_from_where_it_grew_and_the_cache_only_appended_to(
     path: Path, cache: EventCache, readings: list[int]
 ):
     before = cache.read(path)
-    (columns,) = cache.folder.iterdir()
+    (columns,) = cache.folder.glob("*.columns")
     old = columns.read_bytes()
     with path.open("ab") as stream:
         stream.write(made.curve("a", range(40, 50)))
@@ -87,7 +87,7 @@ def test_many_growths_are_merged_and_stay_equal(path: Path, cache: EventCache):
         with path.open("ab") as stream:
             stream.write(made.curve("a", [growth]))
         same(cache.read(path), read_event_file(path))
-    (columns,) = cache.folder.iterdir()
+    (columns,) = cache.folder.glob("*.columns")
     assert columns.read_bytes().count(b"a2evc") <= 16
 
 
@@ -113,7 +113,7 @@ def test_other_changes_are_read_from_the_beginning(path: Path, cache: EventCache
 @pytest.mark.parametrize("where", [0, 10, 200, -1])
 def test_damaged_cache_file_counts_as_none(path: Path, cache: EventCache, readings: list[int], where: int):
     cache.read(path)
-    (columns,) = cache.folder.iterdir()
+    (columns,) = cache.folder.glob("*.columns")
     data = bytearray(columns.read_bytes())
     data[where] ^= 0xFF
     columns.write_bytes(bytes(data))
@@ -125,14 +125,14 @@ def test_damaged_cache_file_counts_as_none(path: Path, cache: EventCache, readin
 
 def test_cache_file_cut_off_by_a_crash_counts_as_none(path: Path, cache: EventCache):
     cache.read(path)
-    (columns,) = cache.folder.iterdir()
+    (columns,) = cache.folder.glob("*.columns")
     columns.write_bytes(columns.read_bytes()[:-100])
     same(cache.read(path), read_event_file(path))
 
 
 def test_the_same_growth_appended_twice_is_not_counted_twice(path: Path, cache: EventCache):
     cache.read(path)
-    (columns,) = cache.folder.iterdir()
+    (columns,) = cache.folder.glob("*.columns")
     old = len(columns.read_bytes())
     with path.open("ab") as stream:
         stream.write(made.curve("a", range(40, 50)))
