@@ -37,25 +37,27 @@ def flat(space, value):
     return np.asarray(gymnasium.spaces.flatten(space, value))
 
 
-def action_of(env, observation):
-    if isinstance(observation, dict) and isinstance(env.action_space, gymnasium.spaces.Discrete):
+def action_of(env, observation, info):
+    """Draws an action that the environment allows, where it says which it does: in the observation or beside it."""
+    if isinstance(env.action_space, gymnasium.spaces.Discrete):
+        said = {**info, **(observation if isinstance(observation, dict) else {})}
         for key in ("mask", "action_mask", "valid_actions"):
-            if key in observation and np.size(observation[key]) == env.action_space.n:
-                return env.action_space.sample(np.asarray(observation[key]).astype(np.int8))
+            if key in said and np.size(said[key]) == env.action_space.n:
+                return env.action_space.sample(np.asarray(said[key]).astype(np.int8))
     return env.action_space.sample()
 
 
 def rollout(env, seed, steps=STEPS):
     env.action_space.seed(seed)
-    observation, _ = env.reset(seed=seed)
+    observation, info = env.reset(seed=seed)
     rows = [flat(env.observation_space, observation)]
     outcomes = []
     for _ in range(steps):
-        observation, reward, terminated, truncated, _ = env.step(action_of(env, observation))
+        observation, reward, terminated, truncated, info = env.step(action_of(env, observation, info))
         rows.append(flat(env.observation_space, observation))
         outcomes.append((float(reward), terminated, truncated))
         if terminated or truncated:
-            observation, _ = env.reset()
+            observation, info = env.reset()
     return rows, outcomes
 
 
@@ -96,13 +98,13 @@ def test_a_pickled_copy_gives_the_same_episode(env_id):
 def test_observations_lie_in_their_space(env_id):
     env = make(env_id)
     env.action_space.seed(0)
-    observation, _ = env.reset(seed=0)
+    observation, info = env.reset(seed=0)
     assert env.observation_space.contains(observation)
     for _ in range(STEPS):
-        observation, _, terminated, truncated, _ = env.step(action_of(env, observation))
+        observation, _, terminated, truncated, info = env.step(action_of(env, observation, info))
         assert env.observation_space.contains(observation)
         if terminated or truncated:
-            observation, _ = env.reset()
+            observation, info = env.reset()
             assert env.observation_space.contains(observation)
     env.close()
 
