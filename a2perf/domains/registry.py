@@ -36,6 +36,7 @@ class Environment:
         summary: one line for listings.
         ranking: ids with different values are never ranked in one table (the physics engine, the compat rules).
         vector_entry_point: ``"module:callable"`` that makes a vector environment, where the domain has its own.
+        example: keyword arguments to try an id with that cannot be made without any.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Environment:
     summary: str = ""
     ranking: str = ""
     vector_entry_point: str | None = None
+    example: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,15 @@ from a2perf import assets, domains
 from a2perf.errors import UserError
 
 domains.register_environments()
-IDS = sorted({environment.id for _, environment in domains.all_environments().values()})
+EXAMPLES = {environment.id: environment.example for _, environment in domains.all_environments().values()}
+IDS = sorted(EXAMPLES)
 STEPS = 30
 
 
 def make(env_id, **kwargs):
     """Makes an environment, or skips where this host lacks its data or its packages."""
     try:
-        return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
+        return gymnasium.make(env_id, disable_env_checker=True, **EXAMPLES[env_id], **kwargs)
     except (UserError, ImportError) as error:
         pytest.skip(f"{env_id} cannot be made here: {str(error).splitlines()[0]}")
 

@@ -20,6 +20,7 @@ _ANY = Environment(
     summary="fill the forms of websites; num_websites and one of difficulty and designs must be given",
     ranking="page",
     vector_entry_point=_VECTOR_ENTRY_POINT,
+    example={"num_websites": 2, "difficulty": 2},
 )
 _LEVELS = tuple(
     Environment(
