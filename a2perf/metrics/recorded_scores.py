@@ -117,7 +117,17 @@ def run_data(runs: Sequence[RecordedRun], mode: str) -> RunData:
             call: [run.latency_first_s[call] for run in runs if call in run.latency_first_s] for call in calls
         },
         wall_clock=clocks,
+        **(_learning(runs) if mode == "train" else {}),
     )
+
+
+def _learning(runs: Sequence[RecordedRun]) -> dict[str, Any]:
+    """Returns what ties the curves to the runs and their clocks."""
+    placed = [(place, run.curve) for place, run in enumerate(runs) if run.curve is not None]
+    return {
+        "curve_runs": [place for place, _ in placed],
+        "curve_times": [None if curve.times_s is None else (curve.times_s, curve.times_since) for _, curve in placed],
+    }
 
 
 def _arrays(values: Iterator[Any]) -> list[Any]:

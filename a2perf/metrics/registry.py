@@ -17,7 +17,7 @@ from typing import get_args
 
 from a2perf.constants import SystemMetrics
 from a2perf.errors import ConfigError, UserError, did_you_mean
-from a2perf.metrics import application, data_cost, system
+from a2perf.metrics import application, data_cost, efficiency, system
 from a2perf.metrics.reliability import METRICS as RELIABILITY
 from a2perf.metrics.reliability import metric_name
 from a2perf.metrics.statistics import ranks
@@ -149,7 +149,7 @@ def _matching(wanted: object, known: Mapping[str, Metric]) -> Sequence[Metric]:
 
 @functools.cache
 def _load() -> tuple[dict[str, Metric], dict[str, str]]:
-    built_in = (*application.METRICS, *RELIABILITY.values(), *system.METRICS, *data_cost.METRICS)
+    built_in = (*application.METRICS, *RELIABILITY.values(), *system.METRICS, *efficiency.METRICS, *data_cost.METRICS)
     found = {metric.name: metric for metric in built_in}
     wrong: dict[str, str] = {}
     for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):

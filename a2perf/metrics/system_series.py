@@ -65,6 +65,48 @@ class EmissionsSummary(msgspec.Struct, kw_only=True, frozen=True):
     notes: list[str] = msgspec.field(default_factory=list)
 
 
+class EnergyCourse(msgspec.Struct, kw_only=True, frozen=True):
+    """Energy of a run up to each moment, all its processes together.
+
+    Attributes:
+        elapsed_s: seconds since the first process was started, from 0 and not decreasing.
+        kwh: cumulative, as long as ``elapsed_s``.
+        started_s: seconds since the epoch of the start; NaN where the table has no timestamps.
+        quality: as in ``EmissionsSummary``.
+    """
+
+    elapsed_s: Values
+    kwh: Values
+    started_s: float
+    quality: str
+
+
+def energy_course(columns: Mapping[str, Any]) -> EnergyCourse | None:
+    """Returns the course of the energy in an emissions table, None where it names neither energy nor time."""
+    rows = len(next(iter(columns.values()), ()))
+    energy, duration = _numbers(columns, "energy_consumed", rows), _numbers(columns, "duration", rows)
+    if energy is None or duration is None:
+        return None
+    stamps = seconds_of(list(columns["timestamp"])) if "timestamp" in columns else np.full(rows, np.nan)
+    series, starts = [], []
+    for group in _by_process(columns, rows):
+        group = _forward_only(group, duration, [])
+        known = group[np.isfinite(energy[group]) & np.isfinite(duration[group])]
+        if known.size:
+            series.append((duration[known], energy[known]))
+            starts.append(float(stamps[known[0]] - duration[known[0]]))
+    if not series:
+        return None
+    # without timestamps all processes are taken to have started together
+    first = min(starts) if np.isfinite(starts).all() else float("nan")
+    shifts = [start - first if np.isfinite(first) else 0.0 for start in starts]
+    elapsed = np.unique(np.concatenate([[0.0], *(own + shift for (own, _), shift in zip(series, shifts, strict=True))]))
+    total = np.zeros(elapsed.size)
+    for (own, kwh), shift in zip(series, shifts, strict=True):
+        total += np.interp(elapsed - shift, np.append(0.0, own), np.append(0.0, kwh))
+    return EnergyCourse(elapsed_s=elapsed, kwh=total, started_s=first, quality=_quality(columns)[0])
+
+
 def from_emissions(columns: Mapping[str, Any], *, tolerance_s: float = TOLERANCE_S) -> EmissionsSummary:
     """Summarises an emissions table; columns that are missing leave their numbers ``None`` and a note.
 

@@ -72,6 +72,10 @@ class RunData:
         latency_first: per timed call the very first call's seconds, one a run.
         dataset_costs: training energy of each checkpoint that a data set was made from, kWh, one array a data set.
         wall_clock: seconds of the participant's phase, one a run.
+        curve_runs: to which run (place in ``tracking`` and ``emissions``) each curve belongs; the place in ``curves``
+            when empty.
+        curve_times: when each point of a curve was logged, ``(seconds, "epoch" or "start")`` or None, one a curve.
+        threshold: return from which on the task counts as learnt, where the protocol names one.
     """
 
     curves: Sequence[tuple[Any, Any]] = ()
@@ -83,6 +87,9 @@ class RunData:
     latency_first: Mapping[str, Sequence[float]] = field(default_factory=dict)
     dataset_costs: Sequence[Any] = ()
     wall_clock: Sequence[float] = ()
+    curve_runs: Sequence[int] = ()
+    curve_times: Sequence[tuple[Any, str] | None] = ()
+    threshold: float | None = None
 
 
 Compute: TypeAlias = Callable[[RunData, Profile], Mapping[str, MetricValue]]
