@@ -127,10 +127,10 @@ def _bubblewrap() -> str | None:
 
 
 def _docker() -> str | None:
-    if shutil.which("docker") is None:
-        return "no docker on PATH"
-    done = subprocess.run(["docker", "version"], capture_output=True, check=False)
-    return None if done.returncode == 0 else "no docker engine answers"
+    """The tests bring an engine of their own; see tests/launch/docker_engine.py."""
+    from tests.launch import docker_engine
+
+    return docker_engine.lacking()
 
 
 def _golden() -> str | None:
@@ -166,7 +166,7 @@ def _rapl() -> str | None:
 GROUPS: dict[str, Group] = {
     "chromium": Group(_program("chromium", "chromium-browser", "google-chrome"), "`make system` as root on Debian"),
     "bwrap": Group(_bubblewrap, "`make system` as root on Debian; user namespaces must be allowed"),
-    "docker": Group(_docker, "start a Docker engine and set DOCKER_HOST"),
+    "docker": Group(_docker, "`apt-get install docker.io` as root on Debian; the tests start a daemon of their own"),
     "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),
