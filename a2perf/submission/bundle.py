@@ -172,6 +172,15 @@ def validate(path: Path) -> list[str]:
         problems.append("the run was interrupted; the same command resumes it")
     if manifest.state is RunState.FAILED and manifest.failure is not None:
         problems.append(f"the run failed: {manifest.failure.kind.value}: {manifest.failure.message}")
+    return problems + integrity(path, manifest)
+
+
+def integrity(path: Path, manifest: Manifest) -> list[str]:
+    """Returns what speaks against a bundle's honesty, whether its run succeeded or not.
+
+    Files that are missing, added or changed since a run ended, and episodes that share a seed.
+    """
+    problems: list[str] = []
     if manifest.state in (RunState.FINISHED, RunState.FAILED):
         actual = hash_files(path)
         problems += [f"{name} is missing" for name in manifest.files if name not in actual]
