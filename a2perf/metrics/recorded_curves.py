@@ -162,10 +162,10 @@ def _of_events(files: CurveFiles, root: Path, cache: EventCache | None, conditio
     wanted = next((tag for tag in RETURN_TAGS if tag in series), None)
     if wanted is None:
         return None
-    return Curve(f"event files: {wanted}", *_averaged(series[wanted]))
+    return Curve(f"event files: {wanted}", *averaged(series[wanted]))
 
 
-def _averaged(pieces: Sequence[ScalarSeries]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def averaged(pieces: Sequence[ScalarSeries]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Joins what several writers logged; a single writer's points stay in their order, restarts included."""
     if len(pieces) == 1:
         return pieces[0].steps.astype(np.float64), pieces[0].values, pieces[0].wall_times
