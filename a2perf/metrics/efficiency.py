@@ -50,6 +50,27 @@ def first_reached(values: Values, threshold: float) -> int | None:
     return int(at[0]) + WINDOW - 1 if at.size else None
 
 
+def logged_at(data: RunData, place: int) -> tuple[Values, Values | None] | None:
+    """Returns when the finite points of a run's curve were logged and what the run had used by then.
+
+    Args:
+        data: of the runs.
+        place: of the curve in ``data.curves``.
+
+    Returns:
+        Seconds since the start of the run and cumulative kWh (None without a course of energy), each of shape
+        ``(finite points,)``; None where the files name no times that can be right.
+    """
+    steps, values = (np.asarray(column, np.float64).ravel() for column in data.curves[place])
+    run = data.curve_runs[place] if place < len(data.curve_runs) else place
+    report: Mapping[str, Any] = data.tracking[run] if run < len(data.tracking) else {}
+    course = energy_course(data.emissions[run]) if run < len(data.emissions) else None
+    seconds = _elapsed(data, place, np.isfinite(steps) & np.isfinite(values), course, _wall(report, course))
+    if seconds is None:
+        return None
+    return seconds, None if course is None else np.interp(seconds, course.elapsed_s, course.kwh)
+
+
 def _run(data: RunData, place: int) -> _Reached:
     if data.threshold is None:
         return _Reached()

@@ -1,7 +1,7 @@
 """Costs of a run of several tasks, put together from the tracking report of each.
 
-Energy, emissions, processor time and traffic are sums over the tasks; memory is the highest of them. Tasks that ran side
-by side share counters of the whole machine; ``method`` then says so.
+Energy, emissions, processor time and traffic are sums over the tasks; memory is the highest of them. Tasks that ran
+side by side share counters of the whole machine; ``method`` then says so.
 """
 
 from __future__ import annotations
