@@ -1,0 +1,283 @@
+"""Protocols: what a comparable result is made of, frozen task by task, and the reference scores that normalise it.
+
+A protocol is a file beside this module (``protocols/v1.json``): per task the environment with its fingerprint, training
+budgets and seeds, evaluation, timing, thresholds, and measured scores of a random and of an expert policy. A published
+file never changes; what has to differ becomes the next version.
+
+A normalised score is ``(return - random) / (expert - random)`` with the stored means (Mnih et al. 2015, "Human-level
+control through deep reinforcement learning", with an expert policy in the human's place): 0 is random, 1 the expert,
+and beyond 1 is better than the expert. It only uses the stored references, never the runs under comparison.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from a2perf.errors import UserError, did_you_mean
+from a2perf.metrics.values import Values
+
+LATEST = "v1"
+Kind: TypeAlias = Literal["random", "expert"]
+Track: TypeAlias = Literal["fixed_samples", "fixed_energy", "open"]
+TRACKS: tuple[Track, ...] = ("fixed_samples", "fixed_energy", "open")
+
+
+class Reference(msgspec.Struct, kw_only=True, frozen=True):
+    """A measured score.
+
+    Attributes:
+        mean: mean return, the number that normalises.
+        low: lower end of the 95 % interval of the mean; equals ``mean`` where the score is exact.
+        high: upper end.
+        spread: standard deviation of the ``n`` values (ddof 1); 0 for one value.
+        n: number of values that ``mean`` rests on.
+        of: what one value is, ``"episodes"`` or ``"seeds"`` (means over the episodes of one trained policy).
+        exact: the policy is the best of all, by complete enumeration; the interval is then a point.
+        policy: which policy, in words.
+        command: what measures it again.
+        seeds: root seeds of the episodes, or of the trainings.
+    """
+
+    mean: float
+    low: float
+    high: float
+    spread: float
+    n: int
+    of: str
+    exact: bool = False
+    policy: str
+    command: str
+    seeds: list[int]
+
+
+class Budget(msgspec.Struct, kw_only=True, frozen=True):
+    """What one training may use.
+
+    Attributes:
+        steps: environment steps, track ``fixed_samples``.
+        energy_kwh: energy of the participant's processes above idle, kWh, track ``fixed_energy``.
+        reason: where these numbers come from.
+    """
+
+    steps: int
+    energy_kwh: float
+    reason: str
+
+
+class Evaluation(msgspec.Struct, kw_only=True, frozen=True):
+    """How a trained policy is evaluated.
+
+    Attributes:
+        episodes: scored episodes a training seed.
+        seeds: the rule that gives their seeds.
+        seeds_sha256: over the seeds of all training seeds in order, one decimal number a line; tells that the rule
+            still gives the same.
+        warmup_calls: calls of ``infer_once`` before the timed ones, counted apart.
+        timed_calls: calls that are timed.
+    """
+
+    episodes: int
+    seeds: str
+    seeds_sha256: str
+    warmup_calls: int
+    timed_calls: int
+
+
+class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
+    """One task of a protocol.
+
+    Attributes:
+        name: the task's name in its domain, ``"dog_pace"``.
+        domain: name of the domain.
+        env_id: registered id.
+        env_kwargs: arguments of the environment that is evaluated on.
+        train_kwargs: arguments that are different while training.
+        fingerprint: of the id; results of other behaviour are not results of this protocol.
+        core: whether it belongs to the protocol's overall score; the others need no download, for trying things out.
+        training_seeds: root seeds, one training and one evaluation each.
+        budget: of one training.
+        evaluation: of one trained policy.
+        thresholds: normalised scores whose reaching is timed (energy and time to threshold); the first is the default.
+        references: ``"random"`` and ``"expert"``.
+    """
+
+    name: str
+    domain: str
+    env_id: str
+    env_kwargs: dict[str, Any]
+    train_kwargs: dict[str, Any]
+    fingerprint: str
+    core: bool
+    training_seeds: list[int]
+    budget: Budget
+    evaluation: Evaluation
+    thresholds: list[float]
+    references: dict[str, Reference]
+
+    def reference(self, kind: Kind) -> Reference:
+        """Returns the stored score of the random or the expert policy.
+
+        Raises:
+            UserError: this task has none.
+        """
+        if kind not in self.references:
+            raise UserError(
+                f"the task {self.name} has no stored score of the {kind} policy", mend="compare its plain returns"
+            )
+        return self.references[kind]
+
+    def has_references(self) -> bool:
+        """Says whether its returns can be normalised."""
+        return {"random", "expert"} <= set(self.references)
+
+    def normalise(self, returns: ArrayLike) -> Values:
+        """Returns ``(returns - random) / (expert - random)``, shaped like ``returns``.
+
+        Raises:
+            UserError: the task lacks a reference.
+        """
+        low, high = self.reference("random").mean, self.reference("expert").mean
+        return (np.asarray(returns, dtype=np.float64) - low) / (high - low)
+
+    def threshold_return(self, level: float | None = None) -> float:
+        """Returns the return at a normalised score, by default at the task's first threshold.
+
+        Raises:
+            UserError: the task lacks a reference.
+        """
+        low, high = self.reference("random").mean, self.reference("expert").mean
+        return low + (self.thresholds[0] if level is None else level) * (high - low)
+
+
+class Generalization(msgspec.Struct, kw_only=True, frozen=True):
+    """The generalization of one domain: the policies trained on one task, on all of these.
+
+    Attributes:
+        trained_on: the task whose training seeds are evaluated.
+        tasks: names of the tasks.
+        episodes: scored episodes a task and a seed.
+    """
+
+    trained_on: str
+    tasks: list[str]
+    episodes: int
+
+
+class Quick(msgspec.Struct, kw_only=True, frozen=True):
+    """The reduced protocol of ``--quick``; its results are marked as not rankable.
+
+    Attributes:
+        seeds: how many of the training seeds.
+        episodes: most scored episodes a seed.
+        timed_calls: most timed calls.
+        warmup_calls: most calls before them.
+        train_time_limit_s: wall-clock limit of one training in seconds.
+    """
+
+    seeds: int
+    episodes: int
+    timed_calls: int
+    warmup_calls: int
+    train_time_limit_s: float
+
+
+class Protocol(msgspec.Struct, kw_only=True, frozen=True):
+    """One version of the protocol.
+
+    Attributes:
+        schema: version of this file's form.
+        name: ``"v1"``.
+        summary: what it asks, in a few sentences.
+        tracks: what each track limits and how that is checked, by name.
+        quick: the reduced protocol.
+        tasks: by name.
+        generalization: by domain.
+    """
+
+    schema: int
+    name: str
+    summary: str
+    tracks: dict[str, str]
+    quick: Quick
+    tasks: dict[str, ProtocolTask]
+    generalization: dict[str, Generalization]
+
+    def task(self, name: str) -> ProtocolTask:
+        """Returns the task of that name.
+
+        Raises:
+            UserError: the protocol has none; the message lists those it has.
+        """
+        if name not in self.tasks:
+            raise UserError(
+                f"protocol {self.name} has no task {name!r}{did_you_mean(name, self.tasks)}",
+                mend=f"choose one of: {', '.join(self.tasks)}",
+            )
+        return self.tasks[name]
+
+    def task_of(self, name: str, fingerprint: str) -> ProtocolTask | None:
+        """Returns the task that a recorded run is a run of; None where name or behaviour is another."""
+        task = self.tasks.get(name)
+        return task if task is not None and task.fingerprint == fingerprint else None
+
+    def core_tasks(self) -> list[ProtocolTask]:
+        """Returns the tasks of the overall score."""
+        return [task for task in self.tasks.values() if task.core]
+
+
+def names() -> list[str]:
+    """Returns the protocols that there are."""
+    return sorted(entry.name.removesuffix(".json") for entry in _folder().iterdir() if entry.name.endswith(".json"))
+
+
+def content(name: str = LATEST) -> bytes:
+    """Returns a protocol's file.
+
+    Raises:
+        UserError: no such protocol.
+    """
+    if name not in names():
+        raise UserError(
+            f"{name!r} is not a protocol{did_you_mean(name, names())}", mend=f"there are: {', '.join(names())}"
+        )
+    return (_folder() / f"{name}.json").read_bytes()
+
+
+def sha256(name: str = LATEST) -> str:
+    """Returns the hash of a protocol's file, which every submission under it records.
+
+    Raises:
+        UserError: no such protocol.
+    """
+    return hashlib.sha256(content(name)).hexdigest()
+
+
+@functools.cache
+def load(name: str = LATEST) -> Protocol:
+    """Returns a protocol.
+
+    Raises:
+        UserError: no such protocol.
+    """
+    return msgspec.json.decode(content(name), type=Protocol)
+
+
+def normalise(task: ProtocolTask, returns: ArrayLike) -> Values:
+    """Returns the normalised scores of a task's returns, shaped like them.
+
+    Raises:
+        UserError: the task lacks a reference.
+    """
+    return task.normalise(returns)
+
+
+def _folder() -> Traversable:
+    return resources.files("a2perf.metrics") / "protocols"

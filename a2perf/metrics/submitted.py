@@ -1,0 +1,147 @@
+"""The record of one submission under a protocol: ``protocol.json`` at the top of the folder that `a2perf submit` fills.
+
+Whoever reads runs below such a folder finds protocol, track and completeness there. The runs themselves are ordinary
+bundles, ``<task>/seed_<n>/<mode>``; what is said here about them is derived from them and can be derived again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from a2perf.errors import UserError
+from a2perf.metrics.protocol import Track
+from a2perf.records import SCHEMA, Record, SubmissionIdentity
+from a2perf.storage import read_record
+
+FILE = "protocol.json"
+Verdict = Literal["kept", "exceeded", "unknown"]
+
+
+class BudgetCheck(Record, kw_only=True):
+    """Whether one training kept the track's budget.
+
+    Attributes:
+        verdict: ``"unknown"`` where what was used is not to be had.
+        used: environment steps or kWh; None where unknown.
+        limit: of the same unit.
+        unit: ``"steps"`` or ``"kWh"``.
+        how: how this is known, in words.
+    """
+
+    verdict: Verdict
+    used: float | None
+    limit: float
+    unit: str
+    how: str
+
+
+class SubmittedRun(Record, kw_only=True):
+    """One run that the protocol asks for.
+
+    Attributes:
+        task: name of the protocol's task; for generalization, the one trained on.
+        seed: training seed.
+        mode: ``"train"``, ``"inference"`` or ``"generalization"``.
+        path: the bundle, below the folder of this file.
+        state: ``"missing"``, ``"finished"``, ``"failed"``, ``"interrupted"``, or ``"running"`` for one that was killed.
+        reason: exit reason or kind of failure, or why it is missing.
+        manifest_sha256: of the bundle's manifest, which itself holds the hash of every file.
+        mean_return: of its episodes; None unless it is a finished inference.
+        normalised: that, normalised by the stored references.
+        budget: of a training in a track with a budget.
+    """
+
+    task: str
+    seed: int
+    mode: str
+    path: str
+    state: str
+    reason: str = ""
+    manifest_sha256: str | None = None
+    mean_return: float | None = None
+    normalised: float | None = None
+    budget: BudgetCheck | None = None
+
+
+class Score(Record, kw_only=True):
+    """A normalised score with its 95 % interval: the interquartile mean over seeds (and tasks).
+
+    Attributes:
+        iqm: None where there is nothing to score.
+        low: None with fewer than two seeds.
+        seeds: finished seeds that it rests on, the fewest of any task.
+        expected: seeds that the protocol asks for.
+        tasks: number of tasks.
+        notes: what a reader should know: missing seeds, tasks without references.
+    """
+
+    iqm: float | None = None
+    low: float | None = None
+    high: float | None = None
+    seeds: int = 0
+    expected: int = 0
+    tasks: int = 0
+    notes: list[str] = msgspec.field(default_factory=list)
+
+
+class Submitted(Record, kw_only=True):
+    """``protocol.json``.
+
+    Attributes:
+        protocol: name of the protocol.
+        protocol_sha256: of its file.
+        submission: whose runs these are.
+        track: the one whose rules every training is known to have kept; ``"open"`` otherwise.
+        asked_track: the one asked for.
+        quick: made under the reduced protocol.
+        complete: every run that the protocol asks for on ``tasks`` has finished.
+        rankable: whether this may be ranked with other results of the protocol.
+        not_rankable: why not, one reason each.
+        tasks: the protocol's tasks that were asked for.
+        runs: in the order in which they are run.
+        scores: by task.
+        overall: over the scored tasks; with ``core`` it is the protocol's overall score.
+        core: all core tasks of the protocol are among ``tasks``.
+        recorded_at: when the last of its runs ended, ISO 8601 UTC; empty before the first.
+        citation: one line.
+    """
+
+    schema: int = SCHEMA
+    a2perf_version: str
+    protocol: str
+    protocol_sha256: str
+    submission: SubmissionIdentity
+    track: Track
+    asked_track: Track
+    quick: bool
+    complete: bool
+    rankable: bool
+    not_rankable: list[str]
+    tasks: list[str]
+    runs: list[SubmittedRun]
+    scores: dict[str, Score]
+    overall: Score
+    core: bool
+    recorded_at: str
+    citation: str
+
+
+def submitted_of(run: Path) -> Submitted | None:
+    """Returns the record under which a run was made: that of the nearest folder above it which lists the run.
+
+    None where there is none, or where it cannot be read: a run stands for itself then.
+    """
+    run = run.absolute()
+    for folder in run.parents:
+        path = folder / FILE
+        if path.is_file() and not path.is_symlink():
+            try:
+                record = read_record(path, Submitted)
+            except (OSError, UserError):
+                return None
+            inside = run.relative_to(folder).as_posix()
+            return record if any(entry.path == inside for entry in record.runs) else None
+    return None

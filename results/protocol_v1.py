@@ -1,0 +1,229 @@
+"""What protocol v1 asks, as data, and how each of its reference scores is measured (``references.py`` measures)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from a2perf.metrics.protocol import Budget, Generalization, Protocol, Quick, Reference
+
+TRAINING_SEEDS = (1, 2, 3, 4, 5)
+REFERENCE_TRAINING_SEEDS = (101, 102, 103, 104, 105)
+ARS_SEEDS = (101, 102, 103)
+ARS = {"inputs": "91:103", "diagonal": "1", "time_budget_s": "1000000", "workers": "1", "iterations": "150"}
+ANNEALING = {"max_moves": "100000", "time_budget_s": "1000000"}
+
+
+def _command(name: str, kind: str) -> str:
+    return f"python results/references.py {name} --kind {kind}"
+
+
+@dataclass(frozen=True)
+class Played:
+    """A policy of an example, played as it is.
+
+    Attributes:
+        kind: ``"random"`` or ``"expert"``.
+        example: folder below ``examples/``.
+        episodes: how many.
+        policy: in words.
+    """
+
+    kind: str
+    example: str
+    episodes: int
+    policy: str
+
+    def measured(self, task: Any, tools: Any) -> Reference:
+        """Returns the reference; ``n`` counts episodes."""
+        returns = tools.returns(task, tools.example(self.example, task), self.episodes)
+        return tools.reference(
+            returns, of="episodes", policy=self.policy, command=_command(task.name, self.kind), seeds=[20_000]
+        )
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A policy that an example's ``train`` makes, once per seed; ``n`` counts seeds.
+
+    Attributes:
+        example: folder below ``examples/``.
+        arguments: of ``train``.
+        seeds: of the trainings.
+        episodes: per trained policy.
+        policy: in words.
+    """
+
+    example: str
+    arguments: Mapping[str, str]
+    seeds: tuple[int, ...]
+    episodes: int
+    policy: str
+
+    def measured(self, task: Any, tools: Any) -> Reference:
+        """Trains and plays each seed."""
+        means = []
+        for seed in self.seeds:
+            with tools.folder() as folder:
+                tools.train(self.example, task, seed, Path(folder), **self.arguments)
+                policy = tools.example(self.example, task, root=Path(folder), seed=seed)
+                returns = tools.returns(task, policy, self.episodes)
+            means.append(sum(returns) / len(returns))
+        return tools.reference(
+            means, of="seeds", policy=self.policy, command=_command(task.name, "expert"), seeds=list(self.seeds)
+        )
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """The best of all sequences of actions."""
+
+    policy: str
+
+    def measured(self, task: Any, tools: Any) -> Reference:
+        """Plays all of them."""
+        best = max(tools.enumerated(task))
+        return tools.reference(
+            [best], of="episodes", exact=True, policy=self.policy, command=_command(task.name, "expert"), seeds=[0]
+        )
+
+
+@dataclass(frozen=True)
+class TaskSource:
+    """A task of the protocol before its references are measured; the fields are those of ``ProtocolTask``."""
+
+    name: str
+    domain: str
+    budget: Budget
+    random: Any
+    expert: Any
+    episodes: int = 100
+    core: bool = True
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    train_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    training_seeds: tuple[int, ...] = TRAINING_SEEDS
+
+
+_UNIFORM = "uniform over the action space (examples/minimal)"
+_MASKED = "uniform over the allowed cells (examples/minimal)"
+
+_DOG = Budget(
+    steps=200_000_000,
+    energy_kwh=1.0,
+    reason="steps of the published baselines; energy: 100 W above idle for ten hours",
+)
+_SYNTHETIC = Budget(steps=10_000_000, energy_kwh=0.05, reason="small on purpose: 100 W above idle for half an hour")
+_WEB = Budget(
+    steps=100_000_000,
+    energy_kwh=1.0,
+    reason="the published PPO baseline: 8,000 iterations of 512 episodes of 25 steps; energy as for locomotion",
+)
+_TOY = Budget(
+    steps=320_000,
+    energy_kwh=0.05,
+    reason="the published PPO baseline: 5,000 iterations of 32 episodes of 2 steps; energy: 100 W for half an hour",
+)
+_ARIANE = Budget(
+    steps=34_000_000,
+    energy_kwh=1.0,
+    reason="the published PPO baseline: 250 iterations of 1,024 episodes of 133 steps; energy as for locomotion",
+)
+_TEST = {"mode": "test", "num_parallel_envs": 1}
+_TRAIN = {"mode": "train"}
+
+
+def _quadruped(name: str, budget: Budget, expert: Any, *, core: bool) -> TaskSource:
+    random = Played("random", "minimal", 1000, _UNIFORM)
+    return TaskSource(
+        name, "quadruped_locomotion", budget, random, expert, core=core, env_kwargs=_TEST, train_kwargs=_TRAIN
+    )
+
+
+def _web(level: int, websites: int) -> TaskSource:
+    return TaskSource(
+        f"difficulty_level_{level}_num_websites_{websites}",
+        "web_navigation",
+        _WEB,
+        Played("random", "minimal", 1000, _UNIFORM),
+        Played("expert", "web_solver", 1000, "scripted solver that reads the observation alone (examples/web_solver)"),
+        core=websites == 1,
+    )
+
+
+def _circuit(name: str, *, core: bool) -> TaskSource:
+    words = "simulated annealing, 100,000 moves (examples/annealing_placer); the best one found, not the best there is"
+    return TaskSource(
+        name,
+        "circuit_training",
+        _ARIANE,
+        Played("random", "minimal", 200, _MASKED),
+        Trained("annealing_placer", ANNEALING, REFERENCE_TRAINING_SEEDS, 1, words),
+        episodes=10,
+        core=core,
+        env_kwargs={"is_eval": False},
+    )
+
+
+_PRETRAINED = "the policy published with Peng et al. 2020 for this gait, mean action (examples/motion_imitation)"
+_LINEAR = (
+    "linear policy after 150 iterations of random search (examples/numpy_ars); a bar to pass, no master of the gait"
+)
+
+TASKS = (
+    *(
+        _quadruped(f"dog_{gait}", _DOG, Played("expert", "motion_imitation", 50, _PRETRAINED), core=True)
+        for gait in ("pace", "trot", "spin")
+    ),
+    *(_web(level, 1) for level in (1, 2, 3)),
+    TaskSource(
+        "toy_macro_stdcell",
+        "circuit_training",
+        _TOY,
+        Played("random", "minimal", 1000, _MASKED),
+        Enumerated("the best of all placements, by complete enumeration"),
+        env_kwargs={"is_eval": False},
+    ),
+    _circuit("ariane", core=True),
+    _circuit("ariane_twin", core=False),
+    *(_web(level, websites) for level in (1, 2, 3) for websites in (5, 10)),
+    _quadruped("synthetic_trot", _SYNTHETIC, Trained("numpy_ars", ARS, ARS_SEEDS, 20, _LINEAR), core=False),
+)
+
+PROTOCOL = Protocol(
+    schema=1,
+    name="v1",
+    summary=(
+        "Each training seed of a task trains once within the track's budget and is evaluated once: timed calls of "
+        "infer_once after warm-up calls, then scored episodes. The score of a seed is the mean return, normalised by "
+        "the stored references; that of a submission is the interquartile mean over seeds and tasks with a stratified "
+        "bootstrap interval."
+    ),
+    tracks={
+        "fixed_samples": (
+            "one training uses at most budget.steps environment steps; checked against the last step of the learning "
+            "curve that the participant logged, since the environment of a training is the participant's own"
+        ),
+        "fixed_energy": (
+            "the participant's processes use at most budget.energy_kwh above idle; the evaluator ends the training "
+            "there and what lies in the artefacts by then is evaluated"
+        ),
+        "open": "no limit; what was used is recorded",
+    },
+    quick=Quick(seeds=2, episodes=5, timed_calls=100, warmup_calls=10, train_time_limit_s=60.0),
+    tasks={},
+    generalization={
+        "quadruped_locomotion": Generalization(
+            trained_on="dog_pace", tasks=["dog_pace", "dog_trot", "dog_spin"], episodes=20
+        ),
+        "web_navigation": Generalization(
+            trained_on="difficulty_level_1_num_websites_1",
+            tasks=[f"difficulty_level_1_num_websites_{websites}" for websites in (1, 5, 10)],
+            episodes=100,
+        ),
+        "circuit_training": Generalization(
+            trained_on="toy_macro_stdcell", tasks=["toy_macro_stdcell", "ariane"], episodes=5
+        ),
+    },
+)
