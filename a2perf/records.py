@@ -191,6 +191,28 @@ class SandboxRecord(Record, kw_only=True):
     missing: list[str] = msgspec.field(default_factory=list)
 
 
+class PythonEnvRecord(Record, kw_only=True):
+    """Under which Python the participant process ran.
+
+    Attributes:
+        kind: ``"shared"`` (the evaluator's packages) or ``"isolated"`` (an environment made of requirements.txt).
+        python_version: its version; empty for a shared interpreter that is not the evaluator's.
+        key: name of the isolated environment, a hash of all that it is made of.
+        packages: the versions installed in an isolated environment.
+        installer: ``"uv"`` or ``"pip"``.
+        build_s: how long building took, this time or the earlier one.
+        reused: whether it was built before.
+    """
+
+    kind: str
+    python_version: str = ""
+    key: str | None = None
+    packages: dict[str, str] = msgspec.field(default_factory=dict)
+    installer: str | None = None
+    build_s: float | None = None
+    reused: bool = False
+
+
 class Manifest(Record, kw_only=True):
     """``manifest.json`` of a bundle; everything needed to judge, resume or rebuild the run."""
 
@@ -211,6 +233,7 @@ class Manifest(Record, kw_only=True):
     state: RunState
     attempts: list[Attempt]
     sandbox: SandboxRecord | None = None
+    python_env: PythonEnvRecord | None = None
     exit_code: int | None = None
     exit_reason: str | None = None
     failure: Failure | None = None

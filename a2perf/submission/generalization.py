@@ -22,7 +22,7 @@ from a2perf.domains.registry import get_domain
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics.trackers.host import describe_host
-from a2perf.records import Failure, FailureKind, Manifest, Record, SandboxRecord
+from a2perf.records import Failure, FailureKind, Manifest, PythonEnvRecord, Record, SandboxRecord
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration, results
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
@@ -46,6 +46,7 @@ class TaskOutcome(Record, kw_only=True):
     mean_return: float | None
     failure: Failure | None = None
     sandbox: SandboxRecord | None = None
+    python_env: PythonEnvRecord | None = None
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
@@ -142,6 +143,7 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
     bundle.manifest.seeds["episodes_by_task"] = {item.task.name: item.seeds for item in runs}
     # The tasks' processes have manifests of their own, so what they noted comes back through their outcomes.
     bundle.manifest.sandbox = next((outcome.sandbox for outcome in outcomes if outcome.sandbox is not None), None)
+    bundle.manifest.python_env = next((outcome.python_env for outcome in outcomes if outcome.python_env), None)
     bundle.manifest.warnings += [f"{outcome.task}: {words}" for outcome in outcomes for words in outcome.warnings]
     bundle.manifest.host = msgspec.to_builtins(describe_host())
     bundle.manifest.tracking = {
@@ -195,6 +197,7 @@ def _run_task(item: _TaskRun, parent: int) -> None:
             mean_return=sum(episode.episode_return for episode in episodes) / len(episodes) if episodes else None,
             failure=failure,
             sandbox=item.manifest.sandbox,
+            python_env=item.manifest.python_env,
             warnings=item.manifest.warnings,
         ),
     )

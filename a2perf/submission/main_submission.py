@@ -40,6 +40,9 @@ _PR_SET_PDEATHSIG = 1
 @click.option("--datasets-path", metavar="DIR")
 @click.option("--seed", type=int)
 @click.option("--sandbox", metavar="LEVEL")
+@click.option("--python-env", metavar="KIND")
+@click.option("--python-env-find-links", multiple=True, metavar="DIR")
+@click.option("--participant-python", metavar="FILE")
 @click.option("--force", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--verbosity", default=None, help="Accepted for old command lines.")
@@ -78,6 +81,9 @@ def evaluate(
     datasets_path: str | None = None,
     seed: int | None = None,
     sandbox: str | None = None,
+    python_env: str | None = None,
+    python_env_find_links: tuple[str, ...] = (),
+    participant_python: str | None = None,
     force: bool = False,
     as_json: bool = False,
 ) -> int:
@@ -105,8 +111,11 @@ def evaluate(
         "datasets_path": datasets_path,
         "seed": seed,
         "sandbox": sandbox,
+        "python_env": python_env,
+        "python_env_find_links": python_env_find_links,
+        "participant_python": participant_python,
     }
-    given = {name: value for name, value in flags.items() if value not in (None, {})}
+    given = {name: value for name, value in flags.items() if value not in (None, {}, ())}
     settings = submission_util.Submission(**given)
     if folder is None and not settings.run_offline_metrics_only:
         raise ConfigError("no submission was given", mend="add `--submission DIR`")

@@ -57,6 +57,7 @@ class ParticipantProcess:
         mode: ``"train"`` for train.py; any other mode is for inference.py.
         sandbox: level of confinement.
         python: interpreter of the participant process; this one's unless given.
+        python_files: what that interpreter reads, where it is not this one's: its environment and its library.
         environment: variables of the contract (``ROOT_DIR``, ``SEED``, ...) beside those that are set here: ``PATH``,
             a temporary ``HOME``, ``LANG``, the thread limits, ``A2PERF_ARTIFACTS``.
         artifacts: the folder that it may write.
@@ -86,6 +87,7 @@ class ParticipantProcess:
         mode: str = "inference",
         sandbox: str = "process",
         python: str | Path | None = None,
+        python_files: Sequence[Path] = (),
         environment: Mapping[str, str] = _NOTHING,
         artifacts: Path | None = None,
         artifacts_writable: bool = True,
@@ -105,6 +107,7 @@ class ParticipantProcess:
         self._submission = submission.absolute()
         self._sandbox = get_sandbox(sandbox)
         self._python = os.fspath(python or sys.executable)
+        self._python_files = tuple(python_files)
         self._environment = dict(environment)
         self._artifacts = None if artifacts is None else artifacts.absolute()
         self._artifacts_writable = artifacts_writable
@@ -172,6 +175,7 @@ class ParticipantProcess:
             worker = ("-P", "-m", "a2perf.submission.worker", *map(str, fds), str(self._submission))
             writable = [self._artifacts] if self._artifacts is not None and self._artifacts_writable else []
             readable = [self._submission, *self._assets.values(), *([self._artifacts] if self._artifacts else [])]
+            readable += self._python_files
             spec = SandboxSpec(
                 argv=(self._python, *worker),
                 cwd=self._submission,

@@ -30,6 +30,7 @@ from a2perf.storage import write_json
 from a2perf.submission.bundle import Bundle
 from a2perf.submission.identity import RunTask, participant_environment
 from a2perf.submission.participant_process import ParticipantFailure, ParticipantProcess
+from a2perf.submission.participant_python import participant_python
 from a2perf.submission.progress import RunProgress
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def participant_process(
     Args:
         settings: the run's configuration.
         task: the environment it is told of.
-        manifest: gets the sandbox's level and guarantees.
+        manifest: gets the sandbox's level and guarantees, and the Python that runs the participant.
         mode: ``"train"`` imports train.py, any other mode inference.py.
         root_dir: its ``ROOT_DIR``.
         artifacts: its ``A2PERF_ARTIFACTS``, which it may write.
@@ -119,29 +120,33 @@ def participant_process(
         bundle_path: the bundle's folder; paths of logs are recorded relative to it.
 
     Raises:
-        UserError: the sandbox cannot be had on this host.
+        UserError: the sandbox cannot be had on this host, or the submission's environment cannot be built.
     """
-    process = ParticipantProcess(
-        settings.folder,
-        mode=mode,
-        sandbox=settings.sandbox,
-        environment=participant_environment(settings, task, manifest, root_dir=root_dir),
-        artifacts=artifacts,
-        log_dir=logs,
-        log_base=bundle_path,
-        assets=assets.available(get_domain(task.domain).assets),
-        memory_bytes=settings.memory_limit_bytes,
-        output_bytes=settings.output_limit_bytes,
-        load_timeout_s=settings.load_timeout_s,
-    )
-    manifest.sandbox = SandboxRecord(
-        level=process.level, guarantees=list(process.guarantees), missing=list(process.missing)
-    )
-    try:
-        with process:
-            yield process
-    finally:
-        manifest.warnings += process.warnings
+    with participant_python(settings, logs) as chosen:
+        manifest.python_env = chosen.record
+        process = ParticipantProcess(
+            settings.folder,
+            mode=mode,
+            python=chosen.python,
+            python_files=chosen.readable,
+            sandbox=settings.sandbox,
+            environment=participant_environment(settings, task, manifest, root_dir=root_dir),
+            artifacts=artifacts,
+            log_dir=logs,
+            log_base=bundle_path,
+            assets=assets.available(get_domain(task.domain).assets),
+            memory_bytes=settings.memory_limit_bytes,
+            output_bytes=settings.output_limit_bytes,
+            load_timeout_s=settings.load_timeout_s,
+        )
+        manifest.sandbox = SandboxRecord(
+            level=process.level, guarantees=list(process.guarantees), missing=list(process.missing)
+        )
+        try:
+            with process:
+                yield process
+        finally:
+            manifest.warnings += process.warnings
 
 
 @contextmanager

@@ -30,6 +30,7 @@ for _enum in (BenchmarkMode, BenchmarkDomain, ReliabilityMetrics, SystemMetrics)
     gin.constants_from_enum(_enum, module="a2perf.constants")
 
 INFERENCE_DATA = ("recorded", "sampled")
+PYTHON_ENVS = ("shared", "isolated")
 
 
 @gin.configurable(module="a2perf.submission")
@@ -66,6 +67,13 @@ class Submission:
         memory_limit_bytes: address-space limit of the participant process; None is no limit.
         output_limit_bytes: how much of its standard output and error is kept, each.
         sandbox: ``"none"`` or ``"process"``.
+        python_env: ``"shared"`` runs the participant with the evaluator's packages, ``"isolated"`` in an environment
+            of its own that is made of its requirements.txt, kept and used again.
+        python_env_find_links: folders of wheels that an isolated environment may be made of, beside the index.
+        python_env_offline: whether an isolated environment is made without the index.
+        python_env_builds: whether packages without a wheel may be built for it, which runs their code unconfined.
+        participant_python: interpreter of the participant process, or the one an isolated environment is made of;
+            the evaluator's own by default.
         datasets_path: folder of Minari datasets; the participant gets it as ``MINARI_DATASETS_PATH``.
         pass_environment: names of further environment variables that the participant gets.
         clip_actions: clip finite actions into the box (as the earlier platform did) instead of refusing them.
@@ -101,6 +109,11 @@ class Submission:
     memory_limit_bytes: int | None = None
     output_limit_bytes: int = 10 * 2**20
     sandbox: str = "process"
+    python_env: str = "shared"
+    python_env_find_links: Sequence[str] = ()
+    python_env_offline: bool = False
+    python_env_builds: bool = False
+    participant_python: str | None = None
     datasets_path: str | None = None
     pass_environment: Sequence[str] = ()
     clip_actions: bool = True
@@ -126,6 +139,11 @@ class Submission:
         if self.inference_data not in INFERENCE_DATA:
             raise ConfigError(
                 f"Submission.inference_data = {self.inference_data!r} is not valid", mend="use 'recorded' or 'sampled'"
+            )
+        if self.python_env not in PYTHON_ENVS:
+            raise ConfigError(
+                f"Submission.python_env = {self.python_env!r} is not valid{did_you_mean(self.python_env, PYTHON_ENVS)}",
+                mend="use 'shared' or 'isolated'",
             )
         for name in ("num_inference_episodes", "num_generalization_episodes", "num_recorded_observations"):
             if getattr(self, name) < 1:

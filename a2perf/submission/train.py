@@ -47,6 +47,7 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
     reason, wall_s = "failed", 0.0
     try:
         with confined as participant, tracking(settings, bundle, energy_mode="train") as sampler:
+            started = time.perf_counter()
             participant.start()
             sampler.attach(participant.tree_root, root_is_guard=participant.tree_root != participant.pid)
             limit = settings.train_time_limit_s
