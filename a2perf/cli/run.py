@@ -17,6 +17,8 @@ _PASSED_ON = (
     "task",
     "seed",
     "sandbox",
+    "python_env",
+    "participant_python",
     "metric_values_dir",
     "datasets_path",
     "verbosity",
@@ -40,6 +42,14 @@ _PASSED_ON = (
 @click.option("--task", metavar="NAME", help="Name of a task; sets the environment.")
 @click.option("--seed", type=int, help="Root seed of the run.")
 @click.option("--sandbox", metavar="LEVEL", help="How the participant process is confined: none or process.")
+@click.option(
+    "--python-env", metavar="KIND",
+    help="Packages of the participant process: shared (a2perf's own) or isolated (made of its requirements.txt).",
+)  # fmt: skip
+@click.option(
+    "--python-env-find-links", multiple=True, metavar="DIR", help="Folder of wheels for an isolated environment."
+)
+@click.option("--participant-python", metavar="FILE", help="Interpreter of the participant process.")
 @click.option("--metric-values-dir", metavar="DIR", help="Where the classic result files go; ROOT/metrics by default.")
 @click.option(
     "--run-offline-metrics-only", type=bool, is_flag=False, flag_value=True, default=None,
@@ -71,6 +81,8 @@ def run(**options: Any) -> int:
     for name in _PASSED_ON:
         if options[name] not in (None, ""):
             flags += [f"--{name.replace('_', '-')}", str(options[name])]
+    for folder_of_wheels in options["python_env_find_links"]:
+        flags += ["--python-env-find-links", folder_of_wheels]
     for binding in options["gin_bindings"]:
         flags += ["--extra-gin-bindings", binding]
     if options["run_offline_metrics_only"] is not None:
