@@ -90,4 +90,4 @@ def run(**options: Any) -> int:
     for name, flag in (("force", "--force"), ("as_json", "--json")):
         if options[name]:
             flags.append(flag)
-    return get_launcher(options["launcher"]).run(RunCommand(tuple(flags)))
+    return get_launcher(options["launcher"]).run(RunCommand.evaluator(flags))

@@ -1,36 +1,250 @@
-"""Runs on this machine: the evaluator is a child that dies with the launcher and gets its signals."""
+"""Runs on this machine: every command is a child that ends with the launcher and gets its signals.
+
+Of the resources, processors are bound by affinity when they are asked for, wall time is watched here, graphics
+processors are handed out by ``CUDA_VISIBLE_DEVICES``. Memory is bound where the participant is confined
+(``Submission.memory_limit_bytes``), not for the evaluator.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
+import select
 import signal
 import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
 
-from a2perf.launch.interface import RunCommand
+from a2perf.errors import InfrastructureError, UserError
+from a2perf.launch import leash
+from a2perf.launch.interface import Ended, Job, RunCommand, run_environment
+from a2perf.launch.owner import Owner
+
+CANCEL_GRACE_S = 15.0
+"""How long a command may take to end after SIGTERM; then it is killed."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LocalLauncher:
-    """Runs the evaluator as a child process."""
+    """Runs commands as child processes of this one."""
 
     name = "local"
 
+    def __init__(self) -> None:
+        self._jobs: list[_LocalJob] = []
+        self._cpus: list[int] | None = None
+        self._gpus: list[int] | None = None
+
+    def start(self, command: RunCommand) -> Job:
+        """Starts a command; its output goes to its log, or is let through.
+
+        Raises:
+            UserError: it asks for more processors or graphics processors than this host has.
+            InfrastructureError: the host refused a new process, or the log cannot be written.
+        """
+        cpus, gpus = self._take(command)
+        bound = ",".join(map(str, cpus)) or "all"
+        argv = [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), bound, *command.argv]
+        environment = run_environment(command)
+        if gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+        try:
+            with _output(command.log) as stream:
+                process = subprocess.Popen(
+                    argv, cwd=command.cwd, env=environment, start_new_session=True,
+                    stdin=None if command.log is None else subprocess.DEVNULL, stdout=stream, stderr=stream,
+                )  # fmt: skip
+        except OSError as error:
+            self._give_back(cpus, gpus)
+            raise InfrastructureError(f"{command.name} could not be started: {error}") from error
+        job = _LocalJob(self, process, command, cpus, gpus)
+        self._jobs.append(job)
+        return job
+
+    def adopt(self, identity: str) -> None:
+        """Waits for the end of what a dead launcher left: it was told to end then, and is killed after a grace."""
+        owner = Owner.parse(identity)
+        deadline = time.monotonic() + CANCEL_GRACE_S
+        while owner.alive():
+            if time.monotonic() >= deadline:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(owner.pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+    def wait(self, timeout_s: float) -> None:
+        """Waits until a job's process has ended, at most that long."""
+        poll = select.poll()
+        for job in self._jobs:
+            poll.register(job.descriptor, select.POLLIN)
+        poll.poll(timeout_s * 1000)
+
     def run(self, command: RunCommand) -> int:
-        """Executes one run to its end.
+        """Executes one command to its end.
 
         SIGINT and SIGTERM are passed on, so that the evaluator can end the participant and leave a finished manifest.
-
-        Returns:
-            The evaluator's exit status; 3 when a signal ended it.
         """
-        argv = [*command.argv(), "--die-with", str(os.getpid())]
-        process = subprocess.Popen(argv, start_new_session=True)
-        previous = {
-            number: signal.signal(number, lambda received, frame: process.send_signal(received))
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        }
+        job = self.start(command)
+        assert isinstance(job, _LocalJob)
+        previous = {number: signal.signal(number, lambda received, frame: job.signal(received)) for number in _SIGNALS}
         try:
-            status = process.wait()
+            while (ended := job.poll()) is None:
+                self.wait(1.0)
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-        return status if status >= 0 else 3
+        return 3 if ended.exit_code is None else ended.exit_code
+
+    def close(self) -> None:
+        """Kills what still runs."""
+        for job in list(self._jobs):
+            job.kill()
+
+    def _take(self, command: RunCommand) -> tuple[list[int], list[int]]:
+        wanted = command.resources
+        cpus: list[int] = []
+        if wanted.cpus is not None:
+            if self._cpus is None:
+                self._cpus = sorted(os.sched_getaffinity(0))
+            count = math.ceil(wanted.cpus)
+            if count > len(os.sched_getaffinity(0)):
+                raise UserError(
+                    f"{command.name} asks for {count} processors, this host gives {len(os.sched_getaffinity(0))}",
+                    mend="ask for fewer with --cpus, or run elsewhere with --launcher slurm",
+                )
+            # more runs than processors share what there is, as without --cpus
+            cpus = self._cpus[:count] if len(self._cpus) >= count else []
+            del self._cpus[: len(cpus)]
+        gpus: list[int] = []
+        if wanted.gpus:
+            if self._gpus is None:
+                self._gpus = list(range(_gpu_count()))
+            if len(self._gpus) < wanted.gpus:
+                self._give_back(cpus, [])
+                raise UserError(
+                    f"{command.name} asks for {wanted.gpus} graphics processors, {len(self._gpus)} are free here",
+                    mend="ask for fewer with --gpus or --workers; `a2perf doctor` lists what this host has",
+                )
+            gpus = self._gpus[: wanted.gpus]
+            del self._gpus[: wanted.gpus]
+        return cpus, gpus
+
+    def _give_back(self, cpus: list[int], gpus: list[int]) -> None:
+        if self._cpus is not None:
+            self._cpus = sorted([*self._cpus, *cpus])
+        if self._gpus is not None:
+            self._gpus = sorted([*self._gpus, *gpus])
+
+    def _forget(self, job: _LocalJob) -> None:
+        self._jobs.remove(job)
+        self._give_back(job.cpus, job.gpus)
+
+
+class _LocalJob:
+    """A child process in a session of its own."""
+
+    def __init__(
+        self,
+        launcher: LocalLauncher,
+        process: subprocess.Popen[bytes],
+        command: RunCommand,
+        cpus: list[int],
+        gpus: list[int],
+    ) -> None:
+        self.cpus, self.gpus = cpus, gpus
+        self.descriptor = os.pidfd_open(process.pid)
+        self._launcher = launcher
+        self._process = process
+        self._identity = str(Owner.of(process.pid)) if _alive(process.pid) else ""
+        self._wall_s = command.resources.wall_s
+        self._started = time.monotonic()
+        self._kill_at: float | None = None
+        self._cancelled = False
+        self._timed_out = False
+        self._ended: Ended | None = None
+
+    @property
+    def identity(self) -> str:
+        """The process, named beyond doubt; empty when it had ended at once."""
+        return self._identity
+
+    def poll(self) -> Ended | None:
+        """Returns how the command ended; kills it where a cancelled one has not obeyed in time."""
+        if self._ended is not None:
+            return self._ended
+        now = time.monotonic()
+        if self._wall_s is not None and not self._timed_out and now - self._started >= self._wall_s:
+            self._timed_out = True
+            self.cancel()
+        if self._kill_at is not None and now >= self._kill_at:
+            self._process.kill()
+        if os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return None
+        # Before the zombie is collected its id cannot belong to another group.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        status = self._process.wait()
+        os.close(self.descriptor)
+        self._launcher._forget(self)
+        self._ended = self._verdict(status)
+        return self._ended
+
+    def cancel(self) -> None:
+        """Sends SIGTERM, and lets ``poll`` kill it after a grace."""
+        if self._ended is None and self._kill_at is None:
+            self._cancelled = True
+            self._kill_at = time.monotonic() + CANCEL_GRACE_S
+            self.signal(signal.SIGTERM)
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the command."""
+        if self._ended is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kills the command and waits for its end."""
+        while self.poll() is None:
+            self._process.kill()
+            self._launcher.wait(0.1)
+
+    def _verdict(self, status: int) -> Ended:
+        code = status if status >= 0 else None
+        if self._timed_out:
+            return Ended(code, timed_out=True, reason=f"it ran longer than the {self._wall_s:g} s that it was given")
+        if code is None:
+            name = signal.Signals(-status).name
+            return Ended(None, lost=not self._cancelled, reason=f"its evaluator was ended by {name}")
+        return Ended(code)
+
+
+@contextlib.contextmanager
+def _output(log: Path | None) -> Iterator[BinaryIO | None]:
+    if log is None:
+        yield None
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as stream:
+        yield stream
+
+
+def _alive(pid: int) -> bool:
+    try:
+        Owner.of(pid)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _gpu_count() -> int:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return int(pynvml.nvmlDeviceGetCount())
+    except pynvml.NVMLError:
+        return 0

@@ -1,0 +1,164 @@
+"""One command on a node of a cluster: executed there, bounded in wall time, its end written down beside its log.
+
+The end is a JSON file on the file system that the nodes share, written once and atomically. Nothing that a job leaves
+behind is ever unpickled by the launcher: a participant may have been able to write where the job could.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from a2perf.errors import UserError
+from a2perf.launch import leash
+from a2perf.launch.interface import Ended, RunCommand
+from a2perf.storage import read_json, write_json
+
+INTERRUPTED = 130
+"""Status of an evaluator that was asked to end; on a cluster nobody but the cluster or the launcher asks."""
+
+END_GRACE_S = 20.0
+"""How long a command may take to end after SIGTERM; then it is killed."""
+
+
+@dataclass(frozen=True)
+class NodeTask:
+    """What a node is told.
+
+    Attributes:
+        argv: program and arguments; the node has the same interpreter and packages under the same paths.
+        cwd: working directory.
+        env: variables added to the node's own.
+        log: file to which stdout and stderr are appended.
+        wall_s: wall time in seconds after which the command is ended; ``None`` is no bound.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str] = field(default_factory=dict)
+    log: str = os.devnull
+    wall_s: float | None = None
+
+    @classmethod
+    def of(cls, command: RunCommand, log: Path) -> NodeTask:
+        """Returns the task of a command."""
+        env = {**_own_variables(), **command.env}
+        return cls(command.argv, str(command.cwd), env, str(log), command.resources.wall_s)
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Starts the command; it ends with the calling thread.
+
+        Raises:
+            OSError: the log cannot be written, or the working directory is missing.
+        """
+        Path(self.log).parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "ab") as stream:
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), *self.argv],
+                cwd=self.cwd, env={**os.environ, **self.env},
+                stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+            )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NodeEnd:
+    """How a command ended on its node.
+
+    Attributes:
+        job: the engine's name of the job.
+        host: the node.
+        exit_code: status of the command; ``None`` when a signal ended it or it never started.
+        timed_out: it was ended because its wall time was over.
+        reason: one sentence; empty when it ended by itself.
+    """
+
+    job: str
+    host: str
+    exit_code: int | None
+    timed_out: bool = False
+    reason: str = ""
+
+    @classmethod
+    def of(cls, job: str, status: int, *, timed_out: bool, wall_s: float | None) -> NodeEnd:
+        """Returns the end of a process with that status (a negative one is a signal's)."""
+        reason = ""
+        if timed_out:
+            reason = f"it ran longer than the {wall_s:g} s that it was given"
+        elif status < 0:
+            reason = f"its evaluator was ended by signal {-status}"
+        return cls(job, socket.gethostname(), status if status >= 0 else None, timed_out, reason)
+
+    def verdict(self, *, cancelled: bool, engine: str) -> Ended:
+        """Returns what the scheduler is told.
+
+        Args:
+            cancelled: this launcher asked for the end.
+            engine: what the engine says about the job, for the sentence.
+        """
+        if self.timed_out:
+            return Ended(self.exit_code, timed_out=True, reason=self.reason)
+        if self.exit_code in (None, INTERRUPTED):
+            reason = self.reason or "it was interrupted"
+            return Ended(self.exit_code, lost=not cancelled, reason=f"on {self.host} {reason} ({engine})")
+        return Ended(self.exit_code)
+
+
+def execute(task: NodeTask, status: str, job_variable: str) -> None:
+    """Runs a task to its end and writes the end down; this is what a batch job calls.
+
+    Args:
+        task: the task.
+        status: path of the file that is written.
+        job_variable: environment variable in which the engine names the job.
+    """
+    job = os.environ.get(job_variable, "")
+    try:
+        process = task.start()
+        timed_out = wait_at_most(process, task.wall_s)
+        end = NodeEnd.of(job, process.returncode, timed_out=timed_out, wall_s=task.wall_s)
+    except OSError as error:
+        end = NodeEnd(job, socket.gethostname(), None, reason=f"it could not be started: {error}")
+    write_json(Path(status), asdict(end))
+
+
+def wait_at_most(process: subprocess.Popen[bytes], wall_s: float | None) -> bool:
+    """Waits for a process, and ends it when the time is over: politely, then by force.
+
+    Returns:
+        Whether the time was over.
+    """
+    try:
+        process.wait(wall_s)
+    except subprocess.TimeoutExpired:
+        end_politely(process)
+        return True
+    return False
+
+
+def end_politely(process: subprocess.Popen[bytes]) -> None:
+    """Sends SIGTERM, and SIGKILL when that is not obeyed in time; returns when the process is gone."""
+    process.terminate()
+    try:
+        process.wait(END_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def read_end(path: Path) -> NodeEnd | None:
+    """Returns the end that a node wrote down; ``None`` where there is none (yet), or what lies there is no end."""
+    try:
+        value: Any = read_json(path)
+        return NodeEnd(**value)
+    except (OSError, UserError, TypeError, ValueError):
+        return None
+
+
+def _own_variables() -> dict[str, str]:
+    """The launcher's settings of a2perf, which the environment of a standing cluster does not have."""
+    return {name: value for name, value in os.environ.items() if name.startswith("A2PERF_")}

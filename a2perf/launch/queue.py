@@ -1,0 +1,433 @@
+"""The durable queue: which runs there are, who holds each, how each ended; one SQLite file, many processes of a host.
+
+A key is added once, however often it is added. A worker leases an entry and gets a token; whatever it says about the
+entry later counts only while that token is the entry's, so a run is finished once, also when a worker that was taken
+for dead comes back. The lease of a dead process is found by ``reap`` and the entry handed out again. Only
+failures of the infrastructure are tried again, at most ``max_retries`` times; a participant's failure is a result.
+
+The file is in write-ahead-log mode, which needs a local file system: the launcher runs on one machine, also when what
+it launches does not. A power cut may take the last moments with it; rerunning the same command finds them again in the
+bundles.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from a2perf.errors import UserError
+from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE, Entry, Lease, Outcome, State
+from a2perf.launch.interface import RunCommand
+from a2perf.launch.owner import Owner
+
+MAX_RETRIES = 3
+"""How often an entry is tried again after a failure of the infrastructure."""
+
+RETRY_DELAY_S = 2.0
+"""Pause before the first new try; it doubles with each."""
+
+STALE_S = 120.0
+"""A lease from another host whose heartbeat is older than this is lost."""
+
+_SCHEMA = 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS entries (
+    number INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    command TEXT NOT NULL,
+    data TEXT NOT NULL,
+    after TEXT,
+    waiting INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    kind TEXT,
+    reason TEXT NOT NULL DEFAULT '',
+    exit_code INTEGER,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    retries INTEGER NOT NULL DEFAULT 0,
+    not_before REAL NOT NULL DEFAULT 0,
+    token TEXT,
+    worker TEXT,
+    heartbeat REAL,
+    job TEXT,
+    started REAL,
+    ended REAL
+);
+CREATE INDEX IF NOT EXISTS ready ON entries (number) WHERE waiting = 0 AND state IN ('queued', 'lost');
+CREATE INDEX IF NOT EXISTS held ON entries (worker) WHERE state IN ('leased', 'running');
+CREATE INDEX IF NOT EXISTS followers ON entries (after);
+CREATE INDEX IF NOT EXISTS states ON entries (state);
+CREATE TABLE IF NOT EXISTS history (
+    at REAL NOT NULL,
+    key TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    kind TEXT,
+    reason TEXT NOT NULL,
+    worker TEXT
+);
+"""
+
+
+class Queue:
+    """An open queue. Each thread and process opens its own.
+
+    Args:
+        path: the file; made when missing.
+        max_retries: how often an entry is tried again after a failure of the infrastructure.
+        retry_delay_s: pause before the first new try; it doubles with each.
+        stale_s: age in seconds at which the heartbeat of another host's lease is taken for its end.
+
+    Raises:
+        UserError: the file cannot be opened, is no queue, or is one of a newer version.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_retries: int = MAX_RETRIES,
+        retry_delay_s: float = RETRY_DELAY_S,
+        stale_s: float = STALE_S,
+    ) -> None:
+        self.path = path
+        self.worker = str(Owner.current())
+        self._max_retries = max_retries
+        self._retry_delay_s = retry_delay_s
+        self._stale_s = stale_s
+        self._wanted = ""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=60, isolation_level=None)
+            self._connection.row_factory = sqlite3.Row
+            self._open()
+        except (OSError, sqlite3.Error) as error:
+            raise UserError(
+                f"the queue {path} cannot be opened: {error}", mend="choose a --root_dir on a local, writable disk"
+            ) from error
+
+    def add(self, entries: Sequence[Entry]) -> int:
+        """Adds entries that are not there yet; those that are stay as they are.
+
+        Args:
+            entries: only ``key``, ``command``, ``data`` and ``after`` count; an ``after`` has to be in the queue or
+                stand before in this list.
+
+        Returns:
+            How many were new.
+
+        Raises:
+            ValueError: an ``after`` that is not known.
+        """
+        with self._transaction() as connection:
+            before = self._count("SELECT COUNT(*) FROM entries")
+            for entry in entries:
+                connection.execute(
+                    "INSERT INTO entries (key, command, data, after, waiting, state) VALUES (?, ?, ?, ?, 0, 'queued')"
+                    " ON CONFLICT (key) DO NOTHING",
+                    (entry.key, json.dumps(entry.command.to_json()), json.dumps(dict(entry.data)), entry.after),
+                )
+                if entry.after is not None:
+                    self._await_prerequisite(entry.key, entry.after)
+            return self._count("SELECT COUNT(*) FROM entries") - before
+
+    def restrict(self, keys: Sequence[str] | None) -> None:
+        """Makes this object lease and count only the given keys; ``None`` is all of them again."""
+        with self._transaction() as connection:
+            connection.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (key TEXT PRIMARY KEY)")
+            connection.execute("DELETE FROM wanted")
+            connection.executemany("INSERT INTO wanted VALUES (?)", [(key,) for key in keys or ()])
+        self._wanted = "" if keys is None else " AND key IN (SELECT key FROM wanted)"
+
+    def lease(self) -> Lease | None:
+        """Takes the first entry that may run now; ``None`` when there is none at the moment."""
+        token = uuid.uuid4().hex
+        now = time.time()
+        with self._transaction() as connection:
+            row = connection.execute(
+                "SELECT * FROM entries WHERE waiting = 0 AND state IN ('queued', 'lost') AND not_before <= ?"
+                f"{self._wanted} ORDER BY number LIMIT 1",
+                (now,),
+            ).fetchone()
+            if row is None:
+                return None
+            connection.execute(
+                "UPDATE entries SET state = 'leased', kind = NULL, reason = '', exit_code = NULL, token = ?,"
+                " worker = ?, heartbeat = ?, job = NULL, started = ?, ended = NULL, attempts = attempts + 1"
+                " WHERE number = ?",
+                (token, self.worker, now, now, row["number"]),
+            )
+            self._note(row["key"], row["attempts"] + 1, State.LEASED)
+        return Lease(_entry(row), token, row["job"])
+
+    def running(self, lease: Lease, job: str) -> bool:
+        """Says that a job was started for the lease.
+
+        Returns:
+            Whether the lease still holds; where not, the job is to be ended.
+        """
+        with self._transaction() as connection:
+            changed = connection.execute(
+                "UPDATE entries SET state = 'running', job = ?, heartbeat = ? WHERE key = ? AND token = ?",
+                (job, time.time(), lease.entry.key, lease.token),
+            ).rowcount
+            if changed:
+                self._note(lease.entry.key, lease.entry.attempts + 1, State.RUNNING)
+        return bool(changed)
+
+    def heartbeat(self) -> set[str]:
+        """Says that this process lives, for all its leases.
+
+        Returns:
+            The tokens that are still its own.
+        """
+        held = "worker = ? AND state IN ('leased', 'running')"
+        with self._transaction() as connection:
+            connection.execute(f"UPDATE entries SET heartbeat = ? WHERE {held}", (time.time(), self.worker))
+            rows = connection.execute(f"SELECT token FROM entries WHERE {held}", (self.worker,)).fetchall()
+        return {row["token"] for row in rows}
+
+    def finish(self, lease: Lease, outcome: Outcome) -> State | None:
+        """Says how the attempt ended.
+
+        Returns:
+            The entry's new state: finished, failed, or queued again after a failure of the infrastructure. ``None``
+            when the lease had been lost, and this outcome does not count.
+        """
+        with self._transaction() as connection:
+            row = connection.execute(
+                "SELECT * FROM entries WHERE key = ? AND token = ? AND state IN ('leased', 'running')",
+                (lease.entry.key, lease.token),
+            ).fetchone()
+            if row is None:
+                return None
+            if outcome.finished:
+                self._end(row, State.FINISHED, None, outcome.reason, outcome.exit_code)
+                connection.execute("UPDATE entries SET waiting = 0 WHERE after = ?", (row["key"],))
+                return State.FINISHED
+            if outcome.kind == INFRASTRUCTURE:
+                return self._retry(row, outcome.reason, outcome.exit_code, delay=True)
+            self._fail(row, outcome.kind or "exit", outcome.reason, outcome.exit_code)
+            return State.FAILED
+
+    def release(self, lease: Lease, reason: str = "interrupted") -> bool:
+        """Gives an entry back as it was: the attempt was interrupted, which counts as nothing.
+
+        Returns:
+            Whether the lease still held.
+        """
+        with self._transaction() as connection:
+            changed = connection.execute(
+                "UPDATE entries SET state = 'queued', reason = ?, token = NULL, worker = NULL, heartbeat = NULL,"
+                " job = NULL, ended = ? WHERE key = ? AND token = ? AND state IN ('leased', 'running')",
+                (reason, time.time(), lease.entry.key, lease.token),
+            ).rowcount
+            if changed:
+                self._note(lease.entry.key, lease.entry.attempts + 1, State.QUEUED, reason=reason)
+        return bool(changed)
+
+    def reap(self) -> list[str]:
+        """Finds leases whose process is dead, or silent on another host, and makes their entries lost.
+
+        Returns:
+            The keys of these entries; those that were lost too often are failed.
+        """
+        found: list[str] = []
+        with self._transaction() as connection:
+            rows = connection.execute("SELECT * FROM entries WHERE state IN ('leased', 'running')").fetchall()
+            for row in rows:
+                alive = row["worker"] == self.worker or Owner.parse(row["worker"]).alive()
+                silent = time.time() - row["heartbeat"] > self._stale_s
+                if alive or (alive is None and not silent):
+                    continue
+                found.append(row["key"])
+                why = "its launcher died" if alive is False else "its launcher on another host went silent"
+                self._retry(row, why, None, delay=False)
+        return found
+
+    def revive(self, kinds: Sequence[str] | None) -> list[str]:
+        """Queues failed entries anew, with a fresh count of retries; what waited for them waits again.
+
+        Args:
+            kinds: only failures of these kinds; ``None`` is all of them.
+
+        Returns:
+            Their keys.
+        """
+        with self._transaction() as connection:
+            rows = connection.execute("SELECT * FROM entries WHERE state = 'failed' ORDER BY number").fetchall()
+            chosen = [row for row in rows if kinds is None or row["kind"] in (*kinds, PREREQUISITE)]
+            for row in chosen:
+                self._requeue(row, "to be run again")
+            states = dict(connection.execute("SELECT key, state FROM entries").fetchall())
+        return [row["key"] for row in chosen if states[row["key"]] == State.QUEUED.value]
+
+    def reopen(self, keys: Sequence[str], reason: str) -> None:
+        """Queues entries anew in whatever state they are, unless somebody holds them."""
+        with self._transaction() as connection:
+            for key in keys:
+                row = connection.execute(
+                    "SELECT * FROM entries WHERE key = ? AND state NOT IN ('leased', 'running')", (key,)
+                ).fetchone()
+                if row is not None:
+                    self._requeue(row, reason)
+
+    def remove(self, keys: Sequence[str]) -> None:
+        """Takes entries out of the queue, unless somebody holds them; their history stays."""
+        with self._transaction() as connection:
+            connection.executemany(
+                "DELETE FROM entries WHERE key = ? AND state NOT IN ('leased', 'running')", [(key,) for key in keys]
+            )
+
+    def entries(self, keys: Sequence[str] | None = None) -> list[Entry]:
+        """Returns all entries, or those of the given keys, in the order in which they were added."""
+        rows = self._connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
+        wanted = None if keys is None else set(keys)
+        return [_entry(row) for row in rows if wanted is None or row["key"] in wanted]
+
+    def counts(self) -> dict[State, int]:
+        """Returns how many entries are in each state."""
+        rows = self._connection.execute(
+            f"SELECT state, COUNT(*) AS count FROM entries WHERE TRUE{self._wanted} GROUP BY state"
+        ).fetchall()
+        found = {State(row["state"]): row["count"] for row in rows}
+        return {state: found.get(state, 0) for state in State}
+
+    def failures(self) -> dict[str, int]:
+        """Returns how many entries failed, by kind."""
+        rows = self._connection.execute(
+            f"SELECT kind, COUNT(*) AS count FROM entries WHERE state = 'failed'{self._wanted} GROUP BY kind"
+        ).fetchall()
+        return {row["kind"]: row["count"] for row in rows}
+
+    def unsettled(self) -> int:
+        """Returns how many entries are neither finished nor failed, whoever holds them."""
+        return self._count(
+            f"SELECT COUNT(*) FROM entries WHERE state IN ('queued', 'leased', 'running', 'lost'){self._wanted}"
+        )
+
+    def next_try_s(self) -> float | None:
+        """Returns in how many seconds an entry that pauses before a new try may run; ``None`` when there is none."""
+        row = self._connection.execute(
+            f"SELECT MIN(not_before) FROM entries WHERE waiting = 0 AND state IN ('queued', 'lost'){self._wanted}"
+        ).fetchone()
+        return None if row[0] is None else max(0.0, row[0] - time.time())
+
+    def history(self, key: str) -> list[dict[str, Any]]:
+        """Returns every change of state of an entry, oldest first: ``at``, ``attempt``, ``state``, ``kind``, ..."""
+        rows = self._connection.execute("SELECT * FROM history WHERE key = ? ORDER BY rowid", (key,)).fetchall()
+        return [dict(row) for row in rows]
+
+    def close(self) -> None:
+        """Closes the file; the last one to do so removes its companions."""
+        self._connection.close()
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > _SCHEMA:
+            raise UserError(
+                f"the queue {self.path} has schema {version}; this a2perf knows up to {_SCHEMA}",
+                mend="go on with the a2perf that made it",
+            )
+        if version < _SCHEMA:
+            self._connection.executescript(f"{_TABLES} PRAGMA user_version = {_SCHEMA};")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._connection
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def _count(self, query: str) -> int:
+        return int(self._connection.execute(query).fetchone()[0])
+
+    def _retry(self, row: sqlite3.Row, reason: str, exit_code: int | None, *, delay: bool) -> State:
+        """Makes an entry ready for a new try, or fails it when it has had all of them."""
+        if row["retries"] >= self._max_retries:
+            self._fail(row, INFRASTRUCTURE, f"{reason} (tried {row['attempts']} times)", exit_code)
+            return State.FAILED
+        state = State.QUEUED if delay else State.LOST
+        pause = self._retry_delay_s * 2 ** row["retries"] if delay else 0.0
+        self._connection.execute(
+            "UPDATE entries SET state = ?, kind = ?, reason = ?, exit_code = ?, token = NULL, worker = NULL,"
+            " heartbeat = NULL, job = ?, ended = ?, retries = retries + 1, not_before = ? WHERE key = ?",
+            (state.value, INFRASTRUCTURE, reason, exit_code, None if delay else row["job"], time.time(),
+             time.time() + pause, row["key"]),
+        )  # fmt: skip
+        self._note(row["key"], row["attempts"], state, INFRASTRUCTURE, reason)
+        return state
+
+    def _fail(self, row: sqlite3.Row, kind: str, reason: str, exit_code: int | None) -> None:
+        self._end(row, State.FAILED, kind, reason, exit_code)
+        followers = self._connection.execute(
+            "SELECT * FROM entries WHERE after = ? AND state = 'queued'", (row["key"],)
+        ).fetchall()
+        for follower in followers:
+            self._fail(follower, PREREQUISITE, f"what it needs failed ({kind})", None)
+
+    def _end(self, row: sqlite3.Row, state: State, kind: str | None, reason: str, exit_code: int | None) -> None:
+        self._connection.execute(
+            "UPDATE entries SET state = ?, kind = ?, reason = ?, exit_code = ?, token = NULL, worker = NULL,"
+            " heartbeat = NULL, job = NULL, ended = ? WHERE key = ?",
+            (state.value, kind, reason, exit_code, time.time(), row["key"]),
+        )
+        self._note(row["key"], row["attempts"], state, kind, reason)
+
+    def _requeue(self, row: sqlite3.Row, reason: str) -> None:
+        self._connection.execute(
+            "UPDATE entries SET state = 'queued', kind = NULL, reason = ?, exit_code = NULL, retries = 0,"
+            " not_before = 0, waiting = 0 WHERE key = ?",
+            (reason, row["key"]),
+        )
+        self._connection.execute("UPDATE entries SET waiting = 1 WHERE after = ? AND state = 'queued'", (row["key"],))
+        self._note(row["key"], row["attempts"], State.QUEUED, reason=reason)
+        if row["after"] is not None:
+            self._await_prerequisite(row["key"], row["after"])
+
+    def _await_prerequisite(self, key: str, after: str) -> None:
+        """Lets a queued entry wait for the one before it, or fails it when that has failed."""
+        first = self._connection.execute("SELECT state, kind FROM entries WHERE key = ?", (after,)).fetchone()
+        if first is None:
+            raise ValueError(f"{key} comes after {after}, which is not in the queue")
+        row = self._connection.execute("SELECT * FROM entries WHERE key = ? AND state = 'queued'", (key,)).fetchone()
+        if row is None or first["state"] == State.FINISHED.value:
+            return
+        if first["state"] == State.FAILED.value:
+            self._fail(row, PREREQUISITE, f"what it needs failed ({first['kind']})", None)
+        else:
+            self._connection.execute("UPDATE entries SET waiting = 1 WHERE key = ?", (key,))
+
+    def _note(self, key: str, attempt: int, state: State, kind: str | None = None, reason: str = "") -> None:
+        self._connection.execute(
+            "INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (time.time(), key, attempt, state.value, kind, reason, self.worker),
+        )
+
+
+def _entry(row: sqlite3.Row) -> Entry:
+    same = ("key", "after", "kind", "reason", "exit_code", "attempts", "retries", "worker", "heartbeat", "job")
+    return Entry(
+        command=RunCommand.from_json(json.loads(row["command"])),
+        data=json.loads(row["data"]),
+        state=State(row["state"]),
+        started=row["started"],
+        ended=row["ended"],
+        **{name: row[name] for name in same},
+    )

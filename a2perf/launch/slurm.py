@@ -1,0 +1,275 @@
+"""Runs on a Slurm cluster, one batch job a run, submitted through submitit.
+
+Submission folder, root directories, logs and this Python installation lie on a file system that all nodes share. A job
+writes its run's log itself, and its end into a file beside it (``node_run``); ``squeue`` is asked for all jobs at once,
+no accounting database is needed. Jobs outlive the launcher: a later one finds them by the identity that the queue
+stored, or by their names. Slurm never requeues a job of ours (the queue retries, and counts), so a job that is
+preempted or whose node fails is reported lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from a2perf.errors import InfrastructureError, MissingDependency
+from a2perf.launch.foreground import LogTail, run_to_end
+from a2perf.launch.interface import Ended, RunCommand
+from a2perf.launch.node_run import NodeTask, execute, read_end
+
+_ACTIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"}
+_WALL_MARGIN_S = 120.0  # the node itself ends the run in time; Slurm's limit only catches a node that does not
+_CLIENT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One line of ``squeue``."""
+
+    job: str
+    state: str
+    name: str
+    reason: str
+
+
+class SlurmLauncher:
+    """Runs commands as batch jobs.
+
+    Args:
+        folder: shared folder for scripts and ends of jobs; ``.slurm`` beside a command's log by default.
+        partition: partition of the jobs; the cluster's default without it.
+        account: account that is charged.
+        qos: quality of service.
+        sbatch: further options of ``sbatch`` by name, ``{"constraint": "a100"}``.
+        poll_s: shortest time between two calls of ``squeue``, in seconds.
+        grace_s: how long an ended job's file may take to appear on the shared file system, in seconds.
+
+    Raises:
+        MissingDependency: submitit or Slurm's programs are not installed.
+    """
+
+    name = "slurm"
+
+    def __init__(
+        self,
+        *,
+        folder: str | Path | None = None,
+        partition: str | None = None,
+        account: str | None = None,
+        qos: str | None = None,
+        sbatch: Mapping[str, Any] | None = None,
+        poll_s: float | str = 3.0,
+        grace_s: float | str = 20.0,
+    ) -> None:
+        try:
+            import submitit  # noqa: F401
+        except ImportError as error:
+            raise MissingDependency("the slurm launcher needs submitit", mend="pip install 'a2perf[slurm]'") from error
+        if missing := [program for program in ("sbatch", "squeue", "scancel") if shutil.which(program) is None]:
+            raise MissingDependency(
+                f"the slurm launcher needs {' and '.join(missing)} on PATH",
+                mend="run a2perf-launch on a login node of the cluster",
+            )
+        self._folder = None if folder is None else Path(folder).expanduser().absolute()
+        chosen = {"partition": partition, "account": account, "qos": qos}
+        self._parameters = {name: value for name, value in chosen.items() if value is not None}
+        self._sbatch = dict(sbatch or {})
+        self._poll_s = float(poll_s)
+        self.grace_s = float(grace_s)
+        self._seen: dict[str, _Entry] = {}
+        self._asked = -math.inf
+        self._jobs: list[SlurmJob] = []
+
+    def start(self, command: RunCommand) -> SlurmJob:
+        """Submits a command, or takes over the job of the same command that is still in the cluster.
+
+        Raises:
+            InfrastructureError: Slurm refused the job or does not answer.
+        """
+        folder = self._folder_of(command)
+        log = command.log or folder / "runs.log"
+        name = f"a2perf-{_digest(command)}"
+        status = folder / f"{name}.json"
+        waiting = [entry for entry in self._entries(fresh=True) if entry.name == name and entry.state in _ACTIVE]
+        if waiting:
+            job = waiting[0].job
+        else:
+            status.unlink(missing_ok=True)
+            job = self._submit(command, name, folder, log, status)
+            self._seen[job] = _Entry(job, "PENDING", name, "None")
+        return self._watch(SlurmJob(self, job, status))
+
+    def adopt(self, identity: str) -> SlurmJob | None:
+        """Takes over a job of an earlier launcher, also one that has ended meanwhile and left its end."""
+        job, status = json.loads(identity)
+        found = SlurmJob(self, job, Path(status))
+        ended = read_end(Path(status))
+        if (ended is not None and ended.job == job) or self.state(job, fresh=True) in _ACTIVE:
+            return self._watch(found)
+        return None
+
+    def wait(self, timeout_s: float) -> None:
+        """Waits; a cluster does not call back."""
+        time.sleep(min(timeout_s, self._poll_s))
+
+    def run(self, command: RunCommand) -> int:
+        """Executes one command to its end; its log is shown as it grows."""
+        if command.log is not None:
+            return run_to_end(self, command)
+        log = self._folder_of(command) / f"{_digest(command)}.log"
+        log.unlink(missing_ok=True)
+        return run_to_end(self, replace(command, log=log), tail=LogTail(log))
+
+    def close(self) -> None:
+        """Cancels what is still in the cluster."""
+        for job in self._jobs:
+            if job.poll() is None:
+                job.cancel()
+
+    def state(self, job: str, *, fresh: bool = False) -> str | None:
+        """Returns what ``squeue`` says of a job, ``None`` when Slurm does not know it (any more).
+
+        Raises:
+            InfrastructureError: Slurm does not answer.
+        """
+        self._entries(fresh=fresh)
+        return self._seen[job].state if job in self._seen else None
+
+    def _watch(self, job: SlurmJob) -> SlurmJob:
+        self._jobs = [known for known in self._jobs if not known.ended]
+        self._jobs.append(job)
+        return job
+
+    def _folder_of(self, command: RunCommand) -> Path:
+        beside = command.cwd / "runs" if command.log is None else command.log.parent
+        folder = (self._folder or beside.absolute() / ".slurm").absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _entries(self, *, fresh: bool) -> list[_Entry]:
+        if fresh or time.monotonic() - self._asked >= self._poll_s:
+            printed = _call(["squeue", "--noheader", "--me", "--states=all", "--format=%A|%T|%j|%r"])
+            lines = [line.strip().split("|", 3) for line in printed.splitlines() if line.count("|") >= 3]
+            self._seen = {entry[0]: _Entry(*entry) for entry in lines}
+            self._asked = time.monotonic()
+        return list(self._seen.values())
+
+    def _submit(self, command: RunCommand, name: str, folder: Path, log: Path, status: Path) -> str:
+        import submitit
+
+        executor = submitit.SlurmExecutor(folder=folder)
+        executor.update_parameters(
+            job_name=name, **_requested(command), **self._parameters, use_srun=False, stderr_to_stdout=True,
+            additional_parameters={"no-requeue": True, "chdir": str(folder), **self._sbatch},
+        )  # fmt: skip
+        try:
+            job = executor.submit(execute, NodeTask.of(command, log), str(status), "SLURM_JOB_ID")
+        except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError, OSError) as error:
+            raise InfrastructureError(
+                f"Slurm did not take {command.name}: {str(error).strip()}", mend="`sinfo` says what the cluster offers"
+            ) from error
+        return str(job.job_id)
+
+
+class SlurmJob:
+    """A batch job of this launcher or of one before it."""
+
+    def __init__(self, launcher: SlurmLauncher, job: str, status: Path) -> None:
+        self.job = job
+        self._launcher = launcher
+        self._status = status
+        self._cancelled = False
+        self._gone_since: float | None = None
+        self._ended: Ended | None = None
+
+    @property
+    def identity(self) -> str:
+        """The job's number and the file that its end will be in."""
+        return json.dumps([self.job, str(self._status)])
+
+    @property
+    def ended(self) -> bool:
+        """Whether ``poll`` has returned an end."""
+        return self._ended is not None
+
+    def poll(self) -> Ended | None:
+        """Returns how the job ended; a job that left the cluster without an end is lost."""
+        if self._ended is not None:
+            return self._ended
+        end = read_end(self._status)
+        if end is not None and end.job == self.job:
+            self._ended = end.verdict(cancelled=self._cancelled, engine=f"Slurm job {self.job}")
+            self._remove_files(keep=self._ended.lost)
+            return self._ended
+        try:
+            state = self._launcher.state(self.job)
+        except InfrastructureError:
+            return None  # a controller that is being restarted; the job itself may well run on
+        if state in _ACTIVE:
+            self._gone_since = None
+            return None
+        now = time.monotonic()
+        self._gone_since = self._gone_since or now
+        # A cancelled job leaves no end behind, any other may still be on its way through the file system.
+        if now - self._gone_since >= (0.0 if state == "CANCELLED" else self._launcher.grace_s):
+            self._ended = self._without_end(state)
+        return self._ended
+
+    def cancel(self) -> None:
+        """Asks Slurm to end the job: SIGTERM, then SIGKILL after the cluster's ``KillWait``."""
+        if self._ended is None:
+            self._cancelled = True
+            _call(["scancel", self.job], check=False)
+
+    def _without_end(self, state: str | None) -> Ended:
+        said = f"Slurm job {self.job}: {state or 'no longer known'}"
+        if state in ("TIMEOUT", "DEADLINE"):
+            return Ended(None, timed_out=True, reason=f"it ran longer than the cluster allows ({said})")
+        return Ended(None, lost=not self._cancelled, reason=f"it left the cluster without a result ({said})")
+
+    def _remove_files(self, *, keep: bool) -> None:
+        self._status.unlink(missing_ok=True)
+        if not keep:
+            for path in self._status.parent.glob(f"{self.job}_*"):
+                path.unlink(missing_ok=True)
+
+
+def _requested(command: RunCommand) -> dict[str, Any]:
+    wanted = command.resources
+    requested: dict[str, Any] = {"time": 0}  # no limit of ours; submitit's default is five minutes
+    if wanted.wall_s is not None:
+        requested["time"] = math.ceil((wanted.wall_s + _WALL_MARGIN_S) / 60)
+    if wanted.cpus is not None:
+        requested["cpus_per_task"] = math.ceil(wanted.cpus)
+    if wanted.memory_bytes is not None:
+        requested["mem"] = f"{math.ceil(wanted.memory_bytes / 2**20)}M"
+    if wanted.gpus:
+        requested["gpus_per_node"] = wanted.gpus
+    return requested
+
+
+def _digest(command: RunCommand) -> str:
+    identity = [command.name, command.argv, str(command.cwd), sorted(command.env.items())]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]
+
+
+def _call(command: Sequence[str], *, check: bool = True) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_CLIENT_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InfrastructureError(
+            f"{command[0]} does not answer: {error}", mend="is this host in the cluster?"
+        ) from error
+    if check and done.returncode != 0:
+        raise InfrastructureError(
+            f"{command[0]} failed: {done.stderr.strip()}", mend="`scontrol ping` says whether the controller answers"
+        )
+    return done.stdout
