@@ -25,6 +25,7 @@ _COMMANDS = {
     "report": ("a2perf.cli.report:report", "Write the report of runs."),
     "score": ("a2perf.cli.score:score", "Score recorded runs from their files alone."),
     "validate": ("a2perf.cli.validate:validate", "Check recorded runs without running anything."),
+    "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
     "demo": ("a2perf.cli.demo:demo", "Run the demonstration and write its report."),
 }
