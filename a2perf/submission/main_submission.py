@@ -40,6 +40,7 @@ _PR_SET_PDEATHSIG = 1
 @click.option("--datasets-path", metavar="DIR")
 @click.option("--seed", type=int)
 @click.option("--sandbox", metavar="LEVEL")
+@click.option("--memory-limit-bytes", type=int, metavar="BYTES")
 @click.option("--python-env", metavar="KIND")
 @click.option("--python-env-find-links", multiple=True, metavar="DIR")
 @click.option("--participant-python", metavar="FILE")
@@ -81,6 +82,7 @@ def evaluate(
     datasets_path: str | None = None,
     seed: int | None = None,
     sandbox: str | None = None,
+    memory_limit_bytes: int | None = None,
     python_env: str | None = None,
     python_env_find_links: tuple[str, ...] = (),
     participant_python: str | None = None,
@@ -99,7 +101,7 @@ def evaluate(
 
     folder = None if submission is None else _existing_folder(submission)
     config = configuration.find_gin_file(gin_config, submission=folder, domain=domain)
-    configuration.parse([config], [*_task_bindings(domain, task), *bindings])
+    configuration.parse([config], [*task_bindings(domain, task), *bindings])
     configuration.finalise()
     flags: dict[str, Any] = {
         "root_dir": str(_writable_folder(root_dir)),
@@ -111,6 +113,7 @@ def evaluate(
         "datasets_path": datasets_path,
         "seed": seed,
         "sandbox": sandbox,
+        "memory_limit_bytes": memory_limit_bytes,
         "python_env": python_env,
         "python_env_find_links": python_env_find_links,
         "participant_python": participant_python,
@@ -138,7 +141,12 @@ def _result(settings: Any, status: int) -> dict[str, Any]:
     }
 
 
-def _task_bindings(domain: str | None, task: str | None) -> list[str]:
+def task_bindings(domain: str | None, task: str | None) -> list[str]:
+    """Returns the gin bindings that choose a task by its name; none for ``None``.
+
+    Raises:
+        ConfigError: no domain has it.
+    """
     if task is None:
         return []
     from a2perf.domains.registry import domains, get_domain
