@@ -1,0 +1,168 @@
+"""Tags of runs: an append-only journal, so that a tag such as ``latest`` has a history.
+
+``tags.jsonl`` of a store holds one line a change, however many runs it touches, so that a change is made whole or not
+at all. Writers exclude one another by a lock that the system releases when they die.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import filelock
+
+from a2perf.errors import UserError
+from a2perf.rlops.run_record import user_name
+from a2perf.storage import Journal
+
+TAGS_FILE = "tags.jsonl"
+_LOCK_TIMEOUT_S = 30.0
+_NAME = re.compile(r"[^\s;!?,&=]+")
+Action = Literal["add", "remove"]
+
+
+@dataclass(frozen=True)
+class TagChange:
+    """One line of the journal.
+
+    Attributes:
+        time: when it was made, with time zone.
+        action: ``"add"`` or ``"remove"``.
+        tag: the tag.
+        runs: the runs that it touched.
+        user: who made it.
+        reason: why, in their words.
+        source_tag: the tag by which the runs were chosen.
+    """
+
+    time: datetime.datetime
+    action: Action
+    tag: str
+    runs: tuple[str, ...]
+    user: str = ""
+    reason: str = ""
+    source_tag: str | None = None
+
+
+class TagJournal:
+    """The tags of one store.
+
+    Args:
+        path: the journal; made on the first change.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def change(
+        self,
+        tag: str,
+        run_ids: Iterable[str],
+        *,
+        action: Action,
+        reason: str = "",
+        source_tag: str | None = None,
+    ) -> TagChange:
+        """Adds a tag to runs or removes it; on disk, as a whole, when the call returns.
+
+        Raises:
+            UserError: the name is none, no run is given, or the store cannot be written.
+        """
+        check_tag(tag)
+        runs = tuple(dict.fromkeys(run_ids))
+        if not runs:
+            raise UserError(f"no run to {action} the tag {tag!r} {'to' if action == 'add' else 'from'}")
+        now = datetime.datetime.now(datetime.UTC)
+        change = TagChange(now, action, tag, runs, user_name(), reason, source_tag)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # hidden, so that a walk over the store passes it by; the journal's own repair of a torn line needs it too
+            with (
+                filelock.FileLock(self.path.with_name(".tags.lock"), timeout=_LOCK_TIMEOUT_S),
+                Journal(self.path) as journal,
+            ):
+                journal.append(
+                    {
+                        "time": now.isoformat(timespec="microseconds"),
+                        "action": action,
+                        "tag": tag,
+                        "runs": list(runs),
+                        "user": change.user,
+                        "reason": reason,
+                        "source_tag": source_tag,
+                    }
+                )
+        except filelock.Timeout as error:
+            raise UserError(f"another process has been changing {self.path} for {_LOCK_TIMEOUT_S:g} s") from error
+        except OSError as error:
+            raise UserError(f"{self.path} cannot be written: {error.strerror}") from error
+        return change
+
+    def changes(self, *, as_of: datetime.datetime | None = None) -> list[TagChange]:
+        """Returns the changes made up to a time, oldest first."""
+        found = []
+        for entry in Journal(self.path).entries():
+            if not isinstance(entry, dict) or entry.get("action") not in ("add", "remove"):
+                continue
+            time = datetime.datetime.fromisoformat(entry["time"])
+            if as_of is None or time <= as_of:
+                found.append(
+                    TagChange(
+                        time, entry["action"], entry["tag"], tuple(entry["runs"]),
+                        entry.get("user", ""), entry.get("reason", ""), entry.get("source_tag"),
+                    )
+                )  # fmt: skip
+        return found
+
+    def history(self, tag: str) -> list[TagChange]:
+        """Returns the changes of one tag, oldest first."""
+        return [change for change in self.changes() if change.tag == tag]
+
+    def applied(
+        self, own: Mapping[str, Iterable[str]], *, as_of: datetime.datetime | None = None
+    ) -> dict[str, frozenset[str]]:
+        """Returns the tags of runs: those that they were born with, then the journal's changes in order.
+
+        Args:
+            own: by run, the tags that it was born with.
+            as_of: leave later changes out.
+        """
+        tags = {run: set(given) for run, given in own.items()}
+        for change in self.changes(as_of=as_of):
+            for run in change.runs:
+                if run in tags:
+                    (tags[run].add if change.action == "add" else tags[run].discard)(change.tag)
+        return {run: frozenset(found) for run, found in tags.items()}
+
+
+def check_tag(tag: str) -> None:
+    """Refuses what the filter languages could not name.
+
+    Raises:
+        UserError: the tag is empty or holds a sign of a filter language.
+    """
+    if not _NAME.fullmatch(tag):
+        raise UserError(f"{tag!r} cannot be a tag", mend="use no space and none of ; ! ? , & =")
+
+
+def parse_date(text: str) -> datetime.datetime:
+    """Reads a date or time; a date means its end, a time without zone is local.
+
+    Raises:
+        UserError: it is neither.
+    """
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            day = datetime.date.fromisoformat(text)
+            moment = datetime.datetime.combine(day, datetime.time.max)
+        else:
+            moment = datetime.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UserError(
+            f"{text!r} is no date", mend="write 2026-11-20, 2026-11-20T17:00 or 2026-11-20T17:00:00+00:00"
+        ) from error
+    return moment.astimezone() if moment.tzinfo is None else moment

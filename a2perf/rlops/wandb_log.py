@@ -1,0 +1,236 @@
+"""The log of a Weights & Biases offline run, ``offline-run-*/run-<id>.wandb``, read without their package.
+
+After a header of 7 bytes (``:W&B``, a magic number, a version) the file is a log in the format of LevelDB: blocks of
+32 KiB, in them chunks of checksum (CRC-32 of type and payload), length, type (whole, first, middle, last) and payload.
+Each record is a protocol buffer; of its fields these are used: ``Record`` 2 history, 5 configuration, 17 run, 18 exit;
+``HistoryRecord`` 1 item, 2 step; items 1 key, 2 nested key, 16 value as JSON; ``RunRecord`` 1 id, 2 entity,
+3 project, 4 configuration, 8 name, 10 tags, 13 host, 17 start.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[np.float64]
+_HEADER = b":W&B"
+_HEADER_BYTES = 7
+_BLOCK_BYTES = 32 << 10
+_CHUNK = struct.Struct("<IHB")
+_WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_STEP_KEYS = ("global_step", "_step")
+_NOT_METRICS = ("_step", "_timestamp", "_runtime", "_wandb")
+
+
+@dataclass
+class WandbLog:
+    """What an offline run holds.
+
+    Attributes:
+        run_id: its identifier.
+        entity: account or team, empty when none was given.
+        project: its project.
+        name: its display name.
+        tags: its tags.
+        config: its configuration.
+        host: where it ran.
+        started_s: seconds since the epoch, 0 when unknown.
+        exit_code: None when the run has no end.
+        rows: what was logged, one mapping a call, nested names joined by dots.
+        problems: what was wrong with the file, in words.
+    """
+
+    run_id: str = ""
+    entity: str = ""
+    project: str = ""
+    name: str = ""
+    tags: list[str] = field(default_factory=list)
+    config: dict[str, Any] = field(default_factory=dict)
+    host: str = ""
+    started_s: float = 0.0
+    exit_code: int | None = None
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def series(self) -> dict[str, tuple[Column, Column, Column]]:
+        """Returns steps, values and seconds since the first row of every number that was logged.
+
+        The step is ``global_step`` where the row has it, as the tracker itself draws it, else the tracker's own.
+        """
+        found: dict[str, list[tuple[float, float, float]]] = {}
+        began = next((_number(row.get("_timestamp")) for row in self.rows if "_timestamp" in row), np.nan)
+        for index, row in enumerate(self.rows):
+            step = next((_number(row[key]) for key in _STEP_KEYS if key in row), float(index))
+            seconds = _number(row.get("_timestamp")) - began
+            for name, value in row.items():
+                if name not in _NOT_METRICS and (isinstance(value, int | float | bool) or value in _SPECIAL):
+                    found.setdefault(name, []).append((step, _number(value), seconds))
+        columns = {name: np.array(points, np.float64).T for name, points in found.items()}
+        return {name: (table[0].copy(), table[1].copy(), table[2].copy()) for name, table in columns.items()}
+
+
+_SPECIAL = ("NaN", "Infinity", "-Infinity")
+
+
+def read_wandb_log(path: Path) -> WandbLog:
+    """Reads the log of an offline run, also one that was cut off; damage is stated and costs only what follows it."""
+    log = WandbLog()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        log.problems.append(f"cannot be read: {error.strerror}")
+        return log
+    if not data.startswith(_HEADER):
+        log.problems.append("not the log of an offline run")
+        return log
+    for record in _records(data, log.problems):
+        try:
+            _take(record, log)
+        except (ValueError, struct.error, IndexError) as error:
+            log.problems.append(f"a record could not be read ({error})")
+    return log
+
+
+def _records(data: bytes, problems: list[str]) -> Iterator[bytes]:
+    position, parts = _HEADER_BYTES, b""
+    open_record = False
+    while position + _CHUNK.size <= len(data):
+        left = _BLOCK_BYTES - position % _BLOCK_BYTES
+        if left < _CHUNK.size:
+            position += left
+            continue
+        stored, length, kind = _CHUNK.unpack_from(data, position)
+        payload = data[position + _CHUNK.size : position + _CHUNK.size + length]
+        if len(payload) < length:
+            break
+        if kind == 0 and length == 0:  # space that was set aside
+            position += left
+            continue
+        if zlib.crc32(payload, zlib.crc32(bytes([kind]))) != stored:
+            problems.append(f"byte {position}: the checksum is wrong; the rest of its block was passed over")
+            position, open_record = position + left, False
+            continue
+        position += _CHUNK.size + length
+        if kind in (_WHOLE, _FIRST):
+            parts, open_record = payload, True
+        elif open_record:
+            parts += payload
+        if kind in (_WHOLE, _LAST) and open_record:
+            open_record = False
+            yield parts
+    if position < len(data) or open_record:
+        problems.append("the last record is not complete")
+
+
+def _take(record: bytes, log: WandbLog) -> None:
+    for number, value in _fields(record):
+        if not isinstance(value, bytes):
+            continue
+        if number == 2:
+            row: dict[str, Any] = {}
+            for inner, item in _fields(value):
+                if inner == 1 and isinstance(item, bytes):
+                    name, content = _item(item)
+                    _flatten(name, content, row)
+                elif inner == 2 and isinstance(item, bytes):
+                    row.setdefault("_step", next((step for key, step in _fields(item) if key == 1), 0))
+            if row:
+                log.rows.append(row)
+        elif number == 5:
+            _take_config(value, log)
+        elif number == 17:
+            _take_run(value, log)
+        elif number == 18:
+            log.exit_code = next((int(code) for key, code in _fields(value) if key == 1 and isinstance(code, int)), 0)
+
+
+def _take_run(data: bytes, log: WandbLog) -> None:
+    texts = {1: "run_id", 2: "entity", 3: "project", 8: "name", 13: "host"}
+    tags: list[str] = []
+    for number, value in _fields(data):
+        if not isinstance(value, bytes):
+            continue
+        if number in texts:
+            setattr(log, texts[number], value.decode("utf-8", "replace"))
+        elif number == 4:
+            _take_config(value, log)
+        elif number == 10:
+            tags.append(value.decode("utf-8", "replace"))
+        elif number == 17:
+            parts = {key: part for key, part in _fields(value) if isinstance(part, int)}
+            log.started_s = parts.get(1, 0) + 1e-9 * parts.get(2, 0)
+    log.tags = tags or log.tags
+
+
+def _take_config(data: bytes, log: WandbLog) -> None:
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
+            name, content = _item(value)
+            if name and name != "_wandb" and not name.startswith("_wandb."):
+                log.config[name] = content
+
+
+def _item(data: bytes) -> tuple[str, Any]:
+    keys: list[str] = []
+    content: Any = None
+    for number, value in _fields(data):
+        if not isinstance(value, bytes):
+            continue
+        if number in (1, 2):
+            keys.append(value.decode("utf-8", "replace"))
+        elif number == 16:
+            content = json.loads(value)
+    return ".".join(key for key in keys if key), content
+
+
+def _flatten(name: str, content: Any, row: dict[str, Any]) -> None:
+    if isinstance(content, dict):
+        for key, value in content.items():
+            _flatten(f"{name}.{key}", value, row)
+    elif name:
+        row[name] = content
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    position = 0
+    while position < len(data):
+        key, position = _varint(data, position)
+        number, kind = key >> 3, key & 7
+        if kind == 0:
+            value, position = _varint(data, position)
+            yield number, value
+        elif kind == 2:
+            length, position = _varint(data, position)
+            if position + length > len(data):
+                raise ValueError("a field runs over the end of its record")
+            yield number, data[position : position + length]
+            position += length
+        elif kind in (1, 5):
+            position += 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"wire type {kind}")
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str):
+        return float(value.replace("Infinity", "inf")) if value in _SPECIAL else float("nan")
+    return float(value) if isinstance(value, int | float) else float("nan")
