@@ -112,7 +112,7 @@ class Queue:
             ) from error
 
     def add(self, entries: Sequence[Entry]) -> int:
-        """Adds entries that are not there yet; those that are stay as they are.
+        """Adds entries that are not there yet; of those that are, only the command may change, until they are done.
 
         Args:
             entries: only ``key``, ``command``, ``data`` and ``after`` count; an ``after`` has to be in the queue or
@@ -129,7 +129,8 @@ class Queue:
             for entry in entries:
                 connection.execute(
                     "INSERT INTO entries (key, command, data, after, waiting, state) VALUES (?, ?, ?, ?, 0, 'queued')"
-                    " ON CONFLICT (key) DO NOTHING",
+                    " ON CONFLICT (key) DO UPDATE SET command = excluded.command, data = excluded.data"
+                    " WHERE state IN ('queued', 'lost', 'failed')",
                     (entry.key, json.dumps(entry.command.to_json()), json.dumps(dict(entry.data)), entry.after),
                 )
                 if entry.after is not None:

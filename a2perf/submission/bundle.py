@@ -124,6 +124,8 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
                 lock = _put_aside(path, lock)
             else:
                 resumed = True
+                for leftover in path.rglob(".*.tmp"):  # half-written files of the attempt that was killed
+                    leftover.unlink()
                 manifest.attempts = found.attempts
                 manifest.timings_s = found.timings_s
         manifest.attempts = [*manifest.attempts, _attempt()]
@@ -197,10 +199,14 @@ def integrity(path: Path, manifest: Manifest) -> list[str]:
 
 
 def _acquire(path: Path) -> filelock.BaseFileLock:
-    lock = filelock.FileLock(path / ".lock", timeout=0)
+    # A launcher that takes over for a dead one lets the run wait for the evaluator that is still on its way out.
+    patience_s = float(os.environ.get("A2PERF_LOCK_WAIT_S", "0"))
+    lock = filelock.FileLock(path / ".lock", timeout=patience_s)
     try:
         lock.acquire()
     except filelock.Timeout as error:
+        if patience_s:
+            raise InfrastructureError(f"another process kept writing {path} for {patience_s:g} s") from error
         raise UserError(
             f"another process is writing {path}", mend="wait for it, or choose another --root_dir"
         ) from error

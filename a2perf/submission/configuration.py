@@ -75,6 +75,11 @@ def parse(files: Sequence[Path], bindings: Sequence[str]) -> None:
         _parse_one(lambda binding=binding: gin.parse_config(binding), f"--gin_bindings {binding!r}")
 
 
+def clear() -> None:
+    """Forgets every binding."""
+    gin.clear_config()
+
+
 def restore(text: str) -> None:
     """Parses a whole configuration that ``text()`` returned, in another process."""
     gin.clear_config()
