@@ -110,6 +110,8 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
         raise _unwritable(path, error) from error
     try:
         resumed = False
+        for leftover in (*path.glob(".*.tmp"), *path.glob("metrics/**/.*.tmp")):  # half-written by a killed attempt
+            leftover.unlink()
         if (path / "manifest.json").exists():
             found = read_record(path / "manifest.json", Manifest)
             if not force and (difference := _difference(found, manifest)) and found.state is not RunState.FAILED:
@@ -124,8 +126,6 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
                 lock = _put_aside(path, lock)
             else:
                 resumed = True
-                for leftover in path.rglob(".*.tmp"):  # half-written files of the attempt that was killed
-                    leftover.unlink()
                 manifest.attempts = found.attempts
                 manifest.timings_s = found.timings_s
         manifest.attempts = [*manifest.attempts, _attempt()]
