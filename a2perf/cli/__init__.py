@@ -17,7 +17,8 @@ from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
 _COMMANDS = {
-    "run": ("a2perf.cli.run:run", "Run a submission under a gin configuration."),
+    "run": ("a2perf.cli.run:run", "Run a submission under a gin configuration, or an experiment of many runs."),
+    "status": ("a2perf.cli.status:status", "Say how the runs of an experiment stand."),
     "init": ("a2perf.cli.init:init", "Make a new submission folder from a template."),
     "check": ("a2perf.cli.check:check", "Check a submission folder and list every problem at once."),
     "envs": ("a2perf.cli.envs:envs", "List the environments."),
