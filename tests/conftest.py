@@ -133,6 +133,13 @@ def _docker() -> str | None:
     return docker_engine.lacking()
 
 
+def _slurm() -> str | None:
+    """The tests bring a cluster of their own; see tests/launch/slurm_cluster.py."""
+    from tests.launch import slurm_cluster
+
+    return slurm_cluster.lacking()
+
+
 def _golden() -> str | None:
     folder = os.environ.get("A2PERF_DATA_DIR")
     return None if folder and (Path(folder) / "golden").is_dir() else "A2PERF_DATA_DIR names no folder with golden/"
@@ -167,6 +174,7 @@ GROUPS: dict[str, Group] = {
     "chromium": Group(_program("chromium", "chromium-browser", "google-chrome"), "`make system` as root on Debian"),
     "bwrap": Group(_bubblewrap, "`make system` as root on Debian; user namespaces must be allowed"),
     "docker": Group(_docker, "`apt-get install docker.io` as root on Debian; the tests start a daemon of their own"),
+    "slurm": Group(_slurm, "`apt-get install slurmctld slurmd munge` as root on Debian, `pip install submitit`"),
     "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),

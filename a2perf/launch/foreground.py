@@ -1,4 +1,4 @@
-"""One command in the foreground, for launchers whose jobs are not children: output shown as it comes, signals heeded."""
+"""One command in the foreground, for launchers whose jobs are not children: its output shown, signals heeded."""
 
 from __future__ import annotations
 

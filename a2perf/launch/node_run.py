@@ -59,7 +59,7 @@ class NodeTask:
         Path(self.log).parent.mkdir(parents=True, exist_ok=True)
         with open(self.log, "ab") as stream:
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), *self.argv],
+                [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), "all", *self.argv],
                 cwd=self.cwd, env={**os.environ, **self.env},
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
             )  # fmt: skip

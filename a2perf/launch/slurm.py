@@ -26,6 +26,8 @@ from a2perf.launch.interface import Ended, RunCommand
 from a2perf.launch.node_run import NodeTask, execute, read_end
 
 _ACTIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"}
+# What squeue gives as the reason of a job that no node of its partition will ever take.
+_HOPELESS = {"BadConstraints", "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}
 _WALL_MARGIN_S = 120.0  # the node itself ends the run in time; Slurm's limit only catches a node that does not
 _CLIENT_TIMEOUT_S = 60.0
 
@@ -87,6 +89,7 @@ class SlurmLauncher:
         self._seen: dict[str, _Entry] = {}
         self._asked = -math.inf
         self._jobs: list[SlurmJob] = []
+        self._collected: set[str] = set()
 
     def start(self, command: RunCommand) -> SlurmJob:
         """Submits a command, or takes over the job of the same command that is still in the cluster.
@@ -98,9 +101,10 @@ class SlurmLauncher:
         log = command.log or folder / "runs.log"
         name = f"a2perf-{_digest(command)}"
         status = folder / f"{name}.json"
-        waiting = [entry for entry in self._entries(fresh=True) if entry.name == name and entry.state in _ACTIVE]
-        if waiting:
-            job = waiting[0].job
+        # Slurm calls a job running for a moment after its end was collected.
+        same = [entry for entry in self._entries(fresh=True) if entry.name == name and entry.job not in self._collected]
+        if active := [entry for entry in same if entry.state in _ACTIVE]:
+            job = active[0].job
         else:
             status.unlink(missing_ok=True)
             job = self._submit(command, name, folder, log, status)
@@ -111,8 +115,9 @@ class SlurmLauncher:
         """Takes over a job of an earlier launcher, also one that has ended meanwhile and left its end."""
         job, status = json.loads(identity)
         found = SlurmJob(self, job, Path(status))
-        ended = read_end(Path(status))
-        if (ended is not None and ended.job == job) or self.state(job, fresh=True) in _ACTIVE:
+        end = read_end(Path(status))
+        entry = self.entry(job, fresh=True)
+        if (end is not None and end.job == job) or (entry is not None and entry.state in _ACTIVE):
             return self._watch(found)
         return None
 
@@ -134,14 +139,18 @@ class SlurmLauncher:
             if job.poll() is None:
                 job.cancel()
 
-    def state(self, job: str, *, fresh: bool = False) -> str | None:
+    def entry(self, job: str, *, fresh: bool = False) -> _Entry | None:
         """Returns what ``squeue`` says of a job, ``None`` when Slurm does not know it (any more).
 
         Raises:
             InfrastructureError: Slurm does not answer.
         """
         self._entries(fresh=fresh)
-        return self._seen[job].state if job in self._seen else None
+        return self._seen.get(job)
+
+    def collected(self, job: str) -> None:
+        """Takes note that a job's end has been reported."""
+        self._collected.add(job)
 
     def _watch(self, job: SlurmJob) -> SlurmJob:
         self._jobs = [known for known in self._jobs if not known.ended]
@@ -176,6 +185,10 @@ class SlurmLauncher:
             raise InfrastructureError(
                 f"Slurm did not take {command.name}: {str(error).strip()}", mend="`sinfo` says what the cluster offers"
             ) from error
+        script = folder / f"{job.job_id}_submission.sh"
+        for link in folder.glob(".submission_file_*"):
+            if link.is_symlink() and link.readlink() == script:
+                link.unlink()
         return str(job.job_id)
 
 
@@ -207,20 +220,24 @@ class SlurmJob:
         end = read_end(self._status)
         if end is not None and end.job == self.job:
             self._ended = end.verdict(cancelled=self._cancelled, engine=f"Slurm job {self.job}")
+            self._launcher.collected(self.job)
             self._remove_files(keep=self._ended.lost)
             return self._ended
         try:
-            state = self._launcher.state(self.job)
+            entry = self._launcher.entry(self.job)
         except InfrastructureError:
             return None  # a controller that is being restarted; the job itself may well run on
-        if state in _ACTIVE:
+        hopeless = entry is not None and entry.state == "PENDING" and entry.reason in _HOPELESS
+        if entry is not None and entry.state in _ACTIVE and not hopeless:
             self._gone_since = None
             return None
         now = time.monotonic()
         self._gone_since = self._gone_since or now
-        # A cancelled job leaves no end behind, any other may still be on its way through the file system.
-        if now - self._gone_since >= (0.0 if state == "CANCELLED" else self._launcher.grace_s):
-            self._ended = self._without_end(state)
+        # The end of a job that is gone may still be on its way through the file system.
+        if now - self._gone_since >= self._launcher.grace_s:
+            if hopeless:
+                _call(["scancel", self.job], check=False)
+            self._ended = self._without_end(entry)
         return self._ended
 
     def cancel(self) -> None:
@@ -229,9 +246,11 @@ class SlurmJob:
             self._cancelled = True
             _call(["scancel", self.job], check=False)
 
-    def _without_end(self, state: str | None) -> Ended:
-        said = f"Slurm job {self.job}: {state or 'no longer known'}"
-        if state in ("TIMEOUT", "DEADLINE"):
+    def _without_end(self, entry: _Entry | None) -> Ended:
+        said = f"Slurm job {self.job}: {'no longer known' if entry is None else f'{entry.state}, {entry.reason}'}"
+        if entry is not None and entry.state == "PENDING":
+            return Ended(None, lost=True, reason=f"no node of the partition can ever run it ({said})")
+        if entry is not None and entry.state in ("TIMEOUT", "DEADLINE"):
             return Ended(None, timed_out=True, reason=f"it ran longer than the cluster allows ({said})")
         return Ended(None, lost=not self._cancelled, reason=f"it left the cluster without a result ({said})")
 

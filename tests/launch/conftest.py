@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.launch import docker_engine as engines
+from tests.launch import slurm_cluster as clusters
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +21,18 @@ def docker_engine(_docker_engine: engines.DockerEngine, monkeypatch: pytest.Monk
     """A private engine, which is also what ``DOCKER_HOST`` names."""
     monkeypatch.setenv("DOCKER_HOST", _docker_engine.host)
     return _docker_engine
+
+
+@pytest.fixture(scope="session")
+def _slurm_cluster() -> Iterator[clusters.SlurmCluster]:
+    with clusters.running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def slurm_cluster(_slurm_cluster: clusters.SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> clusters.SlurmCluster:
+    """A private cluster of two nodes, both up and free; the Slurm programs find it."""
+    for name, value in _slurm_cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    _slurm_cluster.restore()
+    return _slurm_cluster

@@ -1,0 +1,209 @@
+"""The slurm launcher on a real cluster: ends, limits, logs, lost nodes, preemption, and a launcher that died."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from a2perf.errors import InfrastructureError
+from a2perf.launch import Ended, Job, Resources, RunCommand, get_launcher
+from a2perf.launch.slurm import SlurmLauncher
+from tests.launch.slurm_cluster import SlurmCluster
+from tests.launch.toy_run import toy_launch, toy_returns
+
+T = TypeVar("T")
+pytestmark = pytest.mark.group("slurm")
+SMALL = Resources(cpus=1, memory_bytes=256 * 2**20)
+
+
+@pytest.fixture
+def launcher(slurm_cluster: SlurmCluster) -> SlurmLauncher:
+    made = get_launcher("slurm", poll_s=0.1, grace_s=1.0)
+    assert isinstance(made, SlurmLauncher)
+    return made
+
+
+def _shell(folder: Path, script: str, name: str = "job", resources: Resources = SMALL, **env: str) -> RunCommand:
+    return RunCommand(("/bin/sh", "-c", script), name, folder, env, folder / name / "run.log", resources)
+
+
+def _end(job: Job, within_s: float = 30.0) -> Ended:
+    return _until(job.poll, within_s)
+
+
+def _until(question: Callable[[], T | None], within_s: float = 30.0) -> T:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if answer := question():
+            return answer
+        time.sleep(0.05)
+    raise AssertionError("it took too long")
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _jobs(cluster: SlurmCluster, state: str = "all") -> list[str]:
+    return cluster.call("squeue", "--noheader", f"--states={state}", "--format=%A").split()
+
+
+def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: SlurmLauncher, tmp_path: Path) -> None:
+    script = 'echo "to stdout in $PWD"; echo "to stderr: $COLOUR" >&2; until test -e go; do sleep 0.05; done; exit 7'
+    command = _shell(tmp_path, script, COLOUR="blue")
+    job = launcher.start(command)
+    assert command.log is not None
+    log = command.log
+    _until(lambda: "blue" in _text(log))
+    assert job.poll() is None
+    (tmp_path / "go").touch()
+    assert _end(job) == Ended(7)
+    assert job.poll() == Ended(7)
+    assert log.read_text().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
+    assert list((log.parent / ".slurm").iterdir()) == []
+    again = launcher.start(command)
+    assert again.identity != job.identity
+    assert _end(again) == Ended(7)
+
+
+def test_what_a_run_may_use_is_what_slurm_gives_it(
+    launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    resources = Resources(cpus=1.5, memory_bytes=300 * 2**20, wall_s=600)
+    job = launcher.start(_shell(tmp_path, "exec sleep 60", resources=resources))
+    shown = slurm_cluster.call("scontrol", "show", "job", json.loads(job.identity)[0])
+    assert "NumCPUs=2" in shown
+    assert "MinMemoryNode=300M" in shown
+    assert "TimeLimit=00:12:00" in shown  # ten minutes and the margin in which the node itself ends the run
+    assert "Requeue=0" in shown
+    job.cancel()
+    ended = _end(job)
+    assert not ended.lost
+
+
+def test_a_run_that_slurm_refuses_says_slurms_words(launcher: SlurmLauncher, tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="node configuration is not available"):
+        launcher.start(_shell(tmp_path, "true", resources=Resources(memory_bytes=2**50)))
+
+
+def test_a_run_that_slurm_takes_but_no_node_can_hold_does_not_wait_forever(
+    launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    ended = _end(launcher.start(_shell(tmp_path, "true", resources=Resources(cpus=64))))
+    assert ended.lost
+    assert "PartitionConfig" in ended.reason
+    assert _jobs(slurm_cluster, "running,pending") == []
+
+
+def test_a_run_whose_wall_time_is_over_is_ended_and_not_lost(launcher: SlurmLauncher, tmp_path: Path) -> None:
+    resources = Resources(cpus=1, memory_bytes=2**28, wall_s=0.5)
+    job = launcher.start(_shell(tmp_path, "echo up; exec sleep 60", resources=resources))
+    ended = _end(job)
+    assert (ended.timed_out, ended.lost) == (True, False)
+    assert "0.5 s" in ended.reason
+    assert (tmp_path / "job" / "run.log").read_text() == "up\n"
+
+
+def test_a_job_that_the_cluster_takes_back_is_lost_and_runs_again(
+    launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    command = _shell(tmp_path, "echo up; until test -e go; do sleep 0.05; done")
+    job = launcher.start(command)
+    _until(lambda: "up" in _text(tmp_path / "job" / "run.log"))
+    slurm_cluster.call("scancel", json.loads(job.identity)[0])  # what preemption does to a job that is not requeued
+    ended = _end(job)
+    assert ended.lost
+    assert ended.exit_code is None
+    (tmp_path / "go").touch()
+    assert _end(launcher.start(command)) == Ended(0)
+
+
+def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
+    launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    command = _shell(tmp_path, "echo $SLURMD_NODENAME; until test -e go; do sleep 0.05; done")
+    job = launcher.start(command)
+    log = tmp_path / "job" / "run.log"
+    first = _until(lambda: _text(log).strip())
+    slurm_cluster.lose_node(first)
+    ended = _end(job)
+    assert ended.lost
+    assert "NODE_FAIL" in ended.reason
+    (tmp_path / "go").touch()
+    assert _end(launcher.start(command)) == Ended(0)
+    second = log.read_text().split()[-1]
+    assert {first, second} == {"alpha", "beta"}
+
+
+STARTER = """
+import os, sys
+from pathlib import Path
+from a2perf.launch import Resources, RunCommand, get_launcher
+folder, script = Path(sys.argv[1]), sys.argv[2]
+command = RunCommand(("/bin/sh", "-c", script), "job", folder, {}, folder / "job" / "run.log", Resources(1, 2**28))
+print(get_launcher("slurm").start(command).identity, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["identity stored", "killed before it was stored"])
+def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
+    known: bool, launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    script = "echo started; until test -e go; do sleep 0.05; done; exit 5"
+    command = RunCommand(
+        ("/bin/sh", "-c", script), "job", tmp_path, {}, tmp_path / "job" / "run.log", Resources(1, 2**28)
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path), script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as dying:
+        assert dying.stdout is not None
+        identity = dying.stdout.readline()
+        dying.kill()
+    job = launcher.adopt(identity) if known else launcher.start(command)
+    assert job is not None
+    assert job.poll() is None
+    (tmp_path / "go").touch()
+    assert _end(job) == Ended(5)
+    assert (tmp_path / "job" / "run.log").read_text() == "started\n"
+
+
+def test_the_end_of_a_job_is_found_by_a_later_launcher(launcher: SlurmLauncher, tmp_path: Path) -> None:
+    identity = launcher.start(_shell(tmp_path, "exit 4")).identity
+    _until(lambda: Path(json.loads(identity)[1]).exists())
+    later = get_launcher("slurm", poll_s=0.1)
+    adopted = later.adopt(identity)
+    assert adopted is not None
+    assert adopted.poll() == Ended(4)
+    assert not Path(json.loads(identity)[1]).exists()
+    assert later.adopt(json.dumps(["999999", str(tmp_path / "none.json")])) is None
+
+
+def test_an_end_that_another_job_wrote_is_not_believed(launcher: SlurmLauncher, tmp_path: Path) -> None:
+    job = launcher.start(_shell(tmp_path, "exec sleep 60"))
+    number, status = json.loads(job.identity)
+    end = {"job": str(int(number) + 1), "host": "x", "exit_code": 0, "timed_out": False, "reason": ""}
+    Path(status).write_text(json.dumps(end))
+    assert job.poll() is None
+    job.cancel()
+    assert not _end(job).lost
+
+
+def test_the_evaluator_runs_on_the_cluster_as_it_does_here(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
+    returns = {}
+    for name in ("local", "slurm"):
+        done = subprocess.run(
+            toy_launch(tmp_path, name), capture_output=True, text=True, timeout=120, cwd=tmp_path, env=dict(os.environ)
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        returns[name] = toy_returns(tmp_path, name)
+    assert returns["slurm"] == returns["local"]
+    assert len(returns["slurm"]) == 2
