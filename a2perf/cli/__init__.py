@@ -19,6 +19,8 @@ from a2perf.submission.options import normalised
 _COMMANDS = {
     "run": ("a2perf.cli.run:run", "Run a submission under a gin configuration, or an experiment of many runs."),
     "status": ("a2perf.cli.status:status", "Say how the runs of an experiment stand."),
+    "submit": ("a2perf.cli.submit:submit_command", "Run a whole protocol for a submission, into one scored bundle."),
+    "protocol": ("a2perf.cli.protocol:protocol", "Show what a protocol asks, and its reference scores."),
     "init": ("a2perf.cli.init:init", "Make a new submission folder from a template."),
     "check": ("a2perf.cli.check:check", "Check a submission folder and list every problem at once."),
     "envs": ("a2perf.cli.envs:envs", "List the environments."),
@@ -27,6 +29,7 @@ _COMMANDS = {
     "score": ("a2perf.cli.score:score", "Score recorded runs from their files alone."),
     "validate": ("a2perf.cli.validate:validate", "Check recorded runs without running anything."),
     "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
+    "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
     "demo": ("a2perf.cli.demo:demo", "Run the demonstration and write its report."),
 }

@@ -55,6 +55,11 @@ class Recorder:
         self._rss_bytes = 0
         self._last_row = (0.0, {"cpu": 0.0, "gpu": 0.0, "ram": 0.0})
 
+    @property
+    def net_kwh(self) -> float:
+        """Energy above idle as of the last sample, kWh."""
+        return sum(part.energy().net_kwh for part in (self._cpu, self._gpu, self._ram))
+
     def ignore(self, tree: TreeSample) -> None:
         """Leaves out what a tree has used before the run."""
         self._past = (tree.cpu_seconds, tree.io_read_bytes, tree.io_write_bytes)

@@ -176,6 +176,12 @@ class Sampler:
         self.stop()
 
     @property
+    def net_kwh(self) -> float:
+        """Energy of the tree above idle so far, as of the last sample, kWh."""
+        with self._lock:
+            return self._recorder.net_kwh
+
+    @property
     def failures(self) -> list[TrackerFailure]:
         """Trackers that have been switched off so far."""
         return [*self._failures, *self._recorder.failures]

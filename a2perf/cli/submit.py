@@ -1,0 +1,119 @@
+"""``a2perf submit``: a whole protocol for one submission, into one folder with a score and a citation."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import msgspec
+
+from a2perf.domains.registry import get_domain
+from a2perf.errors import ConfigError
+from a2perf.launch.interface import LAUNCHERS, get_launcher
+from a2perf.launch.protocol_plan import Asked
+from a2perf.launch.scheduler import Event, Happening
+from a2perf.launch.submit import SUMMARY, earlier_tasks, exit_code, submit, summary_text
+from a2perf.metrics import protocol as protocols
+from a2perf.metrics.protocol import Protocol, Track
+from a2perf.submission.options import normalised
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+@click.command(name="submit", context_settings=normalised())
+@click.argument("submission", type=click.Path(path_type=Path), metavar="SUBMISSION")
+@click.option(
+    "-o", "--output", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR",
+    help="Folder of everything: bundles, protocol.json, summary.md.",
+)  # fmt: skip
+@click.option("--protocol", "name", default=protocols.LATEST, show_default=True, help="Version of the protocol.")
+@click.option("--task", "tasks", multiple=True, metavar="T", help="Only this task; repeatable.")
+@click.option("--domain", metavar="NAME", help="Only the core tasks of this domain.")
+@click.option(
+    "--track", type=click.Choice(get_args(Track)), default="open", show_default=True,
+    help="Budget of a training: environment steps, energy, or none.",
+)  # fmt: skip
+@click.option("--quick", is_flag=True, help="A reduced protocol for trying things out; marked as not rankable.")
+@click.option("--generalization/--no-generalization", default=True, show_default=True)
+@click.option("--participant-args", default="", metavar="K=V,...", help="Passed to train() and load_policy().")
+@click.option("--gin-bindings", multiple=True, metavar="BINDING", help="For every run; makes it not rankable.")
+@click.option("--sandbox", metavar="LEVEL", help="How the participant process is confined.")
+@click.option("--launcher", type=click.Choice(LAUNCHERS), default="local", show_default=True)
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True,
+    help="Runs at the same time; more than one disturb each other's times and energies.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print protocol.json.")
+def submit_command(
+    submission: Path, folder: Path, name: str, tasks: tuple[str, ...], domain: str | None, launcher: str, workers: int,
+    gin_bindings: tuple[str, ...], as_json: bool, **asked_for: Any,
+) -> int:  # fmt: skip
+    """Run a whole protocol: every task and seed is trained, evaluated, and scored against the stored references.
+
+    Without --task and --domain these are all core tasks. The same command again goes on where it stopped; further
+    tasks may join a folder later. A failed run stays failed and is counted.
+
+    Exit status: 0 all runs finished, 1 the submission failed one, 2 usage or configuration, 3 infrastructure,
+    130 interrupted.
+    """
+    found = protocols.load(name)
+    wanted = {*_tasks(found, tasks, domain), *earlier_tasks(folder)}
+    asked = Asked(
+        submission=submission.expanduser(),
+        protocol=found,
+        tasks=tuple(task for task in found.tasks if task in wanted),
+        bindings=gin_bindings,
+        **asked_for,
+    )
+    where = get_launcher(launcher)
+    try:
+        with _stop_on_signal() as stopping:
+            record, summary = submit(asked, folder, where, workers, on_event=_say, stop=lambda: bool(stopping))
+    finally:
+        where.close()
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
+    else:
+        click.echo(summary_text(record), nl=False)
+        click.echo(f"\n{folder / SUMMARY}; report: a2perf report {folder} -o {folder / 'report'}")
+    return exit_code(record, summary)
+
+
+def _tasks(found: Protocol, tasks: tuple[str, ...], domain: str | None) -> list[str]:
+    if tasks and domain is not None:
+        raise ConfigError("--task and --domain are both given", mend="give one of them")
+    if tasks:
+        return [found.task(task).name for task in tasks]
+    core = found.core_tasks()
+    if domain is not None:
+        only = get_domain(domain).name
+        core = [task for task in core if task.domain == only]
+        if not core:
+            raise ConfigError(f"protocol {found.name} has no core task of {only}", mend="name tasks with --task")
+    return [task.name for task in core]
+
+
+def _say(event: Event) -> None:
+    """Says what happens to the runs, on standard error: one line each."""
+    entry = event.entry
+    if entry is None:
+        return
+    took = f" in {event.wall_s:.1f} s" if event.wall_s else ""
+    why = f": {entry.kind}: {entry.reason}" if event.what in (Happening.FAILED, Happening.RETRY) else ""
+    click.echo(f"{entry.command.name}: {event.what.value}{took}{why}", err=True)
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[list[int]]:
+    """Collects the signals that ask for an end, so that the runs are ended in order."""
+    received: list[int] = []
+    previous = {number: signal.signal(number, lambda got, frame: received.append(got)) for number in _STOPPING}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
