@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from a2perf.errors import UserError
+from a2perf.fault_point import fault_point
 
 if TYPE_CHECKING:
     from a2perf.records import Record
@@ -39,6 +40,7 @@ def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, mode)
+        fault_point(f"write {path.name}")
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

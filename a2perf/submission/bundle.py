@@ -17,6 +17,7 @@ import filelock
 
 from a2perf import __version__
 from a2perf.errors import ConfigError, InfrastructureError, UserError
+from a2perf.fault_point import fault_point
 from a2perf.records import Attempt, Failure, Manifest, RunState
 from a2perf.storage import Journal, read_record, sha256_of, write_record
 
@@ -73,6 +74,7 @@ class Bundle:
         manifest.attempts[-1].finished_at = now()
         manifest.attempts[-1].outcome = reason
         manifest.files = hash_files(self.path)
+        fault_point("evaluator: files hashed")
         self.save()
         self._lock.release()
 
@@ -109,6 +111,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
+        fault_point("evaluator: bundle locked")
         resumed = False
         for leftover in (*path.glob(".*.tmp"), *path.glob("metrics/**/.*.tmp")):  # half-written by a killed attempt
             leftover.unlink()

@@ -21,6 +21,7 @@ import msgspec
 from a2perf.domains.registry import get_domain
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
+from a2perf.fault_point import fault_point
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import Failure, FailureKind, Manifest, PythonEnvRecord, Record, SandboxRecord
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
@@ -213,9 +214,10 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
         )  # fmt: skip
         with confined as participant, tracker_of(item.settings, item.folder, energy_mode="generalization") as sampler:
             participant.start()
-            sampler.attach(participant.tree_root, root_is_guard=participant.tree_root != participant.pid)
+            sampler.attach(participant.tree_root, cgroup=participant.cgroups, root_is_guard=True)
             sampler.mark("load")
             participant.load_policy(item.settings.participant_args, timeout_s=item.settings.load_timeout_s)
+            fault_point("task: policy loaded")
             sampler.mark("rollouts")
             play(item.settings, item.task, env, participant, item.seeds, journal, item.folder, quiet, pictures=False)
             sampler.mark("end")

@@ -12,6 +12,7 @@ import msgspec
 
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import UserError
+from a2perf.fault_point import fault_point
 from a2perf.records import Episode, RolloutResults
 from a2perf.storage import Journal, write_record
 from a2perf.submission import configuration, latency, media, results
@@ -75,8 +76,9 @@ def _infer(
         progress.phase(f"loading {settings.folder.name}")
         started = time.perf_counter()
         participant.start()
-        sampler.attach(participant.tree_root, root_is_guard=participant.tree_root != participant.pid)
+        sampler.attach(participant.tree_root, cgroup=participant.cgroups, root_is_guard=True)
         sampler.mark("load")
+        fault_point("evaluator: participant started")
         participant.load_policy(settings.participant_args, timeout_s=settings.load_timeout_s)
         timings["load_policy"] = time.perf_counter() - started
         if (
@@ -86,6 +88,7 @@ def _infer(
         ):
             sampler.mark("latency")
             latency.measure(settings, env, participant, bundle.metrics, progress)
+        fault_point("evaluator: latency measured")
         sampler.mark("rollouts")
         with bundle.journal() as journal:
             actions = play(settings, task, env, participant, seeds, journal, bundle.metrics, progress)
@@ -123,7 +126,9 @@ def play(
                 env, policy, index=index, seed=seed, clip_actions=settings.clip_actions,
                 on_step=None if taken is None else _keep_action(taken),
             )  # fmt: skip
+            fault_point("evaluator: episode played")
             journal.append({"kind": "episode", "episode": msgspec.to_builtins(episode)})
+            fault_point("evaluator: episode recorded")
             done[index] = episode
             progress.advance(len(done), f"last return {episode.episode_return:.2f}")
     finally:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from a2perf.fault_point import fault_point
+
 ASSET_SHELF = Path(".cache", "a2perf", "assets")
 """Where in its home the participant finds the host's data files."""
 
+
+def _namespace() -> str:
+    """Returns the number of this PID namespace; process ids of another one would say nothing about who lives."""
+    with contextlib.suppress(OSError):
+        return os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    return "0"
+
+
+_PREFIX = f"a2perf-home-{_namespace()}-"
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -22,7 +35,8 @@ def make_home(assets: Mapping[str, Path]) -> Path:
     Raises:
         ValueError: a name that leads out of the shelf.
     """
-    home = Path(tempfile.mkdtemp(prefix="a2perf-home-"))
+    _sweep()
+    home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
     shelf = home / ASSET_SHELF
     for name, path in assets.items():
         place = Path(name)
@@ -30,7 +44,16 @@ def make_home(assets: Mapping[str, Path]) -> Path:
             raise ValueError(f"{name!r} is no name of a data file")
         (shelf / place).parent.mkdir(parents=True, exist_ok=True)
         (shelf / place).symlink_to(path.absolute())
+    fault_point("evaluator: home made")
     return home
+
+
+def _sweep() -> None:
+    """Deletes the homes that were made by processes which then were killed before they could hand them over."""
+    for found in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        maker = found.name.removeprefix(_PREFIX).partition("-")[0]
+        if maker.isdecimal() and not Path("/proc", maker).exists():
+            shutil.rmtree(found, ignore_errors=True)  # what belongs to another user stays
 
 
 def variables(

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from a2perf.fault_point import fault_point
+
 EMISSIONS_COLUMNS = (
     "timestamp", "project_name", "run_id", "duration", "emissions", "emissions_rate", "cpu_power", "gpu_power",
     "ram_power", "cpu_energy", "gpu_energy", "ram_energy", "energy_consumed", "country_name", "country_iso_code",
@@ -66,6 +68,7 @@ class RowFile:
         line = io.StringIO()
         csv.writer(line, lineterminator="\n").writerow([_plain(row.get(column)) for column in self._columns])
         self._file.write(line.getvalue().encode())
+        fault_point("tracker: row written")
 
     def close(self) -> None:
         """Closes the file."""
