@@ -1,0 +1,45 @@
+"""``a2perf leaderboard``: builds a static site from recorded runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from a2perf.submission.options import normalised
+
+
+@click.command(context_settings=normalised())
+@click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
+@click.option(
+    "-o", "--output", "out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder to write."
+)
+@click.option("--title", default="Leaderboard", show_default=True, help="Heading of the site.")
+@click.option("--reports/--no-reports", default=True, show_default=True, help="Write the report of each submission.")
+@click.option("--json", "as_json", is_flag=True, help="Print the entries as JSON.")
+def leaderboard(folder: Path, out: Path, title: str, reports: bool, as_json: bool) -> int:
+    """Build a leaderboard from the bundles in FOLDER: a static site that needs no server and no network.
+
+    Entries are ordered by the interquartile mean of the normalised score; environments, tracks and provenances that
+    differ are never ranked together. Invalid and unsigned bundles are listed as such.
+    """
+    from a2perf.report.leaderboard import write_leaderboard
+    from a2perf.submission.bundle import integrity
+
+    written = write_leaderboard(
+        folder, out, title=title, integrity=integrity, reports=reports, processes=len(os.sched_getaffinity(0))
+    )  # fmt: skip
+    if as_json:
+        click.echo((out / "leaderboard.json").read_text(encoding="utf-8"), nl=False)
+        return 0
+    boards = written.record.boards
+    entries = [row for board in boards for row in board.rows]
+    unranked = sum(row.place is None for row in entries)
+    click.echo(f"{len(entries)} entries in {len(boards)} table(s), {unranked} without a rank")
+    for broken in written.record.invalid:
+        click.echo(f"  invalid: {broken.run}: {broken.reason}")
+    for page, problem in written.problems.items():
+        click.echo(f"  no report of {page}: {problem}")
+    click.echo(f"leaderboard: {written.page}")
+    return 0

@@ -1,0 +1,27 @@
+"""Leaderboards: a static site out of a folder of bundles, without a server, a network or a line of anybody's code.
+
+``write_leaderboard`` is the whole of it. Entries (a submission on a task, with all its seeds) are scored from their
+files and compared only where comparing is honest.
+"""
+
+from __future__ import annotations
+
+from a2perf.report.leaderboard.entries import IntegrityCheck, Signature, SignatureCheck
+from a2perf.report.leaderboard.ranking import Board, Ranked
+from a2perf.report.leaderboard.scoring import Entry, References, Score, TaskReference
+from a2perf.report.leaderboard.writing import LeaderboardFiles, LeaderboardRecord, write_leaderboard
+
+__all__ = [
+    "Board",
+    "Entry",
+    "IntegrityCheck",
+    "LeaderboardFiles",
+    "LeaderboardRecord",
+    "Ranked",
+    "References",
+    "Score",
+    "Signature",
+    "SignatureCheck",
+    "TaskReference",
+    "write_leaderboard",
+]

@@ -1,0 +1,237 @@
+"""What a folder of bundles holds: submissions, what each entered, its runs, and what cannot be listed.
+
+An entry is one submission on one task with all its seeds. Here only manifests are read; whether a bundle's files are
+untouched and who signed it is asked of two functions that the caller gives, since checking needs more than a record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from a2perf.errors import UserError
+from a2perf.metrics.recorded_runs import BUNDLE, MODES, RunFolder, find_runs
+from a2perf.records import Manifest, Record, RunState
+from a2perf.report.leaderboard.terms import Terms, TermsReader
+from a2perf.report.leaderboard.words import plain
+from a2perf.storage import read_record
+
+MAX_MANIFEST_BYTES = 32 << 20
+SIGNATURE_FILE = "signature.json"
+SignatureState = Literal["signed", "unknown key", "unsigned", "invalid", "not checked"]
+_LONGEST_NAME = 120
+
+
+class Signature(Record, kw_only=True):
+    """Who vouches for a bundle.
+
+    Attributes:
+        state: ``"signed"`` by a trusted key, ``"unknown key"`` for a valid signature of nobody that is trusted,
+            ``"invalid"`` when signature and bundle disagree, ``"not checked"`` when nobody could check it.
+        detail: the key, or why it is invalid.
+    """
+
+    state: SignatureState
+    detail: str = ""
+
+
+IntegrityCheck: TypeAlias = Callable[[Path, Manifest], Sequence[str]]
+"""Returns what was changed in a bundle since its run ended; empty when it is sound."""
+SignatureCheck: TypeAlias = Callable[[Path], Signature]
+"""Says who signed a bundle that has a ``signature.json``."""
+
+
+class RunLine(Record, kw_only=True):
+    """One run of an entry.
+
+    Attributes:
+        run: where it lies below the folder that was given.
+        mode: ``"train"``, ``"inference"`` or ``"generalization"``.
+        state: a ``RunState``, ``"unfinished"`` when its writer is gone.
+        failure: why it failed, in words.
+        changed: what the integrity check found; None when it was not checked.
+        conditions: what a reader of its numbers should know.
+    """
+
+    run: str
+    mode: str
+    seed: int
+    state: str
+    failure: str = ""
+    changed: list[str] | None = None
+    signature: Signature
+    conditions: list[str] = msgspec.field(default_factory=list)
+
+    def invalid(self) -> str:
+        """Returns why nothing of this run may be believed, or ``""``."""
+        if self.changed:
+            more = f" and {len(self.changed) - 1} more" if len(self.changed) > 1 else ""
+            return f"{self.changed[0]}{more}"
+        return f"signature: {self.signature.detail or 'invalid'}" if self.signature.state == "invalid" else ""
+
+    def counts(self) -> bool:
+        """Says whether the run's numbers are part of the entry's."""
+        return self.state == RunState.FINISHED.value and not self.invalid()
+
+
+class Broken(Record, kw_only=True):
+    """A bundle that cannot be listed under any submission."""
+
+    run: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class EntryKey:
+    """What runs must agree in to belong to one entry.
+
+    Attributes:
+        name: of the submission.
+        version: hash of the submission's files.
+        fingerprint: of the environment's behaviour; ``""`` when unknown.
+        terms: protocol, track and whether the budget was reduced.
+    """
+
+    name: str
+    version: str
+    domain: str
+    task: str
+    env_id: str
+    fingerprint: str
+    terms: Terms
+
+
+@dataclass
+class EntryRuns:
+    """The runs of one entry before they are read.
+
+    Attributes:
+        env_kwargs: what the environment was given in evaluation, as JSON, one a different set.
+    """
+
+    key: EntryKey
+    folders: list[RunFolder] = field(default_factory=list)
+    lines: list[RunLine] = field(default_factory=list)
+    env_kwargs: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What lies in a folder; ``others`` are recorded runs without a manifest, which no leaderboard can list."""
+
+    entries: list[EntryRuns]
+    broken: list[Broken]
+    others: list[str]
+
+
+def find_entries(
+    folder: Path, *, integrity: IntegrityCheck | None = None, signature: SignatureCheck | None = None
+) -> Found:
+    """Reads the manifest of every bundle at or below a folder.
+
+    Raises:
+        UserError: the folder does not exist, or nothing recorded lies in it.
+    """
+    entries: dict[EntryKey, EntryRuns] = {}
+    broken: list[Broken] = []
+    others: list[str] = []
+    terms = TermsReader(folder)
+    for run in find_runs([folder]):
+        label = plain(run.label)
+        if run.layout != BUNDLE:
+            others.append(label)
+            continue
+        try:
+            manifest = _manifest(run.path)
+            made_under, against = terms.of(run.path)
+            key = _key(manifest, made_under)
+        except UserError as error:
+            broken.append(Broken(run=label, reason=plain(error.message.replace(str(run.path), label))))
+            continue
+        entry = entries.setdefault(key, EntryRuns(key))
+        entry.folders.append(run)
+        entry.lines.append(_line(run, label, manifest, integrity, signature, against))
+        if manifest.mode == "inference":
+            entry.env_kwargs.add(json.dumps(manifest.env_kwargs, sort_keys=True, default=str))
+    return Found(list(entries.values()), broken, others)
+
+
+def _manifest(folder: Path) -> Manifest:
+    path = folder / "manifest.json"
+    if path.is_symlink() or not path.is_file():
+        raise UserError("manifest.json is missing" if not path.is_symlink() else "manifest.json is a symbolic link")
+    if path.stat().st_size > MAX_MANIFEST_BYTES:
+        raise UserError(f"manifest.json is larger than {MAX_MANIFEST_BYTES >> 20} MiB")
+    try:
+        manifest = read_record(path, Manifest)
+    except OSError as error:
+        raise UserError(f"manifest.json cannot be read: {error.strerror}") from error
+    if manifest.mode not in MODES or manifest.mode != folder.name:
+        raise UserError(f"the manifest is of a run in mode {plain(manifest.mode, 40)!r}, its folder is {folder.name}/")
+    return manifest
+
+
+def _key(manifest: Manifest, terms: Terms) -> EntryKey:
+    return EntryKey(
+        name=plain(manifest.submission.name, _LONGEST_NAME) or "(no name)",
+        version=plain(manifest.submission.sha256, 64),
+        domain=plain(manifest.domain, _LONGEST_NAME),
+        task=plain(manifest.task, _LONGEST_NAME),
+        env_id=plain(manifest.env_id or "", _LONGEST_NAME),
+        fingerprint=plain(manifest.env_fingerprint or "", 64),
+        terms=terms,
+    )
+
+
+def _line(
+    run: RunFolder,
+    label: str,
+    manifest: Manifest,
+    integrity: IntegrityCheck | None,
+    signature: SignatureCheck | None,
+    against: list[str],
+) -> RunLine:
+    failure = ""
+    if manifest.failure is not None:
+        failure = plain(f"{manifest.failure.kind.value} in {manifest.failure.where}: {manifest.failure.message}")
+    state = "unfinished" if manifest.state is RunState.RUNNING else manifest.state.value
+    line = RunLine(
+        run=label, mode=manifest.mode, seed=manifest.root_seed, state=state, failure=failure,
+        signature=_signature(run.path, signature),
+    )  # fmt: skip
+    if integrity is not None or against:
+        found = [] if integrity is None else _asked(lambda: list(integrity(run.path, manifest)))
+        line.changed = [plain(problem) for problem in [*against, *found]]
+    line.conditions += [plain(f"{link}: symbolic link, not followed") for link in run.links]
+    return line
+
+
+def _signature(path: Path, check: SignatureCheck | None) -> Signature:
+    if not (path / SIGNATURE_FILE).exists():
+        return Signature(state="unsigned")
+    if check is None:
+        return Signature(state="not checked")
+    found = _asked_signature(path, check)
+    return Signature(state=found.state, detail=plain(found.detail, 120))
+
+
+def _asked_signature(path: Path, check: SignatureCheck) -> Signature:
+    try:
+        return check(path)
+    except UserError as error:
+        return Signature(state="invalid", detail=error.message)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        return Signature(state="invalid", detail=f"{type(error).__name__}: {error}")
+
+
+def _asked(check: Callable[[], list[Any]]) -> list[str]:
+    """Asks about one bundle; one whose record makes the check itself fail is not sound either."""
+    try:
+        return [str(problem) for problem in check()]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        return [f"could not be checked: {type(error).__name__}: {error}"]

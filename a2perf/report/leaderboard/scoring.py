@@ -1,0 +1,221 @@
+"""From an entry's runs to its numbers: every metric of the registry, and the score that entries are ordered by.
+
+The score is the interquartile mean over runs of the mean episode return, normalised with the protocol's stored
+references: 0 is its random policy, 1 its expert (Agarwal et al. 2021, "Deep RL at the Edge of the Statistical
+Precipice"). Runs are read one entry at a time and dropped as soon as it is scored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+
+from a2perf.metrics import protocol, registry
+from a2perf.metrics.bootstrap import bootstrap
+from a2perf.metrics.recorded_runs import MODES, RecordedRun, RunFolder, read_run
+from a2perf.metrics.recorded_scores import run_data
+from a2perf.metrics.system import provenance_over_runs
+from a2perf.metrics.values import MetricValue, not_enough
+from a2perf.records import Record
+from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RunLine
+from a2perf.report.leaderboard.words import plain
+
+REPETITIONS = 10_000
+NOT_RECORDED = "not recorded"
+_ALWAYS = ("energy_to_threshold", "time_to_threshold")
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskReference:
+    """What the protocol stores of a task.
+
+    Attributes:
+        protocol: its version.
+        random: mean return of its random policy.
+        expert: mean return of its expert.
+        threshold: return from which on the task counts as learnt.
+        seeds: how many seeds it asks for.
+    """
+
+    protocol: str
+    random: float
+    expert: float
+    threshold: float | None = None
+    seeds: int | None = None
+
+
+References: TypeAlias = Callable[[EntryKey], TaskReference | None]
+"""Looks up what an entry's protocol stores of its task; None for a task or an environment that it does not know."""
+
+
+def stored_references(key: EntryKey) -> TaskReference | None:
+    """Returns what the entry's protocol stores of its task; for runs under no protocol, what the latest one does."""
+    name = key.terms.protocol or protocol.LATEST
+    if name not in protocol.names():
+        return None
+    task = protocol.load(name).task_of(key.task, key.fingerprint)
+    if task is None or not task.has_references():
+        return None
+    return TaskReference(
+        protocol=name,
+        random=task.reference("random").mean,
+        expert=task.reference("expert").mean,
+        threshold=task.threshold_return(),
+        seeds=len(task.training_seeds),
+    )
+
+
+class Score(Record, kw_only=True):
+    """What an entry is ordered by; ``condition`` says why there is none.
+
+    Attributes:
+        value: interquartile mean over runs.
+        low: lower end of its 95 % bootstrap interval; None with one run.
+        high: upper end.
+        per_run: one number a run.
+        n: number of runs.
+        normalised: whether 0 is the random policy and 1 the expert; else the unit is that of the reward.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    per_run: list[float] = msgspec.field(default_factory=list)
+    n: int = 0
+    normalised: bool = False
+    condition: str | None = None
+
+
+class Entry(Record, kw_only=True):
+    """A submission on a task, scored.
+
+    Attributes:
+        env_kwargs: arguments of the evaluation environment, as JSON.
+        provenance: of its energy: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"not recorded"``.
+        reference: version of the protocol whose references normalise its score; ``""`` for none.
+        scores: by mode and metric; metrics without a value are left out.
+        not_ranked: why it has no rank; empty when it has one.
+        notes: what a reader should know of it.
+    """
+
+    name: str
+    version: str
+    domain: str
+    task: str
+    env_id: str
+    fingerprint: str
+    env_kwargs: str
+    protocol: str
+    track: str
+    provenance: str
+    reference: str
+    rules: int
+    score: Score
+    scores: dict[str, dict[str, MetricValue]]
+    runs: list[RunLine]
+    not_ranked: list[str]
+    notes: list[str]
+
+    def value(self, mode: str, metric: str) -> MetricValue | None:
+        """Returns a metric's value, None where the entry has none."""
+        return self.scores.get(mode, {}).get(metric)
+
+
+def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
+    """Reads an entry's runs and scores those that finished and are unchanged."""
+    notes: list[str] = []
+    scores: dict[str, dict[str, MetricValue]] = {}
+    for mode in MODES:
+        members = [(f, line) for f, line in zip(entry.folders, entry.lines, strict=True) if line.mode == mode]
+        read = [_read(folder, line) for folder, line in members if line.counts()]
+        runs = [run for run in read if run is not None]
+        if runs:
+            data = run_data(runs, mode)
+            if reference is not None and reference.threshold is not None:
+                data = dataclasses.replace(data, threshold=reference.threshold)
+            found = registry.score(data)
+            scores[mode] = {
+                name: value
+                for name, value in found.items()
+                if value.value is not None or (mode == "train" and name in _ALWAYS)
+            }
+    if reference is None:
+        notes.append("no stored references for this task: the score is the return itself")
+    score = _score(scores, reference)
+    return Entry(
+        name=entry.key.name, version=entry.key.version, domain=entry.key.domain, task=entry.key.task,
+        env_id=entry.key.env_id, fingerprint=entry.key.fingerprint,
+        env_kwargs=plain(" | ".join(sorted(entry.env_kwargs))), protocol=entry.key.terms.protocol,
+        track=entry.key.terms.track, provenance=_provenance(scores),
+        reference="" if reference is None else reference.protocol, rules=registry.RULES,
+        score=score, scores=scores, runs=entry.lines,
+        not_ranked=_reasons(entry, score, reference), notes=notes,
+    )  # fmt: skip
+
+
+def _read(folder: RunFolder, line: RunLine) -> RecordedRun | None:
+    """Reads a run; one that vanished or changed meanwhile costs only itself."""
+    try:
+        run = read_run(folder)
+    except (OSError, ValueError) as error:
+        line.state = "unreadable"
+        line.conditions.append(f"could not be read: {type(error).__name__}")
+        return None
+    line.conditions += [plain(condition) for condition in run.conditions]
+    return run
+
+
+def _score(scores: dict[str, dict[str, MetricValue]], reference: TaskReference | None) -> Score:
+    returns = scores.get("inference", {}).get("returns")
+    if returns is None:
+        return Score(condition="no episode of a finished evaluation", normalised=reference is not None)
+    per_run = np.array([value for value in returns.per_run if value is not None], np.float64)
+    if reference is not None:
+        per_run = (per_run - reference.random) / (reference.expert - reference.random)
+    estimate = bootstrap(per_run, repetitions=REPETITIONS)
+    return Score(
+        value=float(np.asarray(estimate.value)), low=estimate.low, high=estimate.high, per_run=per_run.tolist(),
+        n=int(per_run.size), normalised=reference is not None,
+    )  # fmt: skip
+
+
+def _provenance(scores: dict[str, dict[str, MetricValue]]) -> str:
+    """Returns whether the entry's energy was measured or estimated."""
+    kinds = [value.provenance for mode in scores.values() if (value := mode.get("energy_gross")) is not None]
+    return provenance_over_runs(kinds) if kinds else NOT_RECORDED
+
+
+def _reasons(entry: EntryRuns, score: Score, reference: TaskReference | None) -> list[str]:
+    """Returns why an entry has no rank. A failed or changed run costs the rank, so that leaving one out cannot help."""
+    reasons = []
+    count = len(entry.lines)
+    invalid = [line for line in entry.lines if line.invalid()]
+    unfinished = [line for line in entry.lines if not line.invalid() and not line.counts()]
+    if invalid:
+        reasons.append(f"{len(invalid)} of {count} runs invalid: {invalid[0].run}: {invalid[0].invalid()}")
+    if unfinished:
+        first = unfinished[0]
+        reasons.append(f"{len(unfinished)} of {count} runs not finished: {first.run}: {first.failure or first.state}")
+    if score.value is None:
+        reasons.append(score.condition or not_enough(0, 1))
+    if entry.key.terms.reduced:
+        reasons.append("made with a reduced budget")
+    if len(entry.env_kwargs) > 1:
+        reasons.append("its runs were evaluated with different arguments of the environment")
+    seeds = [line.seed for line in entry.lines if line.mode == "inference"]
+    if len(set(seeds)) < len(seeds):
+        reasons.append("two evaluations share a seed")
+    if entry.key.terms.protocol and reference is not None and reference.seeds is not None:
+        missing = reference.seeds - len(set(seeds))
+        if missing > 0:
+            reasons.append(f"{missing} of the protocol's {reference.seeds} seeds missing")
+    return reasons
+
+
+def names_of(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    """Returns the submissions of entries by name and version, each once and in order."""
+    return sorted({(entry.name, entry.version) for entry in entries})

@@ -1,0 +1,81 @@
+"""The terms that a run was made under: which protocol, which track, and whether its budget was a reduced one.
+
+``a2perf submit`` leaves them as ``protocol.json`` above the bundles; runs without one were made under no protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from a2perf.errors import UserError
+from a2perf.metrics import protocol
+from a2perf.metrics.submitted import FILE, Submitted
+from a2perf.report.leaderboard.words import plain
+from a2perf.storage import read_record, sha256_of
+
+OPEN = "open"
+_MAX_BYTES = 32 << 20
+_DEPTH = 8
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a run was made under.
+
+    Attributes:
+        protocol: its name, ``""`` for none; with a hash where its file is not the one that is known by this name.
+        track: what was held fixed: ``"fixed samples"``, ``"fixed energy"`` or ``"open"``.
+        reduced: made with a reduced budget, never ranked.
+    """
+
+    protocol: str = ""
+    track: str = OPEN
+    reduced: bool = False
+
+
+@dataclass
+class TermsReader:
+    """Finds the terms of runs at or below a folder; each record is read once."""
+
+    top: Path
+    _known: dict[Path, Submitted | None] = field(default_factory=dict)
+
+    def of(self, run: Path) -> tuple[Terms, list[str]]:
+        """Returns the terms of a run and what speaks against it.
+
+        The nearest record above the run counts, where it lists the run; none above the given folder does.
+        """
+        top = self.top.absolute()
+        for folder in list(run.absolute().parents)[:_DEPTH]:
+            if folder not in self._known:
+                self._known[folder] = _read(folder / FILE)
+            record = self._known[folder]
+            if record is not None:
+                return _terms(record, run, folder)
+            if folder == top:
+                break
+        return Terms(), []
+
+
+def _terms(record: Submitted, run: Path, folder: Path) -> tuple[Terms, list[str]]:
+    inside = run.absolute().relative_to(folder).as_posix()
+    listed = next((entry for entry in record.runs if entry.path == inside), None)
+    if listed is None:
+        return Terms(), []
+    name = plain(record.protocol, 40)
+    if record.protocol not in protocol.names() or protocol.sha256(record.protocol) != record.protocol_sha256:
+        name = f"{name} of hash {plain(record.protocol_sha256, 8)}"
+    against = []
+    if listed.manifest_sha256 is not None and listed.manifest_sha256 != sha256_of(run / "manifest.json"):
+        against.append(f"manifest.json is not the one that {FILE} names")
+    return Terms(name, str(record.track).replace("_", " "), record.quick), against
+
+
+def _read(path: Path) -> Submitted | None:
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_BYTES:
+            return None
+        return read_record(path, Submitted)
+    except (OSError, UserError):
+        return None
