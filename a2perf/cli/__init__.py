@@ -27,6 +27,7 @@ _COMMANDS = {
     "data": ("a2perf.cli.data:data", "Fetch, list and show data."),
     "report": ("a2perf.cli.report:report", "Write the report of runs."),
     "score": ("a2perf.cli.score:score", "Score recorded runs from their files alone."),
+    "leaderboard": ("a2perf.cli.leaderboard:leaderboard", "Build a leaderboard from recorded runs."),
     "validate": ("a2perf.cli.validate:validate", "Check recorded runs without running anything."),
     "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
     "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
