@@ -125,9 +125,18 @@ def _learning(runs: Sequence[RecordedRun]) -> dict[str, Any]:
     """Returns what ties the curves to the runs and their clocks."""
     placed = [(place, run.curve) for place, run in enumerate(runs) if run.curve is not None]
     return {
+        "threshold": _threshold(runs[0].identity) if runs else None,
         "curve_runs": [place for place, _ in placed],
         "curve_times": [None if curve.times_s is None else (curve.times_s, curve.times_since) for _, curve in placed],
     }
+
+
+def _threshold(identity: RunIdentity) -> float | None:
+    """Returns from which return on the task counts as learnt, by the latest protocol that knows it."""
+    from a2perf.metrics import protocol
+
+    task = protocol.load().task_of(identity.task, identity.fingerprint)
+    return task.threshold_return() if task is not None and task.has_references() else None
 
 
 def _arrays(values: Iterator[Any]) -> list[Any]:
