@@ -73,6 +73,8 @@ class Domain:
         assets: data files that are not shipped; fetched by name and checksum.
         requires: importable modules without which no environment of it can be made.
         data_commands: ``"module:group"`` of a click group shown under ``a2perf data``.
+        carries: files outside the package that its environments read, by the path below the domain's folder where they
+            also look; each a ``"module:function"`` that finds it. They go into a participant's own environment.
         probe: ``"module:function"`` that returns what this host lacks for the domain, for ``a2perf doctor``.
     """
 
@@ -86,6 +88,7 @@ class Domain:
     assets: tuple[Asset, ...] = ()
     requires: tuple[str, ...] = ()
     data_commands: Mapping[str, str] = field(default_factory=dict)
+    carries: Mapping[str, str] = field(default_factory=dict)
     probe: str | None = None
 
     def task(self, name: str) -> Task:

@@ -14,6 +14,8 @@ from a2perf.errors import MissingDependency
 
 FONT_SHA256 = "3fdf69cabf06049ea70a00b5919340e2ce1e6d02b0cc3c4b44fb6801bd1e0d22"
 _UNITS_PER_EM = 2048
+_CARRIED = Path(__file__).parent / "data" / "DejaVuSans.ttf"
+"""A copy where matplotlib is not: in a participant's own environment."""
 
 
 @functools.cache
@@ -21,12 +23,11 @@ def font_file() -> Path:
     """Returns the font file.
 
     Raises:
-        MissingDependency: matplotlib is not installed, or its font is another one.
+        MissingDependency: matplotlib is not installed, or its font is another one, and no copy was brought along.
     """
     spec = importlib.util.find_spec("matplotlib")  # found, not imported: it is large
     folders = [] if spec is None or spec.submodule_search_locations is None else spec.submodule_search_locations
-    for folder in folders:
-        path = Path(folder) / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
+    for path in (_CARRIED, *(Path(folder) / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf" for folder in folders)):
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == FONT_SHA256:
             return path
     raise MissingDependency(

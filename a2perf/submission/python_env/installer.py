@@ -126,10 +126,8 @@ class Installer:
     def compile(self, final: Path) -> None:
         """Makes the byte code that uv leaves out, saying the paths that the environment will have."""
         if self._uv:
-            library = str(self._folder / "lib")
-            self._run(
-                [str(self._base), "-I", "-m", "compileall", "-q", "-s", str(self._folder), "-p", str(final), library]
-            )
+            strip = ["-s", str(self._folder), "-p", str(final), "-x", r"/tests?/"]
+            self._run([str(self._base), "-I", "-m", "compileall", "-q", *strip, str(self._folder / "lib")])
 
     def _command(self, *, links: bool) -> list[str]:
         if self._uv:

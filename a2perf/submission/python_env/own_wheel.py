@@ -11,6 +11,7 @@ import base64
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -20,11 +21,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import a2perf
-from a2perf.errors import ConfigError
+from a2perf.domains.registry import domains, load_attribute
+from a2perf.errors import ConfigError, MissingDependency
 from a2perf.submission.python_env.requirements import OWN_NAME
 
-WORKER_PACKAGES = ("absl-py", "gin-config", "gymnasium", "msgpack", "numpy")
-"""What the participant process imports of others, beside the extra of the domain."""
+WORKER_PACKAGES = ("absl-py", "gin-config", "gymnasium", "msgpack", "numpy", "pillow")
+"""What the participant process imports of others, beside the extra of the domain; pillow measures text on web pages."""
 
 PTH = "a2perf_gymnasium.pth"
 _PACKAGE = Path(a2perf.__file__).parent
@@ -72,7 +74,7 @@ def _with_nested(extras: set[str], every: list[Requirement]) -> set[str]:
 def content_hash() -> str:
     """Returns a hash of the package's files and of its version; it changes with every edit."""
     digest = hashlib.sha256(a2perf.__version__.encode())
-    for name, path in _files():
+    for name, path in (*_files(), *_carried()):
         digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
@@ -99,7 +101,7 @@ def write_wheel(folder: Path) -> Path:
 
 
 def _members(texts: dict[str, str]) -> Iterator[tuple[str, bytes]]:
-    for name, path in _files():
+    for name, path in (*_files(), *_carried()):
         yield f"a2perf/{name}", path.read_bytes()
     start_line = _PACKAGE.parent / PTH
     if start_line.is_file():  # without it, ids are known only once a2perf.domains is imported
@@ -114,6 +116,20 @@ def _files() -> Iterator[tuple[str, Path]]:
         for name in sorted(names):
             path = Path(root) / name
             yield path.relative_to(_PACKAGE).as_posix(), path
+
+
+def _carried() -> Iterator[tuple[str, Path]]:
+    """Yields what the domains read from packages that a participant's environment lacks."""
+    for domain in domains().values():
+        for place, finder in domain.carries.items():
+            module = importlib.util.find_spec(finder.partition(":")[0])
+            if module is None or not str(module.origin).startswith(str(_PACKAGE)):
+                continue  # a plug-in's files are not in this package
+            try:
+                found = load_attribute(finder)()
+            except MissingDependency:
+                continue  # the evaluator lacks it too, and will say so itself
+            yield f"domains/{domain.name}/{place}", found
 
 
 def _metadata() -> str:

@@ -1,0 +1,457 @@
+"""Environments of a submission's own: what they are keyed by, how they are built, shared, and deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import a2perf
+from a2perf.cli.python_env import python_env as command
+from a2perf.errors import ConfigError, InfrastructureError, SubmissionError
+from a2perf.storage import read_json
+from a2perf.submission import python_env
+from a2perf.submission.python_env import environments, installer, own_wheel
+from a2perf.submission.python_env.requirements import Line, read_requirements
+from tests.submission import wheels
+
+EXTRA = "web-navigation"
+
+
+@pytest.fixture
+def wheelhouse(tmp_path: Path) -> Path:
+    """A folder with two versions of a toy package and hollow stand-ins for everything else."""
+    folder = tmp_path / "wheels"
+    wheels.hollow_base(folder)
+    for version in ("1.0", "2.0"):
+        wheels.write_wheel(folder, "toy", version, script="toy-says")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def recipe(folder: Path, requirements: str, wheelhouse: Path, **sources: bool) -> python_env.Recipe:
+    folder.mkdir(exist_ok=True)
+    (folder / "requirements.txt").write_text(requirements)
+    return python_env.Recipe(
+        read_requirements(folder / "requirements.txt"),
+        (EXTRA,),
+        python_env.find_interpreter(),
+        python_env.Sources((wheelhouse,), **{"offline": True, **sources}),
+    )
+
+
+def says(env: python_env.PythonEnv) -> str:
+    done = subprocess.run([env.path / "bin" / "toy-says"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+# --- what is read ---------------------------------------------------------------------------------------------------
+
+
+def test_comments_spacing_order_and_continuations_make_no_other_content(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    first.write_text("# wanted\ntoy==1.0   # the toy\n\nother >= 2, \\\n  < 3\n")
+    second.write_text("other >= 2, < 3\r\ntoy==1.0\r\n")
+    assert read_requirements(first).normalised() == read_requirements(second).normalised()
+    assert [line.place for line in read_requirements(first).lines] == ["a.txt:2", "a.txt:4"]
+    second.write_text("other >= 2, < 3\ntoy==1.1\n")
+    assert read_requirements(first).normalised() != read_requirements(second).normalised()
+
+
+def test_named_files_are_part_of_the_content(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "base.txt").write_text("-r deeper.txt\n")
+    (tmp_path / "more" / "deeper.txt").write_text("deep==1\n")
+    (tmp_path / "limits.txt").write_text("toy<2\n")
+    top = tmp_path / "requirements.txt"
+    top.write_text("--requirement more/base.txt\n-c limits.txt\n--find-links wheels\ntoy\n")
+    lines = read_requirements(top).lines
+    assert [(line.text, line.constraint) for line in lines] == [
+        ("deep==1", False), ("toy<2", True), (f"--find-links {tmp_path / 'wheels'}", False), ("toy", False),
+    ]  # fmt: skip
+    assert lines[0].place == "more/deeper.txt:1"
+
+
+def test_a_local_wheel_counts_with_its_bytes(tmp_path: Path) -> None:
+    wheel = wheels.write_wheel(tmp_path / "vendor", "toy", "1.0")
+    file = tmp_path / "requirements.txt"
+    file.write_text("./vendor/toy-1.0-py3-none-any.whl\n")
+    before = read_requirements(file)
+    assert before.lines[0].name == "toy"
+    assert not before.lines[0].builds
+    wheel.write_bytes(wheel.read_bytes() + b"x")
+    assert read_requirements(file).normalised() != before.normalised()
+
+
+def test_a2perf_itself_is_taken_out_and_its_extras_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("a2perf[circuit-training]>=0.5\ntoy\n")
+    read = read_requirements(file)
+    assert [line.text for line in read.lines] == ["toy"]
+    assert read.own_extras == ("circuit-training",)
+    assert read_requirements(tmp_path / "none.txt").lines == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("toy==1.0\n==nothing\n", "requirements.txt:2: '==nothing'"),
+        ("-r missing.txt\n", "requirements.txt:1"),
+        ("-r requirements.txt\n", "in a circle"),
+        ("./nowhere.whl\n", "no such file"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "requirements.txt").write_text(text)
+    with pytest.raises(SubmissionError) as caught:
+        read_requirements(tmp_path / "requirements.txt")
+    assert words in str(caught.value)
+
+
+# --- a2perf's own part ----------------------------------------------------------------------------------------------
+
+
+def test_base_requirements_hold_the_worker_and_the_extra_and_nothing_heavy() -> None:
+    names = {text.split(">")[0].split("=")[0] for text in own_wheel.base_requirements(["circuit-training"])}
+    assert names == {"absl-py", "gin-config", "gymnasium", "msgpack", "numpy", "pillow", "numba"}
+    every = {text.split(">")[0].split("=")[0] for text in own_wheel.base_requirements(["all"])}
+    assert {"pybullet", "selenium", "numba"} <= every
+    assert not every & {"codecarbon", "matplotlib", "click", "rich"}
+    with pytest.raises(ConfigError, match="no extra 'circuits'"):
+        own_wheel.base_requirements(["circuits"])
+
+
+def test_own_wheel_is_complete_and_the_same_each_time(tmp_path: Path) -> None:
+    package = Path(a2perf.__file__).parent
+    (tmp_path / "again").mkdir()
+    first, second = own_wheel.write_wheel(tmp_path), own_wheel.write_wheel(tmp_path / "again")
+    assert first.read_bytes() == second.read_bytes()
+    with zipfile.ZipFile(first) as archive:
+        names = set(archive.namelist())
+        assert archive.testzip() is None
+    sources = {f"a2perf/{path.relative_to(package)}" for path in package.rglob("*.py")}
+    assert sources <= names
+    assert "a2perf_gymnasium.pth" in names
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_key_follows_everything_that_decides_about_the_content(tmp_path: Path, wheelhouse: Path) -> None:
+    one = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
+    assert one.key == recipe(tmp_path / "t", "# the same\ntoy==1.0\n", wheelhouse).key
+    others = [
+        recipe(tmp_path / "u", "toy==2.0\n", wheelhouse),
+        replace(one, extras=("circuit-training",)),
+        replace(one, interpreter=replace(one.interpreter, version="3.12.1", tag="cpython-312")),
+        replace(one, interpreter=replace(one.interpreter, platform="linux-aarch64")),
+        replace(one, sources=replace(one.sources, allow_builds=True)),
+    ]
+    assert len({one.key, *(other.key for other in others)}) == 6
+    before = one.key
+    wheels.write_wheel(wheelhouse, "toy", "3.0")
+    assert one.key != before
+
+
+def test_key_follows_the_running_a2perf(tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
+    before = one.key
+    monkeypatch.setattr(environments, "content_hash", lambda: "an edited a2perf")
+    assert one.key != before
+
+
+# --- building and sharing -------------------------------------------------------------------------------------------
+
+
+def test_two_versions_of_one_package_stand_side_by_side(tmp_path: Path, wheelhouse: Path) -> None:
+    old, new = (recipe(tmp_path / f"s{pin}", f"toy=={pin}\n", wheelhouse) for pin in ("1.0", "2.0"))
+    with (
+        python_env.environment(old, tmp_path / "old.log") as first,
+        python_env.environment(new, tmp_path / "new.log") as second,
+    ):
+        assert (says(first), says(second)) == ("toy 1.0", "toy 2.0")
+        assert first.record.packages["toy"] == "1.0"
+        assert first.record.packages["a2perf"] == "1.0.0"
+        assert first.path in first.readable
+        assert Path(os.path.realpath(first.python)).is_relative_to(first.readable[1])
+        assert not first.record.reused
+        # Byte code says where the file is now, not where it was built, and nothing else does either.
+        assert b".building" not in next(first.path.rglob("toy/__pycache__/*.pyc")).read_bytes()
+        assert ".building" not in (first.path / "bin" / "toy-says").read_text()
+
+
+def test_an_environment_is_built_once_and_its_log_stays(tmp_path: Path, wheelhouse: Path) -> None:
+    wanted = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
+    with python_env.environment(wanted, tmp_path / "first.log") as first:
+        stamp = (first.path / environments.STAMP).stat()
+    assert "building" in (tmp_path / "first.log").read_text().splitlines()[0]
+    with python_env.environment(wanted, tmp_path / "second.log") as second:
+        assert second.record.reused
+        assert (second.path / environments.STAMP).stat().st_ino == stamp.st_ino
+        assert (second.path / environments.STAMP).stat().st_mtime_ns > stamp.st_mtime_ns
+    log = (tmp_path / "second.log").read_text()
+    assert "used again" in log.splitlines()[0]
+    assert "+ toy==1.0" in log
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from a2perf.submission import python_env
+folder, wheelhouse, log = map(Path, sys.argv[1:4])
+recipe = python_env.Recipe(
+    python_env.read_requirements(folder / "requirements.txt"), ("web-navigation",), python_env.find_interpreter(),
+    python_env.Sources((wheelhouse,), offline=True),
+)
+with python_env.environment(recipe, log) as env:
+    print(env.record.reused, flush=True)
+    sys.stdin.read()
+"""
+
+
+def builder(folder: Path, wheelhouse: Path, log: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", BUILD, str(folder), str(wheelhouse), str(log)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_processes_that_need_the_same_build_it_once(tmp_path: Path, wheelhouse: Path) -> None:
+    recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
+    processes = [builder(tmp_path / "s", wheelhouse, tmp_path / f"{number}.log") for number in range(2)]
+    reused = sorted(process.communicate()[0].strip() for process in processes)
+    assert reused == ["False", "True"]
+    assert len(python_env.list_environments()) == 1
+
+
+@pytest.mark.parametrize("moment", ["building", "compileall"])
+def test_a_build_that_is_killed_leaves_nothing_that_counts(tmp_path: Path, wheelhouse: Path, moment: str) -> None:
+    slow = "x = [" + "1," * 20_000 + "]\n"  # large enough that compiling takes a while
+    wheels.write_wheel(wheelhouse, "toy", "1.0", {f"toy/m{i}.py": slow for i in range(60)}, script="toy-says")
+    wanted = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
+    log = tmp_path / "killed.log"
+    process = builder(tmp_path / "s", wheelhouse, log)
+    deadline = time.monotonic() + 60
+    sign = {"building": "building", "compileall": "+ toy==1.0"}[moment]
+    while time.monotonic() < deadline and not (log.exists() and sign in log.read_text()):
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    listed = python_env.list_environments()
+    assert all(one.stamp is None for one in listed)
+    assert not (python_env.folder_of_environments() / wanted.key).exists()
+    with python_env.environment(wanted, tmp_path / "again.log") as env:
+        assert says(env) == "toy 1.0"
+        assert not env.record.reused
+    assert [one.stamp is not None for one in python_env.list_environments()] == [True]
+
+
+def test_a_folder_without_a_stamp_is_built_anew(tmp_path: Path, wheelhouse: Path) -> None:
+    wanted = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
+    with python_env.environment(wanted, tmp_path / "log") as env:
+        (env.path / environments.STAMP).unlink()
+    with python_env.environment(wanted, tmp_path / "log") as env:
+        assert not env.record.reused
+        assert says(env) == "toy 1.0"
+
+
+# --- what cannot be had ---------------------------------------------------------------------------------------------
+
+
+def test_a_package_that_does_not_exist_is_named_with_its_line(tmp_path: Path, wheelhouse: Path) -> None:
+    wanted = recipe(tmp_path / "s", "# mine\ntoy==1.0\nabsent-thing==4.2\n", wheelhouse)
+    log = tmp_path / "python_env.log"
+    with pytest.raises(ConfigError) as caught, python_env.environment(wanted, log):
+        pass
+    assert "requirements.txt:3: absent-thing==4.2 cannot be installed" in str(caught.value)
+    assert str(log) in str(caught.value)
+    assert "absent-thing" in log.read_text()
+    assert python_env.list_environments() == []
+
+
+def test_a_contradiction_with_a2perf_names_both_sides(tmp_path: Path, wheelhouse: Path) -> None:
+    wanted = recipe(tmp_path / "s", "toy\nnumpy<1.20\n", wheelhouse)
+    with pytest.raises(ConfigError) as caught, python_env.environment(wanted, tmp_path / "log"):
+        pass
+    assert "requirements.txt:2: numpy<1.20" in str(caught.value)
+    assert "a2perf itself needs numpy>=1.26" in str(caught.value)
+
+
+def test_nothing_is_built_from_source_unless_allowed(tmp_path: Path, wheelhouse: Path) -> None:
+    package = tmp_path / "s" / "mine"
+    package.mkdir(parents=True)
+    marker = tmp_path / "ran"
+    (package / "setup.py").write_text(f"open({str(marker)!r}, 'w')\n")
+    for line in ("./mine", "-e ./mine", "mine @ git+https://localhost/mine.git"):
+        wanted = recipe(tmp_path / "s", f"toy==1.0\n{line}\n", wheelhouse)
+        with (
+            pytest.raises(ConfigError, match=r"requirements.txt:2: .*has to be built"),
+            python_env.environment(wanted, tmp_path / "log"),
+        ):
+            pass
+    assert not marker.exists()
+
+
+def test_an_index_that_does_not_answer_is_the_hosts_fault(
+    tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    wanted = recipe(tmp_path / "s", "--index-url http://127.0.0.1:9/simple\ntoy==7.0\n", wheelhouse, offline=False)
+    with (
+        pytest.raises(InfrastructureError, match="could not be reached"),
+        python_env.environment(wanted, tmp_path / "log"),
+    ):
+        pass
+
+
+def test_without_uv_pip_does_the_same(tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installer, "find_uv", lambda: None)
+    sources = python_env.Sources((wheelhouse,), offline=True)
+    made = installer.Installer(tmp_path / "env", python_env.find_interpreter().executable, sources, tmp_path / "log")
+    made.make()
+    made.install_own(own_wheel.write_wheel(tmp_path))
+    made.install([Line("toy==1.0", "requirements.txt", 1, name="toy")], ["numpy>=1.26"], tmp_path)
+    assert made.name == "pip"
+    done = subprocess.run([tmp_path / "env" / "bin" / "toy-says"], capture_output=True, text=True, check=True)
+    assert done.stdout == "toy 1.0\n"
+    with pytest.raises(ConfigError, match=r"requirements.txt:1: toy==9.9 cannot be installed"):
+        made.install([Line("toy==9.9", "requirements.txt", 1, name="toy")], [], tmp_path)
+
+
+def test_an_interpreter_that_does_not_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not a Python that runs"):
+        python_env.find_interpreter(tmp_path / "python")
+    assert python_env.find_interpreter(sys.executable) == python_env.find_interpreter()
+
+
+# --- list and prune -------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(command, arguments, catch_exceptions=False, standalone_mode=False)
+    return done.return_value or 0, done.output
+
+
+def test_list_shows_key_size_use_and_requirements(tmp_path: Path, wheelhouse: Path) -> None:
+    assert "no environments" in run("list")[1]
+    wanted = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
+    with python_env.environment(wanted, tmp_path / "log"):
+        (record,) = json.loads(run("list", "--json")[1])
+        assert (record["key"], record["complete"], record["in_use"]) == (wanted.key, True, True)
+        assert record["size_bytes"] == read_json(Path(record["path"]) / environments.STAMP)["size_bytes"] > 500_000
+        shown = run("list")[1]
+    assert wanted.key in shown
+    assert "toy==1.0" in shown
+    assert "in use" in shown
+
+
+def test_prune_deletes_by_age_and_spares_what_is_in_use(tmp_path: Path, wheelhouse: Path) -> None:
+    recipes = {pin: recipe(tmp_path / f"s{pin}", f"toy=={pin}\n", wheelhouse) for pin in ("1.0", "2.0")}
+    for pin, wanted in recipes.items():
+        with python_env.environment(wanted, tmp_path / "log") as env:
+            if pin == "1.0":
+                os.utime(env.path / environments.STAMP, (time.time() - 40 * 86400,) * 2)
+    assert "deleted 0" in run("prune", "--yes")[1]
+    assert json.loads(run("prune", "--older-than", "30d", "--yes", "--json")[1])[0]["key"] == recipes["1.0"].key
+    assert [one.stamp.key for one in python_env.list_environments() if one.stamp] == [recipes["2.0"].key]
+    with python_env.environment(recipes["2.0"], tmp_path / "log") as env:
+        assert "1 in use stay" in run("prune", "--all", "--yes")[1]
+        assert says(env) == "toy 2.0"
+    assert "deleted 1" in run("prune", "--all", "--yes")[1]
+    assert python_env.list_environments() == []
+
+
+def test_prune_asks_and_understands_ages(tmp_path: Path, wheelhouse: Path) -> None:
+    with python_env.environment(recipe(tmp_path / "s", "toy\n", wheelhouse), tmp_path / "log"):
+        pass
+    done = CliRunner().invoke(command, ["prune", "--all"], input="n\n")
+    assert done.exit_code == 1
+    assert len(python_env.list_environments()) == 1
+    with pytest.raises(ConfigError, match="is no age"):
+        run("prune", "--older-than", "soon", "--yes")
+
+
+# --- whole runs -----------------------------------------------------------------------------------------------------
+
+POLICY = """
+import numpy as np
+import toy
+
+def load_policy(env, **kwargs):
+    print("toy", toy.VERSION, "numpy", np.__file__)
+    return env.action_space
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    return policy.sample()
+"""
+
+GIN = """
+import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.INFERENCE
+Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
+Submission.num_inference_steps = 5
+Submission.num_inference_episodes = 1
+Submission.record_frames = 0
+Submission.python_env = 'isolated'
+create_domain.env_name = 'WebNavigation-Difficulty-01-v0'
+"""
+
+
+@pytest.fixture(scope="module")
+def real_wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    wheels.real_base(folder)
+    for version in ("1.0", "2.0"):
+        wheels.write_wheel(folder, "toy", version)
+    return folder
+
+
+def test_submissions_with_conflicting_pins_run_under_one_evaluator(
+    submission: Callable[..., Path], launch: Callable, real_wheelhouse: Path, tmp_path: Path
+) -> None:
+    for pin in ("1.0", "2.0"):
+        folder = submission(f"s{pin[0]}", inference=POLICY, inference_gin=GIN, requirements_txt=f"toy=={pin}\n")
+        outcome = launch(
+            folder, "inference.gin", "--python-env-find-links", real_wheelhouse, root=tmp_path / f"root{pin}"
+        )
+        assert outcome.status == 0, outcome.output
+        bundle = outcome.root / "inference"
+        said = (bundle / "logs" / "stdout.log").read_text()
+        assert f"toy {pin} numpy {tmp_path / 'cache' / 'python_envs'}" in said
+        record = outcome.manifest("inference")["python_env"]
+        assert (record["kind"], record["packages"]["toy"]) == ("isolated", pin)
+        assert "toy" in (bundle / "logs" / "python_env.log").read_text()
+        assert "logs/python_env.log" in outcome.manifest("inference")["files"]
+
+
+def test_a_run_whose_package_cannot_be_had_ends_with_status_2_and_keeps_the_log(
+    submission: Callable[..., Path], launch: Callable, wheelhouse: Path
+) -> None:
+    folder = submission(inference=POLICY, inference_gin=GIN, requirements_txt="toy==3.1\n")
+    outcome = launch(folder, "inference.gin", "--python-env-find-links", wheelhouse)
+    assert outcome.status == 2
+    assert "requirements.txt:1: toy==3.1 cannot be installed" in outcome.output
+    manifest = outcome.manifest("inference")
+    assert (manifest["state"], manifest["exit_reason"]) == ("failed", "configuration")
+    assert "toy==3.1" in (outcome.root / "inference" / "logs" / "python_env.log").read_text()
+
+
+def test_a_kind_that_does_not_exist_is_refused(submission: Callable[..., Path], launch: Callable) -> None:
+    outcome = launch(submission(inference_gin=GIN), "inference.gin", "--python-env", "isolatd")
+    assert outcome.status == 2
+    assert "did you mean 'isolated'?" in outcome.output

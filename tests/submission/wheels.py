@@ -1,0 +1,101 @@
+"""Wheels made on the spot, so that environments are built without a network.
+
+Toy packages of any version, hollow stand-ins for a2perf's own requirements (small, so that a build takes a moment), and
+real packages, packed again from the files that are installed beside the tests.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.metadata
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from a2perf.submission.python_env.own_wheel import base_requirements
+
+WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n"
+
+
+def write_wheel(
+    folder: Path, name: str, version: str, files: Mapping[str, str | bytes] | None = None,
+    *, needs: Iterable[str] = (), script: str | None = None,
+) -> Path:  # fmt: skip
+    """Writes a pure wheel; ``script`` names a console script that calls ``main`` of the module ``name``."""
+    module = name.replace("-", "_")
+    info = f"{module}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata += "".join(f"Requires-Dist: {need}\n" for need in needs)
+    members: dict[str, str | bytes] = {
+        f"{module}/__init__.py": f"VERSION = {version!r}\ndef main():\n    print({name!r}, VERSION)\n",
+        **(files or {}),
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": WHEEL.format(tag="py3-none-any"),
+    }
+    if script:
+        members[f"{info}/entry_points.txt"] = f"[console_scripts]\n{script} = {module}:main\n"
+    return _zip(folder / f"{module}-{version}-py3-none-any.whl", members, info)
+
+
+def hollow_base(folder: Path, extra: str = "web-navigation") -> None:
+    """Writes empty packages under the names of all that a2perf's part of a participant process needs."""
+    for text in base_requirements([extra]):
+        write_wheel(folder, Requirement(text).name, "99.0")
+
+
+def real_base(folder: Path, extra: str = "web-navigation") -> None:
+    """Packs what a2perf's part of a participant process needs, with its dependencies, from what is installed here."""
+    waiting, seen = [Requirement(text) for text in base_requirements([extra])], set()
+    while waiting:
+        requirement = waiting.pop()
+        distribution = importlib.metadata.distribution(requirement.name)
+        key = (distribution.name, *sorted(requirement.extras))
+        if key in seen:
+            continue
+        seen.add(key)
+        repack(folder, distribution)
+        for needed in map(Requirement, distribution.requires or []):
+            extras = requirement.extras or {""}
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                waiting.append(needed)
+
+
+def repack(folder: Path, distribution: importlib.metadata.Distribution) -> Path:
+    """Writes the wheel that an installed package came from, byte code and scripts left out."""
+    members: dict[str, str | bytes] = {}
+    info, tag = "", "py3-none-any"
+    for file in distribution.files or []:
+        name = str(file)
+        if name.startswith("..") or "__pycache__" in name:
+            continue
+        if ".dist-info/" in name:
+            info = name.partition("/")[0]
+            if name.endswith(("/INSTALLER", "/REQUESTED", "/RECORD", "/direct_url.json", "/uv_cache.json")):
+                continue
+        data = Path(str(distribution.locate_file(file))).read_bytes()
+        if name.endswith(".dist-info/WHEEL"):
+            tag = _common_tag([line[5:] for line in data.decode().splitlines() if line.startswith("Tag: ")])
+        members[name] = data
+    return _zip(folder / f"{info.removesuffix('.dist-info')}-{tag}.whl", members, info)
+
+
+def _common_tag(tags: list[str]) -> str:
+    """Joins tags such as ``py2-none-any`` and ``py3-none-any`` into the one that stands in a file's name."""
+    columns = [list(dict.fromkeys(parts)) for parts in zip(*(tag.split("-") for tag in tags), strict=True)]
+    return "-".join(".".join(parts) for parts in columns)
+
+
+def _zip(path: Path, members: Mapping[str, str | bytes], info: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members.items():
+            data = content.encode() if isinstance(content, str) else content
+            archive.writestr(name, data)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record.append(f"{name},sha256={digest},{len(data)}\n")
+        archive.writestr(f"{info}/RECORD", "".join([*record, f"{info}/RECORD,,\n"]))
+    return path
