@@ -1,0 +1,86 @@
+"""``a2perf wrap``: run a plain script with ``main(env=...)`` and record what it does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from a2perf.errors import ConfigError
+from a2perf.submission.options import normalised
+
+
+@click.command(context_settings={**normalised(), "ignore_unknown_options": True, "allow_extra_args": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT] [-- SCRIPT_ARGUMENTS]")
+@click.option("--env", metavar="NAME", help="Environment that main() gets; BENCH_ENV by default.")
+@click.option("--seed", type=int, help="Seed of the run; BENCH_SEED by default.")
+@click.option("--root-dir", metavar="DIR", help="Folder of the run; a folder of the store by default.")
+@click.option("--store", metavar="DIR", help="Experiment store; A2PERF_STORE or ./runs by default.")
+@click.option("--sandbox", default="process", show_default=True, metavar="LEVEL", help="How the script is confined.")
+@click.option("--test-episodes", type=click.IntRange(0), default=25, show_default=True)
+@click.option("--videos", type=click.IntRange(0), default=5, show_default=True)
+@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS")
+@click.option("--wandb-project-name", default="", metavar="NAME", help="Mirror the values to Weights & Biases too.")
+@click.option("--wandb-entity", default="", metavar="NAME")
+@click.option("--force", is_flag=True, help="Put an existing run aside and start anew.")
+def wrap(
+    words: tuple[str, ...],
+    env: str | None,
+    seed: int | None,
+    root_dir: str | None,
+    store: str | None,
+    sandbox: str,
+    test_episodes: int,
+    videos: int,
+    time_limit: float | None,
+    wandb_project_name: str,
+    wandb_entity: str,
+    force: bool,
+) -> int:
+    """Runs SCRIPT, which has a function `main(env='Name')`, without any change to it.
+
+    The values of its logger are recorded as they come, its weights are saved, and where it leaves an acting function 25
+    test episodes are played and five filmed. BENCH_SCRIPT, BENCH_ENV and BENCH_SEED stand in for SCRIPT, --env and
+    --seed; then every word that is no option of this command is the script's.
+    """
+    from a2perf.rlops.script_wrapper.run import Wrapping, run
+    from a2perf.rlops.script_wrapper.store_folder import new_run_folder
+    from a2perf.submission.progress import RunProgress
+
+    given = os.environ.get("BENCH_SCRIPT")
+    if given is None:
+        if not words:
+            raise ConfigError("no script was given", mend="a2perf wrap SCRIPT --env NAME --seed N, or set BENCH_SCRIPT")
+        given, words = words[0], words[1:]
+    wanted = Wrapping(
+        script=Path(given).expanduser(),
+        env=_needed("--env", "BENCH_ENV", env),
+        seed=_number(_needed("--seed", "BENCH_SEED", None if seed is None else str(seed))),
+        arguments=words,
+        sandbox=sandbox,
+        test_episodes=test_episodes,
+        videos=videos,
+        time_limit_s=time_limit,
+        mirror=wandb_project_name,
+        mirror_entity=wandb_entity,
+    )
+    root = Path(root_dir).expanduser().absolute() if root_dir else new_run_folder(wanted, store)
+    progress = RunProgress()
+    progress.say(f"wrapping {wanted.script} on {wanted.env}, seed {wanted.seed}, into {root}")
+    return run(wanted, root, progress, force=force, echo=sys.stdout)
+
+
+def _needed(flag: str, variable: str, given: str | None) -> str:
+    value = given if given is not None else os.environ.get(variable)
+    if not value:
+        raise ConfigError(f"neither {flag} nor {variable} is given", mend=f"add `{flag} VALUE` or set {variable}")
+    return value
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ConfigError(f"BENCH_SEED={text!r} is not a whole number", mend="set BENCH_SEED=42") from error

@@ -1,0 +1,138 @@
+"""Finds what a script acts with after its training, and plays episodes with it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Act = Callable[[Any], Any]
+_LOOKED_FOR = "get_action, agent, policy or model"
+MAX_STEPS = 100_000
+"""Bound on one episode, for an environment that never ends."""
+
+
+@dataclass(frozen=True)
+class Acting:
+    """What chooses actions.
+
+    Attributes:
+        name: where it was found, for people.
+        choose: from an observation to an action, or to a tuple that begins with one.
+        raw: the script's own callable.
+    """
+
+    name: str
+    choose: Act
+    raw: Any
+
+
+def find_acting(names: dict[str, Any]) -> Acting | str:
+    """Returns the acting function that a script leaves behind, or what was looked for in vain.
+
+    In this order: ``get_action(observation)``, ``agent(observation)``, ``agent|policy|model.predict(observation)``, as
+    of Stable-Baselines3, ``.get_action``, ``.act``, and a callable ``policy`` or ``model``.
+    """
+    if callable(names.get("get_action")):
+        return Acting("get_action", names["get_action"], names["get_action"])
+    if _is_plain_callable(names.get("agent")):
+        return Acting("agent", names["agent"], names["agent"])
+    for name in ("agent", "policy", "model"):
+        holder = names.get(name)
+        for method in ("predict", "get_action", "act"):
+            found = getattr(holder, method, None)
+            if holder is not None and callable(found):
+                return Acting(f"{name}.{method}", _deterministic(found), found)
+    for name in ("agent", "policy", "model"):
+        if callable(names.get(name)) and not isinstance(names[name], type):
+            return Acting(name, names[name], names[name])
+    return f"no acting function ({_LOOKED_FOR})"
+
+
+def _is_plain_callable(value: Any) -> bool:
+    """Says whether an agent is meant to be called itself, rather than one of its methods."""
+    if value is None or isinstance(value, type) or not callable(value):
+        return False
+    return not any(callable(getattr(value, method, None)) for method in ("predict", "get_action", "act"))
+
+
+def _deterministic(function: Act) -> Act:
+    try:
+        takes = "deterministic" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        takes = False
+    if not takes:
+        return function
+    greedy: Callable[..., Any] = function
+    return functools.partial(greedy, deterministic=True)
+
+
+def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], None] | None = None) -> float:
+    """Plays one episode in an environment with Gymnasium's (or the older gym's) interface.
+
+    Args:
+        env: the environment.
+        acting: what acts.
+        seed: of the reset; None for an unseeded one.
+        on_frame: called with the environment after the reset and after every step.
+
+    Returns:
+        The sum of the rewards.
+
+    Raises:
+        RuntimeError: the episode did not end.
+    """
+    reset = env.reset(seed=seed) if seed is not None and _takes(env.reset, "seed") else env.reset()
+    observation = reset[0] if isinstance(reset, tuple) and len(reset) == 2 and isinstance(reset[1], dict) else reset
+    total = 0.0
+    for _ in range(MAX_STEPS):
+        if on_frame is not None:
+            on_frame(env)
+        result = env.step(action_for(env, acting.choose, observation))
+        observation = result[0]
+        total += float(np.sum(as_array(result[1])))
+        if any(bool(np.all(as_array(flag))) for flag in result[2:-1]):
+            if on_frame is not None:
+                on_frame(env)
+            return total
+    raise RuntimeError(f"the episode did not end within {MAX_STEPS} steps")
+
+
+def action_for(env: Any, choose: Act, observation: Any) -> Any:
+    """Asks for an action and turns it into what the environment's space holds; tries a tensor where arrays fail."""
+    try:
+        answer = choose(observation)
+    except (TypeError, AttributeError, RuntimeError, IndexError):
+        import sys
+
+        torch = sys.modules.get("torch")
+        if torch is None:
+            raise
+        with torch.no_grad():
+            answer = choose(torch.as_tensor(np.asarray(observation), dtype=torch.float32).unsqueeze(0))
+    action = as_array(answer[0] if isinstance(answer, tuple) else answer)
+    space = getattr(env, "action_space", None)
+    shape = getattr(space, "shape", None)
+    if space is None or shape is None:
+        return action
+    if shape == () and action.size == 1:
+        return int(action.reshape(())) if np.issubdtype(space.dtype, np.integer) else action.reshape(())
+    return action.reshape(shape).astype(space.dtype) if action.size == int(np.prod(shape)) else action
+
+
+def as_array(value: Any) -> Any:
+    """Returns a NumPy array of an array, a tensor on any device, or a number."""
+    detached = value.detach() if hasattr(value, "detach") else value
+    return np.asarray(detached.cpu() if hasattr(detached, "cpu") else detached)
+
+
+def _takes(function: Any, name: str) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+    return name in parameters or any(given.kind is given.VAR_KEYWORD for given in parameters.values())

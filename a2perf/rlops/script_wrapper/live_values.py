@@ -1,0 +1,84 @@
+"""Every value that a wrapped script logs, written the moment it is logged: event file first, mirrors after it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from a2perf.metrics.event_writer import EventWriter
+
+Mirror = Callable[[str, float, int], None]
+
+
+class LiveValues:
+    """Takes scalars and writes them down.
+
+    Args:
+        folder: gets the event file.
+
+    Attributes:
+        counts: values written by tag.
+        refused: values by tag that were no single number.
+        failures: mirrors that failed, in words.
+        training: whether what happens belongs to the training.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._writer = EventWriter(folder, suffix="wrap")
+        self._mirrors: list[Mirror] = []
+        self._lock = threading.Lock()
+        self.counts: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.training = True
+
+    def add_mirror(self, mirror: Mirror) -> None:
+        """Sends every further value, once it is written, to ``mirror`` too; one that fails is dropped."""
+        self._mirrors.append(mirror)
+
+    def log(self, tag: str, value: Any, step: int | None = None) -> None:
+        """Writes one value.
+
+        Args:
+            tag: its name.
+            value: a number, an array or tensor of one element, or anything else, which is only counted.
+            step: where in the training; the number of values of this tag so far unless given.
+        """
+        number = scalar(value)
+        if number is None:
+            self.refused[tag] += 1
+            return
+        with self._lock:
+            position = self.counts[tag] if step is None else int(step)
+            self.counts[tag] += 1
+            self._writer.scalar(tag, number, max(position, 0))
+        for mirror in list(self._mirrors):
+            try:
+                mirror(tag, number, position)
+            except Exception as error:  # a tracker that fails never takes the run down
+                self._mirrors.remove(mirror)
+                self.failures.append(f"a mirror failed and was left out: {type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._writer.close()
+
+
+def scalar(value: Any) -> float | None:
+    """Returns the number that a value is, or None when it is not exactly one."""
+    if isinstance(value, bool | int | float | np.number | np.bool_):
+        return float(value)
+    if isinstance(value, str | bytes):
+        return None
+    with contextlib.suppress(Exception):  # any object may come from a script
+        detached = value.detach() if hasattr(value, "detach") else value
+        array = np.asarray(detached.cpu() if hasattr(detached, "cpu") else detached, dtype=np.float64)
+        if array.size == 1:
+            return float(array.reshape(()))
+    return None

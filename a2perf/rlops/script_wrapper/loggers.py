@@ -1,0 +1,108 @@
+"""Listens to the loggers of a script: classes named ``Logger`` with ``log(key, value)``, and Stable-Baselines3's.
+
+A value is recorded before the logger's own method runs, so that it is there even when that method fails.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+from a2perf.rlops.script_wrapper.import_hooks import after_import
+from a2perf.rlops.script_wrapper.live_values import LiveValues
+
+STEP_ATTRIBUTE = "num_steps"
+_LISTENED = "__a2perf_listened__"
+_PLACES = ("cherry.envs", "cherry.envs.logger_wrapper", "cherry.envs.base")
+_NOT_RETURNS = frozenset(("logging", "stable_baselines3"))
+
+
+class Loggers:
+    """The loggers that were found.
+
+    Attributes:
+        found: name of each class or module that is listened to.
+    """
+
+    def __init__(self, values: LiveValues) -> None:
+        self._values = values
+        self._inside = threading.local()
+        self.found: list[str] = []
+
+    def listen(self) -> None:
+        """Listens to the known loggers as soon as a script imports them."""
+        for place in _PLACES:
+            after_import(place, lambda module: self.look_in(vars(module).values()))
+        after_import("stable_baselines3.common.logger", self._stable_baselines)
+
+    def look_in(self, candidates: Iterable[Any]) -> None:
+        """Listens to every logger class among some objects, its base classes included."""
+        for candidate in list(candidates):
+            if isinstance(candidate, ModuleType):
+                continue
+            kind = candidate if isinstance(candidate, type) else type(candidate)
+            if any(base.__name__ == "Logger" for base in kind.__mro__):
+                for base in kind.__mro__:
+                    self._wrap(base)
+
+    def _wrap(self, kind: type) -> None:
+        package = kind.__module__.partition(".")[0]
+        log = vars(kind).get("log")
+        if package in _NOT_RETURNS or kind is object or _LISTENED in vars(kind):
+            return
+        if inspect.isfunction(log) and _takes_key_and_value(log):
+            setattr(kind, _LISTENED, True)
+            kind.log = self._listening(log)  # type: ignore[attr-defined]
+            self.found.append(f"{kind.__module__}.{kind.__qualname__}")
+        statistics = vars(kind).get("_episodes_stats")
+        if inspect.isfunction(statistics):
+            setattr(kind, _LISTENED, True)
+            kind._episodes_stats = self._counting(statistics)  # type: ignore[attr-defined]
+
+    def _listening(self, log: Any) -> Any:
+        @functools.wraps(log)
+        def listening(logger: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+            if getattr(self._inside, "log", False) or not self._values.training:  # a subclass calls its base class
+                return log(logger, key, value, *args, **kwargs)
+            self._values.log(str(key), value, getattr(logger, STEP_ATTRIBUTE, None))
+            self._inside.log = True
+            try:
+                return log(logger, key, value, *args, **kwargs)
+            finally:
+                self._inside.log = False
+
+        return listening
+
+    def _counting(self, statistics: Any) -> Any:
+        @functools.wraps(statistics)
+        def counting(logger: Any, *args: Any, **kwargs: Any) -> Any:
+            result = statistics(logger, *args, **kwargs)
+            if self._values.training and isinstance(result, tuple) and len(result) == 2:
+                for tag, numbers in zip(("10_ep_mean_reward", "10_ep_mean_length"), result, strict=True):
+                    given = [float(number) for number in numbers] or [0.0]
+                    self._values.log(tag, sum(given) / len(given), getattr(logger, STEP_ATTRIBUTE, None))
+            return result
+
+        return counting
+
+    def _stable_baselines(self, module: ModuleType) -> None:
+        dump = module.Logger.dump
+        values = self._values
+
+        @functools.wraps(dump)
+        def listening(logger: Any, step: int = 0) -> Any:
+            for key, value in logger.name_to_value.items():
+                values.log(str(key), value, step)
+            return dump(logger, step)
+
+        module.Logger.dump = listening
+        self.found.append("stable_baselines3.common.logger.Logger")
+
+
+def _takes_key_and_value(log: Any) -> bool:
+    names = list(inspect.signature(log).parameters)
+    return len(names) >= 3

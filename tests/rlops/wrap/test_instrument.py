@@ -1,0 +1,131 @@
+"""Every shape of ``main`` that a script can have: its variables are seen, and it behaves as it did."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2perf.errors import UserError
+from a2perf.rlops.script_wrapper.instrument import CAPTURE, LOCALS, instrument
+
+SHAPES = {
+    "four spaces and a docstring": 'def main(env="X"):\n    """Says."""\n    model = env + "!"\n',
+    "return": 'def main(env="X"):\n    model = env + "!"\n    return 3\n',
+    "return in the middle": 'def main(env="X"):\n    model = env + "!"\n    if model:\n        return\n    model = 0\n',
+    "decorator": 'def plain(f):\n    return f\n\n@plain\ndef main(env="X"):\n    model = env + "!"\n',
+    "decorator that wraps": (
+        "import functools\n\ndef loud(f):\n    @functools.wraps(f)\n"
+        "    def inner(*a, **k):\n        return f(*a, **k)\n"
+        '    return inner\n\n@loud\ndef main(env="X"):\n    model = env + "!"\n'
+    ),
+    "two spaces": 'def main(env="X"):\n  model = env + "!"\n',
+    "signature over lines": 'def main(\n    env="X",\n    other=7,\n):\n    model = env + "!"\n    assert other == 7\n',
+    "tabs": 'def main(env="X"):\n\tmodel = env + "!"\n\tif model:\n\t\tpass\n',
+    "body on the line": 'def main(env="X"): model = env + "!"\n',
+    "second parameter with a default": 'def main(env="X", steps=5):\n    model = env + "!" * (steps - 4)\n',
+    "__all__ without main": '__all__ = ["other"]\nother = 1\n\ndef main(env="X"):\n    model = env + "!"\n',
+    "private helper": 'def _mark(): return "!"\n\ndef main(env="X"):\n    model = env + _mark()\n',
+    "keyword only": 'def main(*, env):\n    model = env + "!"\n',
+    "any keywords": 'def main(**given):\n    model = given["env"] + "!"\n',
+    "under a guard": 'if True:\n    def main(env="X"):\n        model = env + "!"\n',
+    "in a try": (
+        'try:\n    import nothing_so_named\nexcept ImportError:\n    def main(env="X"):\n        model = env + "!"\n'
+    ),
+    "global statement": 'model = 0\n\ndef main(env="X"):\n    global model\n    model = env + "!"\n',
+    "closure": (
+        'def main(env="X"):\n    model = env\n    def add():\n        nonlocal model\n        model += "!"\n    add()\n'
+    ),
+    "shadows locals": 'def main(env="X"):\n    locals = 3\n    model = env + "!"\n',
+    "future import": 'from __future__ import annotations\n\ndef main(env: Unknown = "X"):\n    model = env + "!"\n',
+    "called at the end": 'def main(env="X"):\n    model = env + "!"\n\nif __name__ == "__main__":\n    main("never")\n',
+    "other encoding": '# coding: latin-1\ndef main(env="X"):\n    """\xe9"""\n    model = env + "!"\n',
+}
+
+
+def execute(path: Path) -> tuple[dict[str, Any], Any]:
+    """Runs a script as the child process does; returns the variables that are seen and what main returned."""
+    script = instrument(path)
+    seen: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": "script", CAPTURE: seen.update, LOCALS: locals}
+    exec(script.code, names)
+    result = names["main"](env="E")
+    if inspect.iscoroutine(result):
+        asyncio.run(result)
+    elif hasattr(result, "__next__"):
+        list(result)
+    return {**names, **seen}, result
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_variables_of_main_are_seen(tmp_path: Path, shape: str):
+    path = tmp_path / "script.py"
+    path.write_bytes(SHAPES[shape].encode("latin-1"))
+    names, result = execute(path)
+    assert names["model"] == "E!"
+    assert result == (3 if shape == "return" else None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'def main(env="X"):\n    model = env\n    yield 1\n    model += "!"\n    yield 2\n',
+        'import asyncio\n\nasync def main(env="X"):\n    await asyncio.sleep(0)\n    model = env + "!"\n',
+    ],
+)
+def test_generators_and_coroutines(tmp_path: Path, text: str):
+    path = tmp_path / "script.py"
+    path.write_text(text)
+    assert execute(path)[0]["model"] == "E!"
+
+
+def test_variables_are_seen_when_main_fails_and_the_traceback_is_its_own(tmp_path: Path):
+    path = tmp_path / "script.py"
+    path.write_text('def main(env="X"):\n    model = env + "!"\n    raise ValueError(model)\n')
+    script = instrument(path)
+    seen: dict[str, Any] = {}
+    names: dict[str, Any] = {CAPTURE: seen.update, LOCALS: locals}
+    exec(script.code, names)
+    with pytest.raises(ValueError, match="E!") as caught:
+        names["main"](env="E")
+    assert seen["model"] == "E!"
+    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    assert (last.filename, last.lineno, last.name) == (str(path), 3, "main")
+
+
+def test_an_imported_main_runs_without_being_looked_into(tmp_path: Path):
+    path = tmp_path / "script.py"
+    path.write_text("from elsewhere import main\n")
+    assert not instrument(path).captures
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def train(env): pass\nclass Agent: pass\n", "has no function main; it defines train, Agent"),
+        ("x = 1\n", "has no function main; it defines no function"),
+        ("class A:\n    def main(self, env): pass\n", "has no function main; it defines A"),
+        ("def main(env:\n    pass\n", r"script\.py:1: "),
+        ("def main(name='X'): pass\n", r"script\.py:1: main\(name='X'\) does not take `env` by name"),
+        ("def main(env, /): pass\n", "does not take `env` by name"),
+        ("def main(env, steps, *, device): pass\n", "needs steps, device, which nobody gives it"),
+        ("\0", "is not a Python file|null"),
+    ],
+)
+def test_what_cannot_be_wrapped_is_said(tmp_path: Path, text: str, words: str):
+    path = tmp_path / "script.py"
+    path.write_text(text)
+    with pytest.raises(UserError, match=words) as caught:
+        instrument(path)
+    assert int(caught.value.exit_code) == 2
+
+
+def test_a_missing_script_is_said(tmp_path: Path):
+    with pytest.raises(UserError, match="does not exist"):
+        instrument(tmp_path / "none.py")
+    with pytest.raises(UserError, match="is a folder"):
+        instrument(tmp_path)

@@ -1,0 +1,250 @@
+"""Whole runs of wrapped scripts: real child processes, what they leave in the bundle, and how they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from a2perf.metrics.event_files import event_files_below, read_event_file
+from a2perf.records import FailureKind, Manifest, RunState
+from a2perf.rlops.store import Store
+from a2perf.storage import read_record
+from a2perf.submission import bundle as bundles
+
+LOGGING = """
+import argparse
+import random
+
+import gymnasium as gym
+import numpy as np
+
+SEED = 0
+
+
+def seed_seen_by_functions():
+    return SEED
+
+
+class Logger(gym.Wrapper):
+    def __init__(self, env):
+        super().__init__(env)
+        self.num_steps, self.all_rewards, self.all_dones = 0, [], []
+
+    def log(self, key, value):
+        if key == "broken":
+            raise OSError("disk")
+
+    def step(self, action):
+        result = self.env.step(action)
+        self.num_steps += 1
+        self.all_rewards.append(result[1])
+        self.all_dones.append(result[2] or result[3])
+        return result
+
+    def _episodes_stats(self):
+        return [1.0, 2.0], [3, 5]
+
+
+class Louder(Logger):
+    def log(self, key, value):
+        super().log(key, value)
+
+
+def main(env="FrozenLake-v1"):
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--myarg", type=int)
+    print("given", arguments.parse_args().myarg, seed_seen_by_functions())
+    env = Louder(gym.make(env))
+    policy = np.ones((16, 4))
+    for episode in range(6):
+        env.reset(seed=SEED + episode)
+        ended = False
+        while not ended:
+            _, _, terminated, truncated, _ = env.step(int(np.random.randint(4)))
+            ended = terminated or truncated
+        env.log("loss", random.random())
+    env.log("note", "text")
+    env._episodes_stats()
+
+    def get_action(observation):
+        return 2, {}
+"""
+
+
+def wrap(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("a2perf")), "wrap", *words],
+        cwd=cwd, env={**os.environ, "A2PERF_STORE": str(cwd / "store"), **variables},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def only_bundle(folder: Path) -> Path:
+    (manifest,) = folder.rglob("manifest.json")
+    return manifest.parent
+
+
+def scalars(bundle: Path) -> dict[str, Any]:
+    (path,) = event_files_below(bundle / "artifacts")
+    found = read_event_file(path)
+    assert found.problems == []
+    return {tag: (series.steps.tolist(), series.values.tolist()) for tag, series in found.scalars.items()}
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A run through the environment variables of the document, with an argument of the script's own."""
+    folder = tmp_path_factory.mktemp("logged")
+    (folder / "myscript.py").write_text(LOGGING)
+    done = wrap(
+        "--myarg=1234", cwd=folder, BENCH_SCRIPT="myscript.py", BENCH_ENV="FrozenLake-v1", BENCH_SEED="42"
+    )  # fmt: skip
+    return folder, done
+
+
+def test_the_command_of_the_document(logged: tuple[Path, subprocess.CompletedProcess[str]]):
+    folder, done = logged
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "given 1234 42" in lines
+    for line in ("Started training.", "Computing rewards.", "Saving weights.", "Computing test rewards."):
+        assert f"Benchmarks: {line}" in lines
+    bundle = only_bundle(folder)
+    manifest = read_record(bundle / "manifest.json", Manifest)
+    assert (manifest.state, manifest.root_seed, manifest.env_id) == (RunState.FINISHED, 42, "FrozenLake-v1")
+    assert manifest.tracking["rss_peak_bytes"] > 1e6
+    assert bundles.validate(bundle) == []
+    (run,) = Store(folder / "store").runs()
+    assert (run.experiment, run.env_id, run.seed, run.config["myarg"]) == ("myscript", "FrozenLake-v1", 42, 1234)
+
+
+def test_every_value_is_recorded_once_at_its_step(logged: tuple[Path, subprocess.CompletedProcess[str]]):
+    found = scalars(only_bundle(logged[0]))
+    steps, losses = found["loss"]
+    import random
+
+    random.seed(42)
+    assert losses == [np.float32(random.random()) for _ in range(6)]
+    # at the step the environment had reached when it was logged
+    assert steps == found["charts/episodic_return"][0] == found["episode_rewards"][0]
+    assert found["10_ep_mean_reward"][1] == [1.5]
+    assert found["10_ep_mean_length"][1] == [4.0]
+    assert len(found["test_time_rewards"][0]) == 25
+    assert found["charts/episodic_length"][1] == np.diff([0, *steps]).tolist()
+
+
+def test_what_was_found_and_what_was_not_is_said(logged: tuple[Path, subprocess.CompletedProcess[str]]):
+    folder, done = logged
+    report = json.loads((only_bundle(folder) / "artifacts" / "wrap.json").read_text())
+    assert (report["environment"]["id"], report["environment"]["max_episode_steps"]) == ("FrozenLake-v1", 100)
+    assert report["seeded"] == ["SEED", "numpy", "random"]
+    assert report["collected"]["weights"] == "found: policy.npz (array (16, 4))"
+    assert report["collected"]["test_episodes"].startswith("found: 25 episodes of get_action")
+    assert "found: " in report["collected"]["rollout_video"]  # a video, or what is missing for one
+    assert report["refused"] == {"note": 1}
+    assert "Benchmarks: logger: myscript.Logger, myscript.Louder" in done.stdout
+    with np.load(only_bundle(folder) / "artifacts" / "policy.npz") as saved:
+        assert saved["value"].tolist() == np.ones((16, 4)).tolist()
+
+
+def test_the_same_seed_gives_the_same_run_and_the_same_command_is_done(
+    logged: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+):
+    folder, _ = logged
+    words = ["myscript.py", "--env", "FrozenLake-v1", "--test-episodes", "2", "--videos", "0"]
+    again = wrap(*words, "--seed", "42", "--root-dir", str(tmp_path / "again"), "--", "--myarg=1", cwd=folder)
+    assert again.returncode == 0, again.stderr
+    other = wrap(*words, "--seed", "43", "--root-dir", str(tmp_path / "other"), cwd=folder)
+    first, second = scalars(only_bundle(folder)), scalars(tmp_path / "again" / "command")
+    assert first["loss"] == second["loss"]
+    assert first["charts/episodic_return"] == second["charts/episodic_return"]
+    assert scalars(tmp_path / "other" / "command")["loss"] != first["loss"]
+    assert other.returncode == 0
+    repeated = wrap(*words, "--seed", "43", "--root-dir", str(tmp_path / "other"), cwd=folder)
+    assert repeated.returncode == 0
+    assert "already done" in repeated.stderr
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind", "words"),
+    [
+        ("raise KeyError('lost')", FailureKind.EXCEPTION, "KeyError: 'lost'"),
+        ("raise SystemExit(4)", FailureKind.EXIT, "status 4"),
+        ("import os; os._exit(0)", FailureKind.EXIT, "status 0 before answering"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", FailureKind.SIGNAL, "SIGSEGV"),
+        ("import time; time.sleep(60)", FailureKind.TIMEOUT, "5 s are allowed"),
+    ],
+)
+def test_a_script_that_fails_keeps_what_it_had(tmp_path: Path, ending: str, kind: FailureKind, words: str):
+    script = LOGGING.replace("    def get_action", f"    {ending}\n\n    def get_action")
+    (tmp_path / "failing.py").write_text(script)
+    limit = ["--time-limit", "5"] if kind is FailureKind.TIMEOUT else []
+    done = wrap("failing.py", "--env", "FrozenLake-v1", "--seed", "1", *limit, cwd=tmp_path)
+    assert done.returncode == 1
+    bundle = only_bundle(tmp_path)
+    manifest = read_record(bundle / "manifest.json", Manifest)
+    assert manifest.failure is not None
+    assert (manifest.state, manifest.failure.kind) == (RunState.FAILED, kind)
+    assert words in manifest.failure.message
+    assert len(scalars(bundle)["loss"][0]) == 6
+    if kind is FailureKind.EXCEPTION:
+        assert 'failing.py", line' in (manifest.failure.traceback or "")
+        assert "child.py" not in (manifest.failure.traceback or "")
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        ([], {}, "no script was given"),
+        (["good.py"], {}, "neither --env nor BENCH_ENV is given"),
+        (["good.py", "--env", "E"], {}, "neither --seed nor BENCH_SEED is given"),
+        ([], {"BENCH_SCRIPT": "good.py", "BENCH_ENV": "E", "BENCH_SEED": "many"}, "BENCH_SEED='many'"),
+        (["none.py", "--env", "E", "--seed", "1"], {}, "none.py does not exist"),
+        (["bad.py", "--env", "E", "--seed", "1"], {}, "bad.py:1: "),
+        (["other.py", "--env", "E", "--seed", "1"], {}, "it defines train"),
+        (["good.py", "--env", "E", "--seed", "1", "--sandbox", "proces"], {}, "did you mean .process."),
+    ],
+)
+def test_bad_input_is_said_and_nothing_is_made(tmp_path: Path, words: list[str], variables: dict[str, str], said: str):
+    (tmp_path / "good.py").write_text("def main(env): pass\n")
+    (tmp_path / "bad.py").write_text("def main(env\n")
+    (tmp_path / "other.py").write_text("def train(): pass\n")
+    done = wrap(*words, cwd=tmp_path, **variables)
+    assert done.returncode == 2
+    assert re.search(said, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("manifest.json"))
+
+
+def test_a_package_can_bring_a_collector(tmp_path: Path):
+    (tmp_path / "own_collector.py").write_text(
+        "class Own:\n"
+        "    name = 'own'\n"
+        "    def matches(self, captured):\n        return None if 'special' in captured.names else 'no special'\n"
+        "    def collect(self, captured):\n        return f\"special is {captured.names['special']}\"\n"
+        "class Broken:\n"
+        "    name = 'broken'\n"
+        "    def matches(self, captured):\n        raise RuntimeError('oh')\n"
+    )
+    information = tmp_path / "own_collector-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: own-collector\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(
+        "[a2perf.script_collectors]\nown = own_collector:Own\nbroken = own_collector:Broken\nlost = nowhere:Lost\n"
+    )
+    (tmp_path / "script.py").write_text("def main(env):\n    special = env * 2\n")
+    done = wrap("script.py", "--env", "E", "--seed", "1", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    collected = json.loads((only_bundle(tmp_path) / "artifacts" / "wrap.json").read_text())["collected"]
+    assert collected["own"] == "found: special is EE"
+    assert collected["broken"] == "failed: RuntimeError: oh"
+    assert collected["test_episodes"] == "not found: no acting function (get_action, agent, policy or model)"
+    assert "collector lost could not be loaded" in done.stdout
