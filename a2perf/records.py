@@ -243,4 +243,5 @@ class Manifest(Record, kw_only=True):
     tracking: dict[str, Any] = msgspec.field(default_factory=dict)
     tracker_failures: list[dict[str, str]] = msgspec.field(default_factory=list)
     warnings: list[str] = msgspec.field(default_factory=list)
+    checksum: str | None = None
     files: dict[str, str] = msgspec.field(default_factory=dict)

@@ -52,7 +52,12 @@ def write_json(path: Path, value: Any) -> None:
 
     JSON has no NaN; a reader in another language must be able to open every file of a bundle.
     """
-    write_atomic(path, json.dumps(_finite(value), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+    write_atomic(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Returns the one text that ``write_json`` writes for a value."""
+    return json.dumps(_finite(value), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_json(path: Path) -> Any:

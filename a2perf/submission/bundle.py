@@ -7,19 +7,26 @@ line by line. A manifest that says ``running`` while nobody holds the bundle's l
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import os
 import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import filelock
+import msgspec
 
 from a2perf import __version__
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import Attempt, Failure, Manifest, RunState
-from a2perf.storage import Journal, read_record, sha256_of, write_record
+from a2perf.storage import Journal, json_text, read_record, sha256_of, write_record
+
+SIGNATURE = "signature.json"
+"""Beside the manifest of a signed bundle, and no part of what is signed."""
 
 _IDENTITY = ("mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256")
 
@@ -64,7 +71,9 @@ class Bundle:
         return Journal(self.path / "journal.jsonl")
 
     def save(self) -> None:
-        """Writes the manifest as it stands."""
+        """Writes the manifest as it stands, with its own checksum."""
+        self.manifest.checksum = None
+        self.manifest.checksum = _checksum(json.loads(json_text(msgspec.to_builtins(self.manifest))))
         write_record(self.path / "manifest.json", self.manifest)
 
     def finish(self, state: RunState, *, exit_code: int, reason: str, failure: Failure | None = None) -> None:
@@ -152,11 +161,12 @@ def now() -> str:
 
 
 def hash_files(path: Path) -> dict[str, str]:
-    """Returns the SHA-256 of every file of a bundle but the manifest and the lock, by relative path."""
+    """Returns the SHA-256 of every file of a bundle but its manifest, signature and lock, by relative path."""
+    own = (path / "manifest.json", path / SIGNATURE)
     return {
         str(found.relative_to(path)): sha256_of(found)
         for found in sorted(path.rglob("*"))
-        if found.is_file() and not found.is_symlink() and found.name not in ("manifest.json", ".lock")
+        if found.is_file() and not found.is_symlink() and found not in own and found.name != ".lock"
     }
 
 
@@ -187,6 +197,7 @@ def integrity(path: Path, manifest: Manifest) -> list[str]:
     """
     problems: list[str] = []
     if manifest.state in (RunState.FINISHED, RunState.FAILED):
+        problems += _manifest_problems(path)
         actual = hash_files(path)
         problems += [f"{name} is missing" for name in manifest.files if name not in actual]
         problems += [f"{name} is not in the manifest" for name in actual if name not in manifest.files]
@@ -199,6 +210,21 @@ def integrity(path: Path, manifest: Manifest) -> list[str]:
     if len(seeds) != len(set(seeds)):
         problems.append("two episodes share a seed")
     return problems
+
+
+def _manifest_problems(path: Path) -> list[str]:
+    """Compares the manifest's bytes with what a2perf wrote; a manifest of an earlier version has no checksum."""
+    text = (path / "manifest.json").read_text(encoding="utf-8", errors="surrogateescape")
+    data = json.loads(text)
+    recorded = data.get("checksum")
+    if recorded is None or (_checksum(data) == recorded and json_text(data) == text):
+        return []
+    return ["manifest.json was changed after the run"]
+
+
+def _checksum(data: dict[str, Any]) -> str:
+    canonical = json.dumps({**data, "checksum": None}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _acquire(path: Path) -> filelock.BaseFileLock:
