@@ -149,7 +149,7 @@ class TrainResults(Record, kw_only=True):
     Attributes:
         wall_s: wall time of ``train()`` alone, measured by the evaluator.
         participant_wall_s: wall time from the start of the participant process to its end.
-        exit_reason: ``"returned"``, ``"time limit"`` or the failure's kind.
+        exit_reason: ``"returned"``, ``"time limit"``, ``"energy limit"`` or the failure's kind.
         artifact_bytes: size of what was written under ``artifacts/``.
         artifact_files: number of files there.
     """
@@ -184,9 +184,21 @@ class SubmissionIdentity(Record, kw_only=True):
 
 
 class SandboxRecord(Record, kw_only=True):
-    """How the participant process was confined, and which guarantees were in force."""
+    """How the participant process was confined, and which guarantees were in force.
+
+    Attributes:
+        level: the level that was in force.
+        asked: the level that was asked for, or ``"strongest"``.
+        network: whether it was allowed to reach the network.
+        limits: the bounds on its process tree, by name.
+        guarantees: what was enforced, one sentence each.
+        missing: what was not, first that which was asked for.
+    """
 
     level: str
+    asked: str | None = None
+    network: bool = False
+    limits: dict[str, float] = msgspec.field(default_factory=dict)
     guarantees: list[str] = msgspec.field(default_factory=list)
     missing: list[str] = msgspec.field(default_factory=list)
 

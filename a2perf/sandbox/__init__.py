@@ -4,9 +4,13 @@
 with the caller's death. Levels register themselves; see ``interface``.
 """
 
+from a2perf.sandbox import bubblewrap
+from a2perf.sandbox.bubblewrap import BubblewrapSandbox
 from a2perf.sandbox.interface import (
     DEFAULT_OUTPUT_BYTES,
+    DEFAULT_SCRATCH_BYTES,
     LADDER,
+    STRONGEST,
     Confined,
     Ending,
     Level,
@@ -14,15 +18,21 @@ from a2perf.sandbox.interface import (
     Sandbox,
     SandboxSpec,
     available_levels,
+    choose_sandbox,
     get_sandbox,
     is_linux,
     register_sandbox,
+    strongest_level,
+    why_unavailable,
 )
 from a2perf.sandbox.process import ProcessSandbox
 
 __all__ = [
     "DEFAULT_OUTPUT_BYTES",
+    "DEFAULT_SCRATCH_BYTES",
     "LADDER",
+    "STRONGEST",
+    "BubblewrapSandbox",
     "Confined",
     "Ending",
     "Level",
@@ -31,9 +41,12 @@ __all__ = [
     "Sandbox",
     "SandboxSpec",
     "available_levels",
+    "choose_sandbox",
     "get_sandbox",
     "is_linux",
     "register_sandbox",
+    "strongest_level",
+    "why_unavailable",
 ]
 
 
@@ -43,3 +56,4 @@ def _needs_linux() -> str | None:
 
 register_sandbox("none", Level(lambda: ProcessSandbox(confined=False), _needs_linux))
 register_sandbox("process", Level(lambda: ProcessSandbox(confined=True), _needs_linux))
+register_sandbox("bubblewrap", Level(BubblewrapSandbox, bubblewrap.why_unavailable, bubblewrap.MEND))

@@ -19,7 +19,11 @@ from a2perf.errors import UserError, did_you_mean
 LADDER = ("none", "process", "bubblewrap", "docker")
 """Every level the design knows, weakest first."""
 
+STRONGEST = "strongest"
+"""What a caller asks for who takes the better one of 'process' and 'bubblewrap' that the host offers."""
+
 DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
+DEFAULT_SCRATCH_BYTES = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -29,18 +33,22 @@ class Limits:
     Attributes:
         wall_s: wall time of the whole tree, in seconds.
         cpu_s: CPU time of one process, in seconds.
-        memory_bytes: private memory of one process, and proportional set size of the tree.
+        cpus: how many processors' worth of time the tree gets; needs a control group.
+        memory_bytes: private memory of one process, and memory of the tree.
         processes: number of processes in the tree.
         file_size_bytes: size of one file that the tree writes.
         output_bytes: how much of each of stdout and stderr is kept; what exceeds it is dropped, never blocked on.
+        scratch_bytes: size of ``/tmp`` and of ``/dev/shm``, where the level gives the tree ones of its own.
     """
 
     wall_s: float | None = None
     cpu_s: float | None = None
+    cpus: float | None = None
     memory_bytes: int | None = None
     processes: int | None = None
     file_size_bytes: int | None = None
     output_bytes: int = DEFAULT_OUTPUT_BYTES
+    scratch_bytes: int = DEFAULT_SCRATCH_BYTES
 
 
 @dataclass(frozen=True)
@@ -51,13 +59,18 @@ class SandboxSpec:
         argv: program (an absolute path) and arguments.
         cwd: working directory.
         env: the complete environment; nothing is inherited.
-        readable: paths it must be able to read, where the level hides the rest.
+        readable: paths it must be able to read, where the level hides the rest; the program's own installation is
+            found from ``argv``.
         writable: paths it must be able to write, where the level protects the rest.
+        hidden: paths it must not see even inside a readable folder, where the level hides anything.
+        devices: device files it may use, where the level hides the rest.
+        network: whether it reaches the network, where the level can keep it from that.
         limits: bounds on the tree.
         fds: open descriptors it keeps, under the same numbers; every other one is closed.
         stdout: file that captures its standard output; ``None`` drops it.
         stderr: file that captures its standard error; ``None`` drops it.
-        temporary: folders that are deleted when the tree has ended, also when the caller was killed before.
+        temporary: folders that are deleted when the tree has ended, also when the caller was killed before. A level
+            with a ``/tmp`` of its own gives the tree a private copy of their folders and links there.
     """
 
     argv: Sequence[str]
@@ -65,6 +78,9 @@ class SandboxSpec:
     env: Mapping[str, str]
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
+    hidden: Sequence[Path] = ()
+    devices: Sequence[Path] = ()
+    network: bool = False
     limits: Limits = Limits()
     fds: Sequence[int] = ()
     stdout: Path | None = None
@@ -84,6 +100,9 @@ class Ending:
         killed: the caller asked for the end.
         cpu_s: CPU time of all processes of the tree together, dead ones included, in seconds.
         max_rss_bytes: largest resident set of one process of the tree.
+        peak_memory_bytes: most memory that the tree ever held, file cache included; from its control group.
+        oom_kills: processes of the tree that the kernel killed at the memory limit of its control group.
+        refused_forks: how often the control group refused the tree another process or thread.
         dropped_bytes: bytes of output beyond the cap, by stream name.
     """
 
@@ -94,6 +113,9 @@ class Ending:
     killed: bool = False
     cpu_s: float = 0.0
     max_rss_bytes: int = 0
+    peak_memory_bytes: int | None = None
+    oom_kills: int = 0
+    refused_forks: int = 0
     dropped_bytes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -111,8 +133,8 @@ class Confined(Protocol):
         ...
 
     @property
-    def cgroup(self) -> Path | None:
-        """The control group that holds the tree, where the level makes one."""
+    def cgroups(self) -> tuple[Path, ...]:
+        """Folders of the control group that holds the tree and nothing else; empty where there is none."""
         ...
 
     def fileno(self) -> int:
@@ -143,12 +165,16 @@ class Sandbox(Protocol):
         """Its name on the ladder."""
         ...
 
-    def guarantees(self) -> list[str]:
-        """Says, one sentence each, what it enforces on this host."""
+    def guarantees(self, *, network: bool = False) -> list[str]:
+        """Says, one sentence each, what it enforces on this host, with or without the network allowed."""
         ...
 
-    def missing(self) -> list[str]:
+    def missing(self, *, network: bool = False) -> list[str]:
         """Says, one sentence each, what it does not keep a participant from doing."""
+        ...
+
+    def unenforceable(self, limits: Limits) -> list[str]:
+        """Says, one sentence each, which of these limits it cannot enforce on this host."""
         ...
 
     def start(self, spec: SandboxSpec) -> Confined:
@@ -167,10 +193,12 @@ class Level:
     Attributes:
         make: builds the sandbox.
         unavailable: returns why this host cannot offer it, or ``None`` when it can.
+        mend: what makes it available.
     """
 
     make: Callable[[], Sandbox]
     unavailable: Callable[[], str | None] = lambda: None
+    mend: str | None = None
 
 
 _levels: dict[str, Level] = {}
@@ -189,23 +217,70 @@ def available_levels() -> list[str]:
 
 
 def get_sandbox(level: str) -> Sandbox:
-    """Returns the sandbox of that level.
+    """Returns the sandbox of that level; ``"strongest"`` is the better one of 'process' and 'bubblewrap' here.
 
     Raises:
-        UserError: the level is unknown, or this host cannot offer it; the message names those that it can.
+        UserError: the level is unknown, or this host cannot offer it; the message says why, the mend what to do.
     """
-    offered = ", ".join(available_levels())
+    if level == STRONGEST:
+        level = strongest_level()
+    reason = why_unavailable(level)
+    if reason is None:
+        return _levels[level].make()
+    offered = f"this host offers: {', '.join(available_levels())}"
     if level not in _levels:
-        known = sorted({*_levels, *LADDER})
-        reason = "not installed here" if level in LADDER else f"not a known level{did_you_mean(level, known)}"
-        raise UserError(f"sandbox level {level!r} is {reason}", mend=f"this host offers: {offered}")
-    reason_against = _levels[level].unavailable()
-    if reason_against is not None:
+        known = [*_levels, STRONGEST]
+        raise UserError(f"{level!r} is no sandbox level{did_you_mean(level, known)}", mend=offered)
+    mend = _levels[level].mend
+    raise UserError(
+        f"sandbox level {level!r} is not available on this host: {reason}",
+        mend=f"{mend}; {offered}" if mend else offered,
+    )
+
+
+def why_unavailable(level: str) -> str | None:
+    """Returns why this host cannot offer a level, or ``None`` when it can."""
+    return _levels[level].unavailable() if level in _levels else "it is not known"
+
+
+def strongest_level(at_most: str = "bubblewrap") -> str:
+    """Returns the strongest level of the ladder that this host can offer, up to the given one."""
+    for name in reversed(LADDER[: LADDER.index(at_most) + 1]):
+        if why_unavailable(name) is None:
+            return name
+    raise UserError("this host can confine nothing", mend="a2perf runs submissions on Linux only")
+
+
+def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) -> tuple[Sandbox, list[str]]:
+    """Returns a sandbox that keeps what was asked for, or, where that was allowed, the strongest that comes near.
+
+    Args:
+        asked: a level, or ``"strongest"``.
+        limits: the bounds that have to hold.
+        allow_weaker: whether less than what was asked for will do.
+
+    Returns:
+        The sandbox, and one sentence for everything that was asked for and is not in force.
+
+    Raises:
+        UserError: the level or a limit cannot be had on this host, and ``allow_weaker`` is not set.
+    """
+    lost: list[str] = []
+    level = strongest_level() if asked == STRONGEST else asked
+    reason = why_unavailable(level) if level in _levels else None
+    if reason is not None and allow_weaker and level in LADDER:
+        weaker = strongest_level(LADDER[LADDER.index(level) - 1])
+        lost.append(f"the level {level!r} that was asked for: {reason}")
+        level = weaker
+    sandbox = get_sandbox(level)
+    without = sandbox.unenforceable(limits)
+    if without and not allow_weaker:
         raise UserError(
-            f"sandbox level {level!r} is not available on this host: {reason_against}",
-            mend=f"this host offers: {offered}",
+            f"what was asked for cannot be enforced at level {level!r} on this host: {'; '.join(without)}",
+            mend="leave the limit out, choose a stronger level (`a2perf doctor` shows what this host can enforce),"
+            " or accept less with --allow-weaker",
         )
-    return _levels[level].make()
+    return sandbox, lost + without
 
 
 def is_linux() -> bool:

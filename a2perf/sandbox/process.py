@@ -16,24 +16,31 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Protocol
 
 from a2perf.errors import InfrastructureError
-from a2perf.sandbox import guard
-from a2perf.sandbox.interface import Confined, Ending, SandboxSpec
+from a2perf.sandbox import limits as control_groups
+from a2perf.sandbox.guard.main import SAMPLE_INTERVAL_S
+from a2perf.sandbox.guard.tree import kill_descendants
+from a2perf.sandbox.interface import Confined, Ending, Limits, SandboxSpec
+from a2perf.sandbox.limits import ControlGroup
 
 START_TIMEOUT_S = 30.0
 KILL_TIMEOUT_S = 10.0
+GUARD_FOLDER = Path(__file__).parent
+GUARD_CODE = "import sys; sys.path.append(sys.argv[1]); from guard.main import main; main(int(sys.argv[2]))"
 
-_LIFECYCLE = (
+LIFECYCLE = (
     "every process of the tree ends with the run, or with the evaluator, however that ends",
     "the environment holds only what was given",
     "stdout and stderr are captured, each up to a cap",
 )
-_CONFINED = (
+GUARANTEES_OF_LIMITS = (
     "a session of its own, no open descriptor but those given, no core dumps, no new privileges",
     "limits per process on CPU time, private memory and file size",
-    f"limits per tree on wall time, memory and number of processes, checked every {guard.SAMPLE_INTERVAL_S} s",
 )
+_SAMPLED = f"limits per tree on wall time, memory and number of processes, checked every {SAMPLE_INTERVAL_S} s"
+_SIGNALS = frozenset(int(number) for number in signal.Signals)
 _OPEN = (
     "it reads and writes every file that the user can",
     "it reaches the network",
@@ -46,23 +53,48 @@ class ProcessSandbox:
 
     Args:
         confined: whether limits are enforced ('process') or not ('none').
+        own_processes: processes of the tree that are the level's and not the participant's.
+        hides_signals: the child tells of a program that a signal ended by a status of 128 and its number.
     """
 
-    def __init__(self, *, confined: bool) -> None:
+    def __init__(self, *, confined: bool, own_processes: int = 0, hides_signals: bool = False) -> None:
         self._confined = confined
+        self._own_processes = own_processes
+        self._hides_signals = hides_signals
 
     @property
     def level(self) -> str:
         """``"process"`` or ``"none"``."""
         return "process" if self._confined else "none"
 
-    def guarantees(self) -> list[str]:
+    def guarantees(self, *, network: bool = False) -> list[str]:
         """Says what holds at this level."""
-        return [*_LIFECYCLE, *(_CONFINED if self._confined else ())]
+        return [*LIFECYCLE, *((*GUARANTEES_OF_LIMITS, *self.grouped_guarantees()) if self._confined else ())]
 
-    def missing(self) -> list[str]:
+    def grouped_guarantees(self) -> list[str]:
+        """Says what the host's control groups add."""
+        where = control_groups.place()
+        names = {"memory_bytes": "memory", "processes": "processes and threads", "cpus": "processor time"}
+        held = [words for name, words in names.items() if name in where.enforces]
+        if not held:
+            return [_SAMPLED]
+        return [
+            _SAMPLED,
+            f"limits per tree on {', '.join(held)} by the kernel (control groups, version {where.version})",
+        ]
+
+    def missing(self, *, network: bool = False) -> list[str]:
         """Says what a participant can still do."""
         return [*_OPEN, *(() if self._confined else ("nothing limits its time, memory or number of processes",))]
+
+    def unenforceable(self, limits: Limits) -> list[str]:
+        """Says which limits this host cannot enforce at this level."""
+        if not self._confined:
+            names = ("wall_s", "cpu_s", "cpus", "memory_bytes", "file_size_bytes")
+            return [f"{name} needs the level 'process'" for name in names if getattr(limits, name) is not None]
+        if limits.cpus is not None and "cpus" not in control_groups.place().enforces:
+            return ["cpus needs a control group with the controller 'cpu' that this user may write"]
+        return []
 
     def start(self, spec: SandboxSpec) -> Confined:
         """Starts the program and returns once its process id is known.
@@ -70,10 +102,11 @@ class ProcessSandbox:
         Raises:
             InfrastructureError: the program or its folder is missing, or the host refused a new process.
         """
+        group = self._group(spec.limits)
         ours, theirs = socket.socketpair()
         try:
             popen = subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-c", GUARD_CODE, str(GUARD_FOLDER), str(theirs.fileno())],
                 env={},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -82,42 +115,135 @@ class ProcessSandbox:
             )
         except OSError as error:
             ours.close()
+            if group is not None:
+                group.remove()
             raise InfrastructureError(f"the guard process could not be started: {error}") from error
         finally:
             theirs.close()
-        guarded = GuardedProcess(popen, ours, spec)
+        guarded = GuardedProcess(
+            ChildKeeper(popen), ours, spec, group.paths if group else (), hides_signals=self._hides_signals
+        )
         try:
-            document = marshal.dumps(self._document(spec))
-            ours.sendall(len(document).to_bytes(4, "little") + document)
+            guarded.instruct(self._document(spec, group))
             guarded.await_start()
         except BaseException:
             guarded.kill_tree()
             raise
         return guarded
 
-    def _document(self, spec: SandboxSpec) -> dict[str, object]:
-        names = ("wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes")
-        limits = {name: getattr(spec.limits, name) for name in names}
+    def _group(self, limits: Limits) -> ControlGroup | None:
+        """Returns a new control group; where the host refuses one after all, what needs it fails and the rest does not.
+
+        Raises:
+            InfrastructureError: a limit that only a group can enforce was asked for.
+        """
+        where = control_groups.place()
+        if not self._confined or not where.parents:
+            return None
+        try:
+            return ControlGroup(where, limits)
+        except OSError as error:
+            if limits.cpus is not None:
+                raise InfrastructureError(f"the control group could not be made: {error}") from error
+            return None
+
+    def _document(self, spec: SandboxSpec, group: ControlGroup | None) -> dict[str, object]:
+        grouped = control_groups.place().enforces if group is not None else frozenset()
         return {
-            "argv": [os.fspath(word) for word in spec.argv],
-            "cwd": str(spec.cwd),
-            "env": dict(spec.env),
-            "fds": list(spec.fds),
-            "stdout": str(spec.stdout) if spec.stdout else None,
-            "stderr": str(spec.stderr) if spec.stderr else None,
-            "temporary": [str(path) for path in spec.temporary],
-            "limits": {name: value for name, value in limits.items() if value is not None},
-            "output_bytes": spec.limits.output_bytes,
+            **guard_document(spec),
             "confined": self._confined,
             "evaluator": os.getpid(),
+            "own_processes": self._own_processes,
+            "grouped": sorted(grouped),
+            "cgroup": group.document() if group is not None else {},
+            "cpu_unit_s": control_groups.cpu_unit_s(group.version) if group is not None else 0.0,
         }
+
+
+def guard_document(spec: SandboxSpec) -> dict[str, object]:
+    """Returns what a specification means to the guard, whatever the level."""
+    names = ("wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes")
+    values = {name: getattr(spec.limits, name) for name in names}
+    return {
+        "argv": [os.fspath(word) for word in spec.argv],
+        "cwd": str(spec.cwd),
+        "env": dict(spec.env),
+        "fds": list(spec.fds),
+        "folders": [],
+        "links": [],
+        "stdout": str(spec.stdout) if spec.stdout else None,
+        "stderr": str(spec.stderr) if spec.stderr else None,
+        "temporary": [str(path) for path in spec.temporary],
+        "limits": {name: value for name, value in values.items() if value is not None},
+        "output_bytes": spec.limits.output_bytes,
+    }
+
+
+class Keeper(Protocol):
+    """Whatever holds the guard: a child of this process, or a container."""
+
+    @property
+    def pid(self) -> int:
+        """The guard's process id on this host."""
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Collects the guard; returns whether it has ended."""
+        ...
+
+    def kill(self) -> None:
+        """Ends the guard at once."""
+        ...
+
+    def sweep(self, pid: int) -> None:
+        """Ends what a guard that was killed may have left of its child ``pid``."""
+        ...
+
+
+class ChildKeeper:
+    """A guard that is a child of this process."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._popen.pid
+
+    def wait(self, timeout_s: float) -> bool:
+        """Reaps it."""
+        try:
+            self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """Kills it."""
+        self._popen.kill()
+
+    def sweep(self, pid: int) -> None:
+        """Kills its child's session."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 class GuardedProcess:
     """A process tree behind a guard; see ``Confined``."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], control: socket.socket, spec: SandboxSpec) -> None:
-        self._popen = popen
+    def __init__(
+        self,
+        keeper: Keeper,
+        control: socket.socket,
+        spec: SandboxSpec,
+        cgroups: tuple[Path, ...] = (),
+        *,
+        hides_signals: bool = False,
+    ) -> None:
+        self._keeper = keeper
+        self._cgroups = cgroups
+        self._hides_signals = hides_signals
         self._control = control
         self._control.setblocking(False)
         self._spec = spec
@@ -133,18 +259,18 @@ class GuardedProcess:
 
     @property
     def pid(self) -> int:
-        """Process id of the program."""
+        """Process id of the program, or of what the level puts around it."""
         return self._pid
 
     @property
     def tree_root(self) -> int:
         """Process id of the guard."""
-        return self._popen.pid
+        return self._keeper.pid
 
     @property
-    def cgroup(self) -> Path | None:
-        """No control group at this level."""
-        return None
+    def cgroups(self) -> tuple[Path, ...]:
+        """Folders of its control group."""
+        return self._cgroups
 
     @property
     def streams_over_cap(self) -> frozenset[str]:
@@ -154,6 +280,13 @@ class GuardedProcess:
     def fileno(self) -> int:
         """The control socket; -1 after the end."""
         return self._control.fileno()
+
+    def instruct(self, document: dict[str, object]) -> None:
+        """Tells the guard what to start."""
+        data = marshal.dumps(document)
+        self._control.setblocking(True)
+        self._control.sendall(len(data).to_bytes(4, "little") + data)
+        self._control.setblocking(False)
 
     def await_start(self) -> None:
         """Waits for the guard's word that the program runs.
@@ -196,8 +329,8 @@ class GuardedProcess:
             with contextlib.suppress(OSError):  # it may be on its way out already
                 self._control.send(b"K", socket.MSG_NOSIGNAL)
             if self.wait(KILL_TIMEOUT_S) is None:
-                guard.kill_descendants(self._popen.pid)
-                self._popen.kill()
+                kill_descendants(self._keeper.pid)
+                self._keeper.kill()
                 self._closed = True
         self._bury()
         return self._ending()
@@ -243,14 +376,14 @@ class GuardedProcess:
         """Collects the guard; where it was killed itself, takes the program's session along."""
         if self._control.fileno() < 0:
             return
-        try:
-            self._popen.wait(KILL_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._popen.kill()
-            self._popen.wait()
+        if not self._keeper.wait(KILL_TIMEOUT_S):
+            self._keeper.kill()
+            self._keeper.wait(KILL_TIMEOUT_S)
         if self._done is None and self._pid:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, signal.SIGKILL)
+            self._keeper.sweep(self._pid)
+        for folder in self._cgroups:  # the guard does it, where it could
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         self._control.close()
 
     def _ending(self) -> Ending:
@@ -260,9 +393,15 @@ class GuardedProcess:
                 number = os.WTERMSIG(self._status)
             else:
                 exit_code = os.WEXITSTATUS(self._status)
+                if self._hides_signals and exit_code - 128 in _SIGNALS:
+                    number, exit_code = exit_code - 128, None
         limit, value = self._limit or (None, None)
         if self._done is None:
             return Ending(exit_code, number, limit, value, self._killed)
         dropped = {"stdout": int(self._done[0]), "stderr": int(self._done[1])}
-        rss = int(self._done[3]) * 1024
-        return Ending(exit_code, number, limit, value, self._killed, float(self._done[2]), rss, dropped)
+        peak, oom_kills, refused_forks = map(int, self._done[4:7])
+        return Ending(
+            exit_code, number, limit, value, self._killed,
+            cpu_s=float(self._done[2]), max_rss_bytes=int(self._done[3]) * 1024, peak_memory_bytes=peak or None,
+            oom_kills=oom_kills, refused_forks=refused_forks, dropped_bytes=dropped,
+        )  # fmt: skip

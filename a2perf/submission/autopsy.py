@@ -10,6 +10,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Ending, Limits
 
@@ -48,6 +50,23 @@ def reported(reply: Any, where: str) -> Failure | None:
     )
 
 
+def revised(failure: Failure, ending: Ending, limits: Limits) -> Failure:
+    """Returns a reported failure with the cause that the kernel counted, where it counted one.
+
+    A limit shows to the participant as an exception or as the death of one of its processes; what it makes of that is
+    its own affair, but the record names the limit.
+    """
+    if failure.kind not in (FailureKind.EXCEPTION, FailureKind.EXIT, FailureKind.BAD_OUTPUT):
+        return failure
+    if ending.oom_kills and limits.memory_bytes:
+        words = f"the kernel ended {ending.oom_kills} of its processes at {limits.memory_bytes:,} bytes of memory"
+        return msgspec.structs.replace(failure, kind=FailureKind.MEMORY, message=f"{words}: {failure.message}")
+    if ending.refused_forks and limits.processes:
+        words = f"it was refused further processes or threads ({limits.processes} processes are allowed)"
+        return msgspec.structs.replace(failure, kind=FailureKind.FORBIDDEN, message=f"{words}: {failure.message}")
+    return failure
+
+
 def ended(ending: Ending, where: str, limits: Limits, stderr: str, *, oom_killed: bool) -> Failure:
     """Returns the failure of a process that ended before it answered.
 
@@ -70,9 +89,10 @@ def _verdict(
     ending: Ending, name: str | None, limits: Limits, stderr: str, oom_killed: bool
 ) -> tuple[FailureKind, str]:
     value = ending.limit_value or 0.0
-    if ending.limit == "memory_bytes":
-        allowed = f"{limits.memory_bytes:,}" if limits.memory_bytes else "its"
-        return FailureKind.MEMORY, f"its processes used {int(value):,} bytes of memory; {allowed} are allowed"
+    if ending.limit == "memory_bytes" or ending.oom_kills:
+        used = int(value) or ending.peak_memory_bytes or 0
+        allowed = f"{limits.memory_bytes:,}" if limits.memory_bytes else "no more"
+        return FailureKind.MEMORY, f"its processes used {used:,} bytes of memory; {allowed} are allowed"
     if ending.limit == "processes":
         return FailureKind.FORBIDDEN, f"it had {int(value)} processes; {limits.processes} are allowed"
     if ending.limit == "wall_s":

@@ -40,6 +40,7 @@ _PR_SET_PDEATHSIG = 1
 @click.option("--datasets-path", metavar="DIR")
 @click.option("--seed", type=int)
 @click.option("--sandbox", metavar="LEVEL")
+@click.option("--allow-weaker", is_flag=True, default=None)
 @click.option("--memory-limit-bytes", type=int, metavar="BYTES")
 @click.option("--python-env", metavar="KIND")
 @click.option("--python-env-find-links", multiple=True, metavar="DIR")
@@ -82,6 +83,7 @@ def evaluate(
     datasets_path: str | None = None,
     seed: int | None = None,
     sandbox: str | None = None,
+    allow_weaker: bool | None = None,
     memory_limit_bytes: int | None = None,
     python_env: str | None = None,
     python_env_find_links: tuple[str, ...] = (),
@@ -113,6 +115,7 @@ def evaluate(
         "datasets_path": datasets_path,
         "seed": seed,
         "sandbox": sandbox,
+        "allow_weaker": allow_weaker,
         "memory_limit_bytes": memory_limit_bytes,
         "python_env": python_env,
         "python_env_find_links": python_env_find_links,

@@ -22,7 +22,7 @@ import numpy as np
 
 from a2perf.errors import InfrastructureError
 from a2perf.records import Failure, FailureKind
-from a2perf.sandbox import Confined, Ending, Limits, SandboxSpec, get_sandbox
+from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
 from a2perf.submission import answers, autopsy, participant_home
 from a2perf.submission.answers import Inference, InferenceBatch
 from a2perf.submission.failures import ParticipantFailure
@@ -43,6 +43,7 @@ START_TIMEOUT_S = 60.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
 _BEAT_S = 0.25
+_PLATFORM = Path(answers.__file__).parents[1]
 _CHUNK_BYTES = 16 * 2**20
 _CHUNK_CALLS = 1024
 _BATCH_REPLY_BYTES = 64 * 2**20
@@ -55,7 +56,7 @@ class ParticipantProcess:
     Args:
         submission: the folder.
         mode: ``"train"`` for train.py; any other mode is for inference.py.
-        sandbox: level of confinement.
+        sandbox: level of confinement, or the sandbox itself.
         python: interpreter of the participant process; this one's unless given.
         python_files: what that interpreter reads, where it is not this one's: its environment and its library.
         environment: variables of the contract (``ROOT_DIR``, ``SEED``, ...) beside those that are set here: ``PATH``,
@@ -63,6 +64,10 @@ class ParticipantProcess:
         artifacts: the folder that it may write.
         artifacts_writable: whether it may write there, or only read.
         log_dir: gets ``stdout.log`` and ``stderr.log``.
+        readable: what it may read beside its submission, its interpreter and a2perf.
+        hidden: what it must not see even where a readable folder holds it.
+        devices: device files that it may use.
+        network: whether it may reach the network.
         assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
         limits: bounds on the process tree.
         memory_bytes: replaces ``limits.memory_bytes``.
@@ -85,12 +90,16 @@ class ParticipantProcess:
         submission: Path,
         *,
         mode: str = "inference",
-        sandbox: str = "process",
+        sandbox: str | Sandbox = "process",
         python: str | Path | None = None,
         python_files: Sequence[Path] = (),
         environment: Mapping[str, str] = _NOTHING,
         artifacts: Path | None = None,
         artifacts_writable: bool = True,
+        readable: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
+        devices: Sequence[Path] = (),
+        network: bool = False,
         log_dir: Path,
         assets: Mapping[str, Path] = _NOTHING,
         limits: Limits | None = None,
@@ -105,12 +114,16 @@ class ParticipantProcess:
         self.ending: Ending | None = None
         self.mode = mode
         self._submission = submission.absolute()
-        self._sandbox = get_sandbox(sandbox)
+        self._sandbox = get_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
         self._python = os.fspath(python or sys.executable)
         self._python_files = tuple(python_files)
         self._environment = dict(environment)
         self._artifacts = None if artifacts is None else artifacts.absolute()
         self._artifacts_writable = artifacts_writable
+        self._readable = tuple(readable)
+        self._hidden = tuple(hidden)
+        self._devices = tuple(devices)
+        self._network = network
         self._log_dir = log_dir.absolute()
         self._log_base = (log_base or log_dir.parent).absolute()
         self._assets = dict(assets)
@@ -133,12 +146,12 @@ class ParticipantProcess:
     @property
     def guarantees(self) -> list[str]:
         """What the sandbox enforces here."""
-        return self._sandbox.guarantees()
+        return self._sandbox.guarantees(network=self._network)
 
     @property
     def missing(self) -> list[str]:
         """What the sandbox does not keep the participant from."""
-        return self._sandbox.missing()
+        return self._sandbox.missing(network=self._network)
 
     @property
     def pid(self) -> int:
@@ -151,9 +164,9 @@ class ParticipantProcess:
         return self._running().tree_root
 
     @property
-    def cgroup(self) -> Path | None:
-        """The control group of the tree, where the sandbox makes one."""
-        return self._running().cgroup
+    def cgroups(self) -> tuple[Path, ...]:
+        """Folders of the control group of the tree; empty where the sandbox could make none."""
+        return self._running().cgroups
 
     def start(self) -> None:
         """Starts the process; when this returns it answers, and has imported nothing of the submission.
@@ -175,13 +188,16 @@ class ParticipantProcess:
             worker = ("-P", "-m", "a2perf.submission.worker", *map(str, fds), str(self._submission))
             writable = [self._artifacts] if self._artifacts is not None and self._artifacts_writable else []
             readable = [self._submission, *self._assets.values(), *([self._artifacts] if self._artifacts else [])]
-            readable += self._python_files
+            readable += [_PLATFORM, *self._python_files, *self._readable]
             spec = SandboxSpec(
                 argv=(self._python, *worker),
                 cwd=self._submission,
                 env=participant_home.variables(home, self._python, self._threads, self._artifacts, self._environment),
                 readable=readable,
                 writable=[home, *writable],
+                hidden=self._hidden,
+                devices=self._devices,
+                network=self._network,
                 limits=self._limits,
                 fds=fds,
                 stdout=self._log_dir / "stdout.log",
@@ -452,6 +468,8 @@ class ParticipantProcess:
     def _failed(self, failure: Failure) -> ParticipantFailure:
         """Ends the tree and completes the record with the place of the log."""
         self.kill()
+        if self.ending is not None:
+            failure = autopsy.revised(failure, self.ending, self._limits)
         log = self._log_dir / "stderr.log"
         if failure.log is None and log.exists():
             failure.log = os.path.relpath(log, self._log_base)

@@ -25,9 +25,10 @@ from a2perf.errors import UserError
 from a2perf.metrics.trackers.emissions import resolve_settings
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
-from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord
+from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.storage import write_json
 from a2perf.submission.bundle import Bundle
+from a2perf.submission.confinement import confinement
 from a2perf.submission.identity import RunTask, participant_environment
 from a2perf.submission.participant_process import ParticipantFailure, ParticipantProcess
 from a2perf.submission.participant_python import participant_python
@@ -124,24 +125,27 @@ def participant_process(
     """
     with participant_python(settings, logs) as chosen:
         manifest.python_env = chosen.record
+        environment = participant_environment(settings, task, manifest, root_dir=root_dir)
+        confined = confinement(settings, environment)
         process = ParticipantProcess(
             settings.folder,
             mode=mode,
             python=chosen.python,
             python_files=chosen.readable,
-            sandbox=settings.sandbox,
-            environment=participant_environment(settings, task, manifest, root_dir=root_dir),
+            sandbox=confined.sandbox,
+            environment=environment,
             artifacts=artifacts,
+            readable=confined.readable,
+            hidden=confined.hidden,
+            devices=confined.devices,
+            network=confined.network,
             log_dir=logs,
             log_base=bundle_path,
             assets=assets.available(get_domain(task.domain).assets),
-            memory_bytes=settings.memory_limit_bytes,
-            output_bytes=settings.output_limit_bytes,
+            limits=confined.limits,
             load_timeout_s=settings.load_timeout_s,
         )
-        manifest.sandbox = SandboxRecord(
-            level=process.level, guarantees=list(process.guarantees), missing=list(process.missing)
-        )
+        manifest.sandbox = confined.record
         try:
             with process:
                 yield process

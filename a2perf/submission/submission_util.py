@@ -20,6 +20,7 @@ from a2perf.domains.registry import get_domain
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.metrics.trackers.emissions import track_emissions_decorator
+from a2perf.sandbox import DEFAULT_SCRATCH_BYTES, STRONGEST
 
 if TYPE_CHECKING:
     from a2perf.submission.progress import RunProgress
@@ -62,11 +63,22 @@ class Submission:
         seed: root seed of everything random in the run.
         evaluation_seeds_file: file of episode seeds that the participant never sees.
         train_time_limit_s: wall-clock limit of ``train()`` in seconds; None is no limit. Reaching it is no failure.
+        train_energy_limit_kwh: energy above idle in kWh that ``train()`` may use; None is no limit. Reaching it is no
+            failure.
         call_timeout_s: limit of one ``infer_once`` in seconds.
         load_timeout_s: limit of importing the submission and of ``load_policy`` in seconds.
-        memory_limit_bytes: address-space limit of the participant process; None is no limit.
+        memory_limit_bytes: memory limit of each participant process and of all of them together; None is no limit.
+        cpu_limit: how many processors' worth of time the participant gets; None is no limit.
+        process_limit: how many processes it may have; None is no limit.
+        file_size_limit_bytes: how large one file that it writes may be; None is no limit.
+        scratch_limit_bytes: size of its ``/tmp`` and of its ``/dev/shm`` where the sandbox gives it its own.
         output_limit_bytes: how much of its standard output and error is kept, each.
-        sandbox: ``"none"`` or ``"process"``.
+        sandbox: ``"none"``, ``"process"``, ``"bubblewrap"`` or ``"docker"``; ``"strongest"`` is the better one of
+            process and bubblewrap that this host offers.
+        allow_weaker: whether to run when the sandbox or a limit that was asked for cannot be had here; the manifest
+            then says what is missing.
+        network: whether the participant may reach the network.
+        readable_paths: files and folders of the host that it may read beside its submission and its interpreter.
         python_env: ``"shared"`` runs the participant with the evaluator's packages, ``"isolated"`` in an environment
             of its own that is made of its requirements.txt, kept and used again.
         python_env_find_links: folders of wheels that an isolated environment may be made of, beside the index.
@@ -104,11 +116,19 @@ class Submission:
     seed: int = 0
     evaluation_seeds_file: str | None = None
     train_time_limit_s: float | None = None
+    train_energy_limit_kwh: float | None = None
     call_timeout_s: float = 60.0
     load_timeout_s: float = 300.0
     memory_limit_bytes: int | None = None
+    cpu_limit: float | None = None
+    process_limit: int | None = 512
+    file_size_limit_bytes: int | None = None
+    scratch_limit_bytes: int = DEFAULT_SCRATCH_BYTES
     output_limit_bytes: int = 10 * 2**20
-    sandbox: str = "process"
+    sandbox: str = STRONGEST
+    allow_weaker: bool = False
+    network: bool = False
+    readable_paths: Sequence[str] = ()
     python_env: str = "shared"
     python_env_find_links: Sequence[str] = ()
     python_env_offline: bool = False

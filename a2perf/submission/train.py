@@ -10,6 +10,7 @@ from a2perf.records import FailureKind, TrainResults
 from a2perf.storage import write_record
 from a2perf.submission import configuration, results
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
+from a2perf.submission.energy_budget import ENERGY_LIMIT, energy_budget
 from a2perf.submission.identity import RunTask, new_manifest
 from a2perf.submission.participant_process import ParticipantFailure
 from a2perf.submission.progress import RunProgress
@@ -49,20 +50,26 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
         with confined as participant, tracking(settings, bundle, energy_mode="train") as sampler:
             started = time.perf_counter()
             participant.start()
-            sampler.attach(participant.tree_root, root_is_guard=participant.tree_root != participant.pid)
+            sampler.attach(participant.tree_root, cgroup=participant.cgroups, root_is_guard=True)
             limit = settings.train_time_limit_s
             progress.phase(
                 f"training {settings.folder.name} on {task.name}" + (f" (at most {limit:g} s)" if limit else "")
             )
             sampler.mark("train")
             train_started = time.perf_counter()
+            budget = None
             try:
-                reason = participant.train(settings.participant_args, time_limit_s=limit)
+                with energy_budget(sampler, participant.pid, settings.train_energy_limit_kwh) as budget:
+                    reason = participant.train(settings.participant_args, time_limit_s=limit)
             except ParticipantFailure as error:
-                reason = error.failure.kind.value
+                if budget is not None and budget.reached:
+                    error.failure.kind, reason = FailureKind.TIMEOUT, ENERGY_LIMIT
+                    error.failure.message = f"it used up its {settings.train_energy_limit_kwh:g} kWh and left nothing"
+                elif error.failure.kind is FailureKind.TIMEOUT:
+                    reason = TIME_LIMIT
                 if error.failure.kind is not FailureKind.TIMEOUT or not _size_of(bundle.artifacts)["artifact_files"]:
+                    reason = error.failure.kind.value
                     raise
-                reason = TIME_LIMIT
             finally:
                 wall_s = time.perf_counter() - train_started
                 sampler.mark("end")

@@ -1,18 +1,12 @@
-"""The guard: a small process between the evaluator and the participant, so that nothing outlives the evaluator.
+"""The guard process: starts one child under limits, watches it, and ends its whole tree.
 
-Run as a script (``python -I -S guard.py FD``); it starts one child under resource limits and stays its parent. As
-child sub-reaper it inherits every orphan of the tree, also those that made a session of their own. When the evaluator
-asks, or dies (its end of the control socket closes, or the kernel's parent-death signal arrives), or the child ends,
-the guard kills what is left of the tree and only then exits itself. It also copies the child's stdout and stderr into
-capped log files, so that the evaluator needs no thread for it and a full pipe never blocks the participant.
+As child sub-reaper it inherits every orphan of the tree, also those that made a session of their own. When the
+evaluator asks, or dies (its end of the control socket closes, or the kernel's parent-death signal arrives), or the
+child ends, the guard kills what is left of the tree and only then exits itself.
 
 Wire (control socket): one ``marshal`` document from the evaluator, then the single byte ``K`` to kill. The guard
 answers with lines of text: ``started PID``, ``failed ERRNO``, ``limit NAME VALUE``, ``output STREAM``,
-``exited STATUS MAX_RSS_KIB``, ``done STDOUT_DROPPED STDERR_DROPPED CPU_S MAX_RSS_KIB PEAK_TREE_BYTES``.
-
-Standard library only, and only modules that load in a millisecond: the start of the guard is part of every run. That
-is why it says ``_signal`` and ``marshal`` (the evaluator is trusted) where others would say ``signal`` and ``json``,
-reads its socket by descriptor, and does without ``typing`` and ``contextlib``.
+``exited STATUS MAX_RSS_KIB``, ``done STDOUT_DROPPED STDERR_DROPPED CPU_S MAX_RSS_KIB PEAK_BYTES OOM_KILLS REFUSED``.
 """
 # ruff: noqa: SIM105
 
@@ -23,8 +17,11 @@ import marshal
 import os
 import resource
 import select
-import sys
 import time
+
+from .accounts import Accounts
+from .streams import Log
+from .tree import descendants, held_bytes, kill_descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,62 +31,17 @@ else:
     import _signal as signals
 
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
-CHUNK_BYTES = 1 << 18
-PIPE_BYTES = 1 << 20
 SAMPLE_INTERVAL_S = 0.25
-DRAIN_S = 2.0
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 _RLIMITS = {
     "cpu_s": resource.RLIMIT_CPU,
     "memory_bytes": resource.RLIMIT_DATA,
     "file_size_bytes": resource.RLIMIT_FSIZE,
 }
-
-
-def descendants(root: int) -> list[int]:
-    """Returns the process ids of every living or unreaped descendant of ``root``, parents before children."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/stat", "rb") as stream:
-                fields = stream.read().rpartition(b")")[2].split()
-        except OSError:
-            continue  # it ended while we looked
-        children.setdefault(int(fields[1]), []).append(int(entry))
-    found = list(children.get(root, ()))
-    for pid in found:
-        found.extend(children.get(pid, ()))
-    return found
-
-
-def kill_descendants(root: int) -> int:
-    """Sends SIGKILL to every descendant of ``root``; returns how many there were.
-
-    The tree is stopped first, until a look finds no new member: a process that forks faster than we kill cannot win.
-    """
-    stopped: set[int] = set()
-    for _ in range(100):
-        fresh = [pid for pid in descendants(root) if pid not in stopped]
-        if not fresh:
-            break
-        for pid in fresh:
-            stopped.add(pid)
-            _send(pid, signals.SIGSTOP)
-    for pid in stopped:
-        _send(pid, signals.SIGKILL)
-    return len(stopped)
-
-
-def _send(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass
+_NEVER = float("inf")
 
 
 def _prctl(option: int, value: int) -> None:
@@ -97,63 +49,14 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), f"prctl({option}) was refused")
 
 
-class _Log:
-    """One captured stream: a pipe's read end, and the file it is copied to up to a cap."""
-
-    def __init__(self, name: str, path: str | None, cap: int) -> None:
-        self.name = name
-        self.source, self.sink = os.pipe()
-        os.set_blocking(self.source, False)
-        try:
-            import fcntl
-
-            fcntl.fcntl(self.source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        except OSError:
-            pass  # the host's limit on pipe memory is reached; the default size is only slower
-        self.target = -1
-        if path is not None:
-            self.target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        self.room = cap
-        self.dropped = 0
-
-    def pump(self) -> bool:
-        """Copies what is there; returns False at the end of the stream."""
-        try:
-            data = os.read(self.source, CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        if not data:
-            return False
-        kept = data[: self.room]
-        written = self._write(kept)
-        self.room = self.room - written if written == len(kept) else 0
-        self.dropped += len(data) - written
-        return True
-
-    def finish(self) -> None:
-        if self.dropped:
-            self._write(b"\n[a2perf: %d further bytes of output were dropped]\n" % self.dropped)
-
-    def _write(self, data: bytes) -> int:
-        if self.target < 0:
-            return 0
-        done = 0
-        try:
-            while done < len(data):
-                done += os.write(self.target, data[done:])
-        except OSError:
-            pass  # a full disk must end neither the guard nor the participant; the rest counts as dropped
-        return done
-
-
 class _Guard:
     def __init__(self, control: int, spec: dict[str, Any]) -> None:
         self.control = control
         self.spec = spec
-        self.limits: dict[str, float] = spec["limits"]
-        self.logs = [_Log(name, spec[name], int(spec["output_bytes"])) for name in ("stdout", "stderr")]
+        self.limits: dict[str, float] = spec["limits"] if spec["confined"] else {}
+        self.grouped: list[str] = spec["grouped"]  # the limits that the control group enforces
+        self.accounts = Accounts(spec["cgroup"])
+        self.logs = [Log(name, spec[name], int(spec["output_bytes"])) for name in ("stdout", "stderr")]
         self.root = 0
         self.peak_tree_bytes = 0
         self.ended = False
@@ -172,16 +75,20 @@ class _Guard:
             self._watch()
         kill_descendants(os.getpid())
         self._reap_all()
-        self._drain()
         for log in self.logs:
+            log.drain()
             log.finish()
         for path in self.spec["temporary"]:
             import shutil
 
             shutil.rmtree(path, ignore_errors=True)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_s = max(used.ru_utime + used.ru_stime, self.accounts.read("cpu") * self.spec["cpu_unit_s"])
+        peak = self.accounts.read("memory_peak") or self.peak_tree_bytes
         dropped = " ".join(str(log.dropped) for log in self.logs)
-        self.tell(f"done {dropped} {used.ru_utime + used.ru_stime:.6f} {used.ru_maxrss} {self.peak_tree_bytes}")
+        counted = f"{self.accounts.read('oom_kills')} {self.accounts.read('refused_forks')}"
+        self.accounts.remove()
+        self.tell(f"done {dropped} {cpu_s:.6f} {used.ru_maxrss} {peak} {counted}")
 
     def _start_child(self) -> None:
         report, report_end = os.pipe()
@@ -217,8 +124,13 @@ class _Guard:
             os._exit(127)
         os.umask(0o022)
         if self.spec["confined"]:
+            self.accounts.join()
             _prctl(PR_SET_NO_NEW_PRIVS, 1)
             self._set_limits()
+        for path in self.spec["folders"]:
+            os.makedirs(path, exist_ok=True)
+        for target, path in self.spec["links"]:
+            os.symlink(target, path)
         empty = os.open(os.devnull, os.O_RDONLY)
         os.dup2(empty, 0)
         for number, log in enumerate(self.logs, start=1):
@@ -287,8 +199,6 @@ class _Guard:
                 return
 
     def _pause_ms(self) -> int | None:
-        if not self.spec["confined"]:
-            return None
         if "memory_bytes" in self.limits or "processes" in self.limits:
             return int(SAMPLE_INTERVAL_S * 1000)
         if "wall_s" in self.limits:
@@ -296,30 +206,43 @@ class _Guard:
         return None
 
     def _over_limit(self) -> bool:
-        if not self.spec["confined"]:
-            return False
         now = time.monotonic()
-        if now - self.started_at >= self.limits.get("wall_s", float("inf")):
+        if now - self.started_at >= self.limits.get("wall_s", _NEVER):
             self.tell(f"limit wall_s {now - self.started_at:.3f}")
             return True
-        if "memory_bytes" not in self.limits and "processes" not in self.limits:
-            return False
-        if now < self.next_sample:
+        if now < self.next_sample or not ("memory_bytes" in self.limits or "processes" in self.limits):
             return False
         self.next_sample = now + SAMPLE_INTERVAL_S
-        members = descendants(os.getpid())
-        if len(members) > self.limits.get("processes", float("inf")):
-            self.tell(f"limit processes {len(members)}")
-            return True
-        allowed = self.limits.get("memory_bytes", float("inf"))
-        used = sum(_resident_bytes(pid) for pid in members)
-        if used > allowed:  # shared pages count once for the verdict; reading them is too dear for every sample
-            used = sum(_proportional_bytes(pid) for pid in members)
-        self.peak_tree_bytes = max(self.peak_tree_bytes, used)
-        if used > allowed:
-            self.tell(f"limit memory_bytes {used}")
-            return True
-        return False
+        return self._over_processes() or self._over_memory()
+
+    def _over_processes(self) -> bool:
+        allowed = self.limits.get("processes", _NEVER)
+        if allowed == _NEVER:
+            return False
+        # The group counts threads as well, and cheaply: the tree is looked through only when it holds enough of them.
+        if "processes" in self.grouped and self.accounts.read("tasks") <= allowed + self.spec["own_processes"]:
+            return False
+        count = len(descendants(os.getpid())) - int(self.spec["own_processes"])
+        if count <= allowed:
+            return False
+        self.tell(f"limit processes {count}")
+        return True
+
+    def _over_memory(self) -> bool:
+        allowed = self.limits.get("memory_bytes", _NEVER)
+        if allowed == _NEVER:
+            return False
+        if "memory_bytes" in self.grouped:  # the kernel has killed already; the rest of the tree goes with it
+            if not self.accounts.read("oom_kills"):
+                return False
+            used = self.accounts.read("memory_peak")
+        else:
+            used = held_bytes(descendants(os.getpid()), allowed)
+            self.peak_tree_bytes = max(self.peak_tree_bytes, used)
+            if used <= allowed:
+                return False
+        self.tell(f"limit memory_bytes {used}")
+        return True
 
     def _reap(self) -> None:
         while True:
@@ -348,41 +271,18 @@ class _Guard:
             self.ended = True
             self.tell(f"exited {status} {max_rss_kib}")
 
-    def _drain(self) -> None:
-        """Reads what is still in the pipes; bounded, since a stranger may hold their other end."""
-        deadline = time.monotonic() + DRAIN_S
-        for log in self.logs:
-            while time.monotonic() < deadline and select.select([log.source], [], [], 0)[0]:
-                if not log.pump():
-                    break
 
+def main(control: int) -> None:
+    """Reads the specification from the control socket and guards until the tree is gone.
 
-def _resident_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as stream:
-            return int(stream.read().split()[1]) * PAGE_BYTES
-    except (OSError, IndexError):
-        return 0
-
-
-def _proportional_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as stream:
-            for line in stream:
-                if line.startswith(b"Pss:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, IndexError):
-        pass
-    return 0
-
-
-def main() -> None:
-    """Reads the specification from the control socket and guards until the tree is gone."""
+    Args:
+        control: descriptor of the socket.
+    """
     for number in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
         signals.signal(number, signals.SIG_IGN)
-    control = int(sys.argv[1])
     os.set_inheritable(control, False)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(PR_SET_DUMPABLE, 0)  # the participant, of the same user, neither traces the guard nor reads its memory
     document = b""
     size = 4
     while len(document) < size:
@@ -393,7 +293,3 @@ def main() -> None:
         if size == 4 and len(document) == 4:
             size = 4 + int.from_bytes(document, "little")
     _Guard(control, marshal.loads(document[4:])).run()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,68 @@
+"""What a control group counts, read through the plain files of either version."""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+REMOVE_S = 1.0
+
+
+class Accounts:
+    """One control group, as far as the host lets it be made.
+
+    Args:
+        document: ``join``: files that take a process id; ``remove``: folders to delete at the end; ``counters``: by
+            name, a file and the key of its line (empty: the file is one number).
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._join: list[str] = document.get("join", [])
+        self._remove: list[str] = document.get("remove", [])
+        self._counters: dict[str, tuple[str, str]] = document.get("counters", {})
+
+    def join(self) -> None:
+        """Puts this process, and all that it will start, into the group.
+
+        Raises:
+            OSError: the group is gone or refuses it.
+        """
+        for path in self._join:
+            descriptor = os.open(path, os.O_WRONLY)
+            os.write(descriptor, b"0")
+            os.close(descriptor)
+
+    def read(self, name: str) -> int:
+        """Returns a counter, or 0 where this host does not keep it."""
+        path, key = self._counters.get(name, ("", ""))
+        try:
+            with open(path, "rb") as stream:
+                text = stream.read()
+            if not key:
+                return int(text)
+            for line in text.splitlines():
+                word, _, value = line.partition(b" ")
+                if word == key.encode():
+                    return int(value)
+        except (OSError, ValueError):
+            pass
+        return 0
+
+    def remove(self) -> None:
+        """Deletes the group; its last process may need a moment to leave it."""
+        deadline = time.monotonic() + REMOVE_S
+        for path in self._remove:
+            while True:
+                try:
+                    os.rmdir(path)
+                except FileNotFoundError:
+                    pass
+                except OSError:
+                    if time.monotonic() < deadline:
+                        time.sleep(0.002)
+                        continue
+                break

@@ -1,0 +1,236 @@
+"""Control groups of either version: bounds on a whole process tree that it cannot leave, and exact counters of it.
+
+Version 1 keeps one tree of folders per controller, version 2 a single one in which a group with processes of its own
+can have no groups with controllers below it; both can be mounted beside each other. Facts: the kernel's
+``Documentation/admin-guide/cgroup-v1`` and ``cgroup-v2.rst``. A host where nothing of it can be written has resource
+limits and sampling only, see ``guard``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from a2perf.sandbox.interface import Limits
+
+CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
+PERIOD_US = 100_000
+STALE_S = 600.0
+"""A group whose maker is gone is removed by the next one that is made, once it is that old."""
+
+_EVALUATORS = "a2perf-evaluators"
+_PREFIX = "a2perf-run-"
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this process may make groups.
+
+    Attributes:
+        version: of the control groups, 1 or 2.
+        parents: by controller, the folder in which a group would be made. Version 2 has no ``cpuacct``: every group
+            counts its processor time.
+    """
+
+    version: int
+    parents: Mapping[str, Path]
+
+    @property
+    def enforces(self) -> frozenset[str]:
+        """Names in ``Limits`` that a group made here enforces."""
+        names = {"memory": "memory_bytes", "pids": "processes", "cpu": "cpus"}
+        return frozenset(names[controller] for controller in self.parents if controller in names)
+
+
+@cache
+def place() -> Place:
+    """Returns where this process may make groups; version 1 wins where both are mounted and it has the controllers."""
+    return find_place(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+
+
+def find_place(mountinfo: str, membership: str) -> Place:
+    """Reads the host's control groups from the text of ``/proc/self/mountinfo`` and ``/proc/self/cgroup``.
+
+    Changes nothing; folders that this user cannot write are left out.
+    """
+    own = {}
+    for line in membership.splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(","):
+            own[name] = path
+    first: dict[str, Path] = {}
+    second: dict[str, Path] = {}
+    for kind, options, root, point in _mounts(mountinfo):
+        if kind == "cgroup":
+            for name in CONTROLLERS:
+                if name in options and name in own:
+                    first[name] = _below(point, root, own[name])
+        elif kind == "cgroup2" and "" in own:
+            base = _below(point, root, own[""])
+            base = base.parent if base.name == _EVALUATORS else base
+            with contextlib.suppress(OSError):
+                offered = (base / "cgroup.controllers").read_text().split()
+                second = {name: base for name in CONTROLLERS if name in offered}
+    first = {name: folder for name, folder in first.items() if os.access(folder, os.W_OK)}
+    if first:
+        return Place(1, first)
+    return Place(2, {name: folder for name, folder in second.items() if os.access(folder, os.W_OK)})
+
+
+def _mounts(mountinfo: str) -> Iterator[tuple[str, list[str], str, Path]]:
+    """Yields type, super-block options, root and mount point of each mount."""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, tail = before.split(), after.split()
+        if len(fields) >= 5 and len(tail) >= 3:
+            yield tail[0], tail[2].split(","), fields[3], Path(fields[4])
+
+
+def _below(point: Path, root: str, own: str) -> Path:
+    """Returns a group's folder: a container may see only the part of the tree from ``root`` on."""
+    relative = own[len(root) :] if root != "/" and own.startswith(root) else own
+    return point / relative.lstrip("/")
+
+
+class ControlGroup:
+    """One group for one process tree.
+
+    Args:
+        where: folders to make it in.
+        limits: what it enforces, as far as ``where`` has the controllers.
+
+    Raises:
+        OSError: the host refused it; nothing of it is left then.
+    """
+
+    def __init__(self, where: Place, limits: Limits) -> None:
+        self.version = where.version
+        self.folders: dict[str, Path] = {}
+        name = f"{_PREFIX}{os.getpid()}-{_started(os.getpid())}-{next(_numbers)}"
+        if where.version == 2:
+            _delegate(where)
+        try:
+            for controller, parent in where.parents.items():
+                _sweep(parent)
+                folder = parent / name
+                folder.mkdir(exist_ok=where.version == 2)
+                self.folders[controller] = folder
+            self._set(limits)
+        except OSError:
+            self.remove()
+            raise
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Its folders, each once."""
+        return tuple(dict.fromkeys(self.folders.values()))
+
+    def document(self) -> dict[str, object]:
+        """Returns what ``guard.accounts`` needs."""
+        return {
+            "join": [str(folder / "cgroup.procs") for folder in self.paths],
+            "remove": [str(folder) for folder in self.paths],
+            "counters": counters(self.version, self.folders),
+        }
+
+    def remove(self) -> None:
+        """Deletes it, where no process is left in it."""
+        for folder in self.paths:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+    def _set(self, limits: Limits) -> None:
+        values: dict[tuple[str, str], object] = {}
+        first = self.version == 1
+        if limits.memory_bytes is not None:
+            swap = "memory.memsw.limit_in_bytes" if first else "memory.swap.max"
+            values["memory", "memory.limit_in_bytes" if first else "memory.max"] = limits.memory_bytes
+            if "memory" in self.folders and (self.folders["memory"] / swap).exists():
+                values["memory", swap] = limits.memory_bytes if first else 0
+        if limits.processes is not None:
+            values["pids", "pids.max"] = most_tasks(limits.processes)
+        if limits.cpus is not None:
+            quota = max(1000, int(limits.cpus * PERIOD_US))
+            if first:
+                values["cpu", "cpu.cfs_period_us"] = PERIOD_US
+                values["cpu", "cpu.cfs_quota_us"] = quota
+            else:
+                values["cpu", "cpu.max"] = f"{quota} {PERIOD_US}"
+        for (controller, file), value in values.items():
+            if controller in self.folders:
+                (self.folders[controller] / file).write_text(str(value))
+
+
+def most_tasks(processes: int) -> int:
+    """Returns the bound for a controller that counts threads too, of which a process may have several."""
+    return 4 * processes + 64
+
+
+def counters(version: int, folders: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
+    """Returns by name the file and the key of its line, for the counters that these folders hold."""
+    by_version: dict[int, dict[str, tuple[str, str, str]]] = {
+        1: {
+            "cpu": ("cpuacct", "cpuacct.usage", ""),
+            "memory_peak": ("memory", "memory.max_usage_in_bytes", ""),
+            "oom_kills": ("memory", "memory.oom_control", "oom_kill"),
+        },
+        2: {
+            "cpu": ("cpu", "cpu.stat", "usage_usec"),
+            "memory_peak": ("memory", "memory.peak", ""),
+            "oom_kills": ("memory", "memory.events", "oom_kill"),
+        },
+    }
+    both = {"tasks": ("pids", "pids.current", ""), "refused_forks": ("pids", "pids.events", "max")}
+    return {
+        name: (str(folders[controller] / file), key)
+        for name, (controller, file, key) in {**by_version[version], **both}.items()
+        if controller in folders
+    }
+
+
+def cpu_unit_s(version: int) -> float:
+    """Returns the unit of the processor time that a group of this version counts, in seconds."""
+    return 1e-9 if version == 1 else 1e-6
+
+
+def _delegate(where: Place) -> None:
+    """Hands the controllers on to groups below; processes of the group itself move into one of these first."""
+    for base in set(where.parents.values()):
+        wanted = [name for name, parent in where.parents.items() if parent == base]
+        enabled = (base / "cgroup.subtree_control").read_text().split()
+        if set(wanted) <= set(enabled):
+            continue
+        text = " ".join(f"+{name}" for name in wanted)
+        try:
+            (base / "cgroup.subtree_control").write_text(text)
+        except OSError:
+            leaf = base / _EVALUATORS
+            leaf.mkdir(exist_ok=True)
+            for pid in (base / "cgroup.procs").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    (leaf / "cgroup.procs").write_text(pid)
+            (base / "cgroup.subtree_control").write_text(text)
+
+
+def _sweep(parent: Path) -> None:
+    """Removes groups of evaluators and guards that were killed together; a group in use refuses that."""
+    with contextlib.suppress(OSError):
+        for folder in parent.glob(f"{_PREFIX}*"):
+            pid, started, _ = folder.name.removeprefix(_PREFIX).split("-")
+            if _started(int(pid)) != int(started) and time.time() - folder.stat().st_mtime > STALE_S:
+                folder.rmdir()
+
+
+def _started(pid: int) -> int:
+    """Returns the start time of a process in clock ticks since boot; -1 when there is none."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, IndexError):
+        return -1
