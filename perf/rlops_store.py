@@ -2,9 +2,9 @@
 
     python perf/rlops_store.py [--json] [--runs 1000] [--points 10000] [--tags 3]
 
-Every run has its records and an event file of ``--tags`` metrics. Every figure is of a fresh process: wall and processor
+Every run has its records and an event file of ``--tags`` metrics. Every figure is of a fresh process: wall and CPU
 seconds, and peak resident memory (of the largest of its processes), without index and curve cache (cold), with them
-(warm), and warm after one run more. The baseline is a process that opens and reads every file of the store once and does
+(warm), and warm after one run more. The baseline is a process that reads every file of the store once and does
 nothing with it. A tenth of the runs shows how both grow.
 """
 
@@ -51,7 +51,7 @@ def make(store: Path, runs: int, points: int, tags: int) -> None:
     for seed in range(5):
         noise = random.Random(seed)
         curve = [(100 * step, 200 * (1 - math.exp(-step / 3000)) + noise.gauss(0, 9)) for step in range(points)]
-        contents.append(made_runs.events({name: curve for name in names}))
+        contents.append(made_runs.events(dict.fromkeys(names, curve)))
     for index in range(runs):
         write(store, index, contents[index % len(contents)])
 

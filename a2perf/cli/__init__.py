@@ -32,6 +32,9 @@ _COMMANDS = {
     "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
     "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
+    "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command or submission over environments and seeds."),
+    "rlops-tags": ("a2perf.cli.rlops_tags:rlops_tags", "Tag runs of the experiment store."),
+    "rlops-import": ("a2perf.cli.rlops_import:rlops_import", "Bring others' logs into the experiment store."),
     "demo": ("a2perf.cli.demo:demo", "Run the demonstration and write its report."),
 }
 

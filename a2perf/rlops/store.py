@@ -13,7 +13,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -49,9 +49,9 @@ class RunCurve:
     """
 
     metric: str
-    steps: NDArray[np.float64]
-    values: NDArray[np.float64]
-    times: NDArray[np.float64]
+    steps: NDArray[np.float64] = field(repr=False)
+    values: NDArray[np.float64] = field(repr=False)
+    times: NDArray[np.float64] = field(repr=False)
 
 
 def store_folder(given: str | Path | None) -> Path:
@@ -118,6 +118,10 @@ class Store:
     def tag_names(self) -> dict[str, int]:
         """Returns every tag with the number of runs that have it."""
         return dict(sorted(Counter(tag for run in self.runs() for tag in run.tags).items()))
+
+    def born_with(self, tag: str) -> list[str]:
+        """Returns the runs that had a tag from their start."""
+        return [run.run_id for run in self._index.runs() if tag in run.record.tags]
 
     def experiment_names(self) -> list[str]:
         """Returns the names of the experiments."""
@@ -206,6 +210,11 @@ def _series(held: CachedRun | LoggedRun, name: str) -> Series | None:
     return held.read(name) if isinstance(held, CachedRun) else held.series.get(name)
 
 
+def unknown_tag(tag: str, known: Sequence[str]) -> UserError:
+    """Returns the error for a tag that no run has; it lists what exists."""
+    return UserError(f"no run has the tag {tag!r}{did_you_mean(tag, known)}", mend=_existing("tags", known))
+
+
 def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserError:
     """Says which part of a query fits no run, and what exists instead."""
     if not known:
@@ -215,7 +224,7 @@ def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserErr
     tags = sorted({tag for run in known for tag in run.tags})
     for tag in query.tags:
         if tag not in tags:
-            return UserError(f"no run has the tag {tag!r}{did_you_mean(tag, tags)}", mend=_existing("tags", tags))
+            return unknown_tag(tag, tags)
     experiments = sorted({experiment_of(run, query.experiment_key) for run in known})
     if query.experiment is not None and query.experiment not in experiments:
         return UserError(

@@ -1,0 +1,149 @@
+"""``a2perf benchmark``: one command or submission over environments and seeds, into the experiment store."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from a2perf.cli.word_lists import Words, WordsCommand
+from a2perf.errors import UserError
+from a2perf.submission.options import normalised
+
+_ENABLED = "autotag feature is enabled"
+
+
+@click.command(cls=WordsCommand, context_settings=normalised())
+@click.option("--env-ids", cls=Words, required=True, metavar="ENV...", help="Environments (of a submission: or tasks).")
+@click.option("--command", metavar="TEXT", help="Command line to which --env-id and --seed are added.")
+@click.option("--submission", metavar="DIR", help="A submission's folder, instead of --command.")
+@click.option("--gin-config", "gin_configs", multiple=True, metavar="FILE",
+              help="Configuration of the submission; given again, each run goes through them in turn.")  # fmt: skip
+@click.option("--num-seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Number of seeds.")
+@click.option("--start-seed", type=int, default=1, show_default=True, help="The first seed.")
+@click.option("--workers", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Runs at the same time; 0 only prints the commands.")  # fmt: skip
+@click.option(
+    "--auto-tag/--no-auto-tag", default=True, show_default=True, help="Tag runs with the version of the code."
+)
+@click.option("--look-up-pull-request", is_flag=True, help="Ask the code's host for the pull request of the commit.")
+@click.option("--pull-request-api", metavar="URL", help="Address that is asked; the usual one by default.")
+@click.option("--look-up-timeout", type=float, default=5.0, show_default=True, metavar="S", help="How long to wait.")
+@click.option("--dry-run", is_flag=True, help="Print the commands and the tags, and run nothing.")
+@click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
+@click.option("--exp-name", metavar="NAME", help="Name of the experiment; the script's or submission's by default.")
+@click.option("--launcher", default="local", show_default=True, help="Where the runs execute.")
+@click.option("--cpus", type=float, metavar="N", help="Processors of each run.")
+@click.option("--gpus", type=int, default=0, metavar="N", help="Graphics processors of each run.")
+@click.option("--time-limit", type=float, metavar="S", help="Wall time of each run in seconds.")
+@click.option("--slurm-template-path", type=click.Path(path_type=Path), metavar="FILE",
+              help="Fill in this job template and submit it.")  # fmt: skip
+@click.option("--slurm-gpus-per-task", type=int, metavar="N")
+@click.option("--slurm-total-cpus", type=int, metavar="N")
+@click.option("--slurm-ntasks", type=int, metavar="N")
+@click.option("--slurm-nodes", type=int, metavar="N")
+@click.argument("evaluator_flags", nargs=-1, metavar="[-- FLAG...]")
+def benchmark(**options: Any) -> int:
+    """Run a command, or a submission, on every environment with every seed.
+
+    Each run is `COMMAND --env-id ENV --seed N`, recorded as a bundle in the experiment store, tagged with the version
+    of the code. The same command line again repeats what is not finished. FLAGs after `--` go to the evaluator of a
+    submission. Exit status: 0 all finished, 1 some run failed, 2 usage, 3 infrastructure, 130 interrupted.
+    """
+    from rich.console import Console
+
+    from a2perf.launch import Resources
+    from a2perf.rlops.matrix import run_matrix
+    from a2perf.rlops.matrix_table import MatrixTable
+    from a2perf.rlops.store import store_folder
+
+    store = store_folder(options["store"])
+    matrix = _planned(store, options)
+    say = click.echo
+    if options["auto_tag"]:
+        record = matrix.plan.autotag
+        say(_ENABLED)
+        if record is not None:
+            say(f"identified git tag: {record.tag}")
+            if record.pull_request:
+                say(f"identified github pull request: {record.pull_request}")
+        say(f"WANDB_TAGS: {matrix.plan.wandb_tags}")
+    say("======= commands to run:")
+    for run in matrix.runs:
+        say(shlex.join(run.words))
+    if options["slurm_template_path"] is not None:
+        return _on_slurm(matrix, options)
+    if options["dry_run"]:
+        say("--dry-run: nothing was run")
+        return 0
+    if options["workers"] == 0:
+        say("workers is set to 0: nothing was run; give --workers N to run the commands")
+        return 0
+    console = Console(highlight=False, soft_wrap=True)
+    table = MatrixTable(len(matrix.runs), 0, console)
+
+    def kept(runs: Any) -> None:
+        table.done = len(runs)
+        if runs:
+            say(f"{len(runs)} of {len(matrix.runs)} runs were finished before and are kept")
+
+    resources = Resources(cpus=options["cpus"], gpus=options["gpus"], wall_s=options["time_limit"])
+    with table:
+        result = run_matrix(
+            matrix, options["workers"], launcher=options["launcher"], resources=resources, on_event=table, on_kept=kept
+        )
+    left = len(matrix.runs) - table.done - table.failed
+    say(f"{table.done} of {len(matrix.runs)} runs finished, {table.failed} failed" + (f", {left} left" if left else ""))
+    say(f"store {store}, tags {', '.join(matrix.plan.tags) or 'none'}")
+    if left:
+        say("the same command goes on with them")
+    return result.exit_code
+
+
+def _planned(store: Path, options: dict[str, Any]) -> Any:
+    from a2perf.rlops.matrix import command_matrix, submission_matrix, tagger
+
+    if (options["command"] is None) == (options["submission"] is None):
+        raise UserError("give --command or --submission, one of them", mend='write --command "python train.py"')
+    if options["command"] is not None and (options["gin_configs"] or options["evaluator_flags"]):
+        raise UserError("--gin-config and flags after -- belong to --submission", mend="leave them out with --command")
+    if options["submission"] is not None and not options["gin_configs"]:
+        raise UserError("--submission needs --gin-config", mend="give --gin-config FILE")
+    tag = None
+    if options["auto_tag"]:
+        tag = tagger(
+            store,
+            look_up=options["look_up_pull_request"],
+            api=options["pull_request_api"],
+            timeout_s=options["look_up_timeout"],
+        )
+    seeds = range(options["start_seed"], options["start_seed"] + options["num_seeds"])
+    common: dict[str, Any] = {"tag": tag, "experiment": options["exp_name"], "environment": os.environ}
+    if options["command"] is not None:
+        alone = options["workers"] == 1 and options["launcher"] == "local" and options["slurm_template_path"] is None
+        return command_matrix(store, options["command"], options["env_ids"], seeds, alone=alone, **common)
+    return submission_matrix(
+        store, Path(options["submission"]), options["gin_configs"], options["env_ids"], seeds,
+        flags=options["evaluator_flags"], **common,
+    )  # fmt: skip
+
+
+def _on_slurm(matrix: Any, options: dict[str, Any]) -> int:
+    from a2perf.rlops.slurm_template import SlurmShape, fill_in, submit
+
+    if matrix.plan.source != "command":
+        raise UserError("--slurm-template-path takes a --command", mend="use --launcher slurm for a submission")
+    shape = SlurmShape(
+        options["slurm_gpus_per_task"], options["slurm_total_cpus"], options["slurm_ntasks"], options["slurm_nodes"]
+    )
+    text = fill_in(options["slurm_template_path"], matrix, shape, options["workers"], options["env_ids"])
+    if options["dry_run"]:
+        click.echo(text, nl=False)
+        return 0
+    path, job = submit(text, matrix, Path("slurm"), really=options["workers"] > 0)
+    click.echo(f"job file: {path}")
+    click.echo(f"job id: {job}" if job is not None else "workers is set to 0: the job was not submitted")
+    return 0

@@ -1,0 +1,57 @@
+"""``a2perf rlops-import``: logs of other tools into the experiment store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from a2perf.errors import UserError
+from a2perf.submission.options import normalised
+
+
+@click.command(context_settings=normalised())
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER_OR_FILE...")
+@click.option("--format", "kind", metavar="NAME", help="Only tensorboard, csv, wandb or sb3; all of them by default.")
+@click.option("--exp-name", metavar="NAME", help="Name of the experiment; what the run says by default.")
+@click.option("--env-id", metavar="ENV", help="The environment; what the run says by default.")
+@click.option("--seed", type=int, help="The seed; what the run says by default.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the runs; repeatable.")
+@click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
+def rlops_import(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...], **options: Any) -> int:
+    """Copy recorded runs of other tools into the experiment store.
+
+    Found are folders of TensorBoard event files, Stable-Baselines3 logs (progress.csv, monitor.csv), offline runs of
+    Weights & Biases (wandb/offline-run-*), and CSV files with a column of steps, also of several runs that columns
+    env_id, exp_name and seed tell apart. Importing a run again changes nothing.
+    """
+    from a2perf.rlops.importers import find_imports, import_run
+    from a2perf.rlops.store import Store, store_folder
+    from a2perf.rlops.tags import check_tag
+
+    for tag in tags:
+        check_tag(tag)
+    store = Store(store_folder(options["store"]), create=True)
+    found = find_imports(paths, kind)
+    if options["seed"] is not None and len(found) > 1:
+        raise UserError(f"--seed is for one run, {len(found)} were found", mend="import them one by one")
+    problems: list[str] = []
+    for item in found:
+        try:
+            done = import_run(
+                store.path,
+                item,
+                experiment=options["exp_name"],
+                env_id=options["env_id"],
+                seed=options["seed"],
+                tags=tags,
+            )
+        except UserError as error:
+            problems.append(str(error))
+            continue
+        verb = "imported" if done.new else "already there"
+        click.echo(f"{verb} ({done.source}, {done.metrics} metrics): {done.run_id}")
+    if problems:
+        raise UserError(f"{len(problems)} of {len(found)} runs could not be imported:\n" + "\n".join(problems))
+    return 0

@@ -1,0 +1,142 @@
+"""``a2perf rlops-tags``: add, remove and list tags of runs, with a preview and a history."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from a2perf.cli.word_lists import Words, WordsCommand
+from a2perf.errors import UserError
+from a2perf.submission.options import normalised
+
+if TYPE_CHECKING:
+    from a2perf.rlops.store import Store, StoredRun
+
+_QUESTION = "Are you sure you want to proceed? (y/n)"
+
+
+@click.command(cls=WordsCommand, context_settings=normalised())
+@click.option("--add", metavar="TAG", help="Add this tag to the runs.")
+@click.option("--remove", metavar="TAG", help="Remove this tag from the runs.")
+@click.option("--list", "list_tags", is_flag=True, help="List the tags.")
+@click.option("--history", metavar="TAG", help="List every change of a tag.")
+@click.option("--source-tag", metavar="TAG", help="The runs that have this tag.")
+@click.option("--filters", cls=Words, metavar="FILTER...", help="Only runs that one of these means, 'ppo?tag=a'.")
+@click.option("--env-ids", cls=Words, metavar="ENV...", help="Only runs on one of these environments.")
+@click.option("--as-of", metavar="DATE", help="With --list: the tags as they were then.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the journal.")
+@click.option("--yes", "-y", is_flag=True, help="Change without asking.")
+@click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
+@click.option("--wandb-project-name", metavar="NAME", help="Accepted for old command lines; a store is one place.")
+@click.option("--wandb-entity", metavar="NAME", help="Accepted for old command lines; a store is one place.")
+def rlops_tags(**options: Any) -> int:
+    """Add a tag to runs, remove it, or list tags.
+
+    By convention `latest` marks the accepted version: after a merge, add it to the runs of the new source tag and
+    remove it from those of the old one. Exit status: 0 done, 1 not confirmed, 2 an unknown tag or another wrong word.
+    """
+    from a2perf.rlops.store import Store, store_folder
+    from a2perf.rlops.tags import check_tag, parse_date
+
+    chosen = [name for name in ("add", "remove", "list_tags", "history") if options[name]]
+    if len(chosen) != 1:
+        raise UserError("give one of --add, --remove, --list and --history", mend="see a2perf rlops-tags --help")
+    store = Store(store_folder(options["store"]))
+    if options["history"]:
+        return _say_history(store, options["history"])
+    if options["list_tags"]:
+        return _say_tags(store, parse_date(options["as_of"]) if options["as_of"] else None, _chosen(store, options))
+    action = chosen[0]
+    tag = options[action]
+    check_tag(tag)
+    if not options["source_tag"] and not options["filters"] and not options["env_ids"]:
+        raise UserError(f"--{action} {tag} of which runs?", mend="give --source-tag TAG, --filters or --env-ids")
+    runs = _chosen(store, options)
+    assert runs is not None
+    changed = [run for run in runs if (tag in run.tags) != (action == "add")]
+    preposition = "to" if action == "add" else "from"
+    click.echo(f"{action} {tag} {preposition} {len(changed)} of {len(runs)} run(s):")
+    for run in runs:
+        if run in changed:
+            after = run.tags | {tag} if action == "add" else run.tags - {tag}
+            click.echo(f"  {run.run_id} ({run.state}): {_listed(run.tags)} -> {_listed(after)}")
+        else:
+            click.echo(f"  {run.run_id} ({run.state}): {_listed(run.tags)}, as it is")
+    if not changed:
+        click.echo("nothing to change")
+        return 0
+    if not options["yes"] and not _confirmed():
+        click.echo("nothing was changed")
+        return 1
+    store.tags.change(
+        tag,
+        [run.run_id for run in changed],
+        action="add" if action == "add" else "remove",
+        reason=options["reason"],
+        source_tag=options["source_tag"],
+    )
+    click.echo(f"{len(changed)} run(s) changed; `a2perf rlops-tags --history {tag}` shows it")
+    return 0
+
+
+def _chosen(store: Store, options: dict[str, Any]) -> list[StoredRun] | None:
+    """Returns the runs that the options mean, in any state; None when they mean none in particular."""
+    from a2perf.rlops.filters import RunQuery, parse_filters
+
+    if not options["source_tag"] and not options["filters"] and not options["env_ids"]:
+        return None
+    queries = parse_filters(options["filters"]).queries if options["filters"] else (RunQuery(),)
+    found: dict[str, StoredRun] = {}
+    for query in queries:
+        tags = (*query.tags, options["source_tag"]) if options["source_tag"] else query.tags
+        wanted = replace(query, tags=tags, env_ids=options["env_ids"] or None, states=())
+        found.update({run.run_id: run for run in store.select(wanted)})
+    return list(found.values())
+
+
+def _say_tags(store: Store, as_of: Any, chosen: list[StoredRun] | None) -> int:
+    wanted = None if chosen is None else {run.run_id for run in chosen}
+    runs = [run for run in store.runs(as_of=as_of) if wanted is None or run.run_id in wanted]
+    counted = Counter(tag for run in runs for tag in run.tags)
+    if not counted:
+        click.echo(f"no tags in {store.path}" + (f" at {as_of.isoformat()}" if as_of else ""))
+        return 0
+    width = max(len(tag) for tag in counted)
+    for tag, count in sorted(counted.items()):
+        where = sorted({run.experiment for run in runs if tag in run.tags})
+        click.echo(f"{tag:<{width}}  {count:>5} run(s)  {', '.join(where)}")
+    return 0
+
+
+def _say_history(store: Store, tag: str) -> int:
+    from a2perf.rlops.store import unknown_tag
+
+    born, names = store.born_with(tag), list(store.tag_names())
+    changes = store.tags.history(tag)
+    if not changes and not born and tag not in names:
+        raise unknown_tag(tag, names)
+    if born:
+        click.echo(f"{len(born)} run(s) were born with {tag}")
+    for change in changes:
+        source = f" by source tag {change.source_tag}" if change.source_tag else ""
+        reason = f": {change.reason}" if change.reason else ""
+        when = change.time.isoformat(timespec="seconds")
+        verb = "added to" if change.action == "add" else "removed from"
+        click.echo(f"{when}  {change.user}  {verb} {len(change.runs)} run(s){source}{reason}")
+    return 0
+
+
+def _confirmed() -> bool:
+    try:
+        answer = click.prompt(_QUESTION, prompt_suffix=": ")
+    except click.Abort:  # no terminal, no answer
+        click.echo("")
+        return False
+    return str(answer).strip().lower() in ("y", "yes")
+
+
+def _listed(tags: frozenset[str]) -> str:
+    return ", ".join(sorted(tags)) or "no tags"

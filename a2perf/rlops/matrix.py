@@ -1,0 +1,342 @@
+"""The benchmark matrix: one command, or one submission, over environments and seeds, into the store.
+
+Runs are ordered by seed, then by environment, and each is ``<command> --env-id <env> --seed <seed>``. They go through a
+durable queue, so that the same command line after any interruption repeats what is not finished and keeps what is.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from a2perf.errors import ConfigError, UserError
+from a2perf.launch import Ended, Entry, Event, Outcome, Queue, Resources, RunCommand, Summary, drive, get_launcher
+from a2perf.launch.scheduler import default_classify
+from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.rlops.autotag import TAGS_VARIABLE, autotag, content_hash, joined_tags
+from a2perf.rlops.matrix_plan import MatrixPlan
+from a2perf.rlops.run_record import MODES, RUN_FILE, AutotagRecord, config_of
+from a2perf.storage import read_record, write_record
+
+QUEUE_FOLDER = ".queue"
+
+
+@dataclass(frozen=True)
+class MatrixRun:
+    """One cell of the matrix.
+
+    Attributes:
+        env_id: the environment.
+        seed: the seed.
+        words: its whole command line.
+        folder: where it lies in the store.
+        key: its name: the folder, below the store.
+    """
+
+    env_id: str
+    seed: int
+    words: tuple[str, ...]
+    folder: Path
+    key: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A planned matrix.
+
+    Attributes:
+        plan: what the runs share.
+        runs: in the order in which they are started.
+        gin_configs: of a submission, its configurations in the order in which each run goes through them.
+    """
+
+    plan: MatrixPlan
+    runs: tuple[MatrixRun, ...]
+    gin_configs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MatrixResult:
+    """What a matrix came to.
+
+    Attributes:
+        kept: runs that were finished before.
+        summary: of the runs that were executed now; None when there were none.
+        exit_code: 0 all finished, 1 some run failed, 3 the infrastructure failed one, 130 interrupted.
+    """
+
+    kept: tuple[MatrixRun, ...]
+    summary: Summary | None
+    exit_code: int
+
+
+def command_matrix(
+    store: Path, command: str, env_ids: Sequence[str], seeds: Sequence[int], *,
+    tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None, cwd: Path | None = None,
+    alone: bool = False, environment: Mapping[str, str] | None = None,
+) -> Matrix:  # fmt: skip
+    """Plans the runs of a plain command.
+
+    Args:
+        store: the store's folder.
+        command: the command line, split as a shell would.
+        env_ids: the environments.
+        seeds: the seeds.
+        tag: gives the version of the code in a folder; None for no automatic tag.
+        experiment: name of the experiment; ``--exp-name`` of the command, else the script's name, when None.
+        cwd: working directory of the command; the current one when None.
+        alone: whether one run at a time will be executed.
+        environment: variables, for the tags that were there before.
+
+    Raises:
+        UserError: the command is empty or cannot be split.
+    """
+    cwd = Path.cwd() if cwd is None else cwd
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"--command {command!r} cannot be split ({error})", mend="close every quote") from error
+    if not words:
+        raise UserError("--command is empty", mend='write --command "python train.py"')
+    script = next((cwd / word for word in words if word.endswith(".py")), None)
+    folder = script.parent if script is not None else cwd
+    name = (
+        experiment or config_of(words).get("exp_name") or (script.stem if script is not None else Path(words[0]).stem)
+    )
+    record = tag(folder) if tag is not None else None
+    before = (environment if environment is not None else os.environ).get(TAGS_VARIABLE)
+    tags = joined_tags(before, record)
+    plan = MatrixPlan(
+        experiment=str(name),
+        store_path=os.path.abspath(store),
+        cwd=str(cwd),
+        words=words,
+        code=SubmissionIdentity(
+            name=str(name),
+            path=str(script or cwd),
+            sha256=content_hash(folder, outputs=[store]),
+            git_commit=record.sha if record is not None else None,
+            git_dirty=record.dirty if record is not None else None,
+        ),
+        autotag=record,
+        tags=tags.split(",") if tags else [],
+        wandb_tags=tags,
+        alone=alone,
+    )
+    return Matrix(plan, _cells(plan, env_ids, seeds))
+
+
+def submission_matrix(
+    store: Path, submission: Path, gin_configs: Sequence[str], env_ids: Sequence[str], seeds: Sequence[int], *,
+    flags: Sequence[str] = (), tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Matrix:  # fmt: skip
+    """Plans the runs of a submission; each goes through all configurations in the order given.
+
+    Args:
+        store: the store's folder.
+        submission: the submission's folder.
+        gin_configs: gin files, as ``a2perf run`` looks them up.
+        env_ids: names of tasks or ids of environments.
+        seeds: root seeds.
+        flags: further flags of the evaluator.
+        tag: as for ``command_matrix``.
+        experiment: name of the experiment; the folder's when None.
+        environment: as for ``command_matrix``.
+
+    Raises:
+        UserError: the folder does not exist.
+    """
+    from a2perf.submission.identity import identify_submission
+
+    if not submission.is_dir():
+        raise ConfigError(f"the submission folder {submission} does not exist", mend="check --submission")
+    identity = identify_submission(submission)
+    record = tag(submission) if tag is not None else None
+    tags = joined_tags((environment if environment is not None else os.environ).get(TAGS_VARIABLE), record)
+    plan = MatrixPlan(
+        experiment=experiment or identity.name,
+        store_path=os.path.abspath(store),
+        cwd=str(Path.cwd()),
+        words=["--submission", str(submission), *(f"--gin-config={name}" for name in gin_configs), *flags],
+        source="submission",
+        code=identity,
+        autotag=record,
+        tags=tags.split(",") if tags else [],
+        wandb_tags=tags,
+    )
+    cells = _cells(plan, env_ids, seeds, prefix=("a2perf", "run"))
+    return Matrix(plan, cells, tuple(gin_configs))
+
+
+def run_matrix(
+    matrix: Matrix, workers: int, *, launcher: str = "local", resources: Resources | None = None,
+    on_event: Callable[[Event], None] | None = None, on_kept: Callable[[Sequence[MatrixRun]], None] | None = None,
+) -> MatrixResult:  # fmt: skip
+    """Executes what is not finished.
+
+    Args:
+        matrix: the plan.
+        workers: how many runs at the same time, at least 1.
+        launcher: name of the launcher.
+        resources: of each run.
+        on_event: called with every event of the queue.
+        on_kept: called once, with the runs that were finished before.
+
+    Raises:
+        UserError: the store cannot be written, the command's program or script is not there, or the launcher is not.
+    """
+    plan = matrix.plan
+    if plan.source == "command" and launcher == "local":
+        _check_program(plan)
+    kept = tuple(run for run in matrix.runs if is_finished(run.folder, max(1, len(matrix.gin_configs))))
+    wanted = [run for run in matrix.runs if run not in kept]
+    if on_kept is not None:
+        on_kept(kept)
+    if not wanted:
+        return MatrixResult(kept, None, 0)
+    try:
+        write_record(plan.path(), plan)
+    except OSError as error:
+        raise UserError(
+            f"the store {plan.store} cannot be written: {error.strerror}", mend="give --store DIR"
+        ) from error
+    entries = [entry for run in wanted for entry in _entries(matrix, run, resources or Resources())]
+    for run in wanted:
+        if not (run.folder / RUN_FILE).exists():
+            write_record(run.folder / RUN_FILE, plan.record(run.env_id, run.seed, run.words))
+    stopping = False
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    executor = get_launcher(launcher)
+    folder = plan.store / QUEUE_FOLDER
+    folder.mkdir(exist_ok=True)
+    with Queue(folder / f"{plan.path().stem}.sqlite") as queue:
+        queue.add(entries)
+        queue.restrict([entry.key for entry in entries])
+        queue.reap()
+        # the bundles are the truth: what they do not call finished is done again, whatever the queue remembers
+        queue.reopen([entry.key for entry in entries], "to be run again")
+        previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            summary = drive(queue, executor, workers, classify=_classify, on_event=on_event, stop=lambda: stopping)
+        finally:
+            executor.close()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+    failed = sum(count for kind, count in summary.failed.items() if kind != "infrastructure")
+    return MatrixResult(kept, summary, 1 if failed and not summary.stopped else summary.exit_code)
+
+
+def is_finished(folder: Path, bundles: int = 1) -> bool:
+    """Says whether a run is done: it has that many bundles and all of them are finished."""
+    states = []
+    for mode in MODES:
+        path = folder / mode / "manifest.json"
+        if path.exists():
+            try:
+                states.append(read_record(path, Manifest).state)
+            except UserError:
+                return False
+    return len(states) >= bundles and all(state is RunState.FINISHED for state in states)
+
+
+def _check_program(plan: MatrixPlan) -> None:
+    program, cwd = plan.words[0], Path(plan.cwd)
+    if shutil.which(program) is None and not (cwd / program).exists():
+        raise UserError(f"--command begins with {program!r}, which is no program on PATH", mend="check its spelling")
+    script = next((word for word in plan.words if word.endswith(".py")), None)
+    if script is not None and not (cwd / script).exists():
+        raise UserError(f"--command names {script}, which is not there", mend=f"it is looked for in {cwd}")
+
+
+def _cells(
+    plan: MatrixPlan, env_ids: Sequence[str], seeds: Sequence[int], prefix: Sequence[str] = ()
+) -> tuple[MatrixRun, ...]:
+    if not env_ids:
+        raise UserError("--env-ids is empty", mend="name at least one environment")
+    for what, given in (("environment", env_ids), ("seed", seeds)):
+        twice = sorted({str(item) for item in given if list(given).count(item) > 1})
+        if twice:
+            raise UserError(f"{what} {', '.join(twice)} is given twice", mend="give each once")
+    cells = []
+    for seed in seeds:
+        for env_id in env_ids:
+            words = (*prefix, *plan.words, "--env-id", env_id, "--seed", str(seed))
+            folder = plan.run_folder(env_id, seed)
+            cells.append(MatrixRun(env_id, seed, words, folder, folder.relative_to(plan.store).as_posix()))
+    return tuple(cells)
+
+
+def _entries(matrix: Matrix, run: MatrixRun, resources: Resources) -> list[Entry]:
+    plan = matrix.plan
+    common = RunCommand(
+        (), name=run.key, cwd=Path(plan.cwd), log=run.folder / "launch.log", resources=resources,
+        readable=(Path(plan.cwd), plan.path()), writable=(plan.store,),
+    )  # fmt: skip
+    log = run.folder / ("command/logs/output.log" if plan.source == "command" else "launch.log")
+    data = {"env_id": run.env_id, "seed": run.seed, "folder": str(run.folder), "log": str(log)}
+    if plan.source == "command":
+        argv = (sys.executable, "-m", "a2perf.rlops.command_run", str(plan.path()), "--", *run.words)
+        return [Entry(run.key, replace(common, argv=argv), data)]
+    submission, flags = plan.words[1], plan.words[2 + len(matrix.gin_configs) :]
+    entries: list[Entry] = []
+    for gin_config in matrix.gin_configs:
+        argv = RunCommand.evaluator(
+            ["--submission", submission, "--gin-config", gin_config, "--root-dir", str(run.folder),
+             "--seed", str(run.seed), *_task_flags(run.env_id), *flags]
+        ).argv  # fmt: skip
+        key = run.key if len(matrix.gin_configs) == 1 else f"{run.key}:{gin_config}"
+        after = entries[-1].key if entries else None
+        entries.append(Entry(key, replace(common, argv=argv, name=key), data, after=after))
+    return entries
+
+
+def _task_flags(name: str) -> list[str]:
+    """Returns the flags that choose an environment: a task by its name, anything else by its id."""
+    from a2perf.domains.registry import domains
+
+    if any(task.name == name for domain in domains().values() for task in domain.tasks):
+        return ["--task", name]
+    return ["--gin-bindings", f"create_domain.env_name={name!r}"]
+
+
+def _classify(entry: Entry, ended: Ended) -> Outcome:
+    """Adds to the exit status what the bundle says of a failure."""
+    outcome = default_classify(entry, ended)
+    if outcome.finished or outcome.kind == "infrastructure":
+        return outcome
+    for mode in MODES:
+        path = Path(str(entry.data["folder"])) / mode / "manifest.json"
+        try:
+            manifest = read_record(path, Manifest) if path.exists() else None
+        except UserError:
+            continue
+        if manifest is not None and manifest.failure is not None:
+            failure = manifest.failure
+            return Outcome(False, failure.kind.value, failure.message, outcome.exit_code)
+    return outcome
+
+
+def tagger(
+    store: Path, *, look_up: bool = False, api: str | None = None, timeout_s: float = 5.0
+) -> Callable[[Path], AutotagRecord]:
+    """Returns the function that gives the version of the code in a folder.
+
+    Args:
+        store: the store, whose files count as no change of the code.
+        look_up: ask the code's host for the pull request.
+        api: address that is asked.
+        timeout_s: how long to wait for the answer.
+    """
+    options = {"api": api} if api is not None else {}
+    return lambda folder: autotag(folder, os.environ, outputs=[store], look_up=look_up, timeout_s=timeout_s, **options)
