@@ -1,0 +1,153 @@
+"""A small submission for launchers: circuit placement by a fixed rule, a participant that dies where it is told to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.launch.remains import wait_until
+
+KILL = """
+import os, signal, subprocess, sys
+
+def reached(point):
+    once = os.environ["KILL_ONCE"]
+    if os.environ["KILL_AT"] in (f"participant: {point}", f"guard: {point}"):
+        try:
+            os.close(os.open(once, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getppid() if os.environ["KILL_AT"].startswith("guard") else os.getpid(), signal.SIGKILL)
+
+def leave_a_daemon():
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    subprocess.Popen([sys.executable, "-S", "-c", code, os.environ["KILL_ONCE"]], cwd="/", start_new_session=True)
+"""
+
+TRAIN = """
+import os, pathlib
+from .killing import reached
+
+def train():
+    artifacts = pathlib.Path(os.environ["A2PERF_ARTIFACTS"])
+    (artifacts / "half.txt").write_text(os.environ["SEED"])
+    reached("train")
+    (artifacts / "weights.txt").write_text(os.environ["SEED"])
+"""
+
+INFERENCE = """
+import numpy as np
+from .killing import leave_a_daemon, reached
+
+reached("import")
+
+class Policy:
+    calls = 0
+
+def load_policy(env, **kwargs):
+    leave_a_daemon()
+    reached("load_policy")
+    return Policy()
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    policy.calls += 1
+    if policy.calls == 40:
+        reached("infer_once")
+    free = np.flatnonzero(observation["mask"])
+    return int(free[int(observation["current_node"][0]) * 7919 % len(free)])
+"""
+
+INFERENCE_GIN = """
+import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.INFERENCE
+Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING
+Submission.num_inference_steps = 5
+Submission.num_inference_episodes = 3
+Submission.record_frames = 0
+Submission.pass_environment = ['KILL_AT', 'KILL_ONCE']
+create_domain.env_name = 'CircuitTraining-ToyMacro-v0'
+"""
+
+
+def write_entry(folder: Path) -> Path:
+    """Writes the submission."""
+    folder.mkdir(parents=True)
+    files = {
+        "killing.py": KILL,
+        "train.py": TRAIN,
+        "inference.py": INFERENCE,
+        "inference.gin": INFERENCE_GIN,
+        "training.gin": INFERENCE_GIN.replace("INFERENCE", "TRAIN"),
+        "__init__.py": "",
+        "requirements.txt": "",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@dataclass
+class Stage:
+    """A folder in which one experiment runs, dies and is run again."""
+
+    folder: Path
+    arguments: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.entry = write_entry(self.folder / "entry")
+        self.root = self.folder / "root"
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir()
+
+    def argv(self, *arguments: object) -> list[str]:
+        """The command line of the experiment."""
+        return [
+            sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()",
+            "--submission", str(self.entry), "--root_dir", str(self.root), *self.arguments, *map(str, arguments),
+        ]  # fmt: skip
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        """Starts the experiment."""
+        environment = {
+            **os.environ, "TMPDIR": str(self.temporary), "KILL_AT": "", "KILL_ONCE": str(self.folder / "participant"),
+            "A2PERF_FAULT_ONCE": str(self.folder / "killed"), **self.environment,
+        }  # fmt: skip
+        return subprocess.Popen(
+            self.argv(*arguments), cwd=self.folder, env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def run(self, *arguments: object) -> tuple[int, str]:
+        """Runs the experiment to its end; returns its exit status and its output."""
+        process = self.start(*arguments)
+        output, errors = process.communicate(timeout=240)
+        return process.returncode, output + errors
+
+    def bundles(self) -> dict[str, Path]:
+        """The bundles by ``<task>/seed_<n>/<mode>``, attics left out."""
+        top = self.root / "entry"
+        found = [path.parent for path in top.rglob("manifest.json") if "attic" not in path.parts]
+        return {str(path.relative_to(top)): path for path in sorted(found)}
+
+    def results(self) -> dict[str, object]:
+        """What the runs came to, by bundle: the returns bit for bit, the artefacts' content."""
+        found: dict[str, object] = {}
+        for name, bundle in self.bundles().items():
+            if (rollouts := bundle / "metrics" / "rollouts.json").exists():
+                episodes = json.loads(rollouts.read_text())["episodes"]
+                found[name] = [(item["index"], item["seed"], item["episode_return"].hex()) for item in episodes]
+            else:
+                found[name] = {path.name: path.read_text() for path in sorted((bundle / "artifacts").iterdir())}
+        return found
+
+    def wait_for(self, pattern: str) -> None:
+        """Waits until a file is there."""
+        wait_until(lambda: any(self.root.glob(pattern)))

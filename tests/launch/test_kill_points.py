@@ -1,0 +1,138 @@
+"""SIGKILL at named points: the same command finishes the experiment, with the results of an undisturbed one.
+
+Every point runs a real experiment with real processes. ``docs/reference/experiments.md`` holds the table of the points.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from a2perf.launch.entry import State
+from a2perf.launch.experiment import QUEUE_FILE
+from a2perf.launch.queue import Queue
+from a2perf.storage import Journal
+from a2perf.submission.bundle import validate
+from tests.launch.entries import Stage
+from tests.launch.remains import assert_nothing_remains
+
+BOTH = ("--gin_config", "training.gin", "inference.gin", "--workers", "1")
+ONE = ("--gin_config", "inference.gin", "--workers", "1")
+
+LAUNCHER = (
+    "launcher: planned",
+    "launcher: queued",
+    "launcher: leased",
+    "launcher: started",
+    "launcher: running",
+    "launcher: ended",
+    "launcher: settled",
+    "launcher: driven",
+)
+EVALUATOR = (
+    "evaluator: bundle locked",
+    "write manifest.json",
+    "evaluator: home made",
+    "evaluator: participant started",
+    "write latency.json",
+    "evaluator: latency measured",
+    "evaluator: episode played",
+    "evaluator: episode recorded",
+    "write rollouts.json",
+    "evaluator: files hashed",
+)
+TRACKER = ("tracker: row written", "write tracking.json")
+PARTICIPANT = (
+    "participant: import",
+    "participant: load_policy",
+    "participant: infer_once",
+    "participant: train",
+    "guard: infer_once",
+)
+POINTS = (*LAUNCHER, *EVALUATOR, *TRACKER, *PARTICIPANT)
+QUICK = {
+    "launcher: queued",
+    "launcher: leased",
+    "launcher: started",
+    "launcher: ended",
+    "launcher: settled",
+    "evaluator: bundle locked",
+    "evaluator: home made",
+    "evaluator: episode recorded",
+    "write rollouts.json",
+    "evaluator: files hashed",
+    "tracker: row written",
+    "participant: infer_once",
+    "guard: infer_once",
+}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """The results of the experiment when nobody dies."""
+    stage = Stage(tmp_path_factory.mktemp("undisturbed"), BOTH)
+    status, output = stage.run()
+    assert status == 0, output
+    return stage.results()
+
+
+def point_cases() -> list[object]:
+    return [pytest.param(point, marks=() if point in QUICK else pytest.mark.slow) for point in POINTS]
+
+
+def expected_status(point: str) -> int:
+    """A dead evaluator is replaced by the launcher itself; a dead participant is a failed run of that command."""
+    if point in LAUNCHER:
+        return -signal.SIGKILL
+    return 1 if point in PARTICIPANT else 0
+
+
+@pytest.mark.parametrize("point", point_cases())
+def test_same_command_finishes_after_sigkill(point: str, tmp_path: Path, undisturbed: dict[str, object]) -> None:
+    both = point in LAUNCHER or point == "participant: train"
+    stage = Stage(tmp_path, BOTH if both else ONE)
+    if point in PARTICIPANT:
+        stage.environment["KILL_AT"] = point
+        stage.arguments += ("--sandbox", "process")
+    else:
+        stage.environment["A2PERF_FAULT_POINT"] = point
+    status, output = stage.run()
+    assert status == expected_status(point), output
+    killed = stage.folder / ("participant" if point in PARTICIPANT else "killed")
+    assert killed.exists(), "nobody came to that point"
+
+    status, output = stage.run()
+    assert status == 0, output
+    wanted = {name: value for name, value in undisturbed.items() if both or name.endswith("inference")}
+    assert stage.results() == wanted
+    for bundle in stage.bundles().values():
+        assert validate(bundle) == []
+        indices = [item["episode"]["index"] for item in Journal(bundle / "journal.jsonl").entries()]
+        assert len(indices) == len(set(indices)), "an episode counts twice"
+    with Queue(stage.root / QUEUE_FILE) as queue:
+        entries = queue.entries()
+        assert [entry.state for entry in entries] == [State.FINISHED] * len(wanted)
+        for entry in entries:
+            assert sum(change["state"] == "finished" for change in queue.history(entry.key)) == 1
+    assert_nothing_remains(stage.folder, stage.temporary)
+
+
+def test_a_finished_experiment_runs_nothing_and_says_its_result(tmp_path: Path, undisturbed: dict[str, object]) -> None:
+    stage = Stage(tmp_path, ONE)
+    assert stage.run()[0] == 0
+    manifests = {name: (bundle / "manifest.json").read_bytes() for name, bundle in stage.bundles().items()}
+    status, output = stage.run("--json")
+    assert status == 0
+    summary = json.loads(output[output.index("{") :])
+    assert summary["jobs_started"] == 0
+    assert summary["counts"]["finished"] == len(summary["runs"]) == 1
+    assert {name: (bundle / "manifest.json").read_bytes() for name, bundle in stage.bundles().items()} == manifests
+
+
+def test_the_reference_lists_every_point(repository: Path) -> None:
+    page = (repository / "docs" / "reference" / "experiments.md").read_text()
+    assert len(POINTS) >= 12
+    assert [point for point in POINTS if f"`{point}`" not in page] == []
