@@ -13,7 +13,7 @@ export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup system assets demo test lint test-slow bench lock docker clean distclean
+.PHONY: help setup system assets demo test lint test-slow bench references results lock docker clean distclean
 
 help:
 	@echo "make setup      make .venv with the pinned packages (idempotent)"
@@ -21,6 +21,8 @@ help:
 	@echo "make test       lint, types, layers and the test suite"
 	@echo "make test-slow  the tests that take minutes (fresh environments, lower bounds)"
 	@echo "make bench      a2perf's own speed and cost"
+	@echo "make references measure the protocol's reference scores again and compare them"
+	@echo "make results    record the shipped results again (results/recorded)"
 	@echo "make system     optional system packages (root on Debian)"
 	@echo "make docker     build the images of the domains (needs a Docker engine)"
 	@echo "make lock       resolve requirements.lock anew"
@@ -87,6 +89,14 @@ test-slow: setup
 
 bench: $(INSTALLED)
 	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# About half an hour of one processor; the designs and clips that are not shipped have to be there (a2perf data fetch).
+references: $(INSTALLED)
+	@$(BIN)/python results/references.py
+
+# About a quarter of an hour; finished runs are kept in runs/results, so it goes on where it was cut off.
+results: setup
+	@$(BIN)/python results/record.py
 
 # Hashes of every file of a version, so that the lock serves other processors; no header and no index addresses, so that
 # it serves other indexes. torch and TensorFlow stay out: participants bring them.

@@ -12,7 +12,7 @@ from a2perf.metrics.protocol import Budget, Generalization, Protocol, Quick, Ref
 TRAINING_SEEDS = (1, 2, 3, 4, 5)
 REFERENCE_TRAINING_SEEDS = (101, 102, 103, 104, 105)
 ARS_SEEDS = (101, 102, 103)
-ARS = {"inputs": "91:103", "diagonal": "1", "time_budget_s": "1000000", "workers": "1", "iterations": "150"}
+ARS = {"inputs": "91:103", "diagonal": "1", "time_budget_s": "1000000", "workers": "1", "iterations": "100"}
 ANNEALING = {"max_moves": "100000", "time_budget_s": "1000000"}
 
 
@@ -134,10 +134,10 @@ _TEST = {"mode": "test", "num_parallel_envs": 1}
 _TRAIN = {"mode": "train"}
 
 
-def _quadruped(name: str, budget: Budget, expert: Any, *, core: bool) -> TaskSource:
+def _quadruped(name: str, budget: Budget, expert: Any, *, core: bool, episodes: int = 100) -> TaskSource:
     random = Played("random", "minimal", 1000, _UNIFORM)
     return TaskSource(
-        name, "quadruped_locomotion", budget, random, expert, core=core, env_kwargs=_TEST, train_kwargs=_TRAIN
+        name, "quadruped_locomotion", budget, random, expert, episodes, core, env_kwargs=_TEST, train_kwargs=_TRAIN
     )
 
 
@@ -168,7 +168,7 @@ def _circuit(name: str, *, core: bool) -> TaskSource:
 
 _PRETRAINED = "the policy published with Peng et al. 2020 for this gait, mean action (examples/motion_imitation)"
 _LINEAR = (
-    "linear policy after 150 iterations of random search (examples/numpy_ars); a bar to pass, no master of the gait"
+    "linear policy after 100 iterations of random search (examples/numpy_ars); a bar to pass, no master of the gait"
 )
 
 TASKS = (
@@ -188,7 +188,9 @@ TASKS = (
     _circuit("ariane", core=True),
     _circuit("ariane_twin", core=False),
     *(_web(level, websites) for level in (1, 2, 3) for websites in (5, 10)),
-    _quadruped("synthetic_trot", _SYNTHETIC, Trained("numpy_ars", ARS, ARS_SEEDS, 20, _LINEAR), core=False),
+    _quadruped(
+        "synthetic_trot", _SYNTHETIC, Trained("numpy_ars", ARS, ARS_SEEDS, 20, _LINEAR), core=False, episodes=20
+    ),
 )
 
 PROTOCOL = Protocol(
@@ -211,7 +213,7 @@ PROTOCOL = Protocol(
         ),
         "open": "no limit; what was used is recorded",
     },
-    quick=Quick(seeds=2, episodes=5, timed_calls=100, warmup_calls=10, train_time_limit_s=60.0),
+    quick=Quick(seeds=3, episodes=10, timed_calls=200, warmup_calls=20, train_time_limit_s=60.0),
     tasks={},
     generalization={
         "quadruped_locomotion": Generalization(

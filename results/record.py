@@ -1,0 +1,144 @@
+"""Records the shipped results: a few submissions of ``examples/`` under the protocol, stripped to what scoring needs.
+
+    python results/record.py [NAME ...]      runs what is missing in runs/results, then writes results/recorded
+
+`make results` does that. Finished runs are kept, so an interrupted recording goes on; nothing here knows how a run is
+made or scored, it calls `a2perf submit` and copies. Results differ from machine to machine in times and energies, and
+by the last bits of floating-point numbers; returns follow from the seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2perf.metrics.submitted import FILE, Submitted
+from a2perf.records import Manifest
+from a2perf.storage import read_record, sha256_of, write_record
+from a2perf.submission.bundle import hash_files
+
+HOUSE = Path(__file__).resolve().parents[1]
+WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
+KEPT = ("config.gin", "media/*.png", "metrics/**/*", "artifacts/**/progress.csv", "artifacts/**/events.out.*")
+"""What of a bundle is shipped beside its manifest; of the rest the manifest says that it was left out."""
+
+DROPPED = "shipped without logs, journal, and artefacts but the learning curve"
+NOWHERE = "not recorded"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One call of `a2perf submit`.
+
+    Attributes:
+        domain: the folder it is shipped in.
+        example: folder below ``examples/``.
+        tasks: of the protocol.
+        flags: further flags.
+    """
+
+    domain: str
+    example: str
+    tasks: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its folder, below the shipped ones."""
+        return f"{self.domain}/{self.example}"
+
+
+_DOGS = ("dog_pace", "dog_trot", "dog_spin")
+_CIRCUITS = ("toy_macro_stdcell", "ariane_twin")
+_WEBSITES = tuple(f"difficulty_level_{level}_num_websites_1" for level in (1, 2, 3))
+_LEARNER = "iterations=20,time_budget_s=3600,workers=1,inputs=91:103,diagonal=1"
+_ANNEALING = "max_moves=20000,time_budget_s=3600"
+ALONE = ("--no-generalization",)
+
+RECORDINGS = (
+    Recording("circuit_training", "minimal", _CIRCUITS, ALONE),
+    Recording("circuit_training", "greedy_placer", _CIRCUITS, ALONE),
+    Recording("circuit_training", "annealing_placer", _CIRCUITS, (*ALONE, "--participant-args", _ANNEALING)),
+    Recording("web_navigation", "minimal", _WEBSITES, ALONE),
+    Recording("web_navigation", "web_solver", _WEBSITES, ALONE),
+    Recording("learning", "minimal", ("synthetic_trot",), ALONE),
+    Recording(
+        "learning", "numpy_ars", ("synthetic_trot",),
+        (*ALONE, "--track", "fixed_samples", "--participant-args", _LEARNER),
+    ),
+    Recording("quadruped_locomotion", "minimal", _DOGS, (*ALONE, "--quick")),
+    Recording("quadruped_locomotion", "motion_imitation", _DOGS, (*ALONE, "--quick")),
+)  # fmt: skip
+
+
+def main() -> None:
+    """Records and ships."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="DOMAIN/EXAMPLE; all by default")
+    given = parser.parse_args()
+    known = {recording.name: recording for recording in RECORDINGS}
+    unknown = [name for name in given.names if name not in known]
+    if unknown:
+        sys.exit(f"{unknown[0]} is not a recording; there are {', '.join(known)}")
+    failed = []
+    for name in given.names or known:
+        status = record(known[name])
+        if status != 0:
+            failed.append(name)
+            print(f"{name}: a2perf submit ended with status {status}; it is not shipped", file=sys.stderr)
+            continue
+        ship(WORK / name, SHIPPED / name)
+    size = sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file())
+    print(f"{SHIPPED.relative_to(HOUSE)}: {size / 2**20:.2f} MiB")
+    sys.exit(1 if failed else 0)
+
+
+def record(recording: Recording) -> int:
+    """Runs one submission; returns the status of `a2perf submit`."""
+    tasks = [word for task in recording.tasks for word in ("--task", task)]
+    command = [
+        sys.executable, "-m", "a2perf", "submit", f"examples/{recording.example}", *tasks, *recording.flags,
+        "-o", str(WORK / recording.name),
+    ]  # fmt: skip
+    print(f"\n$ a2perf {' '.join(command[3:])}", flush=True)
+    return subprocess.run(command, cwd=HOUSE, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False).returncode
+
+
+def ship(source: Path, target: Path) -> None:
+    """Copies a submission's folder, stripped; the manifests and the record are made to agree with what is left."""
+    shutil.rmtree(target, ignore_errors=True)
+    found = read_record(source / FILE, Submitted)
+    for run in found.runs:
+        strip(source / run.path, target / run.path)
+        run.manifest_sha256 = sha256_of(target / run.path / "manifest.json")
+    found.submission.path = f"examples/{found.submission.name}"
+    write_record(target / FILE, found)
+    shutil.copyfile(source / "summary.md", target / "summary.md")
+
+
+def strip(source: Path, target: Path) -> None:
+    """Copies one bundle without what only its machine needs, and without the machine's name and paths."""
+    for pattern in KEPT:
+        for path in sorted(source.glob(pattern)):
+            if path.is_file() and path.name != "codecarbon.log":
+                copy = target / path.relative_to(source)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copy)
+    manifest = read_record(source / "manifest.json", Manifest)
+    manifest.submission.path = f"examples/{manifest.submission.name}"
+    manifest.command = ["make", "results"]
+    manifest.host.pop("hostname", None)
+    for attempt in manifest.attempts:
+        attempt.host, attempt.boot_id, attempt.pid = NOWHERE, NOWHERE, 0
+    manifest.warnings.append(DROPPED)
+    manifest.files = hash_files(target)
+    write_record(target / "manifest.json", manifest)
+
+
+if __name__ == "__main__":
+    main()

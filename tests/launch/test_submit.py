@@ -1,0 +1,413 @@
+"""A whole protocol for one submission: planned, run, resumed, scored and counted without sparing it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from a2perf.errors import ConfigError
+from a2perf.launch.interface import Ended, RunCommand
+from a2perf.launch.protocol_plan import Asked, plan, trains
+from a2perf.launch.submit import exit_code, submit, summary_text
+from a2perf.metrics import protocol as protocols
+from a2perf.metrics.submitted import Submitted, submitted_of
+from a2perf.records import Failure, FailureKind, Manifest, RunState, TrainResults
+from a2perf.storage import read_record, write_json, write_record
+from a2perf.submission.bundle import hash_files
+from a2perf.submission.identity import identify_submission
+from a2perf.submission.seeds import spawn_seeds
+from tests.metrics import made_bundles as made
+
+PROTOCOL = protocols.load("v1")
+TOY, PACE = "toy_macro_stdcell", "dog_pace"
+IDLE = 'def train(**arguments):\n    """Nothing to learn."""\n'
+LEARNS = """
+import os, pathlib
+def train():
+    folder = pathlib.Path(os.environ["A2PERF_ARTIFACTS"])
+    steps = int(os.environ["A2PERF_TRAIN_STEPS"])
+    rows = "".join(f"{int(steps * part / 4)},{part}\\n" for part in range(5))
+    (folder / "progress.csv").write_text("env_steps,mean_return\\n" + rows)
+"""
+RANDOM = """
+import os
+def load_policy(env, **arguments):
+    if os.environ["SEED"] == "{broken}":
+        raise RuntimeError("this seed is not mine")
+    env.action_space.seed(0)
+    return env.action_space
+def preprocess_observation(observation):
+    return observation
+def infer_once(policy, observation):
+    return policy.sample(observation["mask"].astype("int8"))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a submission."""
+
+    def write(name: str = "entry", train: str = LEARNS, inference: str = RANDOM) -> Path:
+        path = tmp_path / "submissions" / name
+        path.mkdir(parents=True, exist_ok=True)
+        files = {"train.py": train, "inference.py": inference, "requirements.txt": "", "__init__.py": ""}
+        for file, text in files.items():
+            (path / file).write_text(text)
+        return path
+
+    return write
+
+
+def asked(submission: Path, *tasks: str, **changes: Any) -> Asked:
+    fields: dict[str, Any] = {"track": "open", "generalization": False, **changes}
+    return Asked(submission=submission, protocol=PROTOCOL, tasks=tasks or (TOY,), **fields)
+
+
+class MadeRuns:
+    """A launcher whose runs are made by hand: it writes the bundle of each command and says that it ended.
+
+    Args:
+        returns: mean return of an inference, by task and seed; by default the expert's.
+        failing: names of runs that fail by the participant's fault.
+        steps: last step of every learning curve.
+        energy_kwh: of every training; None records none.
+        left: whether trainings leave anything.
+    """
+
+    name = "made"
+
+    def __init__(
+        self, *, returns: Callable[[str, int], float] | None = None, failing: Sequence[str] = (), steps: int = 1000,
+        energy_kwh: float | None = 0.01, left: bool = True,
+    ) -> None:  # fmt: skip
+        self.started: list[str] = []
+        self._returns = returns or (lambda task, seed: PROTOCOL.task(task).reference("expert").mean)
+        self._failing, self._steps, self._energy_kwh, self._left = failing, steps, energy_kwh, left
+        self._ended = Ended(0)
+
+    identity = "made"
+
+    def start(self, command: RunCommand) -> MadeRuns:
+        self.started.append(command.name)
+        name, seed, mode = command.name.split("/")
+        flags = command.evaluator_flags() or ()
+        path = Path(flags[flags.index("--root-dir") + 1]) / mode
+        (path / "metrics").mkdir(parents=True)
+        task = PROTOCOL.task(name)
+        number = int(seed.removeprefix("seed_"))
+        record = made.manifest(mode, number, task=name, env_fingerprint=task.fingerprint)
+        record.submission = identify_submission(Path(flags[flags.index("--participant-module-path") + 1]))
+        record.exit_reason = "finished"
+        record.attempts[0].finished_at = f"2026-03-0{number}T00:00:00.000+00:00"
+        if command.name in self._failing:
+            record.state = RunState.FAILED
+            record.failure = Failure(kind=FailureKind.EXCEPTION, where=mode, message="it raised")
+            record.exit_reason = "exception"
+        elif mode == "train":
+            self._write_training(path)
+        else:
+            made_episodes = made.episodes([self._returns(name, number)] * 3)
+            results = made.RolloutResults(task=name, env_id=task.env_id, episodes=made_episodes)
+            write_record(path / "metrics" / "rollouts.json", results)
+        record.files = hash_files(path)
+        write_record(path / "manifest.json", record)
+        self._ended = Ended(1 if record.failure else 0)
+        return self
+
+    def _write_training(self, path: Path) -> None:
+        results = TrainResults(
+            wall_s=1.0, participant_wall_s=1.0, exit_reason="returned", artifact_bytes=1, artifact_files=int(self._left)
+        )
+        write_record(path / "metrics" / "train.json", results)
+        if self._left:
+            (path / "artifacts").mkdir()
+            (path / "artifacts" / "progress.csv").write_text(f"env_steps,mean_return\n0,0\n{self._steps},1\n")
+        if self._energy_kwh is not None:
+            energy = {"net_kwh": self._energy_kwh, "quality": "estimated"}
+            write_json(path / "metrics" / "tracking.json", {"energy": energy})
+
+    def poll(self) -> Ended:
+        return self._ended
+
+    def cancel(self) -> None: ...
+
+    def adopt(self, identity: str) -> None: ...
+
+    def wait(self, timeout_s: float) -> None: ...
+
+    def run(self, command: RunCommand) -> int:
+        raise AssertionError("a protocol's runs are never in the foreground")
+
+    def close(self) -> None: ...
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_learning_submission_is_trained_and_evaluated_on_every_seed(folder) -> None:
+    runs = plan(asked(folder(), TOY, generalization=True))
+    assert [run.mode for run in runs] == ["train", "inference", "generalization"] * 5
+    assert [run.seed for run in runs[::3]] == PROTOCOL.task(TOY).training_seeds
+    assert {run.after for run in runs[1:3]} == {f"{TOY}/seed_1/train"}
+    flags = runs[1].flags
+    assert "Submission.num_inference_episodes = 100" in flags
+    assert "Submission.num_inference_steps = 1000" in flags
+    assert "create_domain.env_name = 'CircuitTraining-ToyMacro-v0'" in flags
+
+
+def test_submission_without_learning_is_only_evaluated(folder) -> None:
+    runs = plan(asked(folder(train=IDLE), PACE, generalization=True))
+    assert {run.mode for run in runs} == {"inference", "generalization"}
+    assert all(run.after is None for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("source", "learns"),
+    [
+        (IDLE, False),
+        ("def train():\n    pass\n", False),
+        ("def train():\n    return\n", False),
+        ("def train():\n    ...\n", False),
+        ("def train():\n    print('hello')\n", True),
+        ("def train():\n    return work()\n", True),
+        ("from elsewhere import train\n", True),
+        ("def train(:\n", True),
+    ],
+)
+def test_only_a_body_without_effect_counts_as_nothing_to_learn(folder, source: str, learns: bool) -> None:
+    assert trains(folder(train=source)) is learns
+
+
+def test_quick_reduces_seeds_episodes_calls_and_time(folder) -> None:
+    runs = plan(asked(folder(), TOY, quick=True))
+    assert {run.seed for run in runs} == {1, 2, 3}
+    assert "Submission.num_inference_episodes = 10" in runs[1].flags
+    assert "Submission.num_inference_steps = 200" in runs[1].flags
+    assert "Submission.train_time_limit_s = 60.0" in runs[0].flags
+
+
+def test_tracks_tell_the_budget_and_energy_is_enforced(folder) -> None:
+    by_track = {track: plan(asked(folder(), TOY, track=track))[0] for track in protocols.TRACKS}
+    assert dict(by_track["fixed_samples"].env) == {"A2PERF_TRAIN_STEPS": "320000"}
+    assert "Submission.pass_environment = ['A2PERF_TRAIN_STEPS']" in by_track["fixed_samples"].flags
+    assert dict(by_track["fixed_energy"].env) == {"A2PERF_TRAIN_ENERGY_KWH": "0.05"}
+    assert "Submission.train_energy_limit_kwh = 0.05" in by_track["fixed_energy"].flags
+    assert by_track["open"].env == ()
+    assert "Submission.train_energy_limit_kwh = None" in by_track["open"].flags
+
+
+def test_training_environment_differs_only_as_the_protocol_says(folder) -> None:
+    training, inference = plan(asked(folder(), PACE))[:2]
+    assert "create_domain.mode = 'train'" in training.flags
+    assert "create_domain.mode = 'test'" in inference.flags
+
+
+def test_binding_may_not_set_what_the_protocol_fixes(folder) -> None:
+    with pytest.raises(ConfigError, match="num_inference_episodes is fixed by protocol v1"):
+        plan(asked(folder(), bindings=("Submission.num_inference_episodes = 1",)))
+
+
+# --- what comes of it -------------------------------------------------------------------------------------------------
+
+
+def test_whole_protocol_is_scored_against_the_stored_references(folder, tmp_path) -> None:
+    task = PROTOCOL.task(PACE)
+    low, high = task.reference("random").mean, task.reference("expert").mean
+    shares = {1: 0.2, 2: 0.4, 3: 0.5, 4: 0.6, 5: 0.9}
+    runs = MadeRuns(returns=lambda name, seed: low + shares[seed] * (high - low))
+    record, summary = submit(asked(folder(), PACE), tmp_path / "out", runs, 1)
+    assert exit_code(record, summary) == 0
+    assert [run.normalised for run in record.runs if run.mode == "inference"] == pytest.approx(list(shares.values()))
+    score = record.scores[PACE]
+    # the interquartile mean of five: a quarter of 1.25 values is cut off on each side
+    assert score.iqm == pytest.approx((0.75 * 0.4 + 0.5 + 0.75 * 0.6) / 2.5)
+    assert score.low is not None
+    assert 0.2 <= score.low < score.iqm < score.high <= 0.9
+    assert record.complete
+    assert record.rankable
+    assert not record.core
+    assert record.recorded_at.startswith("2026-03-05")
+    sha = identify_submission(folder()).sha256[:12]
+    assert record.citation.startswith(f"entry (sha256 {sha}), A2Perf protocol v1")
+    assert f"2026-03-05: normalised IQM {score.iqm:.3f} [" in record.citation
+    assert "\n" not in record.citation
+    assert record.citation in summary_text(record)
+
+
+def test_same_command_again_runs_nothing_and_says_the_same(folder, tmp_path) -> None:
+    wanted, out = asked(folder(), TOY), tmp_path / "out"
+    first, _ = submit(wanted, out, MadeRuns(), 1)
+    again = MadeRuns(returns=lambda task, seed: 99.0)
+    second, summary = submit(wanted, out, again, 1)
+    assert again.started == []
+    assert summary.attempts == 0
+    assert second == first == read_record(out / "protocol.json", Submitted)
+
+
+def test_stopped_submission_goes_on_where_it_was(folder, tmp_path) -> None:
+    wanted, out, runs = asked(folder(), TOY), tmp_path / "out", MadeRuns()
+    record, summary = submit(wanted, out, runs, 1, stop=lambda: len(runs.started) >= 3)
+    assert exit_code(record, summary) == 130
+    assert not record.complete
+    assert "missing (it has not run)" in " ".join(record.not_rankable)
+    rest = MadeRuns()
+    record, summary = submit(wanted, out, rest, 1)
+    assert exit_code(record, summary) == 0
+    assert sorted(runs.started + rest.started) == sorted(run.path for run in record.runs)
+
+
+def test_failed_seed_is_missing_and_stays_failed(folder, tmp_path) -> None:
+    wanted, out = asked(folder(), TOY), tmp_path / "out"
+    failing = (f"{TOY}/seed_2/inference", f"{TOY}/seed_4/train")
+    record, summary = submit(wanted, out, MadeRuns(failing=failing), 1)
+    assert exit_code(record, summary) == 1
+    assert (record.scores[TOY].seeds, record.scores[TOY].expected) == (3, 5)
+    assert record.scores[TOY].notes == [f"{TOY}: 2 of 5 seeds missing"]
+    assert "3 of 5 seeds" in record.citation
+    states = {run.path: (run.state, run.reason) for run in record.runs}
+    assert states[failing[0]] == ("failed", "exception")
+    assert states[f"{TOY}/seed_4/inference"] == ("missing", "its training failed")
+    assert not record.rankable
+    assert f"{failing[0]}: failed (exception)" in record.not_rankable
+    lucky = MadeRuns()
+    record, summary = submit(wanted, out, lucky, 1)
+    assert lucky.started == []
+    assert exit_code(record, summary) == 1
+
+
+def test_only_seeds_that_every_task_has_make_the_overall_score(folder, tmp_path) -> None:
+    runs = MadeRuns(failing=(f"{TOY}/seed_5/inference",))
+    record, _ = submit(asked(folder(train=IDLE), PACE, TOY), tmp_path / "out", runs, 1)
+    assert (record.overall.seeds, record.overall.tasks) == (4, 2)
+    assert record.scores[PACE].seeds == 5
+    assert record.overall.iqm == pytest.approx(1.0)
+
+
+def test_further_tasks_may_join_but_no_other_submission(folder, tmp_path) -> None:
+    out, submission = tmp_path / "out", folder(train=IDLE)
+    submit(asked(submission, TOY), out, MadeRuns(), 1)
+    more = MadeRuns()
+    record, _ = submit(asked(submission, PACE, TOY), out, more, 1)
+    assert {name.split("/")[0] for name in more.started} == {PACE}
+    assert record.tasks == [PACE, TOY]
+    with pytest.raises(ConfigError, match="holds another submission: --quick was False, now True"):
+        submit(asked(submission, TOY, quick=True), out, MadeRuns(), 1)
+    (submission / "inference.py").write_text(RANDOM + "\n# changed\n")
+    with pytest.raises(ConfigError, match="holds another submission: submission was"):
+        submit(asked(submission, TOY), out, MadeRuns(), 1)
+
+
+def test_quick_and_own_bindings_are_marked_as_not_rankable(folder, tmp_path) -> None:
+    record, _ = submit(asked(folder(), quick=True), tmp_path / "quick", MadeRuns(), 1)
+    assert record.complete
+    assert record.not_rankable == ["made with --quick, a reduced protocol"]
+    assert "quick, not rankable" in record.citation
+    own = asked(folder(), bindings=("Submission.call_timeout_s = 5.0",))
+    record, _ = submit(own, tmp_path / "own", MadeRuns(), 1)
+    assert record.not_rankable == ["made with bindings of its own: Submission.call_timeout_s = 5.0"]
+
+
+def test_record_of_a_run_is_found_from_the_run(folder, tmp_path) -> None:
+    out = tmp_path / "out"
+    record, _ = submit(asked(folder(train=IDLE)), out, MadeRuns(), 1)
+    assert submitted_of(out / TOY / "seed_1" / "inference") == record
+    assert submitted_of(out / "other" / "seed_1" / "inference") is None
+    assert submitted_of(tmp_path) is None
+    (out / "protocol.json").write_text("{")
+    assert submitted_of(out / TOY / "seed_1" / "inference") is None
+
+
+def test_environment_that_behaves_otherwise_is_not_rankable(folder, tmp_path) -> None:
+    wanted, out = asked(folder(train=IDLE)), tmp_path / "out"
+    submit(wanted, out, MadeRuns(), 1)
+    path = out / TOY / "seed_3" / "inference" / "manifest.json"
+    write_record(path, msgspec.structs.replace(read_record(path, Manifest), env_fingerprint="another"))
+    record, _ = submit(wanted, out, MadeRuns(), 1)
+    assert record.not_rankable == [f"{TOY}/seed_3/inference: the environment behaves otherwise than the protocol's"]
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("track", "runs", "verdict", "used", "kept"),
+    [
+        ("fixed_samples", MadeRuns(steps=320_000), "kept", 320_000.0, True),
+        ("fixed_samples", MadeRuns(steps=320_001), "exceeded", 320_001.0, False),
+        ("fixed_samples", MadeRuns(left=False), "kept", 0.0, True),
+        ("fixed_energy", MadeRuns(energy_kwh=0.05), "kept", 0.05, True),
+        ("fixed_energy", MadeRuns(energy_kwh=0.06), "exceeded", 0.06, False),
+        ("fixed_energy", MadeRuns(energy_kwh=None), "unknown", None, False),
+    ],
+)
+def test_track_holds_only_where_every_training_is_known_to_have_kept_it(
+    folder, tmp_path, track, runs, verdict, used, kept
+) -> None:
+    runs.started.clear()
+    record, _ = submit(asked(folder(), track=track), tmp_path / "out", runs, 1)
+    checks = [run.budget for run in record.runs if run.mode == "train"]
+    assert {(check.verdict, check.used) for check in checks} == {(verdict, used)}
+    assert record.track == (track if kept else "open")
+    assert record.asked_track == track
+    assert ("was asked for" in summary_text(record)) is not kept
+
+
+def test_submission_that_learns_nothing_keeps_every_budget(folder, tmp_path) -> None:
+    record, _ = submit(asked(folder(train=IDLE), track="fixed_energy"), tmp_path / "out", MadeRuns(), 1)
+    assert record.track == "fixed_energy"
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -> None:
+    broken = spawn_seeds(2, "participant", 1)[0]
+    submission = folder(inference=RANDOM.replace("{broken}", str(broken)))
+    out = tmp_path / "out"
+    command = (
+        sys.executable, "-m", "a2perf", "submit", str(submission), "--task", TOY, "--quick", "--no-generalization",
+        "--track", "fixed_samples", "--workers", "2", "-o", str(out), "--json",
+    )  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    record = json.loads(done.stdout)
+    assert record["track"] == "fixed_samples"
+    ends = {(run["seed"], run["mode"]): run["state"] for run in record["runs"]}
+    assert ends == {(seed, mode): "finished" for seed in (1, 2, 3) for mode in ("train", "inference")} | {
+        (2, "inference"): "failed"
+    }
+    assert (record["scores"][TOY]["seeds"], record["scores"][TOY]["expected"]) == (2, 3)
+    task = PROTOCOL.task(TOY)
+    rollouts = json.loads((out / TOY / "seed_1" / "inference" / "metrics" / "rollouts.json").read_text())
+    returns = [episode["episode_return"] for episode in rollouts["episodes"]]
+    assert [episode["seed"] for episode in rollouts["episodes"]] == spawn_seeds(1, "episodes", 10)
+    first = next(run for run in record["runs"] if run["seed"] == 1 and run["mode"] == "inference")
+    assert first["normalised"] == pytest.approx(float(task.normalise(np.mean(returns))))
+    manifests = {path: path.read_bytes() for path in sorted(out.rglob("manifest.json"))}
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 1
+    assert json.loads(again.stdout) == record
+    assert {path: path.read_bytes() for path in sorted(out.rglob("manifest.json"))} == manifests
+
+
+def test_command_refuses_what_it_does_not_know(folder, tmp_path) -> None:
+    def status(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run([sys.executable, "-m", "a2perf", "submit", *arguments], capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    out = str(tmp_path / "out")
+    code, said = status(str(tmp_path / "nowhere"), "--task", TOY, "-o", out)
+    assert code == 2
+    assert "does not exist" in said
+    code, said = status(str(folder()), "--task", "toy_macro", "-o", out)
+    assert code == 2
+    assert "did you mean 'toy_macro_stdcell'" in said
+    assert not Path(out).exists()

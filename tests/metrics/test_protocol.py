@@ -1,0 +1,130 @@
+"""The protocol is frozen: its file, its environments, its seeds, and reference scores that can be measured again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.domains.fingerprint import stored_fingerprint
+from a2perf.domains.registry import all_environments, get_domain
+from a2perf.errors import UserError
+from a2perf.metrics import protocol as protocols
+from a2perf.submission.seeds import spawn_seeds
+
+HOUSE = Path(__file__).resolve().parents[2]
+SHA256 = {"v1": "UNFROZEN"}
+CORE_IDS = {
+    "QuadrupedLocomotion-DogPace-v0", "QuadrupedLocomotion-DogTrot-v0", "QuadrupedLocomotion-DogSpin-v0",
+    "WebNavigation-Difficulty-01-v0", "WebNavigation-Difficulty-02-v0", "WebNavigation-Difficulty-03-v0",
+    "CircuitTraining-ToyMacro-v0", "CircuitTraining-Ariane-v0",
+}  # fmt: skip
+TASKS = [(name, task) for name in protocols.names() for task in protocols.load(name).tasks.values()]
+each_task = pytest.mark.parametrize("task", [task for _, task in TASKS], ids=[f"{name}-{t.name}" for name, t in TASKS])
+
+
+def test_a_published_protocol_never_changes() -> None:
+    assert protocols.names() == sorted(SHA256)
+    for name, digest in SHA256.items():
+        assert protocols.sha256(name) == digest, f"protocol {name} is frozen: restore it, and make v2 for a change"
+
+
+def test_core_tasks_are_the_eight_published_ids() -> None:
+    core = protocols.load("v1").core_tasks()
+    assert {task.env_id for task in core} == CORE_IDS
+    assert len(core) == 8
+
+
+@each_task
+def test_task_is_the_registered_one_and_behaves_as_it_did(task: protocols.ProtocolTask) -> None:
+    registered = get_domain(task.domain).task(task.name)
+    assert registered.env_id == task.env_id
+    assert registered.kwargs.items() <= task.env_kwargs.items()
+    assert all_environments()[task.env_id][0].name == task.domain
+    assert stored_fingerprint(task.env_id) == task.fingerprint
+
+
+@each_task
+def test_rule_still_gives_the_same_distinct_episode_seeds(task: protocols.ProtocolTask) -> None:
+    per_seed = [spawn_seeds(root, "episodes", task.evaluation.episodes) for root in task.training_seeds]
+    text = "".join(f"{seed}\n" for seeds in per_seed for seed in seeds)
+    assert hashlib.sha256(text.encode()).hexdigest() == task.evaluation.seeds_sha256
+    assert len({seed for seeds in per_seed for seed in seeds}) == len(per_seed) * task.evaluation.episodes
+    assert len(set(task.training_seeds)) >= 3
+
+
+@each_task
+def test_references_are_apart_and_hold_their_own_intervals(task: protocols.ProtocolTask) -> None:
+    random, expert = task.reference("random"), task.reference("expert")
+    assert random.high < expert.low
+    for reference in (random, expert):
+        assert reference.low <= reference.mean <= reference.high
+        assert reference.n >= 3 or reference.exact
+        # no seed of the protocol was used to measure what it is compared with
+        assert not set(reference.seeds) & set(task.training_seeds)
+        assert (HOUSE / reference.command.split()[1]).is_file()
+
+
+def test_normalised_score_is_linear_between_the_references() -> None:
+    task = protocols.load("v1").task("toy_macro_stdcell")
+    random, expert = task.reference("random").mean, task.reference("expert").mean
+    scores = protocols.normalise(task, [[random, expert], [(random + expert) / 2, 2 * expert - random]])
+    np.testing.assert_allclose(scores, [[0.0, 1.0], [0.5, 2.0]], atol=1e-12)
+    assert task.threshold_return() == pytest.approx((random + expert) / 2)
+    assert task.threshold_return(0.9) == pytest.approx(0.1 * random + 0.9 * expert)
+
+
+def test_task_without_reference_is_refused_with_words() -> None:
+    task = protocols.load("v1").task("toy_macro_stdcell")
+    bare = protocols.ProtocolTask(
+        **{name: getattr(task, name) for name in task.__struct_fields__ if name != "references"},
+        references={"random": task.reference("random")},
+    )
+    assert not bare.has_references()
+    with pytest.raises(UserError, match="toy_macro_stdcell has no stored score of the expert"):
+        bare.normalise([0.0])
+
+
+def test_results_of_another_behaviour_are_no_results_of_the_task() -> None:
+    protocol = protocols.load("v1")
+    task = protocol.task("dog_pace")
+    assert protocol.task_of("dog_pace", task.fingerprint) is task
+    assert protocol.task_of("dog_pace", "another") is None
+    assert protocol.task_of("mujoco_dog_pace", task.fingerprint) is None
+
+
+def test_unknown_names_are_answered_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'v1'"):
+        protocols.load("v11")
+    with pytest.raises(UserError, match="did you mean 'dog_pace'"):
+        protocols.load("v1").task("dog_pase")
+
+
+def test_cheap_references_come_out_again() -> None:
+    command = [sys.executable, "results/references.py", "toy_macro_stdcell", "difficulty_level_1_num_websites_1"]
+    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.endswith("  as stored")]
+    assert len(lines) == 4
+
+
+def test_command_shows_a_protocol_and_its_tasks() -> None:
+    shown = _a2perf("protocol", "v1")
+    assert all(task.name in shown for task in protocols.load("v1").tasks.values())
+    document = json.loads(_a2perf("protocol", "--task", "ariane", "--json"))
+    assert list(document["tasks"]) == ["ariane"]
+    assert document["sha256"] == protocols.sha256("v1")
+    assert document["tasks"]["ariane"]["references"]["expert"]["n"] == 5
+    detailed = _a2perf("protocol", "v1", "--task", "dog_spin")
+    assert "python results/references.py dog_spin --kind expert" in detailed
+
+
+def _a2perf(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "a2perf", *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
