@@ -29,6 +29,8 @@ _COMMANDS = {
     "score": ("a2perf.cli.score:score", "Score recorded runs from their files alone."),
     "leaderboard": ("a2perf.cli.leaderboard:leaderboard", "Build a leaderboard from recorded runs."),
     "validate": ("a2perf.cli.validate:validate", "Check recorded runs without running anything."),
+    "sign": ("a2perf.cli.sign:sign", "Sign recorded runs."),
+    "verify": ("a2perf.cli.sign:verify", "Check recorded runs, their signatures and whose they are."),
     "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
     "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),

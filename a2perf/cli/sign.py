@@ -1,0 +1,95 @@
+"""``a2perf sign`` and ``a2perf verify``: who vouches for a recorded run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import click
+import platformdirs
+
+from a2perf.errors import ConfigError
+from a2perf.launch import signing
+from a2perf.submission.options import normalised
+
+
+@click.command(context_settings=normalised())
+@click.argument("runs", nargs=-1, metavar="BUNDLE...")
+@click.option("--key", "key_file", type=click.Path(path_type=Path), metavar="FILE", help="The private key.")
+@click.option(
+    "--new-key", "new_key_file", type=click.Path(path_type=Path), metavar="FILE", help="Make FILE and FILE.pub first."
+)
+def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None) -> int:
+    """Sign recorded runs with an Ed25519 key.
+
+    BUNDLE is a bundle, or a folder that holds bundles. A bundle that is unfinished or changed is not signed.
+    """
+    if new_key_file is not None:
+        if key_file is not None:
+            raise ConfigError("--key and --new-key are both given", mend="give one of them")
+        public = signing.new_key(new_key_file)
+        click.echo(f"private key: {new_key_file} (keep it to yourself)\npublic key:  {public}")
+        key_file = new_key_file
+        if not runs:
+            return 0
+    if key_file is None or not runs:
+        raise ConfigError(
+            "a bundle and a key are needed", mend="`a2perf sign BUNDLE --key FILE`, or `a2perf sign --new-key FILE`"
+        )
+    for bundle in bundles(runs):
+        made = signing.sign(bundle, key_file)
+        click.echo(f"{bundle}: signed, manifest {made.statement.manifest_sha256[:16]}")
+    return 0
+
+
+@click.command(context_settings=normalised())
+@click.argument("runs", nargs=-1, required=True, metavar="BUNDLE...")
+@click.option(
+    "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE",
+    help="Public keys that count; by default those in the folder trusted_keys of the user's configuration.",
+)  # fmt: skip
+@click.option("--any-key", is_flag=True, help="Take any key: says that nothing changed since signing, not who signed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def verify(runs: tuple[str, ...], trusted_keys: Path | None, any_key: bool, as_json: bool) -> int:
+    """Check recorded runs and their signatures: every file, the signature, and whose key it is.
+
+    BUNDLE is a bundle, or a folder that holds bundles. Exit status 1 when anything speaks against one.
+    """
+    trusted = None if any_key else signing.trusted_keys(trusted_keys or _default_folder())
+    verdicts = {str(bundle): signing.verify(bundle, trusted) for bundle in bundles(runs)}
+    if as_json:
+        click.echo(json.dumps({path: dataclasses.asdict(verdict) for path, verdict in verdicts.items()}, indent=2))
+    else:
+        for path, verdict in verdicts.items():
+            by = f" by {verdict.signer}" if verdict.signer else ""
+            signed = f"SIGNED{by} (key {verdict.key_id}, {verdict.signed_at})"
+            click.echo(f"{path}: {'INVALID' if verdict.problems else signed}")
+            for problem in verdict.problems:
+                click.echo(f"  {problem}")
+    return 1 if any(verdict.problems for verdict in verdicts.values()) else 0
+
+
+def bundles(runs: tuple[str, ...]) -> list[Path]:
+    """Returns the bundles at or below the given folders.
+
+    Raises:
+        ConfigError: one of them holds none.
+    """
+    found: list[Path] = []
+    for given in runs:
+        manifests = [path for path in sorted(Path(given).rglob("manifest.json")) if "attic" not in path.parts]
+        if not manifests:
+            raise ConfigError(f"{given} holds no bundle", mend="give the --root_dir of a run, or a bundle below it")
+        found += [manifest.parent for manifest in manifests]
+    return found
+
+
+def _default_folder() -> Path:
+    folder = Path(platformdirs.user_config_dir("a2perf", appauthor=False)) / "trusted_keys"
+    if not folder.is_dir():
+        raise ConfigError(
+            f"no trusted keys: {folder} does not exist",
+            mend="put the signers' .pub files there, give --trusted-keys, or --any-key to leave out who signed",
+        )
+    return folder

@@ -1,0 +1,233 @@
+"""Signed bundles: any changed byte is found, and so is a signer whom nobody trusts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from a2perf.cli.sign import sign as sign_command
+from a2perf.cli.sign import verify as verify_command
+from a2perf.cli.validate import validate as validate_command
+from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.launch import signing
+from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.submission.bundle import Bundle, open_bundle, validate
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return finished(tmp_path / "root" / "inference", "inference")
+
+
+def finished(path: Path, mode: str) -> Path:
+    """Writes a finished bundle with files in it, as a run does."""
+    manifest = Manifest(
+        a2perf_version="1.0.0", mode=mode, domain="web_navigation", task="t", env_id="E-v0", env_kwargs={},
+        env_fingerprint=None, submission=SubmissionIdentity(name="s", path="s", sha256="ab" * 32), root_seed=7,
+        seeds={"episodes": [1, 2]}, participant_args={}, config_sha256="0" * 64, state=RunState.RUNNING, attempts=[],
+    )  # fmt: skip
+    opened = open_bundle(path, manifest, "# config\n")
+    assert isinstance(opened, Bundle)
+    (opened.metrics / "latency.json").write_text('{"mean_s": 0.125}\n')
+    (opened.metrics / "tasks" / "a").mkdir(parents=True)
+    (opened.metrics / "tasks" / "a" / "rollouts.json").write_text("[1.5, 2.5]")
+    (opened.logs / "stdout.log").write_bytes(b"\x00\xffbytes")
+    with opened.journal() as journal:
+        journal.append({"kind": "episode"})
+    opened.manifest.timings_s["load"] = 1 / 3
+    opened.finish(RunState.FINISHED, exit_code=0, reason="finished")
+    return path
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    signing.new_key(tmp_path / "keys" / "organizer")
+    return tmp_path / "keys" / "organizer"
+
+
+def trusted(key: Path) -> list[tuple[str, bytes]]:
+    return signing.trusted_keys(key.parent)
+
+
+def changes(bundle: Path) -> dict[str, Callable[[], None]]:
+    """One change a file and byte position (first, middle, last), an addition and a removal."""
+
+    def flip(path: Path, place: float) -> Callable[[], None]:
+        def change() -> None:
+            data = bytearray(path.read_bytes())
+            data[min(int(len(data) * place), len(data) - 1)] ^= 1
+            path.write_bytes(data)
+
+        return change
+
+    files = [path for path in bundle.rglob("*") if path.is_file() and path.name != ".lock"]
+    found = {f"{path.name}@{place}": flip(path, place) for path in files for place in (0, 0.3, 0.5, 0.7, 1)}
+    found["added"] = lambda: (bundle / "metrics" / "extra.json").write_text("{}")
+    found["added signature below"] = lambda: (bundle / "metrics" / "signature.json").write_text("{}")
+    found["removed"] = lambda: (bundle / "config.gin").unlink()
+    return found
+
+
+def test_every_changed_byte_is_found_without_a_signature(bundle: Path, tmp_path: Path) -> None:
+    assert validate(bundle) == []
+    names = list(changes(bundle))
+    assert len(names) > 25
+    for number, name in enumerate(names):
+        copy = finished(tmp_path / str(number) / "inference", "inference")
+        changes(copy)[name]()
+        assert validate(copy), name
+
+
+def test_every_changed_byte_is_found_with_a_signature(tmp_path: Path, key: Path) -> None:
+    first = finished(tmp_path / "first" / "inference", "inference")
+    signing.sign(first, key)
+    names = list(changes(first))
+    assert any(name.startswith("signature.json@") for name in names)
+    for number, name in enumerate(names):
+        copy = finished(tmp_path / str(number) / "inference", "inference")
+        signing.sign(copy, key)
+        assert signing.verify(copy, trusted(key)).problems == []
+        changes(copy)[name]()
+        assert signing.verify(copy, trusted(key)).problems, name
+
+
+def test_a_number_in_the_manifest_cannot_be_bettered_even_with_its_checksum(bundle: Path, key: Path) -> None:
+    from a2perf.submission import bundle as bundles
+
+    signing.sign(bundle, key)
+    data = json.loads((bundle / "manifest.json").read_text())
+    data["root_seed"] = 8
+    data["checksum"] = bundles._checksum(data)
+    (bundle / "manifest.json").write_text(bundles.json_text(data))
+    assert validate(bundle) == []
+    assert signing.verify(bundle, trusted(key)).problems == ["manifest.json is not the one that was signed"]
+
+
+def test_a_signed_bundle_stays_valid_and_says_who_signed(bundle: Path, key: Path) -> None:
+    made = signing.sign(bundle, key)
+    assert validate(bundle) == []
+    verdict = signing.verify(bundle, trusted(key))
+    assert (verdict.problems, verdict.signer) == ([], "organizer")
+    assert verdict.key_id == signing.key_id(trusted(key)[0][1])
+    assert made.statement.submission_sha256 == "ab" * 32
+    signing.sign(bundle, key)  # again, as after a change of key
+    assert signing.verify(bundle, trusted(key)).problems == []
+
+
+def test_every_byte_of_the_signature_itself_counts(bundle: Path, key: Path) -> None:
+    signing.sign(bundle, key)
+    keys, file = trusted(key), bundle / "signature.json"
+    sound = file.read_bytes()
+    unseen = []
+    for place in range(len(sound)):
+        file.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :])
+        if not signing.verify(bundle, keys).problems:
+            unseen.append(place)
+    assert unseen == []
+    file.write_bytes(sound)
+    assert signing.verify(bundle, keys).problems == []
+
+
+def test_a_bundle_of_each_mode_is_signed_alike(tmp_path: Path, key: Path) -> None:
+    for mode in ("train", "inference", "generalization"):
+        finished(tmp_path / "root" / mode, mode)
+    done = CliRunner().invoke(sign_command, [str(tmp_path / "root"), "--key", str(key)], standalone_mode=False)
+    assert done.output.count("signed, manifest") == 3
+    status, output = run(verify_command, str(tmp_path / "root"), "--trusted-keys", str(key.parent))
+    assert (status, output.count("SIGNED by organizer")) == (0, 3)
+
+
+def test_a_stranger_who_signs_anew_is_not_trusted(bundle: Path, key: Path, tmp_path: Path) -> None:
+    signing.sign(bundle, key)
+    signing.new_key(tmp_path / "other" / "stranger")
+    signing.sign(bundle, tmp_path / "other" / "stranger")
+    (problem,) = signing.verify(bundle, trusted(key)).problems
+    assert "not trusted" in problem
+    assert signing.verify(bundle, None).problems == []
+
+
+def test_a_signature_of_another_bundle_does_not_fit(bundle: Path, key: Path, tmp_path: Path) -> None:
+    other = finished(tmp_path / "other" / "inference", "inference")
+    signing.sign(other, key)
+    (bundle / "signature.json").write_bytes((other / "signature.json").read_bytes())
+    assert signing.verify(bundle, trusted(key)).problems == ["manifest.json is not the one that was signed"]
+
+
+def test_an_unsigned_bundle_and_an_unreadable_signature_are_said(bundle: Path, key: Path) -> None:
+    assert signing.verify(bundle, trusted(key)).problems == ["it is not signed"]
+    for text in ("{", "{}", '{"statement": 1}'):
+        (bundle / "signature.json").write_text(text)
+        (problem,) = signing.verify(bundle, trusted(key)).problems
+        assert "cannot be read" in problem
+    assert "does not exist" in signing.verify(bundle.parent, None).problems[0]
+
+
+def test_only_what_has_ended_and_is_unchanged_is_signed(bundle: Path, key: Path, tmp_path: Path) -> None:
+    (bundle / "config.gin").write_text("changed")
+    with pytest.raises(UserError, match=r"config\.gin was changed after the run"):
+        signing.sign(bundle, key)
+    running = finished(tmp_path / "b" / "train", "train")
+    data = json.loads((running / "manifest.json").read_text())
+    (running / "manifest.json").write_text(json.dumps({**data, "state": "running", "checksum": None}))
+    with pytest.raises(UserError, match="state: running"):
+        signing.sign(running, key)
+    assert not (running / "signature.json").exists()
+
+
+def test_keys_are_private_and_never_overwritten(key: Path, bundle: Path, tmp_path: Path) -> None:
+    assert key.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match="exists already"):
+        signing.new_key(key)
+    key.chmod(0o644)
+    with pytest.raises(ConfigError, match="can be read by others"):
+        signing.sign(bundle, key)
+    (tmp_path / "no.pem").write_text("no key")
+    (tmp_path / "no.pem").chmod(0o600)
+    with pytest.raises(ConfigError, match="holds no private key"):
+        signing.sign(bundle, tmp_path / "no.pem")
+    with pytest.raises(ConfigError, match="holds no public key"):
+        signing.trusted_keys(tmp_path / "no.pem")
+
+
+def test_one_file_may_hold_several_trusted_keys(key: Path, tmp_path: Path) -> None:
+    second = signing.new_key(tmp_path / "second")
+    both = tmp_path / "both.pem"
+    both.write_bytes((key.parent / "organizer.pub").read_bytes() + second.read_bytes())
+    assert [name for name, _ in signing.trusted_keys(both)] == ["both", "both#2"]
+    assert len({raw for _, raw in signing.trusted_keys(both)}) == 2
+
+
+def test_commands_make_a_key_sign_and_verify(bundle: Path, tmp_path: Path) -> None:
+    key = tmp_path / "k" / "me"
+    status, output = run(sign_command, str(bundle), "--new-key", str(key))
+    assert status == 0
+    assert str(key) in output
+    status, output = run(verify_command, str(bundle), "--trusted-keys", f"{key}.pub", "--json")
+    (record,) = json.loads(output).values()
+    assert (status, record["problems"], record["signer"]) == (0, [], "me")
+    assert run(validate_command, str(bundle))[0] == 0
+    (bundle / "logs" / "stdout.log").write_text("other")
+    status, output = run(verify_command, str(bundle), "--any-key")
+    assert status == 1
+    assert "INVALID\n  logs/stdout.log was changed after the run" in output
+    with pytest.raises(ConfigError, match="no trusted keys"):
+        run(verify_command, str(bundle))
+
+
+def test_without_the_library_the_mend_is_said(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
+    with pytest.raises(MissingDependency) as caught:
+        signing.verify(bundle, None)
+    assert "pip install 'a2perf[signing]'" in str(caught.value)
+
+
+def run(command: object, *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(command, arguments, catch_exceptions=False, standalone_mode=False)  # type: ignore[arg-type]
+    if done.exception:
+        raise done.exception
+    return done.return_value or 0, done.output
