@@ -71,7 +71,7 @@ class ParetoView:
 
     def svg(self, prefix: str) -> Markup:
         """Returns the drawing for the page, each point a link with a name."""
-        drawn = inline_svg(self.chart, prefix).replace('role="img"', 'role="group"', 1)
+        drawn = str(inline_svg(self.chart, prefix)).replace('role="img"', 'role="group"', 1)
         return Markup(_LINK.sub(self._link, drawn))  # names are escaped in _link
 
     def _link(self, match: re.Match[str]) -> str:

@@ -65,7 +65,7 @@ def _terms(record: Submitted, run: Path, folder: Path) -> tuple[Terms, list[str]
         return Terms(), []
     name = plain(record.protocol, 40)
     if record.protocol not in protocol.names() or protocol.sha256(record.protocol) != record.protocol_sha256:
-        name = f"{name} of hash {plain(record.protocol_sha256, 8)}"
+        name = f"{name} of hash {plain(record.protocol_sha256[:8])}"
     against = []
     if listed.manifest_sha256 is not None and listed.manifest_sha256 != sha256_of(run / "manifest.json"):
         against.append(f"manifest.json is not the one that {FILE} names")

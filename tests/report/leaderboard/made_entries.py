@@ -1,0 +1,80 @@
+"""Folders of bundles for the tests of leaderboards, made through the records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from a2perf.records import Failure, FailureKind, Manifest, RolloutResults, RunState, SubmissionIdentity
+from a2perf.report.leaderboard import TaskReference
+from a2perf.report.leaderboard.entries import EntryKey
+from a2perf.storage import read_record, write_record
+from a2perf.submission.bundle import hash_files
+from tests.metrics.made_bundles import EMISSIONS, emissions_rows, episodes, write_inference, write_train
+
+REFERENCE = TaskReference(protocol="v1", random=0.0, expert=20.0, threshold=4.0)
+TIMED_CURVE = [f"{100 * point},{point * 0.1},{point * 0.5}" for point in range(100)]
+
+
+def references(key: EntryKey) -> TaskReference | None:
+    """Stored scores of one task, as a protocol would have them."""
+    return REFERENCE if key.task == "trot" else None
+
+
+def identity(name: str) -> SubmissionIdentity:
+    return SubmissionIdentity(
+        name=name, path="somewhere", sha256=name.encode(errors="surrogatepass").hex().ljust(16, "0")
+    )
+
+
+class Field:
+    """A folder that entrants' bundles are put into."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self._next = 0
+
+    def evaluate(self, name: str, returns: list[float], seed: int, *, latency_scale: int = 1, **changes: Any) -> Path:
+        """Writes one inference bundle with exactly these episode returns."""
+        root = self._root(name, str(changes.get("task", "trot")), seed)
+        path = write_inference(root, seed, count=2, latencies=20, submission=identity(name), **changes)
+        record = read_record(path / "manifest.json", Manifest)
+        results = RolloutResults(task=record.task, env_id="Env-v0", episodes=episodes(returns, success=True))
+        write_record(path / "metrics" / "rollouts.json", results)
+        table = EMISSIONS + "\n" + emissions_rows(20, power=40.0 * latency_scale)
+        (path / "metrics" / "inference_emissions.csv").write_text(table)
+        return self.seal(path)
+
+    def train(self, name: str, seed: int, **changes: Any) -> Path:
+        """Writes one training bundle whose curve reaches 4.0 (trailing mean) at 21 s of its clock."""
+        root = self._root(name, str(changes.get("task", "trot")), seed)
+        path = write_train(root, seed, points=5, events=False, submission=identity(name), **changes)
+        table = "env_steps,mean_return,time_elapsed\n" + "\n".join(TIMED_CURVE) + "\n"
+        (path / "artifacts" / "progress.csv").write_text(table)
+        return self.seal(path)
+
+    def entry(self, name: str, level: float, *, seeds: int = 3, train: bool = True, **changes: Any) -> None:
+        """Writes an entry whose seeds differ by 0.2 around ``level``."""
+        for seed in range(seeds):
+            self.evaluate(name, [level + 0.2 * (seed - 1)] * 2, seed, **changes)
+            if train:
+                self.train(name, seed, **{key: value for key, value in changes.items() if key != "latency_scale"})
+
+    @staticmethod
+    def seal(path: Path, **changes: Any) -> Path:
+        """Stores the hashes of a bundle's files, as the end of a run does, and changes of the manifest."""
+        record = read_record(path / "manifest.json", Manifest)
+        for field, value in changes.items():
+            setattr(record, field, value)
+        record.files = hash_files(path)
+        write_record(path / "manifest.json", record)
+        return path
+
+    def fail(self, path: Path) -> Path:
+        """Turns a run into a failed one."""
+        failure = Failure(kind=FailureKind.TIMEOUT, where="train", message="took longer than <b>60 s</b>")
+        return self.seal(path, state=RunState.FAILED, failure=failure)
+
+    def _root(self, name: str, task: str, seed: int) -> Path:
+        safe = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)[:20]
+        return self.top / f"{safe}-{len(name)}" / task / f"seed_{seed}"

@@ -1,0 +1,104 @@
+"""Who is compared with whom, rank ranges, and Pareto fronts."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.report.leaderboard import Board, write_leaderboard
+from a2perf.report.leaderboard.pages import board_anchor
+from a2perf.report.leaderboard.ranking import pareto_front, rank_ranges
+from tests.report.leaderboard.made_entries import Field, references
+
+
+def _boards(field: Field, tmp_path: Path) -> list[Board]:
+    return write_leaderboard(field.top, tmp_path / "site", references=references, reports=False).record.boards
+
+
+def test_ranks_are_ranges_where_intervals_overlap() -> None:
+    assert rank_ranges([(5.0, 6.0), (3.0, 4.0), (1.0, 2.0)]) == [(1, 1), (2, 2), (3, 3)]
+    assert rank_ranges([(5.0, 6.0), (4.0, 5.5), (1.0, 2.0)]) == [(1, 2), (1, 2), (3, 3)]
+    # the middle one overlaps both others, which do not overlap each other
+    assert rank_ranges([(5.0, 6.0), (3.0, 5.5), (1.0, 3.5)]) == [(1, 2), (1, 3), (2, 3)]
+    assert rank_ranges([(2.0, 2.0), (2.0, 2.0)]) == [(1, 2), (1, 2)]
+    assert rank_ranges([]) == []
+
+
+def test_one_run_has_no_interval_and_so_no_sure_rank() -> None:
+    assert rank_ranges([(5.0, 6.0), (None, None), (1.0, 2.0)]) == [(1, 2), (1, 3), (2, 3)]
+
+
+def test_rank_ranges_hold_every_order_that_the_intervals_allow() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        ends = np.sort(rng.integers(0, 8, size=(4, 2)), axis=1).astype(float)
+        ranges = rank_ranges([(low, high) for low, high in ends.tolist()])
+        for choice in itertools.product(*([low, high] for low, high in ends.tolist())):
+            for index, value in enumerate(choice):
+                strictly_better = sum(other > value for other in choice)
+                strictly_worse = sum(other < value for other in choice)
+                assert ranges[index][0] <= 1 + strictly_better + sum(v == value for v in choice) - 1
+                assert ranges[index][1] >= len(choice) - strictly_worse - sum(v == value for v in choice) + 1
+
+
+def test_the_front_holds_what_nothing_beats() -> None:
+    points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0), (2.0, 3.0), (1.0, 0.5)]
+    assert pareto_front(points) == [0, 1, 4, 3]
+    rng = np.random.default_rng(0)
+    cloud = [tuple(point) for point in rng.integers(0, 12, size=(60, 2)).astype(float).tolist()]
+    front = set(pareto_front(cloud))
+    for index, (cost, gain) in enumerate(cloud):
+        beaten = any(c <= cost and g >= gain and (c, g) != (cost, gain) for c, g in cloud)
+        assert (index in front) is not beaten
+
+
+def test_other_environments_are_never_ranked_together(field: Field, tmp_path: Path) -> None:
+    field.entry("old", 10.0, train=False, env_fingerprint="1" * 8)
+    field.entry("new", 12.0, train=False, env_fingerprint="2" * 8)
+    boards = _boards(field, tmp_path)
+    assert [[row.entry.name for row in board.rows] for board in boards] == [["old"], ["new"]]
+    assert all(board.differs == ["the environment's behaviour"] for board in boards)
+    assert all(row.best == row.worst == 1 for board in boards for row in board.rows)
+    assert len({board_anchor(board) for board in boards}) == 2
+
+
+def test_measured_and_estimated_energy_are_never_ranked_together(field: Field, tmp_path: Path) -> None:
+    field.entry("estimated", 10.0, train=False)
+    for seed in range(3):
+        path = field.evaluate("measured", [9.0, 9.0], seed)
+        table = path / "metrics" / "inference_emissions.csv"
+        lines = table.read_text().splitlines()
+        table.write_text("\n".join([f"{lines[0]},quality", *(f"{line},measured" for line in lines[1:])]) + "\n")
+        field.seal(path)
+    boards = _boards(field, tmp_path)
+    assert {board.provenance: [row.entry.name for row in board.rows] for board in boards} == {
+        "estimated": ["estimated"],
+        "measured": ["measured"],
+    }
+    assert all("the provenance of energy" in board.differs for board in boards)
+
+
+def test_other_arguments_of_the_environment_are_another_board(field: Field, tmp_path: Path) -> None:
+    field.entry("easy", 10.0, train=False, env_kwargs={"difficulty": 1})
+    field.entry("hard", 4.0, train=False, env_kwargs={"difficulty": 3})
+    assert [board.differs for board in _boards(field, tmp_path)] == [["the environment's arguments"]] * 2
+
+
+def test_an_entry_without_an_evaluation_stands_beside_the_others(field: Field, tmp_path: Path) -> None:
+    field.entry("whole", 10.0)
+    field.train("only_trained", 0)
+    (board,) = _boards(field, tmp_path)
+    assert [(row.entry.name, row.place) for row in board.rows] == [("whole", 1), ("only_trained", None)]
+    assert board.rows[1].entry.not_ranked == ["no episode of a finished evaluation"]
+
+
+@pytest.mark.parametrize("levels", [(10.0, 14.0, 12.0)])
+def test_the_default_order_is_that_of_the_score(field: Field, tmp_path: Path, levels: tuple[float, ...]) -> None:
+    for level in levels:
+        field.entry(f"level_{level:g}", level, train=False)
+    (board,) = _boards(field, tmp_path)
+    assert [row.entry.name for row in board.rows] == ["level_14", "level_12", "level_10"]
+    assert [(row.best, row.worst) for row in board.rows] == [(1, 1), (2, 2), (3, 3)]

@@ -1,0 +1,205 @@
+"""An entry's score, what costs it its rank, and what is said of damaged or forged bundles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.errors import UserError
+from a2perf.metrics import protocol
+from a2perf.metrics.bootstrap import bootstrap
+from a2perf.metrics.submitted import Score as ProtocolScore
+from a2perf.metrics.submitted import Submitted, SubmittedRun
+from a2perf.records import Manifest
+from a2perf.report.leaderboard import Entry, LeaderboardRecord, Signature, write_leaderboard
+from a2perf.storage import read_record, sha256_of, write_record
+from a2perf.submission.bundle import integrity
+from tests.report.leaderboard.made_entries import Field, identity, references
+
+
+def _record(field: Field, tmp_path: Path, **options: object) -> LeaderboardRecord:
+    made = {"references": references, "reports": False, "integrity": integrity, **options}
+    return write_leaderboard(field.top, tmp_path / "site", **made).record  # type: ignore[arg-type]
+
+
+def _entries(record: LeaderboardRecord) -> dict[str, Entry]:
+    return {row.entry.name: row.entry for board in record.boards for row in board.rows}
+
+
+def test_the_score_is_the_interquartile_mean_of_normalised_returns(field: Field, tmp_path: Path) -> None:
+    levels = [2.0, 8.0, 10.0, 12.0, 30.0]
+    for seed, level in enumerate(levels):
+        field.evaluate("agent", [level - 1.0, level + 1.0], seed)
+    entry = _entries(_record(field, tmp_path))["agent"]
+    normalised = np.array(levels) / 20.0
+    assert entry.score.per_run == pytest.approx(normalised)
+    assert entry.score.value == pytest.approx(normalised[1:4].mean())  # the best and the worst quarter are left out
+    estimate = bootstrap(normalised, repetitions=10_000)
+    assert (entry.score.low, entry.score.high) == (pytest.approx(estimate.low), pytest.approx(estimate.high))
+    assert (entry.score.n, entry.score.normalised, entry.reference) == (5, True, "v1")
+    assert entry.not_ranked == []
+
+
+def test_without_references_the_return_itself_is_the_score_and_that_is_said(field: Field, tmp_path: Path) -> None:
+    field.entry("agent", 7.0, task="pace", train=False)
+    record = _record(field, tmp_path)
+    entry = _entries(record)["agent"]
+    assert entry.score.value == pytest.approx(7.0)
+    assert not entry.score.normalised
+    assert "scores are plain returns, not normalised" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_time_and_energy_to_threshold_are_columns(field: Field, tmp_path: Path) -> None:
+    field.entry("agent", 7.0)
+    values = _entries(_record(field, tmp_path))["agent"].scores["train"]
+    # 0.1 a point: the mean of five points reaches 4.0 at point 42, half a second each; 50 W
+    assert values["time_to_threshold"].value == pytest.approx(21.0)
+    assert values["energy_to_threshold"].value == pytest.approx(50.0 * 21.0 / 3.6e6)
+
+
+def test_one_run_has_no_interval(field: Field, tmp_path: Path) -> None:
+    field.evaluate("agent", [7.0], 0)
+    entry = _entries(_record(field, tmp_path))["agent"]
+    assert (entry.score.value, entry.score.low, entry.score.high) == (pytest.approx(0.35), None, None)
+    assert "1 run, no interval" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_a_failed_run_costs_the_rank_but_not_the_listing(field: Field, tmp_path: Path) -> None:
+    field.entry("agent", 7.0, train=False, seeds=2)
+    field.fail(field.evaluate("agent", [100.0], 2))
+    entry = _entries(_record(field, tmp_path))["agent"]
+    assert entry.score.n == 2
+    assert entry.score.value == pytest.approx(6.9 / 20)
+    (reason,) = entry.not_ranked
+    assert reason.startswith("1 of 3 runs not finished: agent-5/trot/seed_2/inference: timeout in train: took longer")
+
+
+def test_a_byte_changed_after_the_run_makes_it_invalid(field: Field, tmp_path: Path) -> None:
+    field.entry("agent", 7.0, train=False)
+    rollouts = field.top / "agent-5" / "trot" / "seed_1" / "inference" / "metrics" / "rollouts.json"
+    rollouts.write_text(rollouts.read_text().replace("7.0", "9.0"))
+    entry = _entries(_record(field, tmp_path))["agent"]
+    assert entry.not_ranked == [
+        "1 of 3 runs invalid: agent-5/trot/seed_1/inference: metrics/rollouts.json was changed after the run"
+    ]
+    assert entry.score.n == 2
+    unchecked = _entries(_record(field, tmp_path, integrity=None))["agent"]
+    assert unchecked.not_ranked == []
+    assert {line.changed is None for line in unchecked.runs} == {True}
+
+
+def test_two_evaluations_with_one_seed_are_not_two(field: Field, tmp_path: Path) -> None:
+    field.entry("agent", 7.0, train=False)
+    copy = field.evaluate("agent", [9.0], 7)
+    field.seal(copy, root_seed=0)
+    assert _entries(_record(field, tmp_path))["agent"].not_ranked == ["two evaluations share a seed"]
+
+
+def test_signatures_are_asked_for_and_shown(field: Field, tmp_path: Path) -> None:
+    for name in ("good", "stranger", "forged", "broken", "plain"):
+        field.entry(name, 7.0, train=False, seeds=2)
+        if name != "plain":
+            for path in field.top.glob(f"{name}-*/trot/*/inference"):
+                (path / "signature.json").write_text("{}")
+                field.seal(path)
+
+    def verify(path: Path) -> Signature:
+        name = read_record(path / "manifest.json", Manifest).submission.name
+        if name == "broken":
+            raise UserError("signature.json is not a signature")
+        state = {"good": "signed", "stranger": "unknown key"}.get(name, "invalid")
+        return Signature(state=state, detail="key of <Ann>")  # type: ignore[arg-type]
+
+    entries = _entries(_record(field, tmp_path, signature=verify))
+    assert {name: entry.runs[0].signature.state for name, entry in entries.items()} == {
+        "good": "signed", "stranger": "unknown key", "forged": "invalid", "broken": "invalid", "plain": "unsigned",
+    }  # fmt: skip
+    assert {name for name, entry in entries.items() if entry.not_ranked} == {"forged", "broken"}
+    unchecked = _entries(_record(field, tmp_path))
+    assert unchecked["good"].runs[0].signature.state == "not checked"
+    assert unchecked["plain"].runs[0].signature.state == "unsigned"
+
+
+def test_bundles_without_a_readable_manifest_are_listed_as_invalid(field: Field, tmp_path: Path) -> None:
+    field.entry("agent", 7.0, train=False)
+    torn, newer, moved, linked, empty = (field.evaluate(name, [1.0], 0) for name in "abcde")
+    (torn / "manifest.json").write_text('{"schema": 1, "a2')
+    document = json.loads((newer / "manifest.json").read_text())
+    (newer / "manifest.json").write_text(json.dumps({**document, "schema": 99}))
+    moved.rename(moved.parent / "train")
+    (linked / "manifest.json").rename(linked / "real.json")
+    (linked / "manifest.json").symlink_to("real.json")
+    (empty / "manifest.json").rename(empty / "config.gin")
+    (field.top / "notes").mkdir()
+    (field.top / "notes" / "progress.csv").write_text("steps,return\n1,2\n")
+    record = _record(field, tmp_path)
+    assert list(_entries(record)) == ["agent"]
+    reasons = {broken.run[0]: broken.reason for broken in record.invalid}
+    assert "is not a valid Manifest record" in reasons["a"]
+    assert "schema 99" in reasons["b"]
+    assert reasons["c"] == "the manifest is of a run in mode 'inference', its folder is train/"
+    assert reasons["d"] == "manifest.json is a symbolic link"
+    assert reasons["e"] == "manifest.json is missing"
+    assert record.others == ["notes"]
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "1 recorded run has no manifest" in page
+
+
+def _under_protocol(field: Field, seeds: list[int], **changes: object) -> None:
+    """Writes an entry with the record of a submission under protocol v1 above it."""
+    task = protocol.load("v1").tasks["dog_pace"]
+    runs = []
+    for seed in seeds:
+        path = field.evaluate("agent", [5.0], seed, task="dog_pace", env_fingerprint=task.fingerprint)
+        inside = path.relative_to(field.top / "agent-5").as_posix()
+        digest = sha256_of(path / "manifest.json")
+        runs.append(SubmittedRun(
+            task="dog_pace", seed=seed, mode="inference", path=inside, state="finished", manifest_sha256=digest,
+        ))  # fmt: skip
+    fields = {
+        "a2perf_version": "1", "protocol": "v1", "protocol_sha256": protocol.sha256("v1"),
+        "submission": identity("agent"), "track": "fixed_samples", "asked_track": "fixed_samples", "quick": False,
+        "complete": True, "rankable": True, "not_rankable": [], "tasks": ["dog_pace"], "runs": runs, "scores": {},
+        "overall": ProtocolScore(), "core": False, "recorded_at": "", "citation": "", **changes,
+    }  # fmt: skip
+    write_record(field.top / "agent-5" / "protocol.json", Submitted(**fields))  # type: ignore[arg-type]
+
+
+def _stored(field: Field, tmp_path: Path) -> Entry:
+    found = write_leaderboard(field.top, tmp_path / "site", integrity=integrity, reports=False)
+    return _entries(found.record)["agent"]
+
+
+def test_terms_of_the_protocol_are_read_and_its_seeds_are_asked_for(field: Field, tmp_path: Path) -> None:
+    seeds = protocol.load("v1").tasks["dog_pace"].training_seeds
+    _under_protocol(field, seeds)
+    whole = _stored(field, tmp_path)
+    assert (whole.protocol, whole.track, whole.not_ranked) == ("v1", "fixed samples", [])
+    _, *others = seeds
+    for seed in others:
+        (field.top / "agent-5" / "dog_pace" / f"seed_{seed}").rename(tmp_path / f"away_{seed}")
+    short = _stored(field, tmp_path)
+    if short.reference:
+        assert short.not_ranked == [f"{len(others)} of the protocol's {len(seeds)} seeds missing"]
+
+
+def test_a_reduced_budget_is_never_ranked(field: Field, tmp_path: Path) -> None:
+    _under_protocol(field, protocol.load("v1").tasks["dog_pace"].training_seeds, quick=True)
+    assert _stored(field, tmp_path).not_ranked == ["made with a reduced budget"]
+
+
+def test_a_protocol_of_another_content_is_another_protocol(field: Field, tmp_path: Path) -> None:
+    _under_protocol(field, [0, 1, 2], protocol_sha256="0" * 64)
+    found = _stored(field, tmp_path)
+    assert (found.protocol, found.reference) == ("v1 of hash 00000000", "")
+
+
+def test_a_manifest_that_was_swapped_is_invalid(field: Field, tmp_path: Path) -> None:
+    _under_protocol(field, protocol.load("v1").tasks["dog_pace"].training_seeds)
+    path = next(field.top.glob("agent-5/dog_pace/*/inference"))
+    field.seal(path, warnings=["added later"])
+    (reason,) = _stored(field, tmp_path).not_ranked
+    assert "manifest.json is not the one that protocol.json names" in reason
