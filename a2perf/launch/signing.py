@@ -49,9 +49,11 @@ class Statement(Record, kw_only=True):
 
 
 class Signature(Record, kw_only=True):
-    """``signature.json``: a statement, the public key as base64 of its 32 bytes, and the signature as base64."""
+    """``signature.json``: a statement, the public key as base64 of its 32 bytes, and the signature as base64.
 
-    schema: int = 1
+    The version of its schema stands in the statement, where it is signed.
+    """
+
     statement: Statement
     public_key: str
     signature: str
