@@ -181,7 +181,7 @@ class _LocalJob:
             self._timed_out = True
             self.cancel()
         if self._kill_at is not None and now >= self._kill_at:
-            self._process.kill()
+            self.signal(signal.SIGKILL)
         if os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
         # Before the zombie is collected its id cannot belong to another group.
@@ -201,15 +201,15 @@ class _LocalJob:
             self.signal(signal.SIGTERM)
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the command."""
+        """Sends a signal to the command; ``Popen`` would collect a process that has ended, ``poll`` does that."""
         if self._ended is None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                signal.pidfd_send_signal(self.descriptor, number)
 
     def kill(self) -> None:
         """Kills the command and waits for its end."""
         while self.poll() is None:
-            self._process.kill()
+            self.signal(signal.SIGKILL)
             self._launcher.wait(0.1)
 
     def _verdict(self, status: int) -> Ended:

@@ -1,0 +1,267 @@
+"""Driving a queue with real child processes, and the local launcher under it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a2perf.errors import ConfigError, InfrastructureError, UserError
+from a2perf.launch import Ended, Entry, Event, Happening, Outcome, Queue, Resources, RunCommand, State, drive
+from a2perf.launch.interface import get_launcher
+from a2perf.launch.local import LocalLauncher
+from a2perf.launch.owner import Owner
+from tests.launch.remains import processes_of, wait_until
+
+
+@pytest.fixture
+def queue(tmp_path: Path):
+    with Queue(tmp_path / "queue.sqlite", retry_delay_s=0.0) as opened:
+        yield opened
+
+
+@pytest.fixture
+def launcher():
+    opened = LocalLauncher()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Callable[..., RunCommand]:
+    def make(code: str, name: str = "a", **attributes: object) -> RunCommand:
+        argv = (sys.executable, "-S", "-c", textwrap.dedent(code), str(tmp_path))
+        return RunCommand(argv, name=name, cwd=tmp_path, **{"log": tmp_path / f"{name}.log", **attributes})  # type: ignore[arg-type]
+
+    return make
+
+
+def test_every_entry_gets_its_outcome(queue: Queue, launcher: LocalLauncher, command, tmp_path: Path) -> None:
+    queue.add([
+        Entry("good", command("print('to stdout'); import sys; print('to stderr', file=sys.stderr)", "good")),
+        Entry("bad", command("raise SystemExit(1)", "bad")),
+        Entry("after bad", command("pass", "after"), after="bad"),
+    ])  # fmt: skip
+    summary = drive(queue, launcher, 2)
+    assert summary.exit_code == 1
+    assert summary.failed == {"exit": 1, "prerequisite": 1}
+    assert summary.counts[State.FINISHED] == 1
+    assert summary.attempts == 2
+    assert sorted((tmp_path / "good.log").read_text().splitlines()) == ["to stderr", "to stdout"]
+
+
+def test_workers_bound_what_runs_at_the_same_time(queue: Queue, launcher: LocalLauncher, command) -> None:
+    queue.add([Entry(str(number), command("import time; time.sleep(0.1)", str(number))) for number in range(6)])
+    seen: list[int] = []
+    summary = drive(queue, launcher, 2, on_event=lambda event: seen.append(len(event.running)))
+    assert summary.exit_code == 0
+    assert max(seen) == 2
+
+
+def test_a_failure_of_the_host_is_tried_again_until_it_is_over(
+    queue: Queue, launcher: LocalLauncher, command, tmp_path: Path
+) -> None:
+    code = """
+    import pathlib, sys
+    tries = pathlib.Path(sys.argv[1], "tries")
+    tries.write_text((tries.read_text() if tries.exists() else "") + "x")
+    sys.exit(0 if len(tries.read_text()) == 3 else 3)
+    """
+    queue.add([Entry("a", command(code))])
+    events: list[Happening] = []
+    summary = drive(queue, launcher, 1, on_event=lambda event: events.append(event.what))
+    assert summary.exit_code == 0
+    assert summary.attempts == 3
+    assert events.count(Happening.RETRY) == 2
+    assert queue.entries()[0].retries == 2
+
+
+def test_an_evaluator_killed_from_outside_is_the_hosts_failure(
+    queue: Queue, launcher: LocalLauncher, command, tmp_path: Path
+) -> None:
+    code = """
+    import os, pathlib, signal, sys
+    once = pathlib.Path(sys.argv[1], "once")
+    if not once.exists():
+        once.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    queue.add([Entry("a", command(code))])
+    told: list[Event] = []
+    assert drive(queue, launcher, 1, on_event=told.append).exit_code == 0
+    retry = next(event.entry for event in told if event.what is Happening.RETRY)
+    assert retry is not None
+    assert (retry.kind, retry.reason) == ("infrastructure", "its evaluator was ended by SIGKILL")
+
+
+def test_an_infrastructure_failure_for_good_has_its_own_exit_status(
+    tmp_path: Path, launcher: LocalLauncher, command
+) -> None:
+    with Queue(tmp_path / "q.sqlite", max_retries=1, retry_delay_s=0) as queue:
+        queue.add([Entry("a", command("raise SystemExit(3)")), Entry("b", command("raise SystemExit(1)", "b"))])
+        summary = drive(queue, launcher, 1)
+    assert summary.exit_code == 3
+    assert summary.failed == {"infrastructure": 1, "exit": 1}
+
+
+def test_a_command_over_its_time_limit_is_ended(queue: Queue, launcher: LocalLauncher, command) -> None:
+    queue.add([Entry("a", command("import time; time.sleep(600)", resources=Resources(wall_s=0.3)))])
+    summary = drive(queue, launcher, 1)
+    assert summary.failed == {"timeout": 1}
+    assert "0.3 s" in queue.entries()[0].reason
+
+
+def test_what_cannot_start_is_a_configuration_failure(queue: Queue, launcher: LocalLauncher, command) -> None:
+    queue.add([Entry("a", command("pass", resources=Resources(cpus=10_000)))])
+    assert drive(queue, launcher, 1).failed == {"configuration": 1}
+    assert "10000 processors" in queue.entries()[0].reason
+
+
+def test_stopping_gives_the_running_ones_back(queue: Queue, launcher: LocalLauncher, command, tmp_path: Path) -> None:
+    code = "import pathlib, sys, time; pathlib.Path(sys.argv[1], 'here').touch(); time.sleep(600)"
+    queue.add([Entry("a", command(code)), Entry("b", command("pass", "b"))])
+    summary = drive(queue, launcher, 1, stop=(tmp_path / "here").exists)
+    assert summary.stopped
+    assert summary.exit_code == 130
+    assert [item.state for item in queue.entries()] == [State.QUEUED, State.QUEUED]
+    assert queue.entries()[0].retries == 0
+    assert not processes_of(tmp_path)
+
+
+def test_a_classifier_has_the_last_word(queue: Queue, launcher: LocalLauncher, command) -> None:
+    queue.add([Entry("a", command("raise SystemExit(7)"), {"fine": 7})])
+
+    def classify(entry: Entry, ended: Ended) -> Outcome:
+        return Outcome(ended.exit_code == entry.data["fine"], exit_code=ended.exit_code)
+
+    assert drive(queue, launcher, 1, classify=classify).exit_code == 0
+
+
+def test_a_drive_waits_for_what_another_process_holds(queue: Queue, launcher: LocalLauncher, command) -> None:
+    queue.add([Entry("a", command("pass")), Entry("b", command("pass", "b"))])
+
+    def other() -> None:
+        with Queue(queue.path) as second:
+            lease = second.lease()
+            assert lease is not None
+            held.set()
+            time.sleep(0.5)
+            second.finish(lease, Outcome(True))
+
+    held = threading.Event()
+    thread = threading.Thread(target=other)
+    thread.start()
+    held.wait()
+    summary = drive(queue, launcher, 1)
+    thread.join()
+    assert summary.counts[State.FINISHED] == 2
+    assert summary.attempts == 1
+
+
+# --- the local launcher -----------------------------------------------------------------------------------------------
+
+
+def finished(job: object) -> Ended:
+    wait_until(lambda: job.poll() is not None)  # type: ignore[attr-defined]
+    return job.poll()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_a_job_ends_with_its_launcher_even_by_sigkill(tmp_path: Path) -> None:
+    code = """
+    import os, sys, time
+    from pathlib import Path
+    from a2perf.launch import RunCommand, get_launcher
+    folder = Path(sys.argv[1])
+    sleeper = "import pathlib, sys, time; pathlib.Path(sys.argv[1], 'here').touch(); time.sleep(600)"
+    get_launcher("local").start(RunCommand((sys.executable, "-S", "-c", sleeper, str(folder)), cwd=folder))
+    while not (folder / "here").exists():
+        time.sleep(0.01)
+    os.kill(os.getpid(), 9)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert (tmp_path / "here").exists()
+    wait_until(lambda: not processes_of(tmp_path))
+
+
+def test_what_a_command_leaves_in_its_session_ends_with_it(launcher: LocalLauncher, command, tmp_path: Path) -> None:
+    code = """
+    import subprocess, sys
+    subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)", sys.argv[1]])
+    """
+    assert finished(launcher.start(command(code))) == Ended(0)
+    wait_until(lambda: not processes_of(tmp_path))
+
+
+def test_a_command_that_ignores_sigterm_is_killed(
+    launcher: LocalLauncher, command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("a2perf.launch.local.CANCEL_GRACE_S", 0.2)
+    code = """
+    import pathlib, signal, sys, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    pathlib.Path(sys.argv[1], "here").touch()
+    time.sleep(600)
+    """
+    job = launcher.start(command(code))
+    wait_until((tmp_path / "here").exists)
+    job.cancel()
+    ended = finished(job)
+    assert ended.exit_code is None
+    assert not ended.lost
+
+
+def test_processors_are_handed_out_and_given_back(launcher: LocalLauncher, command, tmp_path: Path) -> None:
+    code = "import os; print(sorted(os.sched_getaffinity(0)))"
+    for name in ("a", "b"):
+        assert finished(launcher.start(command(code, name, resources=Resources(cpus=1)))) == Ended(0)
+    mine = sorted(os.sched_getaffinity(0))
+    assert [(tmp_path / f"{name}.log").read_text().strip() for name in ("a", "b")] == [str(mine[:1])] * 2
+
+
+def test_more_graphics_processors_than_there_are_is_an_error(launcher: LocalLauncher, command) -> None:
+    with pytest.raises(UserError, match="asks for 4096 graphics processors"):
+        launcher.start(command("pass", resources=Resources(gpus=4096)))
+
+
+def test_a_program_that_is_not_there_ends_with_status_127(launcher: LocalLauncher, tmp_path: Path) -> None:
+    job = launcher.start(RunCommand(("/no/such/program",), cwd=tmp_path, log=tmp_path / "log"))
+    assert finished(job).exit_code == 127
+    assert "/no/such/program" in (tmp_path / "log").read_text()
+
+
+def test_a_folder_that_is_not_there_is_the_hosts_failure(launcher: LocalLauncher, tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="could not be started"):
+        launcher.start(RunCommand(("true",), cwd=tmp_path / "nowhere"))
+
+
+def test_adopting_waits_for_the_end_of_what_a_dead_launcher_left(launcher: LocalLauncher, tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(0.5)"])
+    identity = str(Owner.of(process.pid))
+    reaper = threading.Thread(target=process.wait)
+    reaper.start()
+    assert launcher.adopt(identity) is None
+    assert Owner.parse(identity).alive() is False
+    reaper.join()
+    assert process.returncode == 0
+
+
+def test_a_command_survives_json(tmp_path: Path) -> None:
+    command = RunCommand.evaluator(["--seed", "3"], name="x", log=tmp_path / "x", resources=Resources(gpus=1))
+    assert RunCommand.from_json(command.to_json()) == command
+    assert command.evaluator_flags() == ("--seed", "3")
+    assert RunCommand(("true",)).evaluator_flags() is None
+
+
+def test_an_unknown_launcher_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'local'") as error:
+        get_launcher("lokal")
+    assert "slurm" in str(error.value)
