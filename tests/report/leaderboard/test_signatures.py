@@ -1,0 +1,46 @@
+"""Signatures made with real keys, as the command checks them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2perf.cli import main
+from tests.report.leaderboard.made_entries import Field
+
+pytest.importorskip("cryptography", reason="signing needs a2perf[signing]")
+
+
+def _run(field: Field, out: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, dict[str, Any]]:
+    with pytest.raises(SystemExit) as ended:
+        main(["leaderboard", str(field.top), "-o", str(out), "--no-reports", "--json", *more])
+    assert ended.value.code == 0
+    document = json.loads(capsys.readouterr().out)
+    return {row["entry"]["name"]: row for board in document["boards"] for row in board["rows"]}
+
+
+def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from a2perf.launch.signing import new_key, sign
+
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    public = new_key(ours)
+    new_key(theirs)
+    for name, key in (("signed", ours), ("stranger", theirs), ("forged", ours), ("unsigned", None)):
+        for seed in range(2):
+            bundle = field.evaluate(name, [5.0 + seed], seed)
+            if key is not None:
+                sign(bundle, key)
+            if name == "forged":
+                record = bundle / "manifest.json"
+                record.write_text(record.read_text().replace('"a2perf_version": "1.0.0"', '"a2perf_version": "9.9.9"'))
+    rows = _run(field, tmp_path / "site", capsys, "--trusted-keys", str(public))
+    states = {name: row["entry"]["runs"][0]["signature"]["state"] for name, row in rows.items()}
+    assert states == {"signed": "signed", "stranger": "unknown key", "forged": "invalid", "unsigned": "unsigned"}
+    assert rows["forged"]["place"] is None
+    assert "manifest.json is not the one that was signed" in rows["forged"]["entry"]["not_ranked"][0]
+    assert {name for name, row in rows.items() if row["place"] is not None} == {"signed", "stranger", "unsigned"}
+    without = _run(field, tmp_path / "site", capsys)
+    assert without["signed"]["entry"]["runs"][0]["signature"]["state"] == "unknown key"
