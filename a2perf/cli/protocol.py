@@ -38,19 +38,27 @@ def protocol(name: str, tasks: tuple[str, ...], as_json: bool) -> int:
 
 def _say_protocol(found: Protocol, digest: str) -> None:
     click.secho(f"protocol {found.name} (sha256 {digest[:12]}), frozen", bold=True)
-    click.echo(found.summary)
+    click.echo(click.wrap_text(found.summary, width=100))
     for track, words in found.tracks.items():
-        click.echo(f"  track {track}: {words}")
+        click.echo(_indented(f"track {track}: {words}"))
     quick = found.quick
     click.echo(
-        f"  --quick: {quick.seeds} seeds, {quick.episodes} episodes, {quick.timed_calls} timed calls, "
-        f"{quick.train_time_limit_s:g} s of training; not rankable"
+        _indented(
+            f"--quick: {quick.seeds} seeds, {quick.episodes} episodes, {quick.timed_calls} timed calls, "
+            f"{quick.train_time_limit_s:g} s of training; not rankable"
+        )
     )
     for domain, generalization in found.generalization.items():
         click.echo(
-            f"  generalization of {domain}: trained on {generalization.trained_on}, {generalization.episodes} episodes "
-            f"on each of {', '.join(generalization.tasks)}"
+            _indented(
+                f"generalization of {domain}: trained on {generalization.trained_on}, {generalization.episodes} "
+                f"episodes on each of {', '.join(generalization.tasks)}"
+            )
         )
+
+
+def _indented(text: str) -> str:
+    return click.wrap_text(text, width=100, initial_indent="  ", subsequent_indent="    ")
 
 
 def _say_task(task: ProtocolTask, *, in_full: bool) -> None:
