@@ -15,16 +15,21 @@ from a2perf.submission.options import normalised
     "-o", "--output", "out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder to write."
 )
 @click.option("--title", help="Heading of the report; made from the submissions' names when not given.")
+@click.option(
+    "--profile", type=click.Choice(("corrected", "a2perf")), default="corrected", show_default=True,
+    help="Set of formulas: the corrected ones, or those of the earlier platform.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the report's numbers as JSON.")
-def report(runs: tuple[Path, ...], out: Path, title: str | None, as_json: bool) -> int:
-    """Write the report of recorded runs: one page, Markdown, CSV, JSON and figures.
+def report(runs: tuple[Path, ...], out: Path, title: str | None, profile: str, as_json: bool) -> int:
+    """Write the report of recorded runs: one page, Markdown, LaTeX, CSV, JSON and figures.
 
-    RUN_OR_FOLDER is a run's root folder, a folder that holds several, or a single bundle. Failed and damaged runs are
+    RUN_OR_FOLDER is what `a2perf score` takes: a run's root folder, a folder that holds several, a single bundle, a
+    folder of the earlier platform, logs of Stable-Baselines3, event files or a CSV file. Failed and damaged runs are
     part of the report.
     """
     from a2perf.report import write_report
 
-    written = write_report(runs, out, title=title)
+    written = write_report(runs, out, title=title, profile=profile)  # type: ignore[arg-type]
     if as_json:
         click.echo((out / "report.json").read_text(encoding="utf-8"), nl=False)
     else:

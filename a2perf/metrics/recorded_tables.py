@@ -118,7 +118,7 @@ def _table(text: str, needs: Sequence[str]) -> Table:
     generations = {tuple(names) for names, _ in parts}
     if len(generations) > 1:
         conditions.append(f"mixed headers: rows of {len(generations)} generations, joined by column name")
-    if not text.endswith("\n") and parts[-1][1]:
+    if not text.endswith("\n") and parts[-1][1] and rows[-1] is parts[-1][1][-1]:
         # the last number may have lost digits, and nothing would show it
         parts[-1][1].pop()
         conditions.append("the last row is cut off; it was left out")

@@ -1,6 +1,7 @@
-"""Reports: from recorded runs to one page, Markdown, CSV, JSON and figures for papers.
+"""Reports: from recorded runs to one page, Markdown, LaTeX, CSV, JSON and figures for papers.
 
-``write_report`` is the whole of it. A report reads bundles and nothing else: no environment, no submission, no network.
+``write_report`` is the whole of it. A report reads recorded runs and nothing
+else: no environment, no submission, no network.
 The same bundles give the same bytes.
 """
 

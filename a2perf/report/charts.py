@@ -1,4 +1,4 @@
-"""What each chart shows. Every function takes plain arrays and returns a figure; ``drawing.draw`` makes it a file.
+"""Charts of one run. Every function takes plain arrays and returns a figure; ``drawing.draw`` makes it a file.
 
 Colours follow the role, not the order: blue is the main quantity, orange a second one, grey is reference.
 """
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.report.columns import Columns, Values
-from a2perf.report.drawing import INK, SERIES, new_figure
+from a2perf.metrics.recorded_tables import Table
+from a2perf.metrics.values import Values
+from a2perf.report.drawing import INK, new_figure
 from a2perf.report.numbers_text import shown
 
 if TYPE_CHECKING:
@@ -25,32 +26,6 @@ _SHORTEST_INTERVAL_S = 0.05
 _RATES = ("cpu_percent", "cpu_power_w")
 _POWER = (("cpu_power_w", "CPU", "blue"), ("gpu_power_w", "GPU", "orange"), ("ram_power_w", "RAM", "green"))
 _MEMORY = (("rss_bytes", "RSS", "blue"), ("pss_bytes", "PSS", "orange"), ("gpu_memory_bytes", "GPU", "violet"))
-
-
-def learning_curve(curves: Sequence[tuple[str, Values, Values]], step_name: str, value_name: str) -> Figure:
-    """Draws returns while training, one line a log file; long curves also get their running mean.
-
-    Args:
-        curves: (name, steps, values); arrays of shape (points,).
-        step_name: what the steps count.
-        value_name: what the values are.
-    """
-    figure = new_figure()
-    axes = _axes(figure, left=0.13, bottom=0.18)
-    for index, (name, steps, values) in enumerate(curves):
-        colour = INK[SERIES[index % len(SERIES)]]
-        if values.size > 200:
-            axes.plot(*thinned(steps, values), color=colour, alpha=0.3, linewidth=0.8)
-            axes.plot(*thinned(steps, running_mean(values, values.size // 40)), color=colour, label=name)
-        else:
-            marker = "o" if values.size < 12 else None
-            axes.plot(steps, values, color=colour, label=name, marker=marker, markersize=3)
-    axes.set_xlabel(step_name)
-    axes.set_ylabel(value_name)
-    _plain_thousands(axes, "x")
-    if len(curves) > 1:
-        axes.legend(loc="best")
-    return figure
 
 
 def episode_returns(returns: Values) -> Figure:
@@ -95,7 +70,7 @@ def returns_by_group(groups: Mapping[str, Values], value_name: str = "return") -
         heights = row + jitter(values.size)
         axes.plot(values, heights, "o", color=INK["blue"], markersize=3.5, alpha=0.45, markeredgewidth=0)
         axes.plot([values.mean()] * 2, [row - 0.32, row + 0.32], color=INK["ink"], linewidth=1.8)
-    _rows(axes, list(groups))
+    rows_of_names(axes, list(groups))
     axes.set_xlabel(value_name)
     return figure
 
@@ -120,46 +95,12 @@ def reward_terms(terms: Mapping[str, Values]) -> Figure:
             ha="left" if mean >= 0 else "right", fontsize=8.5, color=INK["muted"], annotation_clip=False,
         )  # fmt: skip
     axes.axvline(0, color=INK["muted"], linewidth=0.8)
-    _rows(axes, list(terms))
+    rows_of_names(axes, list(terms))
     axes.set_xlabel("mean reward per step")
     return figure
 
 
-def latency(calls: Mapping[str, Values]) -> Figure:
-    """Draws the distribution of call times on a logarithmic axis, median and 99th percentile of each marked.
-
-    Args:
-        calls: name -> seconds, shape (calls,), positive.
-    """
-    figure = new_figure(1.0 + 1.15 * len(calls))
-    positive = {name: values[values > 0] for name, values in calls.items()}
-    low = min(float(values.min()) for values in positive.values())
-    high = max(float(np.quantile(values, 0.9995)) for values in positive.values())
-    edges = np.geomspace(low * 0.9, max(high, low * 1.5) * 1.1, 90)
-    room = 0.52 / figure.get_figheight()
-    panels = _panels(figure, len(calls), left=0.04, bottom=room, top=1 - 0.2 / figure.get_figheight(), gap=0.34)
-    for panel, (index, (name, values)) in zip(panels, enumerate(positive.items()), strict=True):
-        panel.hist(values, bins=edges.tolist(), color=INK[SERIES[index % len(SERIES)]], alpha=0.55)
-        panel.set_xscale("log")
-        panel.set_xlim(edges[0], edges[-1])
-        panel.set_yticks([])
-        panel.grid(visible=False)
-        panel.spines["left"].set_visible(False)
-        ceiling = panel.get_ylim()[1]
-        panel.set_ylim(0, ceiling * 1.62)
-        panel.text(0.0, 1.0, name, transform=panel.transAxes, va="bottom", ha="left", color=INK["ink"])
-        _quantile_marks(panel, values, ceiling)
-        beyond = int((values > edges[-1]).sum())
-        if beyond:
-            words = f"{beyond} beyond"
-            panel.text(1.0, 0.05, words, transform=panel.transAxes, ha="right", fontsize=8, color=INK["muted"])
-        _seconds(panel)
-        if panel is not panels[-1]:
-            panel.tick_params(labelbottom=False)
-    return figure
-
-
-def system_over_time(trace: Columns, seconds: Values) -> Figure:
+def system_over_time(trace: Table, seconds: Values) -> Figure:
     """Draws power by component, memory and CPU use of the process tree over time, the run's phases shaded.
 
     Args:
@@ -177,11 +118,11 @@ def system_over_time(trace: Columns, seconds: Values) -> Figure:
     for panel, (series, unit) in zip(panels, drawn, strict=False):
         factor = 1.0
         if unit == "memory":
-            highest = max(float(np.nanmax(trace.numbers[name])) for name, _, _ in series)
+            highest = max(float(np.nanmax(_column(trace, name))) for name, _, _ in series)
             factor, unit = (2.0**30, "memory, GiB") if highest >= 2**30 else (2.0**20, "memory, MiB")
         ends = []
         for name, label, colour in series:
-            values = trace.numbers[name] / factor
+            values = _column(trace, name) / factor
             known = np.isfinite(values)
             style = "-" if known.sum() > 1 else "o"
             panel.plot(*thinned(seconds[known], values[known]), style, color=INK[colour], linewidth=1.4, markersize=3)
@@ -193,12 +134,13 @@ def system_over_time(trace: Columns, seconds: Values) -> Figure:
         panel.set_xlim(float(seconds[0]), max(float(seconds[-1]), float(seconds[0]) + 1e-3))
         if panel is not panels[-1]:
             panel.tick_params(labelbottom=False)
-    _shade_phases(panels, trace.words.get("phase"), seconds)
+    phases = trace.columns.get("phase")
+    _shade_phases(panels, phases if isinstance(phases, list) else None, seconds)
     panels[-1].set_xlabel("time since the start of the run, s")
     return figure
 
 
-def reliable(trace: Columns, seconds: Values) -> Columns:
+def reliable(trace: Table, seconds: Values) -> Table:
     """Blanks what a sample cannot know: rates over a very short interval, and the costs of a tree that has ended.
 
     The kernel counts processor time in ticks of 10 ms, so a rate over a few milliseconds is chance.
@@ -208,22 +150,15 @@ def reliable(trace: Columns, seconds: Values) -> Columns:
         seconds: time of each row, shape (rows,).
     """
     short = np.diff(seconds, prepend=0.0) < _SHORTEST_INTERVAL_S
-    gone = trace.numbers["processes"] == 0 if "processes" in trace.numbers else np.zeros(seconds.size, dtype=bool)
-    blanked = dict(trace.numbers)
+    processes = trace.numbers("processes")
+    gone = np.zeros(seconds.size, dtype=bool) if processes is None else processes == 0
+    blanked = dict(trace.columns)
     for names, blank in ((_RATES, short | gone), (("rss_bytes", "pss_bytes"), gone)):
         for name in names:
-            if name in blanked:
-                blanked[name] = np.where(blank, np.nan, blanked[name])
-    return Columns(blanked, trace.words, trace.rows, trace.problems)
-
-
-def running_mean(values: Values, width: int) -> Values:
-    """Returns the centred mean over ``width`` points, over fewer at both ends; shape as ``values``."""
-    half = max(1, width) // 2
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    index = np.arange(values.size)
-    low, high = np.maximum(index - half, 0), np.minimum(index + half + 1, values.size)
-    return np.asarray((sums[high] - sums[low]) / (high - low), dtype=np.float64)
+            values = trace.numbers(name)
+            if values is not None:
+                blanked[name] = np.where(blank, np.nan, values)
+    return Table(blanked, trace.rows)
 
 
 def thinned(x: Values, y: Values, points: int = _POINTS) -> tuple[Values, Values]:
@@ -264,8 +199,9 @@ def _panels(
     return panels
 
 
-def _rows(axes: Axes, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), [_shortened(name) for name in names])
+def rows_of_names(axes: Axes, names: Sequence[str]) -> None:
+    """Gives every row a name, the first at the top, and lines across instead of along."""
+    axes.set_yticks(range(len(names)), [shortened(name) for name in names])
     axes.tick_params(axis="y", labelcolor=INK["ink"])
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.grid(visible=False, axis="y")
@@ -274,21 +210,12 @@ def _rows(axes: Axes, names: list[str]) -> None:
 
 
 def _label_room(names: Mapping[str, Any]) -> float:
-    return 0.04 + 0.0145 * max((len(_shortened(name)) for name in names), default=0)
+    return 0.04 + 0.0145 * max((len(shortened(name)) for name in names), default=0)
 
 
-def _shortened(name: str) -> str:
+def shortened(name: str) -> str:
+    """Cuts a name to what a label has room for."""
     return name if len(name) <= _LABEL_LENGTH else f"{name[: _LABEL_LENGTH - 1]}…"
-
-
-def _quantile_marks(panel: Axes, values: Values, ceiling: float) -> None:
-    for quantile, name, height in ((0.5, "median", 1.08), (0.99, "p99", 1.36)):
-        at = float(np.quantile(values, quantile))
-        number = shown(at, "s")
-        panel.plot([at, at], [0, ceiling * (height - 0.03)], color=INK["ink"], linewidth=1)
-        words = f"{name} {number.value} {number.unit}"
-        late = at > 10 ** (0.75 * np.log10(panel.get_xlim()[1]) + 0.25 * np.log10(panel.get_xlim()[0]))
-        panel.text(at, ceiling * height, words, ha="right" if late else "left", fontsize=8.5, color=INK["ink"])
 
 
 def _end_labels(panel: Axes, ends: list[tuple[float, str, str]], at: float) -> None:
@@ -324,22 +251,35 @@ def _shade_phases(panels: list[Axes], phases: list[str] | None, seconds: Values)
             )  # fmt: skip
 
 
-def _positive(trace: Columns, name: str) -> bool:
-    values = trace.first(name)
-    return values is not None and bool(np.nanmax(values) > 0)
+def _column(trace: Table, name: str) -> Values:
+    values = trace.numbers(name)
+    assert values is not None  # only columns for which ``_positive`` holds are drawn
+    return values
 
 
-def _seconds(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _positive(trace: Table, name: str) -> bool:
+    values = trace.numbers(name)
+    return values is not None and bool(np.isfinite(values).any()) and bool(np.nanmax(values) > 0)
+
+
+def time_axis(axes: Axes) -> None:
+    """Writes the ticks of a horizontal axis in seconds as 20 µs and 3 ms."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     low, high = axes.get_xlim()
-    subs = (1.0, 2.0, 5.0) if high / low < 50 else (1.0,)
-    axes.xaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=12))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _round_time(value)))
+    if axes.get_xscale() == "log":
+        subs = (1.0, 2.0, 5.0) if high / low < 50 else (1.0,)
+        axes.xaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=12))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: round_time(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _round_time(seconds: float) -> str:
+def round_time(seconds: float) -> str:
+    """Writes a time in the unit that it is read best in, ``"20 µs"``."""
+    if seconds <= 0:
+        return "0"
     for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= factor * 0.999:
             return f"{seconds / factor:.3g} {name}"
@@ -352,7 +292,8 @@ def _integers(axes: Axes, which: str) -> None:
     getattr(axes, f"{which}axis").set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
 
 
-def _plain_thousands(axes: Axes, which: str) -> None:
+def plain_counts(axes: Axes, which: str) -> None:
+    """Writes the ticks of an axis (``"x"`` or ``"y"``) as 10k and 2M."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis = getattr(axes, f"{which}axis")

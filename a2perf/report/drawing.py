@@ -1,7 +1,9 @@
 """From a chart to bytes: one style, SVG and PDF, the same bytes for the same input.
 
 Charts are drawn in the named colours of ``INK``. The files for papers keep them; inside the page each is replaced by
-a CSS variable, so that one drawing serves light and dark. matplotlib is imported when the first chart is drawn.
+a CSS variable, so that one drawing serves light and dark. Artists of a series carry ids that begin with its key, and a
+chart's ``data`` says where its axes lie: that is all that the page's script needs to hide a series or to read a value.
+matplotlib is imported when the first chart is drawn.
 """
 
 from __future__ import annotations
@@ -10,12 +12,16 @@ import dataclasses
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from markupsafe import Markup, escape
 
+from a2perf.report.face import families
+
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK = {
@@ -28,10 +34,18 @@ INK = {
     "green": "#2e9170",
     "red": "#c2453d",
     "violet": "#7a5bb0",
+    "teal": "#1f8fa3",
+    "pink": "#c24f8c",
+    "olive": "#7f7f26",
+    "brown": "#8c5a3c",
 }
 """Colour of each role on a light page; the page's style sheet defines ``--NAME`` for light and dark."""
 
-SERIES = ("blue", "orange", "green", "violet", "red")
+SERIES = ("blue", "orange", "green", "violet", "red", "teal", "pink", "olive", "brown")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)))
+"""Lines beyond as many series as there are colours are told apart by their dashes."""
+POINTS_SHOWN = 160
+"""Points of a series that the page can read out; more would not be told apart on a screen."""
 WIDTH_IN = 5.4
 """Width of a chart; at this width its 9-point words stay readable on a phone and are not large on a screen."""
 
@@ -41,7 +55,6 @@ _STYLE: dict[str, Any] = {
     "pdf.fonttype": 42,
     "text.parse_math": False,
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
     "text.color": INK["ink"],
     "axes.edgecolor": INK["rule"],
@@ -76,6 +89,64 @@ _STYLE: dict[str, Any] = {
 
 
 @dataclasses.dataclass(frozen=True)
+class Series:
+    """What belongs together in a chart: the line, band or row of one algorithm, or the line of one of its runs.
+
+    Attributes:
+        key: ``series_key(...)``; ids of its artists begin with it.
+        label: name for people.
+        colour: a role in ``INK``.
+        points: what can be read out: ``(x, y)`` or ``(x, y, low, high)`` in the units of the axes.
+        parent: key of the algorithm that a run belongs to.
+    """
+
+    key: str
+    label: str
+    colour: str
+    points: Sequence[Sequence[float]] = ()
+    parent: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """A figure with what its one pair of axes shows.
+
+    Attributes:
+        legend_in: height in inches at the bottom that holds the legend; the page cuts it off, since it has its own.
+        x_name, y_name: names in what is read out; a y name of ``""`` leaves y out.
+        x_unit, y_unit: units in what is read out; seconds and bytes are scaled.
+    """
+
+    figure: Figure
+    axes: Axes
+    series: tuple[Series, ...]
+    x_name: str
+    y_name: str
+    x_unit: str = ""
+    y_unit: str = ""
+    legend_in: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """One drawing of a chart: linear or logarithmic.
+
+    Attributes:
+        name: stem of its files.
+        scale: ``"linear"`` or ``"log"``.
+        svg: a complete document.
+        pdf: the same for LaTeX.
+        frame: where the axes lie in the drawing and what they span; empty for a chart that nothing is read out of.
+    """
+
+    name: str
+    scale: str
+    svg: bytes
+    pdf: bytes
+    frame: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
 class Chart:
     """A drawn chart.
 
@@ -84,16 +155,57 @@ class Chart:
         title: what it shows.
         caption: how to read it, one sentence.
         description: what a reader who cannot see it needs to know, with numbers.
-        svg: a complete document.
-        pdf: the same for LaTeX.
+        views: the drawing, and the same on another scale where that helps; the first is shown.
+        series: what can be hidden and read out.
     """
 
     name: str
     title: str
     caption: str
     description: str
-    svg: bytes
-    pdf: bytes
+    views: tuple[View, ...]
+    series: tuple[Series, ...] = ()
+
+    @property
+    def svg(self) -> bytes:
+        """The first view as SVG."""
+        return self.views[0].svg
+
+    @property
+    def groups(self) -> list[Series]:
+        """The series that stand for themselves: algorithms."""
+        return [series for series in self.series if not series.parent]
+
+    @property
+    def members(self) -> list[Series]:
+        """The series that belong to another: single runs."""
+        return [series for series in self.series if series.parent]
+
+    def data(self) -> dict[str, Any]:
+        """Returns what the page's script needs."""
+        return {
+            "views": [view.frame for view in self.views],
+            "series": [
+                {
+                    "key": series.key,
+                    "label": series.label,
+                    "parent": series.parent,
+                    "points": [[float(f"{number:.7g}") for number in point] for point in _few(series.points)],
+                }
+                for series in self.series
+            ],
+        }
+
+
+def series_key(group: int, member: int | None = None) -> str:
+    """Returns the key of the ``group``-th series, or of the ``member``-th run in it."""
+    return f"s{group}-" if member is None else f"s{group}-r{member}-"
+
+
+def tag(key: str, *artists: Artist) -> None:
+    """Gives artists the ids by which the page finds the series they belong to."""
+    for number, artist in enumerate(artists):
+        artist.set_gid(f"{key}{type(artist).__name__.lower()}{number}")
 
 
 def new_figure(height_in: float = 2.8) -> Figure:
@@ -103,12 +215,45 @@ def new_figure(height_in: float = 2.8) -> Figure:
     return Figure(figsize=(WIDTH_IN, height_in))
 
 
-def draw(build: Callable[[], Figure]) -> tuple[bytes, bytes]:
-    """Builds a figure in the house style and returns it as SVG and PDF.
+def single(name: str, title: str, caption: str, description: str, build: Callable[[], Figure]) -> Chart:
+    """Draws a chart of one view that nothing is read out of."""
+    _, svg, pdf = _draw(build)
+    return Chart(name, title, caption, description, (View(name, "linear", svg, pdf),))
+
+
+def interactive(
+    name: str, title: str, caption: str, description: str, builds: dict[str, Callable[[], Drawing]]
+) -> Chart:
+    """Draws a chart whose series can be hidden and read out.
+
+    Args:
+        name: stem of its files; views but the first add their scale to it.
+        title: as in ``Chart``.
+        caption: as in ``Chart``.
+        description: as in ``Chart``.
+        builds: by scale, ``"linear"`` or ``"log"``; the first is the one that is shown.
+    """
+    views: list[View] = []
+    series: tuple[Series, ...] = ()
+    for scale, build in builds.items():
+        drawing, svg, pdf = _draw(build)
+        assert isinstance(drawing, Drawing)
+        series = drawing.series
+        views.append(View(f"{name}-{scale}" if views else name, scale, svg, pdf, _frame(drawing)))
+    return Chart(name, title, caption, description, tuple(views), series)
+
+
+def draw(build: Callable[[], Any]) -> tuple[bytes, bytes]:
+    """Builds a figure (or a ``Drawing``) in the house style and returns it as SVG and PDF.
 
     Args:
         build: makes the figure; the user's own matplotlib settings have no effect on it.
     """
+    _, svg, pdf = _draw(build)
+    return svg, pdf
+
+
+def _draw(build: Callable[[], Any]) -> tuple[Any, bytes, bytes]:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -117,22 +262,25 @@ def draw(build: Callable[[], Figure]) -> tuple[bytes, bytes]:
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(cast("Any", _STYLE))
-        figure = build()
+        matplotlib.rcParams["font.sans-serif"] = families()
+        built = build()
+        figure = built.figure if isinstance(built, Drawing) else built
         FigureCanvasAgg(figure)
         svg, pdf = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
         figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    return svg.getvalue(), pdf.getvalue()
+    return built, svg.getvalue(), pdf.getvalue()
 
 
-def inline_svg(chart: Chart, prefix: str) -> Markup:
-    """Returns a chart as an element of the page: themed, unique ids, an accessible name.
+def inline_svg(chart: Chart, prefix: str, view: int = 0) -> Markup:
+    """Returns a view of a chart as an element of the page: themed, unique ids, an accessible name.
 
     Args:
         chart: the chart.
         prefix: put before every id, unique in the page.
+        view: which of the chart's views.
     """
-    text = chart.svg.decode()
+    text = chart.views[view].svg.decode()
     text = re.sub(r"^.*?(?=<svg)", "", text, count=1, flags=re.DOTALL)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
@@ -146,3 +294,25 @@ def inline_svg(chart: Chart, prefix: str) -> Markup:
     text = re.sub(r' width="[\d.]+pt"', "", text, count=1)
     text = re.sub(r' height="[\d.]+pt"', "", text, count=1)
     return Markup(text)  # made by matplotlib, which escapes the words in it
+
+
+def _frame(drawing: Drawing) -> dict[str, Any]:
+    """Returns where the axes lie, in the SVG's own units (points), and what they span."""
+    width, height = (72.0 * float(side) for side in drawing.figure.get_size_inches())
+    place = drawing.axes.get_position()
+    box = (place.x0 * width, (1 - place.y1) * height, place.width * width, place.height * height)
+    return {
+        "size": [round(width, 3), round(height, 3)],
+        "legend": round(72.0 * drawing.legend_in, 3),
+        "box": [round(side, 3) for side in box],
+        "x": [*(float(end) for end in drawing.axes.get_xlim()), drawing.axes.get_xscale()],
+        "y": [*(float(end) for end in drawing.axes.get_ylim()), drawing.axes.get_yscale()],
+        "names": [drawing.x_name, drawing.x_unit, drawing.y_name, drawing.y_unit],
+    }  # fmt: skip
+
+
+def _few(points: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
+    if len(points) <= POINTS_SHOWN:
+        return points
+    step = (len(points) - 1) / (POINTS_SHOWN - 1)
+    return [points[round(index * step)] for index in range(POINTS_SHOWN)]

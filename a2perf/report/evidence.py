@@ -1,7 +1,7 @@
 """The runs that a report is about: what the readers of ``metrics`` found, and what is shown but never scored.
 
-Numbers come from ``metrics.recorded_runs`` alone. Beside them a bundle holds things for the eye: the trace of samples, the
-first episodes' pictures, the log of a failure. Reading never stops at damage, and nothing is followed out of a bundle.
+Numbers come from ``metrics.recorded_runs`` alone. Beside them a bundle holds things for the eye: the trace of samples,
+the first episodes' pictures, the log of a failure. Reading never stops at damage, and no link leads out of a bundle.
 """
 
 from __future__ import annotations
@@ -158,7 +158,9 @@ def _load(folder: RunFolder, root: str) -> Run:
             failure = _failure_of(outcome)
         except (OSError, ValueError, UserError) as error:
             words = error.message if isinstance(error, UserError) else str(error)
-            conditions[f"metrics/tasks/{task}/outcome.json could not be read: {words.replace(str(outcome), task)}"] = None
+            conditions[f"metrics/tasks/{task}/outcome.json could not be read: {words.replace(str(outcome), task)}"] = (
+                None
+            )
             continue
         if failure is not None:
             failures[task] = failure

@@ -1,13 +1,14 @@
 """How a number is rounded, scaled and written for people.
 
-A value with a spread is rounded to the spread's second significant digit, any other to four significant digits.
-Seconds, bytes and joules are scaled to the unit in which they are read most easily; energy stays in kilowatt hours, so
-that rows compare.
+A value with a spread is rounded to the spread's second significant digit, any other to four significant digits; below
+0.01 and from ten million on a power of ten reads better. Seconds, bytes and joules are scaled to the unit in which they
+are read most easily, a row of a table to one unit; energy stays in kilowatt hours, so that rows compare.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _SCALES: dict[str, tuple[tuple[float, float, str], ...]] = {
@@ -23,6 +24,7 @@ _SCALES: dict[str, tuple[tuple[float, float, str], ...]] = {
     "J": ((1e6, 1e6, "MJ"), (1e3, 1e3, "kJ"), (0.0, 1.0, "J")),
     "bytes": ((2.0**30, 2.0**30, "GiB"), (2.0**20, 2.0**20, "MiB"), (2.0**10, 2.0**10, "KiB"), (0.0, 1.0, "bytes")),
 }
+_SMALL, _LARGE = 0.01, 1e7
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MINUS = "−"
 
@@ -33,6 +35,97 @@ class Shown(NamedTuple):
     value: str
     spread: str
     unit: str
+
+
+class Scale(NamedTuple):
+    """One unit for a whole row: numbers are divided by ``factor`` and named ``unit``."""
+
+    factor: float
+    unit: str
+
+
+class Written(NamedTuple):
+    """A number of a row, ready to print in any format; all parts have the unit of the row's scale.
+
+    Attributes:
+        value, spread, low, high: with a minus sign where negative; empty when there is none.
+        exponent: power of ten that all of them are multiplied by, or None.
+    """
+
+    value: str
+    spread: str
+    low: str
+    high: str
+    exponent: int | None
+
+    def value_and_spread(self) -> str:
+        """Returns ``1.20 ± 0.05``, in round brackets where a power of ten follows."""
+        bare = f"{self.value} ± {self.spread}" if self.spread else self.value
+        return f"({bare})" if self.spread and self.exponent is not None else bare
+
+    def power(self) -> str:
+        """Returns ``× 10⁻⁶``, empty without a power of ten."""
+        return "" if self.exponent is None else f"× {power_of_ten(self.exponent)}"
+
+    def text(self) -> str:
+        """Returns value, spread and power of ten as ``(1.20 ± 0.05) × 10⁻⁶``."""
+        return " ".join(part for part in (self.value_and_spread(), self.power()) if part)
+
+    def interval(self) -> str:
+        """Returns ``[1.10, 1.30]``, with the power of ten; empty when there is none."""
+        if not self.low:
+            return ""
+        return " ".join(part for part in (f"[{self.low}, {self.high}]", self.power()) if part)
+
+
+def power_of_ten(exponent: int) -> str:
+    """Returns ``10⁻⁶`` for -6."""
+    return f"10{str(exponent).translate(_SUPERSCRIPT)}"
+
+
+def row_scale(values: Iterable[float], unit: str) -> Scale:
+    """Returns the unit in which all values of a row are read best: that of their median magnitude."""
+    magnitudes = sorted(abs(value) for value in values if math.isfinite(value) and value != 0)
+    if not magnitudes:
+        return Scale(1.0, unit)
+    return Scale(*_scale(magnitudes[len(magnitudes) // 2], unit))
+
+
+def written(
+    value: float, scale: Scale, spread: float | None = None, interval: tuple[float, float] | None = None
+) -> Written:
+    """Rounds a value of a row, its spread and its interval alike.
+
+    Args:
+        value: in the unit before scaling, as are the others; NaN and infinities are written as words.
+        scale: of the row.
+        spread: None or not finite when there is none.
+        interval: ``(low, high)``, None when there is none.
+    """
+    if not math.isfinite(value):
+        return Written(_not_finite(value), "", "", "", None)
+    value /= scale.factor
+    spread = spread / scale.factor if spread is not None and math.isfinite(spread) else None
+    ends = [end / scale.factor for end in interval] if interval is not None else []
+    largest = max(abs(value), spread or 0.0)
+    exponent = None
+    if 0 < largest < _SMALL or largest >= _LARGE:
+        exponent = math.floor(math.log10(largest))
+        value, spread = value / 10.0**exponent, None if spread is None else spread / 10.0**exponent
+        ends = [end / 10.0**exponent for end in ends]
+    decimals = _decimals_beside(value, spread)
+    if exponent is not None:
+        decimals = min(max(decimals or 0, 2), 4)
+    low, high = [_write(end, decimals) for end in ends] or ("", "")
+    return Written(_write(value, decimals), "" if spread is None else _write(spread, decimals), low, high, exponent)
+
+
+def _decimals_beside(value: float, spread: float | None) -> int | None:
+    """Returns the decimals of a value: down to its spread's second digit, but no more than six significant ones."""
+    if not spread:
+        return _decimals(value, 4)
+    finest = 6 if value == 0 else max(0, 5 - math.floor(math.log10(abs(value))))
+    return min(max(0, 1 - math.floor(math.log10(spread))), finest)
 
 
 def shown(value: float, unit: str, spread: float | None = None) -> Shown:
@@ -50,11 +143,9 @@ def shown(value: float, unit: str, spread: float | None = None) -> Shown:
     if spread is None or not math.isfinite(spread):
         return Shown(_write(value, _decimals(value, 4)), "", name)
     spread = spread / factor
-    if max(abs(value), spread) >= 1e6 or 0 < max(abs(value), spread) < 1e-3:
+    if max(abs(value), spread) >= _LARGE or 0 < max(abs(value), spread) < _SMALL:
         return Shown(_write(value, None), _write(spread, None), name)
-    finest = 6 if value == 0 else max(0, 5 - math.floor(math.log10(abs(value))))
-    wanted = _decimals(value, 4) if spread == 0 else max(0, 1 - math.floor(math.log10(spread)))
-    decimals = finest if wanted is None else min(wanted, finest)
+    decimals = _decimals_beside(value, spread)
     return Shown(_write(value, decimals), _write(spread, decimals), name)
 
 
@@ -74,7 +165,7 @@ def _decimals(value: float, significant: int) -> int | None:
     if value == 0:
         return 0
     magnitude = abs(value)
-    if magnitude < 1e-3 or magnitude >= 1e7:
+    if magnitude < _SMALL or magnitude >= _LARGE:
         return None
     if magnitude == round(magnitude) and magnitude < 1e5:
         return 0

@@ -4,27 +4,101 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from a2perf.records import Manifest
-from a2perf.report.experiment import Bundle, plain_text
-from a2perf.report.measures import section
+from a2perf.report.cohorts import Cohort, Setting
+from a2perf.report.evidence import Run, plain_text
+from a2perf.report.run_numbers import section
 from a2perf.report.tables import Column, Quantity, Table, Text, quantity_text
 
 _HASH_DIGITS = 16
 
 
-def record_table(anchor: str, bundle: Bundle) -> Table:
+def record_table(anchor: str, run: Run) -> Table:
     """Returns what is needed to judge the run or to run it again, as names and values."""
-    rows = [] if bundle.manifest is None else _record(bundle, bundle.manifest)
+    rows = [] if run.manifest is None else _record(run, run.manifest)
     columns = (Column(key="what", title="What"), Column(key="value", title="Value"))
     cells = tuple((Text(text=name), Text(text=plain_text(value), code=code)) for name, value, code in rows if value)
     return Table(name=f"{anchor}-record", caption="Record of the run", columns=columns, rows=cells)
 
 
-def failure(bundle: Bundle) -> tuple[list[tuple[str, str]], str]:
+def sources_table(settings: Sequence[Setting], anchors: Mapping[str, str]) -> Table:
+    """Returns where the numbers of each cohort come from: seeds, code, environment, host, confinement.
+
+    Args:
+        settings: what was compared.
+        anchors: of each run's part of the page, by key.
+    """
+    titles = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")
+    rows = tuple(_source_row(setting, cohort, anchors) for setting in settings for cohort in setting.cohorts)
+    columns = tuple(Column(key=title.lower().replace(" ", "_"), title=title) for title in titles)
+    return Table(name="sources", caption="Where the numbers come from", columns=columns, rows=rows, cards=True)
+
+
+def _source_row(setting: Setting, cohort: Cohort, anchors: Mapping[str, str]) -> tuple[Text, ...]:
+    manifests = [run.manifest for run in cohort.runs if run.manifest is not None]
+    identities = [run.recorded.identity for run in cohort.runs]
+
+    def told(words: Iterable[str]) -> str:
+        return plain_text("; ".join(dict.fromkeys(word for word in words if word))) or "–"
+
+    commits = told(
+        f"commit {m.submission.git_commit[:_HASH_DIGITS]}{' with changes' if m.submission.git_dirty else ''}"
+        for m in manifests
+        if m.submission.git_commit
+    )
+    fingerprints = told(
+        f"fingerprint {identity.fingerprint[:_HASH_DIGITS]}" for identity in identities if identity.fingerprint
+    )
+    pythons = told(f"Python {m.python.get('version', '')}" for m in manifests if m.python.get("version"))
+    return (
+        Text(
+            text=cohort.algorithm,
+            detail=f"{cohort.mode}, {_counted(len(cohort.runs))}; {setting.title}",
+            href=f"#{anchors[cohort.runs[0].key]}",
+        ),
+        Text(text=", ".join("unknown" if seed is None else str(seed) for seed in cohort.seeds)),
+        Text(
+            text=told(i.version[:_HASH_DIGITS] for i in identities),
+            detail=None if commits == "–" else commits,
+            code=True,
+        ),
+        Text(text=told(m.env_id or m.domain for m in manifests), detail=_unless_none(fingerprints)),
+        Text(text=told(_machine(m.host) for m in manifests), detail=_unless_none(pythons)),
+        Text(text=told(_sandbox_level(m) for m in manifests)),
+        Text(text=told(m.a2perf_version for m in manifests), detail=told(run.folder.layout for run in cohort.runs)),
+    )
+
+
+def _unless_none(words: str) -> str | None:
+    return None if words == "–" else words
+
+
+def _counted(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _machine(host: Mapping[str, Any]) -> str:
+    words = [str(host["cpu_model"])] if host.get("cpu_model") else []
+    cores = next((host[name] for name in ("cores", "cpu_count") if host.get(name)), None)
+    words += [f"{cores} cores"] if cores else []
+    memory = host.get("memory_bytes")
+    words += [_words(memory, "memory_bytes")] if isinstance(memory, int) else []
+    return ", ".join(words)
+
+
+def _sandbox_level(manifest: Manifest) -> str:
+    if manifest.sandbox is None:
+        return ""
+    missing = manifest.sandbox.missing
+    return manifest.sandbox.level + (f"; not in force: {', '.join(missing)}" if missing else "")
+
+
+def failure(run: Run) -> tuple[list[tuple[str, str]], str]:
     """Returns why a run failed as (name, words), and the traceback or the log's last lines."""
-    manifest = bundle.manifest
+    manifest = run.manifest
     if manifest is None or manifest.failure is None:
         return [], ""
     record = manifest.failure
@@ -36,57 +110,58 @@ def failure(bundle: Bundle) -> tuple[list[tuple[str, str]], str]:
     if record.log is not None:
         lines.append(("Log", record.log))
     parts = [plain_text(record.traceback or "").rstrip()]
-    if bundle.log_tail.strip() and bundle.log_tail.strip() not in parts[0]:
-        parts.append(f"last lines of {record.log}:\n{bundle.log_tail.rstrip()}")
+    if run.log_tail.strip() and run.log_tail.strip() not in parts[0]:
+        parts.append(f"last lines of {record.log}:\n{run.log_tail.rstrip()}")
     return lines, "\n\n".join(part for part in parts if part)
 
 
-def notes(bundle: Bundle) -> list[str]:
+def conditions(run: Run) -> list[str]:
     """Returns everything that a reader of the numbers should know: damage, noise, failed trackers, warnings."""
-    found = [plain_text(problem) for problem in bundle.problems]
-    manifest = bundle.manifest
-    if bundle.state == "unfinished":
-        found.append("The run has not ended: it goes on elsewhere, or was killed; the same command resumes it.")
-    if bundle.state == "interrupted":
-        found.append("The run was interrupted; the same command resumes it.")
-    if manifest is None:
-        return found
-    noisy = noise(bundle)
+    found = dict.fromkeys(run.conditions)
+    manifest = run.manifest
+    if run.state == "unfinished":
+        found["The run has not ended: it goes on elsewhere, or was killed; the same command resumes it."] = None
+    if run.state == "interrupted":
+        found["The run was interrupted; the same command resumes it."] = None
+    noisy = noise(run)
     if noisy:
-        found.append(f"Noisy host, so times should be doubted: {'; '.join(noisy)}.")
-    for task, broken in bundle.task_failures.items():
-        found.append(f"Task {task} failed in {broken.where} ({broken.kind.value}): {plain_text(broken.message)}")
-    for tracker in manifest.tracker_failures:
-        name, error = tracker.get("tracker", "without a name"), tracker.get("error", "no message")
-        found.append(f"Tracker {name} was switched off: {plain_text(error)}")
-    for report in bundle.tracking.values():
-        found.extend(plain_text(str(words)) for words in report.get("notes") or ())
-    found.extend(plain_text(words) for words in manifest.warnings if not words.startswith("noisy host"))
-    return found
+        found[f"Noisy host, so times should be doubted: {'; '.join(noisy)}."] = None
+    for task, broken in run.task_failures.items():
+        words = f"Task {task} failed in {broken.where} ({broken.kind.value}): {broken.message}"
+        found[plain_text(words)] = None
+    for report in _reports(run).values():
+        found.update(dict.fromkeys(plain_text(str(words)) for words in report.get("notes") or ()))
+    if manifest is not None:
+        for tracker in manifest.tracker_failures:
+            name, error = tracker.get("tracker", "without a name"), tracker.get("error", "no message")
+            found[plain_text(f"Tracker {name} was switched off: {error}")] = None
+        warnings = (words for words in manifest.warnings if not words.startswith("noisy host"))
+        found.update(dict.fromkeys(plain_text(words) for words in warnings))
+    return list(found)
 
 
-def noise(bundle: Bundle) -> list[str]:
+def noise(run: Run) -> list[str]:
     """Returns why the host was too busy to trust times; empty for a quiet one."""
     reasons: dict[str, None] = {}
-    for task, report in bundle.tracking.items():
+    for task, report in _reports(run).items():
         host = section(report, "host")
         if host.get("noisy"):
             stated = host.get("reasons") or ["no reason recorded"]
             reasons.update(dict.fromkeys(plain_text(f"{task}: {reason}" if task else str(reason)) for reason in stated))
-    if not reasons and bundle.manifest is not None:
+    if not reasons and run.manifest is not None:
         prefix = "noisy host"
-        told = [words for words in bundle.manifest.warnings if words.startswith(prefix)]
+        told = [words for words in run.manifest.warnings if words.startswith(prefix)]
         reasons.update(dict.fromkeys(plain_text(words.removeprefix(prefix).lstrip(": ")) for words in told))
     return list(reasons)
 
 
-def _record(bundle: Bundle, manifest: Manifest) -> list[tuple[str, str, bool]]:
+def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
     submission = manifest.submission
     commit = submission.git_commit or ""
     if commit and submission.git_dirty:
         commit += " with changes"
     return [
-        ("Command", command(bundle, manifest), True),
+        ("Command", command(run, manifest), True),
         ("a2perf", manifest.a2perf_version, False),
         ("Environment", manifest.env_id or "", True),
         ("Environment arguments", _json(manifest.env_kwargs), True),
@@ -100,25 +175,30 @@ def _record(bundle: Bundle, manifest: Manifest) -> list[tuple[str, str, bool]]:
         ("Sandbox", _sandbox(manifest), False),
         ("Python", " ".join(manifest.python.get(name, "") for name in ("implementation", "version")).strip(), False),
         *(_host(manifest.host)),
-        ("Noisy host", "yes" if noise(bundle) else "no", False),
+        ("Noisy host", "yes" if noise(run) else "no", False),
         ("Attempts", _attempts(manifest), False),
         ("Phases", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in manifest.timings_s.items()), False),
         ("Exit", _exit(manifest), False),
     ]
 
 
-def command(bundle: Bundle, manifest: Manifest) -> str:
+def command(run: Run, manifest: Manifest) -> str:
     """Returns the recorded command line, or for a record without one a command that runs the configuration anew."""
     if manifest.command:
         return shlex.join(manifest.command)
     words = ["a2perf-launch", "--submission", manifest.submission.path]
-    words += ["--gin_config", f"{bundle.label}/{bundle.mode}/config.gin", "--root_dir", "runs/again"]
+    words += ["--gin_config", f"{run.key}/config.gin", "--root_dir", "runs/again"]
     if manifest.participant_args:
         words += [
             "--participant_args",
             ",".join(f"{name}={value}" for name, value in manifest.participant_args.items()),
         ]
     return shlex.join(words)
+
+
+def _reports(run: Run) -> Mapping[str, Mapping[str, Any]]:
+    """Returns the tracking report of each task; of a run of one task under the name ``""``."""
+    return run.recorded.tracking_by_task or {"": run.recorded.tracking}
 
 
 def _sandbox(manifest: Manifest) -> str:

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from a2perf.report.numbers_text import shown
 
-Provenance = Literal["measured", "estimated"]
+ESTIMATED = ("estimated", "mixed")
 Align = Literal["left", "right"]
 
 
@@ -28,7 +28,8 @@ class Quantity(msgspec.Struct, kw_only=True, frozen=True):
         spread: same unit as value.
         spread_kind: what the spread is, ``"std over episodes, ddof 0"``.
         n: number of samples behind the value.
-        provenance: whether an instrument measured it or a model estimated it.
+        provenance: ``"measured"`` by an instrument, ``"estimated"`` by a model, ``"recorded"`` (a reward, a count) or
+            ``"mixed"``.
         method: the instrument, the model, or what one value includes.
         note: a caveat in a few words.
     """
@@ -38,7 +39,7 @@ class Quantity(msgspec.Struct, kw_only=True, frozen=True):
     spread: float | None = None
     spread_kind: str | None = None
     n: int | None = None
-    provenance: Provenance | None = None
+    provenance: str | None = None
     method: str | None = None
     note: str | None = None
 
@@ -159,7 +160,7 @@ def quantity_text(quantity: Quantity) -> str:
     if quantity.value is None:
         return "–" if quantity.note is None else f"– ({quantity.note})"
     number = shown(quantity.value, quantity.unit, quantity.spread)
-    parts = ["≈ " if quantity.provenance == "estimated" else "", number.value]
+    parts = ["≈ " if quantity.provenance in ESTIMATED else "", number.value]
     if number.spread:
         parts.append(f" ± {number.spread}")
     if number.unit:
@@ -224,12 +225,12 @@ def _html_quantity(quantity: Quantity) -> Markup:
     lower = []
     if quantity.n is not None:
         lower.append(f"n = {quantity.n}")
-    if quantity.provenance == "estimated":
-        lower.append("estimated")
+    if quantity.provenance in ESTIMATED:
+        lower.append(quantity.provenance)
     if quantity.note is not None:
         lower.append(quantity.note)
     small = Markup("<small>{}</small>").format(" · ".join(lower)) if lower else Markup("")
-    mark = Markup('<span aria-hidden="true">≈ </span>') if quantity.provenance == "estimated" else Markup("")
+    mark = Markup('<span aria-hidden="true">≈ </span>') if quantity.provenance in ESTIMATED else Markup("")
     return Markup('<span class="number">{}{}{}{}</span>{}').format(mark, number.value, spread, unit, small)
 
 

@@ -319,6 +319,14 @@ def test_last_row_without_an_end_is_left_out(tmp_path: Path):
     assert any("cut off" in condition for condition in table.conditions)
 
 
+def test_a_last_row_that_was_cut_off_in_the_middle_costs_only_itself(tmp_path: Path):
+    path = tmp_path / "t.csv"
+    path.write_text("step,return,name\n1,10,a\n2,20,b\n3,3")
+    table = read_table(path)
+    assert table.columns["return"].tolist() == [10.0, 20.0]
+    assert table.conditions == ["1 row(s) with a wrong number of cells left out"]
+
+
 def test_torn_rows_and_words_among_numbers_are_counted(tmp_path: Path):
     path = tmp_path / "t.csv"
     path.write_text("step,return,name\n1,10,a\n2,x,b\n3\n4,40,c\n5,50,d\n")

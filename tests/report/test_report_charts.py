@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import numpy as np
 import pytest
 
+from a2perf.metrics.recorded_tables import Table
 from a2perf.report import charts
-from a2perf.report.columns import Columns
-from a2perf.report.drawing import INK, Chart, draw, inline_svg
+from a2perf.report import compared_charts as compared
+from a2perf.report.compared_charts import Lines
+from a2perf.report.drawing import INK, POINTS_SHOWN, draw, inline_svg, interactive, single
+from a2perf.report.learning import pooled_over_runs
 
 
 def test_thinning_keeps_every_peak_and_both_ends() -> None:
@@ -23,12 +27,6 @@ def test_thinning_keeps_every_peak_and_both_ends() -> None:
     assert few_x[few_y.argmin()] == 27_182
 
 
-def test_running_mean_of_a_line_is_the_line() -> None:
-    line = np.arange(50.0)
-    assert charts.running_mean(line, 5)[2:-2] == pytest.approx(line[2:-2])
-    assert charts.running_mean(line, 5)[0] == pytest.approx(1.0)
-
-
 def test_jitter_stays_within_its_row() -> None:
     offsets = charts.jitter(1000)
     assert np.abs(offsets).max() <= 0.22
@@ -37,34 +35,38 @@ def test_jitter_stays_within_its_row() -> None:
 
 def test_rates_over_a_moment_and_costs_of_an_ended_tree_are_blanked() -> None:
     seconds = np.array([0.0005, 1.0, 2.0, 2.5])
-    trace = Columns(
+    trace = Table(
         {
             "processes": np.array([2.0, 2.0, 2.0, 0.0]),
             "cpu_percent": np.array([9342.0, 90.0, 80.0, 0.0]),
             "rss_bytes": np.array([1e6, 2e6, 3e6, 0.0]),
         },
-        {},
         4,
-        (),
     )
-    kept = charts.reliable(trace, seconds).numbers
+    kept = charts.reliable(trace, seconds).columns
     assert np.isnan(kept["cpu_percent"]).tolist() == [True, False, False, True]
     assert np.isnan(kept["rss_bytes"]).tolist() == [False, False, False, True]
 
 
-def _trace(rows: int, **numbers: float) -> Columns:
-    return Columns({name: np.full(rows, value) for name, value in numbers.items()}, {}, rows, ())
+def _trace(rows: int, **numbers: float) -> Table:
+    return Table({name: np.full(rows, value) for name, value in numbers.items()}, rows)
+
+
+ONE = Lines("run", 0, [("seed 1", np.array([5.0]), np.array([1.0]))])
 
 
 @pytest.mark.parametrize(
     "build",
     [
         partial(charts.episode_returns, np.array([3.0])),
-        partial(charts.latency, {"infer_once": np.array([1e-4])}),
-        partial(charts.latency, {"infer_once": np.full(10, 2e-3), "round_trip": np.array([1e-9, 40.0])}),
+        partial(compared.times, [("a", 0, np.array([1e-4]))]),
+        partial(compared.times, [("a", 0, np.full(10, 2e-3)), ("b", 1, np.array([1e-9, 40.0]))]),
+        partial(compared.times, [("a", 0, np.full(10, 2e-3))], log=False),
+        partial(compared.dots, [("$\\frac{", 0, [np.array([1.0])]), ("ü 猫 <b>", 10, [np.zeros(2), np.ones(1)])]),
         partial(charts.reward_terms, {"a": np.array([-0.5]), "x" * 300: np.array([0.0, 0.0])}),
         partial(charts.returns_by_group, {"$\\frac{": np.array([1.0]), "ü 猫 <b>": np.array([1.0, 2.0])}),
-        partial(charts.learning_curve, [("run", np.array([5.0]), np.array([1.0]))], "steps", "return"),
+        partial(compared.lines, [ONE], x_name="steps", y_name="return"),
+        partial(compared.lines, [ONE] * 30, x_name="time", y_name="power", x_unit="s", y_unit="W", log=True),
         partial(charts.system_over_time, _trace(2, cpu_percent=0.0), np.array([0.0, 1.0])),
         partial(charts.system_over_time, _trace(2, rss_bytes=5e9, cpu_power_w=np.nan), np.array([0.0, 0.0])),
     ],
@@ -85,8 +87,8 @@ def test_a_chart_is_the_same_bytes_whatever_the_users_settings_are() -> None:
 
 
 def test_inside_the_page_colours_follow_the_theme_and_names_are_escaped() -> None:
-    svg, pdf = draw(partial(charts.returns_by_group, {'<b>"': np.array([1.0, 2.0])}))
-    chart = Chart("n", 'A "title"', "c", "<description>", svg, pdf)
+    build = partial(charts.returns_by_group, {'<b>"': np.array([1.0, 2.0])})
+    chart = single("n", 'A "title"', "c", "<description>", build)
     text = inline_svg(chart, "p1")
     assert text.startswith('<svg role="img" aria-label="A &#34;title&#34;. &lt;description&gt;"')
     assert not [colour for colour in INK.values() if colour in text]
@@ -94,3 +96,64 @@ def test_inside_the_page_colours_follow_the_theme_and_names_are_escaped() -> Non
     assert "<b>" not in text
     assert 'id="p1-' in text
     assert "url(#p1-" in text or 'href="#p1-' in text
+
+
+def _learning(name: str, place: int, level: float) -> Lines:
+    steps = np.arange(0.0, 1000.0, 10.0)
+    runs = [(steps, level + steps / 100 + offset) for offset in (-1.0, 0.0, 1.0)]
+    named = [(f"seed {number}", x, y) for number, (x, y) in enumerate(runs)]
+    return Lines(name, place, named, *(pooled_over_runs(runs) or ()))
+
+
+def test_the_line_of_several_runs_is_their_mean_and_its_band_holds_it() -> None:
+    lines = _learning("ppo", 0, 5.0)
+    assert lines.x is not None
+    assert lines.mean is not None
+    assert lines.low is not None
+    assert lines.high is not None
+    assert lines.mean == pytest.approx(5.0 + lines.x / 100, abs=0.06)
+    assert (lines.low < lines.mean).all()
+    assert (lines.mean < lines.high).all()
+    # the interval of three values this far apart stays within their range
+    assert float((lines.high - lines.low).max()) <= 2.0 + 1e-9
+
+
+def test_runs_that_share_no_range_have_no_common_line() -> None:
+    early, late = np.arange(5.0), np.arange(10.0, 15.0)
+    assert pooled_over_runs([(early, early), (late, late)]) is None
+
+
+def test_artists_of_a_series_are_found_by_its_key_and_points_by_the_frame() -> None:
+    algorithms = [_learning("a", 0, 5.0), _learning("b", 1, 9.0)]
+    chart = interactive(
+        "n", "t", "c", "d",
+        {"linear": partial(compared.lines, algorithms, x_name="steps", y_name="return"),
+         "log": partial(compared.lines, algorithms, x_name="steps", y_name="return", log=True)},
+    )  # fmt: skip
+    assert [view.name for view in chart.views] == ["n", "n-log"]
+    assert [series.label for series in chart.groups] == ["a", "b"]
+    assert [series.label for series in chart.members][:2] == ["a, seed 0", "a, seed 1"]
+    text = inline_svg(chart, "p")
+    for series in chart.series:
+        assert f'id="p-{series.key}' in text
+    data = chart.data()
+    linear, log = data["views"]
+    assert (linear["y"][2], log["y"][2]) == ("linear", "log")
+    # the first point of a line lies where the drawing has it
+    first = data["series"][1]["points"][0]
+    left, top, width, height = linear["box"]
+    x = left + width * (first[0] - linear["x"][0]) / (linear["x"][1] - linear["x"][0])
+    y = top + height * (1 - (first[1] - linear["y"][0]) / (linear["y"][1] - linear["y"][0]))
+    drawn = re.search(r'id="s0-r0-line2d0">\s*<path d="M ([\d.]+) ([\d.]+)', chart.svg.decode())
+    assert drawn is not None
+    assert (float(drawn[1]), float(drawn[2])) == pytest.approx((x, y), abs=0.01)
+
+
+def test_a_long_series_is_read_out_at_as_many_points_as_a_screen_shows() -> None:
+    steps = np.arange(100_000.0)
+    lines = [Lines("a", 0, [("seed 1", steps, steps)])]
+    chart = interactive("n", "t", "c", "d", {"linear": partial(compared.lines, lines, x_name="x", y_name="y")})
+    (series,) = chart.data()["series"]
+    assert len(series["points"]) == POINTS_SHOWN
+    assert series["points"][0] == [0.0, 0.0]
+    assert series["points"][-1] == [99_999.0, 99_999.0]

@@ -16,8 +16,9 @@ from a2perf.cli.report import report as report_command
 from a2perf.errors import UserError
 from a2perf.records import Failure, FailureKind, RunState
 from a2perf.report import write_report
-from a2perf.report.experiment import load_experiment
-from a2perf.report.run_charts import comparisons
+from a2perf.report.cohorts import settings_of
+from a2perf.report.evidence import load_runs
+from a2perf.report.page import content_hash
 from tests.report.recorded_runs import RunMaker
 
 HOSTILE = 'evil<script>alert("1")</script>'
@@ -85,28 +86,33 @@ def page(written: Path) -> _Page:
     return _Page((written / "out" / "index.html").read_text())
 
 
-def test_the_page_needs_no_network_and_runs_no_script(written: Path, page: _Page) -> None:
+def test_the_page_needs_no_network_and_runs_one_script_that_its_policy_names(written: Path, page: _Page) -> None:
     text = (written / "out" / "index.html").read_text()
-    assert not page.of("script")
     assert not page.of("link")
+    assert [a.get("type") for a in page.of("script") if a.get("type") != "application/json"] == [None]
+    assert all("src" not in a for a in page.of("script"))
     loaded = [a.get("src") or "" for tag in ("img", "video", "iframe") for a in page.of(tag)]
     assert loaded
     assert all(source.startswith("data:") for source in loaded)
     namespaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
-    assert set(re.findall(r"https?://[^\"' )<]+", text)) <= namespaces
+    assert set(re.findall(r"https?://[^\"' )<;]+", text)) <= namespaces
     (policy,) = [a["content"] for a in page.of("meta") if a.get("http-equiv") == "Content-Security-Policy"]
     assert policy is not None
     assert policy.startswith("default-src 'none'")
+    (script,) = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    assert f"script-src '{content_hash(script)}';" in policy
 
 
-def test_every_picture_has_words_and_every_link_a_target(page: _Page) -> None:
+def test_every_picture_has_words_and_every_link_a_target(written: Path, page: _Page) -> None:
     assert all(attributes.get("alt") for attributes in page.of("img"))
     charts = page.of("svg")
     assert len(charts) >= 8
     assert all(a["role"] == "img" and len(a["aria-label"] or "") > 30 for a in charts)
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(ids) == len(set(ids))
-    targets = {(a["href"] or "")[1:] for a in page.of("a")} | {
+    links = [a["href"] or "" for a in page.of("a")]
+    assert all((written / "out" / link).is_file() for link in links if not link.startswith("#"))
+    targets = {link[1:] for link in links if link.startswith("#")} | {
         (a.get("xlink:href") or a.get("href") or "")[1:] for a in page.of("use")
     }
     assert targets <= set(ids)
@@ -146,7 +152,7 @@ def test_markdown_has_the_same_runs_and_its_figures_exist(written: Path) -> None
 
 def test_csv_and_json_hold_the_recorded_values(written: Path) -> None:
     rows = list(csv.DictReader(io.StringIO((written / "out" / "tables.csv").read_text())))
-    (score,) = [row for row in rows if (row["run"], row["measure"]) == ("gait", "return")]
+    (score,) = [row for row in rows if (row["run"], row["measure"]) == ("gait", "returns")]
     assert (float(score["value"]), score["n"], score["env_id"]) == (104.8, "5", "QuadrupedLocomotion-DogPace-v0")
     (energy,) = [row for row in rows if (row["run"], row["measure"]) == ("gait", "energy_gross")]
     tracked = json.loads((written / "runs" / "gait" / "inference" / "metrics" / "tracking.json").read_text())
@@ -158,7 +164,7 @@ def test_csv_and_json_hold_the_recorded_values(written: Path) -> None:
     assert by_run["evil"]["failure"]["message"] == HOSTILE
     assert by_run["ars"]["noisy_host"] == ["load 3.1 on 2 cores"]
     values = {measure["key"]: measure["quantity"]["value"] for measure in by_run["gait"]["measures"]}
-    assert values["return"] == 104.8
+    assert values["returns"] == 104.8
 
 
 def test_the_same_runs_give_the_same_bytes_and_old_figures_go(written: Path, tmp_path: Path) -> None:
@@ -171,13 +177,12 @@ def test_the_same_runs_give_the_same_bytes_and_old_figures_go(written: Path, tmp
     assert first == second
 
 
-def test_runs_share_a_chart_only_with_the_same_fingerprint(runs: RunMaker) -> None:
+def test_different_fingerprints_never_share_a_table(runs: RunMaker) -> None:
     for name, fingerprint in (("a", "11"), ("b", "11"), ("c", "22")):
         runs.manifest(name, "inference", env_fingerprint=fingerprint)
         runs.rollouts(name, [100.0, 101.0])
-    (chart,) = comparisons(load_experiment([runs.top]).bundles, lambda *words: "-".join(words))
-    assert re.findall(r">([abc])</text>", chart.svg.decode()) == ["a", "b"]
-    assert chart.description == "a: mean 100.5; b: mean 100.5."
+    settings = settings_of(load_runs([runs.top]), "corrected")
+    assert [(setting.fingerprint, setting.algorithms) for setting in settings] == [("11", ("a", "b")), ("22", ("c",))]
 
 
 def test_a_folder_that_cannot_be_written_is_a_mendable_error(inference_run: RunMaker, tmp_path: Path) -> None:

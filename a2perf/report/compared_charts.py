@@ -1,0 +1,271 @@
+"""Charts that set algorithms side by side. Every function takes plain arrays and returns a ``Drawing``.
+
+An algorithm has the same colour in all charts of a setting; its runs are thin lines of that colour.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from a2perf.metrics.values import Values
+from a2perf.report.charts import jitter, plain_counts, rows_of_names, shortened, thinned, time_axis
+from a2perf.report.drawing import DASHES, INK, SERIES, Drawing, Series, new_figure, series_key, tag
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LEGEND_ROW_IN = 0.19
+_PLOT_IN = 2.7
+
+
+@dataclasses.dataclass(frozen=True)
+class Lines:
+    """The lines of one algorithm.
+
+    Attributes:
+        runs: (name, x, y) of each run; arrays of shape (points,).
+        x, mean, low, high: mean over runs with its interval, shape (points,); None where there is one run, ``low`` and
+            ``high`` also where there is no interval.
+        place: position of the algorithm in its setting, which gives it its colour.
+    """
+
+    name: str
+    place: int
+    runs: Sequence[tuple[str, Values, Values]]
+    x: Values | None = None
+    mean: Values | None = None
+    low: Values | None = None
+    high: Values | None = None
+
+
+def lines(
+    algorithms: Sequence[Lines],
+    *,
+    x_name: str,
+    y_name: str,
+    x_unit: str = "",
+    y_unit: str = "",
+    log: bool = False,
+    from_zero: bool = False,
+) -> Drawing:
+    """Draws lines over an axis: a bold mean with its band, and thin lines of single runs.
+
+    Args:
+        algorithms: what to draw.
+        x_name: label of the horizontal axis.
+        y_name: label of the vertical axis.
+        x_unit: added to the label; times in ``"s"`` are scaled.
+        y_unit: added to the label.
+        log: logarithmic vertical axis; values must be positive.
+        from_zero: the linear axis begins at zero.
+    """
+    figure, axes, legend_in = _plot(algorithms)
+    series: list[Series] = []
+    for index, algorithm in enumerate(algorithms):
+        key, colour, style = series_key(index), colour_of(algorithm.place), DASHES[_round_of(algorithm.place)]
+        several = algorithm.mean is not None
+        main: list[Any] = []
+        members = []
+        for number, (name, x, y) in enumerate(algorithm.runs):
+            (line,) = axes.plot(
+                *thinned(x, y, 300), color=INK[colour], linestyle=style, linewidth=0.7 if several else 1.6,
+                alpha=0.4 if several else 1.0, marker="o" if x.size < 12 else None, markersize=2.5,
+            )  # fmt: skip
+            member = series_key(index, number)
+            if several:
+                tag(member, line)
+                members.append(Series(member, f"{algorithm.name}, {name}", colour, _points(x, y), key))
+            else:
+                tag(key, line)
+        if algorithm.x is not None and algorithm.mean is not None:
+            main += axes.plot(algorithm.x, algorithm.mean, color=INK[colour], linestyle=style, linewidth=1.9)
+            if algorithm.low is not None and algorithm.high is not None:
+                band = axes.fill_between(
+                    algorithm.x, algorithm.low, algorithm.high, color=INK[colour], alpha=0.16, linewidth=0
+                )
+                main.append(band)
+            tag(key, *main)
+            points = _points(algorithm.x, algorithm.mean, algorithm.low, algorithm.high)
+        else:
+            points = [point for _, x, y in algorithm.runs for point in _points(x, y)]
+        series += [Series(key, algorithm.name, colour, points), *members]
+    axes.set_xlabel(_with_unit(x_name, x_unit))
+    axes.set_ylabel(_with_unit(y_name, y_unit))
+    if log:
+        axes.set_yscale("log")
+        _plain_log(axes)
+    elif from_zero:
+        axes.set_ylim(bottom=0)
+    if x_unit == "s":
+        _clock_axis(axes, x_name)
+    else:
+        plain_counts(axes, "x")
+    _legend(figure, axes, algorithms, legend_in)
+    return Drawing(figure, axes, tuple(series), x_name, y_name, x_unit, y_unit, legend_in)
+
+
+def times(calls: Sequence[tuple[str, int, Values]], *, log: bool = True) -> Drawing:
+    """Draws the distribution of call times, a row an algorithm, with median and 99th percentile marked.
+
+    Args:
+        calls: (name, place, seconds of all calls); positive, shape (calls,).
+        log: logarithmic axis.
+    """
+    names = [name for name, _, _ in calls]
+    figure, axes = _rows_plot(names, 0.42)
+    low = min(float(values.min()) for _, _, values in calls)
+    high = max(float(np.quantile(values, 0.9995)) for _, _, values in calls)
+    high = max(high, low * 1.5)
+    bins = int(min(110, max(24, 3 * max(values.size for _, _, values in calls) ** 0.5)))
+    edges = np.geomspace(low * 0.9, high * 1.1, bins) if log else np.linspace(0.0, high * 1.05, bins)
+    series = []
+    for row, (name, place, values) in enumerate(calls):
+        colour, key = colour_of(place), series_key(row)
+        counts = np.histogram(values, bins=edges)[0].astype(np.float64)
+        heights = 0.72 * counts / max(counts.max(), 1.0)
+        middles = np.sqrt(edges[:-1] * edges[1:]) if log else (edges[:-1] + edges[1:]) / 2
+        base = row + 0.36
+        area = axes.fill_between(middles, base, base - heights, color=INK[colour], alpha=0.5, linewidth=0, step="mid")
+        marks = []
+        for quantile, width in ((0.5, 1.8), (0.99, 1.1)):
+            at = float(np.quantile(values, quantile))
+            marks += axes.plot([at, at], [base, base - 0.74], color=INK["ink"], linewidth=width)
+        tag(key, area, *marks)
+        points = [(float(np.quantile(values, q)), row) for q in (0.5, 0.9, 0.99, 0.999)]
+        series.append(Series(key, name, colour, points))
+    if log:
+        axes.set_xscale("log")
+    axes.set_xlim(edges[0], edges[-1])
+    rows_of_names(axes, names)
+    time_axis(axes)
+    axes.set_xlabel("time of a call; thick line: median, thin line: 99th percentile")
+    return Drawing(figure, axes, tuple(series), "quantile at", "", "s")
+
+
+def dots(groups: Sequence[tuple[str, int, Sequence[Values]]], *, x_name: str = "return") -> Drawing:
+    """Draws every episode as a dot, a row an algorithm, one line of dots a run, with a mark at the mean over runs.
+
+    Args:
+        groups: (name, place, returns of each run); arrays of shape (episodes,).
+        x_name: label of the axis.
+    """
+    names = [name for name, _, _ in groups]
+    figure, axes = _rows_plot(names, 0.42)
+    series = []
+    for row, (name, place, runs) in enumerate(groups):
+        colour, key = colour_of(place), series_key(row)
+        artists: list[Any] = []
+        points: list[tuple[float, float]] = []
+        for number, values in enumerate(runs):
+            centre = row + (0.0 if len(runs) == 1 else -0.3 + 0.6 * number / (len(runs) - 1))
+            heights = centre + jitter(values.size, min(0.22, 0.3 / len(runs)))
+            shown_x, shown_y = (values, heights) if values.size <= 400 else (values[:400], heights[:400])
+            artists += axes.plot(
+                shown_x, shown_y, "o", color=INK[colour], markersize=3.2, alpha=0.45, markeredgewidth=0
+            )
+            points += [(float(x), float(y)) for x, y in zip(shown_x, shown_y, strict=True)]
+        mean = float(np.mean([values.mean() for values in runs]))
+        artists += axes.plot([mean, mean], [row - 0.38, row + 0.38], color=INK["ink"], linewidth=1.8)
+        tag(key, *artists)
+        series.append(Series(key, name, colour, points))
+    rows_of_names(axes, names)
+    axes.set_xlabel(x_name)
+    return Drawing(figure, axes, tuple(series), x_name, "")
+
+
+def profiles(algorithms: Sequence[Lines], *, x_name: str) -> Drawing:
+    """Draws performance profiles: the share of runs above each threshold, with its interval.
+
+    Args:
+        algorithms: thresholds in ``x``, shares in ``mean``, ``low`` and ``high``.
+        x_name: what the thresholds are.
+    """
+    drawing = lines(algorithms, x_name=x_name, y_name="share of runs above")
+    drawing.axes.set_ylim(-0.02, 1.02)
+    return drawing
+
+
+def colour_of(place: int) -> str:
+    """Returns the colour role of the algorithm at a place of its setting."""
+    return SERIES[place % len(SERIES)]
+
+
+def _round_of(place: int) -> int:
+    return (place // len(SERIES)) % len(DASHES)
+
+
+def _plot(algorithms: Sequence[Lines]) -> tuple[Figure, Axes, float]:
+    columns = _columns(algorithms)
+    legend_in = 0.06 + _LEGEND_ROW_IN * -(-len(algorithms) // columns) if len(algorithms) > 1 else 0.0
+    height = _PLOT_IN + legend_in
+    figure = new_figure(height)
+    bottom = (0.5 + legend_in) / height
+    axes = figure.add_axes((0.135, bottom, 0.835, 1 - bottom - 0.1 / height))
+    return figure, axes, legend_in
+
+
+def _columns(algorithms: Sequence[Lines]) -> int:
+    longest = max((len(algorithm.name) for algorithm in algorithms), default=1)
+    return max(1, min(4, 66 // (min(longest, 32) + 5)))
+
+
+def _legend(figure: Figure, axes: Axes, algorithms: Sequence[Lines], legend_in: float) -> None:
+    from matplotlib.lines import Line2D
+
+    if not legend_in:
+        return
+    handles = [
+        Line2D([], [], color=INK[colour_of(a.place)], linestyle=DASHES[_round_of(a.place)], linewidth=1.9)
+        for a in algorithms
+    ]
+    names = [shortened(algorithm.name) for algorithm in algorithms]
+    legend = axes.legend(
+        handles, names, ncols=_columns(algorithms), loc="lower left", bbox_to_anchor=(0.01, 0.0, 0.98, 0.0),
+        bbox_transform=figure.transFigure, borderaxespad=0.1, columnspacing=1.4, labelspacing=0.25, handlelength=1.8,
+    )  # fmt: skip
+    legend.set_gid("legend")
+
+
+def _rows_plot(names: Sequence[str], row_in: float) -> tuple[Figure, Axes]:
+    height = 0.65 + row_in * max(2, len(names))
+    figure = new_figure(height)
+    left = 0.04 + 0.0145 * max(len(shortened(name)) for name in names)
+    bottom = 0.5 / height
+    return figure, figure.add_axes((left, bottom, 0.97 - left, 1 - bottom - 0.08 / height))
+
+
+def _points(x: Values, y: Values, low: Values | None = None, high: Values | None = None) -> list[tuple[float, ...]]:
+    columns = [x, y] if low is None or high is None else [x, y, low, high]
+    return [tuple(float(number) for number in row) for row in zip(*columns, strict=True)]
+
+
+def _with_unit(name: str, unit: str) -> str:
+    return f"{name}, {unit}" if unit else name
+
+
+def _clock_axis(axes: Axes, name: str) -> None:
+    """Counts long times in minutes or hours."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    longest = axes.get_xlim()[1]
+    factor, unit = (3600.0, "h") if longest >= 7200 else (60.0, "min") if longest >= 300 else (1.0, "s")
+    high = longest / factor
+    locate: Callable[..., Any] = MaxNLocator(nbins=6).tick_values
+    axes.set_xticks([tick * factor for tick in locate(0.0, high) if 0 <= tick <= high])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / factor:g}"))
+    axes.set_xlabel(_with_unit(name, unit))
+
+
+def _plain_log(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axes.get_ylim()
+    subs = (1.0, 2.0, 5.0) if high / low < 50 else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=10))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,241 @@
+"""The numbers of a report for programs: ``report.json`` and ``tables.csv``, never rounded, in their plain units.
+
+``tables.csv`` is long: one row a number, ready for a data frame. Rows of level ``algorithm`` are scores over runs,
+those of level ``run`` belong to one run. ``report.json`` holds the same with everything that qualifies them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from a2perf import __version__
+from a2perf.metrics.values import MetricValue
+from a2perf.records import SCHEMA, Failure, Record
+from a2perf.report.content import Report, RunSection, SettingSection
+from a2perf.report.markdown import FIGURES
+from a2perf.report.provenance import noise
+from a2perf.report.run_numbers import Measure
+
+CSV_COLUMNS = (
+    "level", "run", "submission", "mode", "domain", "task", "env_id", "env_fingerprint", "seed", "state", "category",
+    "measure", "value", "unit", "spread", "spread_kind", "low", "high", "n", "best", "direction", "provenance",
+    "condition", "method", "note",
+)  # fmt: skip
+
+
+class ReportedScore(Record, kw_only=True):
+    """One cell of a table of scores.
+
+    Attributes:
+        best: marked as the best of its row.
+        remark: why no value of the row is marked.
+        task: where a run has several.
+    """
+
+    algorithm: str
+    mode: str
+    category: str
+    label: str
+    best: bool
+    remark: str
+    score: MetricValue
+    task: str | None = None
+
+
+class ReportedSetting(Record, kw_only=True):
+    """One task with all algorithms that were run on it, in ``report.json``.
+
+    Attributes:
+        runs: keys of the runs behind each algorithm and mode, ``"ALGORITHM/MODE"``.
+        seeds: root seeds of the same.
+        conditions: of the same.
+        figures: files of its charts, relative to the report.
+    """
+
+    domain: str
+    task: str
+    fingerprints: list[str]
+    algorithms: list[str]
+    runs: dict[str, list[str]]
+    seeds: dict[str, list[int | None]]
+    conditions: dict[str, list[str]]
+    scores: list[ReportedScore]
+    figures: list[str]
+
+
+class ReportedRun(Record, kw_only=True):
+    """One run in ``report.json``; what its manifest says is null when there is none that can be read.
+
+    Attributes:
+        noisy_host: why times of this run should be doubted; empty on a quiet host.
+        conditions: damage, warnings and failed trackers, in words.
+        figures: files of its own charts, relative to the report.
+    """
+
+    run: str
+    mode: str
+    state: str
+    layout: str
+    submission: str | None = None
+    submission_sha256: str | None = None
+    domain: str | None = None
+    task: str | None = None
+    env_id: str | None = None
+    env_fingerprint: str | None = None
+    root_seed: int | None = None
+    exit_code: int | None = None
+    exit_reason: str | None = None
+    failure: Failure | None = None
+    noisy_host: list[str]
+    conditions: list[str]
+    measures: list[Measure]
+    figures: list[str]
+
+
+class ReportRecord(Record, kw_only=True):
+    """``report.json``."""
+
+    schema: int = SCHEMA
+    a2perf_version: str
+    title: str
+    profile: str
+    rules: int
+    settings: list[ReportedSetting]
+    runs: list[ReportedRun]
+
+
+def report_record(report: Report) -> ReportRecord:
+    """Returns the numbers of a report as a record."""
+    return ReportRecord(
+        a2perf_version=__version__,
+        title=report.title,
+        profile=report.profile,
+        rules=report.rules,
+        settings=[_reported_setting(section) for section in report.settings],
+        runs=[_reported_run(run) for run in report.runs()],
+    )
+
+
+def tables_csv(report: Report) -> str:
+    """Returns every number of a report as CSV, one a row."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, fieldnames=CSV_COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for section in report.settings:
+        writer.writerows(_score_rows(section))
+    for run in report.runs():
+        common = _identity(run)
+        if not run.measures:
+            writer.writerow(common)
+        for measure in run.measures:
+            writer.writerow({**common, **_measure_cells(measure)})
+    return stream.getvalue()
+
+
+def _scores(section: SettingSection) -> list[ReportedScore]:
+    found = []
+    table = section.every_metric
+    for part in table.sections:
+        for row in part.rows:
+            for name, cell in zip(table.algorithms, row.cells, strict=True):
+                if cell.value is not None:
+                    found.append(
+                        ReportedScore(
+                            algorithm=name, mode=part.mode, category=part.category, label=row.label, best=cell.best,
+                            remark=row.remark, score=cell.value, task=row.task,
+                        )
+                    )  # fmt: skip
+    return found
+
+
+def _reported_setting(section: SettingSection) -> ReportedSetting:
+    setting = section.setting
+    return ReportedSetting(
+        domain=setting.domain,
+        task=setting.task,
+        fingerprints=sorted({r.recorded.identity.fingerprint for c in setting.cohorts for r in c.runs} - {""}),
+        algorithms=list(setting.algorithms),
+        runs={f"{c.algorithm}/{c.mode}": [run.key for run in c.runs] for c in setting.cohorts},
+        seeds={f"{c.algorithm}/{c.mode}": c.seeds for c in setting.cohorts},
+        conditions={f"{c.algorithm}/{c.mode}": list(c.conditions) for c in setting.cohorts if c.conditions},
+        scores=_scores(section),
+        figures=[f"{FIGURES}/{view.name}.svg" for chart in section.charts for view in chart.views],
+    )
+
+
+def _score_rows(section: SettingSection) -> list[dict[str, Any]]:
+    setting = section.setting
+    rows = []
+    for entry in _scores(section):
+        score = entry.score
+        low, high = score.interval or (None, None)
+        rows.append(
+            {
+                "level": "algorithm", "submission": entry.algorithm, "mode": entry.mode, "domain": setting.domain,
+                "task": entry.task or setting.task, "category": entry.category, "measure": score.name,
+                "value": _exact(score.value), "unit": score.unit, "spread": _exact(score.spread),
+                "spread_kind": score.spread_kind or "", "low": _exact(low), "high": _exact(high), "n": score.n,
+                "best": "yes" if entry.best else "", "direction": score.direction,
+                "provenance": score.provenance if score.value is not None else "", "condition": score.condition or "",
+                "method": score.method or "", "note": "; ".join(score.notes),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _reported_run(section: RunSection) -> ReportedRun:
+    run, manifest = section.run, section.run.manifest
+    reported = ReportedRun(
+        run=run.root,
+        mode=run.mode,
+        state=section.state,
+        layout=run.folder.layout,
+        noisy_host=noise(run),
+        conditions=section.conditions,
+        measures=section.measures,
+        figures=[f"{FIGURES}/{chart.name}.svg" for chart in section.charts],
+    )
+    if manifest is not None:
+        reported.submission = manifest.submission.name
+        reported.submission_sha256 = manifest.submission.sha256
+        for name in ("domain", "task", "env_id", "env_fingerprint", "root_seed", "exit_code", "exit_reason", "failure"):
+            setattr(reported, name, getattr(manifest, name))
+    return reported
+
+
+def _identity(section: RunSection) -> dict[str, Any]:
+    run, manifest, identity = section.run, section.run.manifest, section.run.recorded.identity
+    cells: dict[str, Any] = {
+        "level": "run", "run": run.root, "mode": run.mode, "state": section.state, "submission": identity.algorithm,
+        "domain": identity.domain, "task": identity.task, "env_fingerprint": identity.fingerprint,
+        "seed": "" if identity.seed is None else identity.seed,
+    }  # fmt: skip
+    if manifest is not None:
+        cells["env_id"] = manifest.env_id or ""
+    return cells
+
+
+def _measure_cells(measure: Measure) -> dict[str, Any]:
+    quantity = measure.quantity
+    cells: dict[str, Any] = {
+        "category": measure.category,
+        "mode": measure.mode,
+        "measure": measure.key,
+        "value": _exact(quantity.value),
+        "unit": quantity.unit,
+        "spread": _exact(quantity.spread),
+        "spread_kind": quantity.spread_kind or "",
+        "n": "" if quantity.n is None else quantity.n,
+        "provenance": quantity.provenance or "",
+        "method": quantity.method or "",
+        "note": quantity.note or "",
+    }
+    if measure.task is not None:
+        cells["task"] = measure.task
+    return cells
+
+
+def _exact(value: float | None) -> str:
+    return "" if value is None else repr(float(value))

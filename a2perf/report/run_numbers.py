@@ -1,0 +1,172 @@
+"""The numbers of one run: the registry's metrics on this run alone, and the trackers' side notes that nobody ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from a2perf.metrics import application, registry
+from a2perf.metrics.recorded_runs import RecordedRun
+from a2perf.metrics.recorded_scores import run_data
+from a2perf.metrics.values import MetricValue, Profile, Values
+from a2perf.records import Episode
+from a2perf.report.evidence import Run
+from a2perf.report.tables import Quantity
+
+EPISODE_SPREAD = "standard deviation over episodes, ddof 1"
+_SIDE_NOTES = (
+    ("cpu_mean", "CPU use, mean", "cpu_utilization_mean_percent", "%", "of one core, process tree"),
+    ("processes_peak", "Processes, peak", "processes_peak", "", "in the tree"),
+    ("threads_peak", "Threads, peak", "threads_peak", "", "in the tree"),
+    ("io_read", "Read from storage", "io_read_bytes", "bytes", "by the process tree"),
+    ("io_write", "Written to storage", "io_write_bytes", "bytes", "by the process tree"),
+    ("tracker_cpu", "Trackers' own CPU time", "own_cpu_seconds", "s", "of the sampling, in the evaluator"),
+    ("tracker_share", "Trackers' own share", "own_cpu_percent", "%", "of one core"),
+)
+
+
+class Measure(msgspec.Struct, kw_only=True, frozen=True):
+    """One named number of a run.
+
+    Attributes:
+        key: the metric's name in the registry, or a name of its own for a side note.
+        label: name for people.
+        category: of the metric; ``system`` for side notes.
+        mode: the mode that it was recorded in.
+        task: the task it belongs to, where a run has several.
+    """
+
+    key: str
+    label: str
+    category: str
+    mode: str
+    quantity: Quantity
+    task: str | None = None
+
+
+def measures(run: Run, profile: Profile) -> list[Measure]:
+    """Returns every number that a run holds: metrics in the order of the registry, then side notes."""
+    found = [measure for mode in run.recorded.modes() for measure in _of_mode(run.recorded, mode, profile)]
+    return [*found, *_side_notes(run)]
+
+
+def find(found: list[Measure], key: str) -> Quantity | None:
+    """Returns the quantity with this key, that of the whole run before that of one task."""
+    named = [measure for measure in found if measure.key == key]
+    return next((m.quantity for m in sorted(named, key=lambda m: m.task is not None)), None)
+
+
+def episode_values(episodes: list[Episode], name: str) -> Values:
+    """Returns one number per episode: an attribute of the record."""
+    return np.array([float(getattr(episode, name)) for episode in episodes], dtype=np.float64)
+
+
+def reward_terms(episodes: list[Episode]) -> dict[str, Values]:
+    """Returns the mean reward per step of each term, one value an episode, terms in the environment's order."""
+    names = dict.fromkeys(name for episode in episodes for name in episode.reward_terms)
+    return {
+        name: np.array([episode.reward_terms[name] for episode in episodes if name in episode.reward_terms])
+        for name in names
+    }
+
+
+def section(tracking: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Returns a nested mapping, empty when it is not there."""
+    value = tracking.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def number(mapping: Mapping[str, Any], name: str) -> float | None:
+    """Returns an entry that is a finite number."""
+    value = mapping.get(name)
+    if isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value):
+        return float(value)
+    return None
+
+
+def _of_mode(recorded: RecordedRun, mode: str, profile: Profile) -> Iterator[Measure]:
+    metrics = registry.all_metrics()
+    data = run_data([recorded], mode)
+    scores = registry.score(data, profile)
+    spread = scores.get("StddevAcrossRollouts")
+    for name, value in scores.items():
+        if value.value is not None:
+            over_episodes = spread if name == "returns" else None
+            episodes = sum(len(runs[0]) for runs in data.returns.values() if runs) if name == "returns" else None
+            quantity = _quantity(value, over_episodes, episodes)
+            metric = metrics[name]
+            yield Measure(key=name, label=metric.label, category=metric.category, mode=mode, quantity=quantity)
+    for task, episodes_of in recorded.episodes.items():
+        if episodes_of and recorded.identity.mode == mode:
+            lengths = episode_values(episodes_of, "length")
+            mean = Quantity(
+                value=float(lengths.mean()), unit="steps", n=lengths.size, provenance="recorded",
+                spread=float(lengths.std(ddof=1)) if lengths.size > 1 else None,
+                spread_kind=EPISODE_SPREAD if lengths.size > 1 else None,
+            )  # fmt: skip
+            named = task if mode == "generalization" else None
+            yield Measure(
+                key="episode_length",
+                label="Episode length",
+                category="application",
+                mode=mode,
+                quantity=mean,
+                task=named,
+            )
+    if mode == "generalization":
+        for task, values in application.per_task(data, profile).items():
+            for name, value in values.items():
+                if value.value is not None:
+                    label = metrics[name].label
+                    quantity = _quantity(value, None, len(data.returns[task][0]))
+                    yield Measure(
+                        key=name, label=label, category="application", mode=mode, quantity=quantity, task=task
+                    )
+
+
+def _quantity(value: MetricValue, over_episodes: MetricValue | None, episodes: int | None) -> Quantity:
+    spread = None if over_episodes is None else over_episodes.value
+    return Quantity(
+        value=value.value,
+        unit=value.unit,
+        spread=spread,
+        spread_kind=EPISODE_SPREAD if spread is not None else None,
+        n=episodes,
+        provenance=value.provenance,
+        method=value.method,
+        note="; ".join(value.notes) or None,
+    )
+
+
+def _side_notes(run: Run) -> Iterator[Measure]:
+    reports = run.recorded.tracking_by_task or ({"": run.recorded.tracking} if run.recorded.tracking else {})
+    for task, report in reports.items():
+        for key, label, name, unit, words in _SIDE_NOTES:
+            yield from _note(run, key, label, number(report, name), unit, "measured", words, task)
+        energy = section(report, "energy")
+        if task and energy.get("quality") not in (None, "none"):
+            gross, method = number(energy, "gross_kwh"), str(energy.get("method") or "")
+            yield from _note(run, "energy_gross", "Energy", gross, "kWh", str(energy["quality"]), method, task)
+        for part in ("cpu", "gpu", "ram"):
+            component = section(energy, part)
+            if component.get("quality") not in (None, "none"):
+                label, method = f"Power, {part.upper()}, idle", str(component.get("method") or "")
+                quality = str(component["quality"])
+                yield from _note(
+                    run, f"power_{part}_idle", label, number(component, "idle_w"), "W", quality, method, task
+                )
+    if run.train is not None:
+        size, files = float(run.train.artifact_bytes), f"{run.train.artifact_files} file(s)"
+        yield from _note(run, "artifacts", "Artefacts written", size, "bytes", "measured", files, "")
+
+
+def _note(
+    run: Run, key: str, label: str, value: float | None, unit: str, quality: str, method: str, task: str
+) -> Iterator[Measure]:
+    if value is not None:
+        provenance = "measured" if quality == "measured" else "estimated"
+        quantity = Quantity(value=value, unit=unit, provenance=provenance, method=method)
+        yield Measure(key=key, label=label, category="system", mode=run.mode, quantity=quantity, task=task or None)

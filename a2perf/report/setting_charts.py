@@ -1,0 +1,308 @@
+"""Which charts a setting gets, with the words that go with each: title, how to read it, and what it says in numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from a2perf.metrics.comparison import performance_profile
+from a2perf.metrics.system_series import energy_course
+from a2perf.metrics.values import Values, as_finite
+from a2perf.report import compared_charts as compared
+from a2perf.report.charts import reliable
+from a2perf.report.cohorts import Cohort, Setting
+from a2perf.report.compared_charts import Lines
+from a2perf.report.drawing import Chart, Drawing, interactive
+from a2perf.report.evidence import Run, clock
+from a2perf.report.learning import Axis, learned
+from a2perf.report.numbers_text import shown
+from a2perf.report.score_tables import MODE_WORDS
+
+_AXES: tuple[tuple[Axis, str, str], ...] = (
+    ("steps", "steps", ""), ("time", "time since the start of the training", "s"), ("energy", "energy used", "kWh"),
+)  # fmt: skip
+_CALLS = ("infer_once", "round_trip")
+_POWER = ("cpu_power_w", "gpu_power_w", "ram_power_w")
+_THRESHOLDS = 81
+_SHORTEST_RUN_S = 0.5
+_WORTH_A_LOG = 1.5
+_ENERGY_UNITS = ((0.1, 1.0, "kWh"), (1e-4, 1e3, "Wh"), (0.0, 1e6, "mWh"))
+Names = Callable[..., str]
+
+
+def charts_of_setting(setting: Setting, new_name: Names) -> list[Chart]:
+    """Draws the charts of a setting for which there is data.
+
+    Args:
+        setting: one task with its algorithms.
+        new_name: makes a unique name, safe in files, out of words.
+    """
+    found = _learning(setting, new_name)
+    for mode in ("inference", "generalization"):
+        found += _returns(setting, mode, new_name)
+    found += _profile(setting, new_name)
+    found += _latency(setting, new_name)
+    for mode in ("train", "inference"):
+        found += _over_time(setting, mode, new_name)
+    return found
+
+
+def _learning(setting: Setting, new_name: Names) -> list[Chart]:
+    found = []
+    cohorts = setting.in_mode("train")
+    for axis, name, unit in _AXES:
+        places = {algorithm: place for place, algorithm in enumerate(setting.algorithms)}
+        drawn = [lines for c in cohorts if (lines := learned(c, places[c.algorithm], axis)) is not None]
+        if not drawn:
+            continue
+        if unit == "kWh":
+            drawn, unit = _readable_energy(drawn)
+        build = partial(compared.lines, drawn, x_name=name, y_name="return", x_unit=unit)
+        builds: dict[str, Callable[[], Drawing]] = {"linear": build}
+        if _worth_a_log(drawn):
+            builds["log"] = partial(build, log=True)
+        ends = [f"{lines.name}: {_plain(_last(lines))} at the end" for lines in drawn]
+        words = "Bold: mean over runs with its 95 % interval; thin: single runs. " if _several(drawn) else ""
+        absent = [name for name in (c.algorithm for c in cohorts) if name not in {lines.name for lines in drawn}]
+        left_out = f" Without a curve against {axis}: {', '.join(absent)}." if absent else ""
+        title = f"Learning curve against {axis}"
+        found.append(
+            interactive(
+                new_name(setting.title, "learning", axis),
+                title,
+                f"{words}As the participants logged it; not measured by the evaluator.{left_out}",
+                "; ".join(ends) + ".",
+                builds,
+            )
+        )
+    return found
+
+
+def _returns(setting: Setting, mode: str, new_name: Names) -> list[Chart]:
+    cohorts = setting.in_mode(mode)
+    tasks = sorted({task for cohort in cohorts for task in cohort.data.returns})
+    found = []
+    for task in tasks:
+        groups = []
+        for place, cohort in _placed(setting, mode):
+            runs = [values for run in cohort.data.returns.get(task, ()) if (values := as_finite(run)[0]).size]
+            if runs:
+                groups.append((cohort.algorithm, place, runs))
+        if not groups:
+            continue
+        several = any(len(runs) > 1 for _, _, runs in groups)
+        words = "One dot an episode; " + (
+            "a line of dots a run; the bar is the mean." if several else "the bar is the mean."
+        )
+        described = [
+            f"{name}: mean {_plain(mean_of(runs))} over {sum(run.size for run in runs)} episodes"
+            for name, _, runs in groups
+        ]
+        title = "Returns of rollouts" if mode == "inference" else f"Returns of rollouts, {task}"
+        found.append(
+            interactive(
+                new_name(setting.title, "returns", task if mode == "generalization" else ""),
+                title,
+                words,
+                "; ".join(described) + ".",
+                {"linear": partial(compared.dots, groups)},
+            )
+        )
+    return found
+
+
+def _profile(setting: Setting, new_name: Names) -> list[Chart]:
+    """Draws the profile of the runs' mean returns; with one task the returns need no normalisation."""
+    scored = []
+    for place, cohort in _placed(setting, "inference"):
+        values = cohort.scores.get("returns")
+        numbers = [] if values is None else [number for number in values.per_run if number is not None]
+        if len(numbers) > 1:
+            scored.append((place, cohort.algorithm, np.array(numbers, np.float64)))
+    if not scored:
+        return []
+    every = np.concatenate([means for _, _, means in scored])
+    room = 0.05 * float(np.ptp(every)) or max(abs(float(every[0])) * 0.05, 0.5)
+    thresholds = np.linspace(float(every.min()) - room, float(every.max()) + room, _THRESHOLDS)
+    drawn = []
+    for place, name, means in scored:
+        estimate = performance_profile(means[:, None], thresholds)
+        low, high = np.array(estimate.low), np.array(estimate.high)
+        drawn.append(Lines(name, place, (), thresholds, np.array(estimate.value), low, high))
+    described = [
+        f"{name}: half of {numbers.size} runs above {_plain(np.median(numbers))}" for _, name, numbers in scored
+    ]
+    return [
+        interactive(
+            new_name(setting.title, "profile"),
+            "Performance profile",
+            "Share of runs whose mean return is above a threshold, with its 95 % bootstrap interval "
+            "(Agarwal et al. 2021). Algorithms with one run have none.",
+            "; ".join(described) + ".",
+            {"linear": partial(compared.profiles, drawn, x_name="mean return of a run")},
+        )
+    ]
+
+
+def _latency(setting: Setting, new_name: Names) -> list[Chart]:
+    found = []
+    for call in _CALLS:
+        calls: list[tuple[str, int, Values]] = []
+        for place, cohort in _placed(setting, "inference"):
+            runs = [as_finite(run)[0] for run in cohort.data.latency.get(call, ())]
+            pooled = np.concatenate(runs) if runs else np.empty(0)
+            if bool((pooled > 0).any()):
+                calls.append((cohort.algorithm, place, pooled[pooled > 0]))
+        if not calls:
+            continue
+        described = [
+            f"{name}: median {_time(np.median(values))}, 99th percentile {_time(np.quantile(values, 0.99))}"
+            for name, _, values in calls
+        ]
+        what = "with transport, by the evaluator's clock" if call == "round_trip" else "by the participant's clock"
+        build: Callable[..., Drawing] = partial(compared.times, calls)
+        found.append(
+            interactive(
+                new_name(setting.title, "latency", call),
+                f"Latency of {call}",
+                f"All calls of all runs, {what}; warm-up left out.",
+                "; ".join(described) + ".",
+                {"log": build} if call == "round_trip" else {"log": build, "linear": partial(build, log=False)},
+            )
+        )
+    return found
+
+
+def _over_time(setting: Setting, mode: str, new_name: Names) -> list[Chart]:
+    found = []
+    for what, unit, read in (("Power", "W", _power), ("Memory", "MiB", _memory)):
+        drawn, kinds = [], set()
+        for place, cohort in _placed(setting, mode):
+            runs = []
+            for run, name in zip(cohort.runs, cohort.seed_names(), strict=True):
+                course = read(run, mode)
+                if course is not None and course[0].size > 1 and course[0][-1] - course[0][0] >= _SHORTEST_RUN_S:
+                    runs.append((name, *course))
+            if runs:
+                drawn.append(Lines(cohort.algorithm, place, runs))
+                score = cohort.scores.get("power_mean" if what == "Power" else "memory_rss_peak")
+                kinds.add(score.provenance if score is not None else "recorded")
+        if not drawn:
+            continue
+        title = f"{what} over time, {MODE_WORDS[mode]}"
+        build = partial(
+            compared.lines,
+            drawn,
+            x_name="time since the start of the run",
+            y_name=what.lower(),
+            x_unit="s",
+            y_unit=unit,
+        )
+        builds: dict[str, Callable[[], Drawing]] = {"linear": partial(build, from_zero=True)}
+        if _worth_a_log(drawn):
+            builds["log"] = partial(build, log=True)
+        described = [
+            f"{lines.name}: at most {_plain(max(float(y.max()) for _, _, y in lines.runs))} {unit}" for lines in drawn
+        ]
+        of = "Processor, GPU and memory together" if what == "Power" else "Resident set of the process tree"
+        provenance = (
+            "measured" if kinds == {"measured"} else "estimated" if kinds == {"estimated"} else "of mixed provenance"
+        )
+        found.append(
+            interactive(
+                new_name(setting.title, what, mode),
+                title,
+                f"{of}; {provenance}; a line a run.",
+                "; ".join(described) + ".",
+                builds,
+            )
+        )
+    return found
+
+
+def _power(run: Run, mode: str) -> tuple[Values, Values] | None:
+    """Returns seconds and watts: of the samples, or where there are none of the emissions table's intervals."""
+    seconds = clock(run.trace)
+    if run.trace is not None and seconds is not None:
+        trace = reliable(run.trace, seconds)
+        parts = [values for name in _POWER if (values := trace.numbers(name)) is not None]
+        if parts:
+            total = np.nansum(parts, axis=0)
+            # the processor's power is a rate; where it is blank the sum would be too low
+            known = np.isfinite(parts[0]) & (total > 0)
+            if known.any():
+                return seconds[known], total[known]
+    course = energy_course(run.recorded.emissions.get(mode, {}))
+    if course is None or course.elapsed_s.size < 2:
+        return None
+    watts = np.diff(course.kwh) * 3.6e6 / np.maximum(np.diff(course.elapsed_s), 1e-9)
+    return course.elapsed_s[1:], watts
+
+
+def _memory(run: Run, mode: str) -> tuple[Values, Values] | None:
+    """Returns seconds and MiB: of the samples, or of the emissions table."""
+    seconds = clock(run.trace)
+    if run.trace is not None and seconds is not None:
+        values = reliable(run.trace, seconds).numbers("rss_bytes")
+        if values is not None and (known := np.isfinite(values) & (values > 0)).any():
+            return seconds[known], values[known] / 2.0**20
+    columns = run.recorded.emissions.get(mode, {})
+    duration, memory = columns.get("duration"), columns.get("ram_process")
+    one_process = len(set(columns.get("run_id", ()))) < 2
+    if not (isinstance(duration, np.ndarray) and isinstance(memory, np.ndarray) and one_process):
+        return None
+    known = np.isfinite(duration) & np.isfinite(memory) & (memory > 0)
+    return (duration[known], memory[known] * 1024.0) if known.any() else None
+
+
+def _placed(setting: Setting, mode: str) -> list[tuple[int, Cohort]]:
+    """Returns the cohorts of a mode, each with the place of its algorithm, which gives it its colour."""
+    found = [(place, setting.of(algorithm, mode)) for place, algorithm in enumerate(setting.algorithms)]
+    return [(place, cohort) for place, cohort in found if cohort is not None]
+
+
+def mean_of(runs: Sequence[Values]) -> float:
+    """Returns the mean over runs of the mean over episodes."""
+    return float(np.mean([run.mean() for run in runs]))
+
+
+def _worth_a_log(drawn: Sequence[Lines]) -> bool:
+    values = np.concatenate([y for lines in drawn for _, _, y in lines.runs])
+    return bool(values.size and values.min() > 0 and values.max() / values.min() >= _WORTH_A_LOG)
+
+
+def _readable_energy(drawn: Sequence[Lines]) -> tuple[list[Lines], str]:
+    """Counts little energy in mWh or Wh, which is read better than powers of ten of a kWh."""
+    most = max(float(x.max()) for lines in drawn for _, x, _ in lines.runs)
+    factor, unit = next((factor, unit) for least, factor, unit in _ENERGY_UNITS if most >= least)
+    scaled = [
+        dataclasses.replace(
+            lines,
+            runs=[(name, x * factor, y) for name, x, y in lines.runs],
+            x=None if lines.x is None else lines.x * factor,
+        )
+        for lines in drawn
+    ]
+    return scaled, unit
+
+
+def _several(drawn: list[Lines]) -> bool:
+    return any(lines.mean is not None for lines in drawn)
+
+
+def _last(lines: Lines) -> float:
+    if lines.mean is not None:
+        return float(lines.mean[-1])
+    return float(np.mean([y[-1] for _, _, y in lines.runs]))
+
+
+def _plain(value: float) -> str:
+    return shown(float(value), "").value
+
+
+def _time(value: float) -> str:
+    number = shown(float(value), "s")
+    return f"{number.value} {number.unit}"
