@@ -4,8 +4,11 @@
 with the caller's death. Levels register themselves; see ``interface``.
 """
 
-from a2perf.sandbox import bubblewrap
+import os
+
+from a2perf.sandbox import bubblewrap, container
 from a2perf.sandbox.bubblewrap import BubblewrapSandbox
+from a2perf.sandbox.container import DockerSandbox
 from a2perf.sandbox.interface import (
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_SCRATCH_BYTES,
@@ -34,6 +37,7 @@ __all__ = [
     "STRONGEST",
     "BubblewrapSandbox",
     "Confined",
+    "DockerSandbox",
     "Ending",
     "Level",
     "Limits",
@@ -57,3 +61,6 @@ def _needs_linux() -> str | None:
 register_sandbox("none", Level(lambda: ProcessSandbox(confined=False), _needs_linux))
 register_sandbox("process", Level(lambda: ProcessSandbox(confined=True), _needs_linux))
 register_sandbox("bubblewrap", Level(BubblewrapSandbox, bubblewrap.why_unavailable, bubblewrap.MEND))
+register_sandbox(
+    "docker", Level(DockerSandbox, lambda: container.why_unavailable(os.environ.get("DOCKER_HOST")), container.MEND)
+)

@@ -113,7 +113,7 @@ class ControlGroup:
     def __init__(self, where: Place, limits: Limits) -> None:
         self.version = where.version
         self.folders: dict[str, Path] = {}
-        name = f"{_PREFIX}{os.getpid()}-{_started(os.getpid())}-{next(_numbers)}"
+        name = f"{_PREFIX}{os.getpid()}-{started(os.getpid())}-{next(_numbers)}"
         if where.version == 2:
             _delegate(where)
         try:
@@ -223,12 +223,12 @@ def _sweep(parent: Path) -> None:
     """Removes groups of evaluators and guards that were killed together; a group in use refuses that."""
     with contextlib.suppress(OSError):
         for folder in parent.glob(f"{_PREFIX}*"):
-            pid, started, _ = folder.name.removeprefix(_PREFIX).split("-")
-            if _started(int(pid)) != int(started) and time.time() - folder.stat().st_mtime > STALE_S:
+            pid, since, _ = folder.name.removeprefix(_PREFIX).split("-")
+            if started(int(pid)) != int(since) and time.time() - folder.stat().st_mtime > STALE_S:
                 folder.rmdir()
 
 
-def _started(pid: int) -> int:
+def started(pid: int) -> int:
     """Returns the start time of a process in clock ticks since boot; -1 when there is none."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])

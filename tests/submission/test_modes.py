@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a2perf.sandbox import strongest_level
 from a2perf.submission.bundle import validate
 
 COUNTING = """
@@ -168,7 +169,7 @@ def test_generalization_runs_every_task(submission, launch) -> None:
     assert set(rollouts) == {"synthetic_trot", "synthetic_pace", "synthetic_spin"}
     assert all(len(returns) == 2 for returns in rollouts.values())
     manifest = outcome.manifest("generalization")
-    assert manifest["sandbox"]["level"] == "process"
+    assert manifest["sandbox"]["level"] == strongest_level()
     assert set(manifest["tracking"]) == set(rollouts)
     assert manifest["host"]
     assert manifest["tracker_failures"] == []

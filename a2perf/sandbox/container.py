@@ -1,0 +1,375 @@
+"""The level 'docker': the guard and the participant in a container of a local engine, through the docker SDK.
+
+The image holds empty folders only; the system, the interpreter and the submission are mounted read-only, as ``view``
+lists them, so nothing is built or pulled. The guard is the container's first process. It fetches its descriptors from
+the evaluator over a socket in a mounted folder (``guard.arrival``); since they are the same descriptors as at the other
+levels, so are the wire, its speed and the captured output. When the evaluator dies, the guard's control socket closes,
+the guard ends, and with it the container, which the engine removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import marshal
+import os
+import shutil
+import socket
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a2perf.errors import InfrastructureError
+from a2perf.sandbox import limits as control_groups
+from a2perf.sandbox import view
+from a2perf.sandbox.guard.tree import descendants
+from a2perf.sandbox.interface import Confined, Limits, SandboxSpec
+from a2perf.sandbox.process import GUARANTEES_OF_LIMITS, GUARD_FOLDER, LIFECYCLE, GuardedProcess, guard_document
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+    from docker import DockerClient
+
+MEND = "pip install 'a2perf[docker]', start a Docker engine on this machine, or set DOCKER_HOST to its socket"
+LABEL = "a2perf.sandbox"
+REPOSITORY = "a2perf-sandbox"
+START_TIMEOUT_S = 60.0
+PROBE_TIMEOUT_S = 5.0
+DOOR = "/run/a2perf/door"
+ARRIVAL_CODE = "import sys; sys.path.append(sys.argv[1]); from guard.arrival import arrive; arrive(sys.argv[2])"
+_FIRST_NUMBER = 900
+_BY_ENGINE = ("/proc/", "/sys/", "/dev/", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf")
+
+_GUARANTEES = (
+    "it sees the system, its interpreter and the submission read-only, its artefact folder, and nothing else of the"
+    " host's files",
+    "/tmp and /dev/shm are its own, of a limited size, and end with it",
+    "it sees, signals and traces only processes of its container",
+    "it is an ordinary user without capabilities or new privileges, whoever the evaluator is",
+    "system calls are filtered by the engine's list",
+    "limits per tree on memory, processes and threads, processor time by the kernel (the engine's control groups)",
+)
+_NO_NETWORK = "no network but a loopback of its own"
+
+
+@cache
+def why_unavailable(address: str | None = None) -> str | None:
+    """Returns why this host cannot offer the level, or ``None``; ``address`` is that of the engine."""
+    try:
+        import docker
+    except ImportError:
+        return "the docker SDK is not installed"
+    try:
+        client = docker.DockerClient(**_options(PROBE_TIMEOUT_S))
+        with contextlib.closing(client):
+            client.ping()
+            if not client.api.base_url.startswith("http+docker://"):
+                return "the engine is on another machine; a sandbox mounts files of this one"
+    except docker.errors.DockerException as error:
+        return f"no engine answers ({str(error)[:120]})"
+    return None
+
+
+def _options(timeout_s: float) -> dict[str, Any]:
+    from docker.utils import kwargs_from_env
+
+    return {"timeout": timeout_s, **kwargs_from_env()}
+
+
+class DockerSandbox:
+    """Starts a child in a container of its own."""
+
+    level = "docker"
+
+    def guarantees(self, *, network: bool = False) -> list[str]:
+        """Says what holds at this level."""
+        return [*LIFECYCLE, *_GUARANTEES, *(() if network else (_NO_NETWORK,)), *GUARANTEES_OF_LIMITS]
+
+    def missing(self, *, network: bool = False) -> list[str]:
+        """Says what a participant can still do."""
+        reaches = ("it reaches the network, as it was allowed to",) if network else ()
+        return [*reaches, "the size of its artefact folder is not limited", "a fault of the kernel can let it out"]
+
+    def unenforceable(self, limits: Limits) -> list[str]:
+        """The engine enforces every limit."""
+        return []
+
+    def start(self, spec: SandboxSpec) -> Confined:
+        """Starts the program.
+
+        Raises:
+            InfrastructureError: the engine refused it, or a path that it shall see is missing.
+        """
+        import docker
+
+        user = os.getuid() or view.USER_ID
+        door = Path(tempfile.mkdtemp(prefix="a2perf-door-"))
+        logs: list[int] = []
+        ours, theirs = socket.socketpair()
+        client = container = None
+        try:
+            client = docker.DockerClient(**_options(START_TIMEOUT_S))
+            _remove_forgotten(client)
+            with _listening(door, user) as listener:
+                container = _create(client, spec, door, user)
+                said = container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})
+                for folder in _owned(spec):
+                    _give(folder, user)
+                container.start()
+                stream = _accept(listener, container, said)
+            logs = [_open_log(path) for path in (spec.stdout, spec.stderr)]
+            given = [theirs.fileno(), *logs, *spec.fds]
+            numbers = [*range(_FIRST_NUMBER, _FIRST_NUMBER + 3), *spec.fds]
+            with stream:
+                socket.send_fds(stream, [marshal.dumps(numbers)], given)
+            container.reload()
+            guarded = ContainedProcess(client, container, ours, spec)
+        except (docker.errors.DockerException, OSError) as error:
+            ours.close()
+            _remove(container)
+            if client is not None:
+                client.close()
+            raise InfrastructureError(f"the container could not be started: {error}", mend=MEND) from error
+        except BaseException:
+            ours.close()
+            _remove(container)
+            raise
+        finally:
+            theirs.close()
+            for descriptor in logs:
+                os.close(descriptor)
+            shutil.rmtree(door, ignore_errors=True)  # what is mounted stays in the container
+        try:
+            guarded.instruct(_document(spec, client, numbers))
+            guarded.await_start()
+        except BaseException:
+            guarded.kill_tree()
+            raise
+        return guarded
+
+
+class ContainedProcess(GuardedProcess):
+    """A process tree in a container."""
+
+    def __init__(self, client: DockerClient, container: Container, control: socket.socket, spec: SandboxSpec) -> None:
+        self._keeper_of_it = ContainerKeeper(client, container, spec)
+        super().__init__(self._keeper_of_it, control, spec, _groups_of(self._keeper_of_it.pid))
+
+    @property
+    def pid(self) -> int:
+        """Process id of the program on this host; that of the guard where the program cannot be found any more."""
+        for pid in descendants(self.tree_root):
+            with contextlib.suppress(OSError, IndexError):
+                status = Path(f"/proc/{pid}/status").read_text()
+                if status.split("NSpid:")[1].split("\n")[0].split()[-1] == str(self._pid):
+                    return pid
+        return self.tree_root
+
+
+class ContainerKeeper:
+    """A guard that is the first process of a container."""
+
+    def __init__(self, client: DockerClient, container: Container, spec: SandboxSpec) -> None:
+        self._client = client
+        self._container = container
+        self._spec = spec
+        self.pid = int(container.attrs["State"]["Pid"])
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until the engine has removed the container; then the artefacts are the evaluator's own again."""
+        import requests
+
+        import docker
+
+        try:
+            self._container.wait(timeout=timeout_s, condition="removed")
+        except docker.errors.NotFound:
+            pass
+        except (docker.errors.APIError, requests.exceptions.RequestException):
+            return False
+        for folder in _owned(self._spec):
+            _give(folder, os.getuid())
+        self._client.close()
+        return True
+
+    def kill(self) -> None:
+        """Removes the container."""
+        _remove(self._container)
+
+    def sweep(self, pid: int) -> None:
+        """A container leaves nothing."""
+
+
+def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> Container:
+    binds, tmpfs = [f"{door}:{DOOR}:ro"], {}
+    for place in view.places(spec):
+        if place.path.startswith(_BY_ENGINE):
+            continue
+        if place.kind in ("read", "write"):
+            binds.append(f"{place.source}:{place.path}:{'ro' if place.kind == 'read' else 'rw'}")
+        elif place.kind == "nothing":
+            binds.append(f"{os.devnull}:{place.path}:ro")
+        elif place.kind == "tmpfs":
+            # the engine gives it the mode of the folder below, so it has to be the user's own
+            tmpfs[place.path] = f"size={max(4096, place.size)},mode=1777,exec,uid={user},gid={user}"
+    limits = spec.limits
+    return client.containers.create(
+        _image(client),
+        [os.fspath(spec.argv[0]), "-I", "-S", "-c", ARRIVAL_CODE, str(GUARD_FOLDER), f"{DOOR}/s"],
+        auto_remove=True,
+        cap_drop=["ALL"],
+        cgroupns="private",
+        devices=[f"{path}:{path}:rw" for path in spec.devices],
+        environment={},
+        hostname="a2perf",
+        ipc_mode="private",
+        labels={LABEL: f"{os.getpid()}-{control_groups.started(os.getpid())}"},
+        mem_limit=limits.memory_bytes,
+        memswap_limit=limits.memory_bytes,
+        nano_cpus=None if limits.cpus is None else int(limits.cpus * 1e9),
+        network_mode="default" if spec.network else "none",
+        pids_limit=None if limits.processes is None else control_groups.most_tasks(limits.processes),
+        read_only=True,
+        security_opt=["no-new-privileges:true"],
+        shm_size=limits.scratch_bytes,
+        tmpfs=tmpfs,
+        user=f"{user}:{os.getgid() if os.getuid() else user}",
+        volumes=binds,
+        working_dir="/",
+    )
+
+
+def _document(spec: SandboxSpec, client: DockerClient, numbers: list[int]) -> dict[str, object]:
+    version = int(client.info().get("CgroupVersion", "1"))
+    top = Path("/sys/fs/cgroup")
+    folders = {name: top / name if version == 1 else top for name in control_groups.CONTROLLERS}
+    inside = [place for place in view.places(spec) if not place.path.startswith(_BY_ENGINE)]
+    return {
+        **guard_document(spec),
+        "stdout": numbers[1],
+        "stderr": numbers[2],
+        "temporary": [],
+        "folders": [place.path for place in inside if place.kind == "folder"],
+        "links": [
+            (place.source, place.path) for place in inside if place.kind == "link" and place.path not in view.SHORTCUTS
+        ],
+        "confined": True,
+        "evaluator": 0,  # the guard is the first process of its namespace
+        "own_processes": 0,
+        "grouped": ["cpus", "memory_bytes", "processes"],
+        "cgroup": {"counters": control_groups.counters(version, folders)},
+        "cpu_unit_s": control_groups.cpu_unit_s(version),
+    }
+
+
+@contextlib.contextmanager
+def _listening(door: Path, user: int) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(door / "s"))
+        if os.getuid() != user:
+            os.chown(door, user, user)
+            os.chown(door / "s", user, user)
+        listener.listen(1)
+        yield listener
+
+
+def _accept(listener: socket.socket, container: Container, said: Any) -> socket.socket:
+    """Waits for the guard.
+
+    Raises:
+        OSError: the container ended before; the text is what it said.
+    """
+    deadline = time.monotonic() + START_TIMEOUT_S
+    listener.settimeout(0.5)
+    while time.monotonic() < deadline:
+        with contextlib.suppress(TimeoutError):
+            return listener.accept()[0]
+        container.reload()
+        if container.status != "running":
+            break
+    raise OSError(f"it ended before the guard spoke: {said.read(4096)[8:].decode(errors='replace').strip()}")
+
+
+def _image(client: DockerClient) -> str:
+    """Returns the image of empty folders; it is imported where the engine does not have it."""
+    import docker
+
+    content = _skeleton()
+    tag = hashlib.sha256(content).hexdigest()[:16]
+    name = f"{REPOSITORY}:{tag}"
+    try:
+        client.images.get(name)
+    except docker.errors.ImageNotFound:
+        client.api.import_image_from_data(content, repository=REPOSITORY, tag=tag)
+    return name
+
+
+def _skeleton() -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name in ("dev", "etc", "proc", "run", "sys", "tmp", "usr"):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            tar.addfile(entry)
+        for name in view.SHORTCUTS:
+            if os.path.islink(name):
+                entry = tarfile.TarInfo(name.lstrip("/"))
+                entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(name)
+                tar.addfile(entry)
+        for name, text in (("etc/passwd", view.PASSWD), ("etc/group", view.GROUP)):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(text), 0o644
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    return stream.getvalue()
+
+
+def _remove_forgotten(client: DockerClient) -> None:
+    """Removes containers that were made and never started by evaluators that are gone."""
+    for container in client.containers.list(all=True, filters={"label": LABEL, "status": "created"}):
+        pid, _, started = container.labels[LABEL].partition("-")
+        if control_groups.started(int(pid)) != int(started):
+            _remove(container)
+
+
+def _remove(container: Container | None) -> None:
+    import docker
+
+    if container is not None:
+        with contextlib.suppress(docker.errors.DockerException):
+            container.remove(force=True)
+
+
+def _groups_of(pid: int) -> tuple[Path, ...]:
+    """Returns the folders of a process's control group, where this process sees them."""
+    try:
+        membership = Path(f"/proc/{pid}/cgroup").read_text()
+        where = control_groups.find_place(Path("/proc/self/mountinfo").read_text(), membership)
+    except OSError:
+        return ()
+    return tuple(dict.fromkeys(where.parents.values()))
+
+
+def _owned(spec: SandboxSpec) -> list[Path]:
+    return [path for path in spec.writable if path not in spec.temporary]
+
+
+def _give(folder: Path, user: int) -> None:
+    """Makes a folder and all in it a user's; links are not followed. Only root has to, and can."""
+    if os.getuid() != 0:
+        return
+    os.chown(folder, user, user, follow_symlinks=False)
+    for root, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            with contextlib.suppress(FileNotFoundError):
+                os.chown(os.path.join(root, name), user, user, follow_symlinks=False)
+
+
+def _open_log(path: Path | None) -> int:
+    target = os.devnull if path is None else str(path)
+    return os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
