@@ -92,6 +92,22 @@ class CurveCache:
             return head
         return ingest(self._file(run_id), run)
 
+    def series(self, run_id: str, run: Path, held: CachedRun | LoggedRun, metric: str) -> Series | None:
+        """Returns one metric of a run; where its columns in the cache are damaged the run is read anew.
+
+        Args:
+            run_id: the run's name.
+            run: its folder.
+            held: what ``read`` returned.
+            metric: the metric.
+        """
+        if isinstance(held, LoggedRun):
+            return held.series.get(metric)
+        found = held.read(metric)
+        if found is None and metric in held.metrics:
+            found = ingest(self._file(run_id), run).series.get(metric)
+        return found
+
     def _file(self, run_id: str) -> Path:
         return self.folder / f"{hashlib.sha256(run_id.encode()).hexdigest()[:32]}.columns"
 

@@ -25,7 +25,7 @@ from a2perf.metrics.recorded_curves import RETURN_TAGS
 from a2perf.rlops.curve_cache import CachedRun, CurveCache
 from a2perf.rlops.filters import DEFAULT_AXIS, DEFAULT_METRIC, RunQuery, env_of, experiment_of
 from a2perf.rlops.index import Index
-from a2perf.rlops.run_series import LoggedRun, Series
+from a2perf.rlops.run_series import LoggedRun
 from a2perf.rlops.stored_run import StoredRun, stored_run
 from a2perf.rlops.tags import TAGS_FILE, TagJournal
 
@@ -157,12 +157,12 @@ class Store:
         held = self._curves.read(run.run_id, run.path)
         names = _names(held)
         name = next((usual for usual in RETURN_METRICS if usual in names), None) if metric is None else metric
-        series = _series(held, name) if name is not None else None
+        series = self._curves.series(run.run_id, run.path, held, name) if name is not None else None
         if series is None or name is None:
             return None
         if xaxis in _AXES:
             return RunCurve(name, series.steps, series.values, series.times)
-        axis = _series(held, xaxis)
+        axis = self._curves.series(run.run_id, run.path, held, xaxis)
         if axis is None or not len(axis.steps):
             return None
         order = np.argsort(axis.steps, kind="stable")
@@ -204,10 +204,6 @@ def _before(started_at: str, moment: datetime.datetime) -> bool:
 
 def _names(held: CachedRun | LoggedRun) -> Sequence[str]:
     return list(held.metrics if isinstance(held, CachedRun) else held.series)
-
-
-def _series(held: CachedRun | LoggedRun, name: str) -> Series | None:
-    return held.read(name) if isinstance(held, CachedRun) else held.series.get(name)
 
 
 def unknown_tag(tag: str, known: Sequence[str]) -> UserError:

@@ -1,0 +1,341 @@
+"""The store: index, states, curves and caches, selection with its errors, tags through time."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.errors import UserError
+from a2perf.records import Episode, Manifest, RolloutResults, RunState
+from a2perf.rlops.filters import RunQuery, parse_experiment
+from a2perf.rlops.index import INDEX_FILE
+from a2perf.rlops.store import Store, store_folder
+from a2perf.rlops.tags import parse_date
+from a2perf.storage import read_record, write_record
+from a2perf.submission.bundle import open_bundle
+from tests.rlops import made_runs
+from tests.rlops.made_runs import METRIC, events, write_run
+
+POINTS = [(0, 1.0), (10, 2.0), (20, 4.0)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Two experiments, two environments, two seeds, two tags."""
+    for seed in (1, 2):
+        for env in ("CartPole-v1", "Acrobot-v1"):
+            for experiment, tag in (("ppo", "v1"), ("dqn", "v2")):
+                write_run(
+                    tmp_path, f"{experiment}/{env}/{tag}/seed_{seed}", experiment=experiment, env_id=env, seed=seed,
+                    tags=[tag, "all"], curves={METRIC: [(step, value + seed) for step, value in POINTS]},
+                    config={"gamma": 0.9 + seed / 100}, user="ada" if seed == 1 else "bob",
+                )  # fmt: skip
+    return Store(tmp_path)
+
+
+def test_runs_are_listed_in_order_with_what_their_records_say(store: Store) -> None:
+    runs = store.runs()
+    assert [(run.experiment, run.env_id, run.seed) for run in runs] == [
+        (experiment, env, seed)
+        for experiment in ("dqn", "ppo")
+        for env in ("Acrobot-v1", "CartPole-v1")
+        for seed in (1, 2)
+    ]
+    run = runs[-1]
+    assert run.run_id == "ppo/CartPole-v1/v1/seed_2"
+    assert run.path == store.path / run.run_id
+    assert (run.tags, run.user, run.state, run.source) == (frozenset({"v1", "all"}), "bob", "finished", "command")
+    assert (run.wall_s, run.energy_kwh, run.energy_quality, run.memory_bytes) == (12.5, 0.002, "estimated", 2**28)
+    assert run.config["gamma"] == 0.92
+    assert run.config["env_id"] == "CartPole-v1"
+    assert run.modes == ("command",)
+
+
+def test_query_selects_and_select_names_what_exists(store: Store) -> None:
+    assert len(store.runs(RunQuery(tags=("v1",)))) == 4
+    assert len(store.select(parse_experiment("ppo?tag=v1&user=ada"))) == 2
+    for query, message, mend in [
+        (RunQuery(tags=("v3",)), "no run has the tag 'v3'", "tags that exist: all, v1, v2"),
+        (parse_experiment("pppo"), "did you mean 'ppo'", "experiments that exist: dqn, ppo"),
+        (RunQuery(env_ids=("Pong",)), "no run is on 'Pong'", "environments that exist: Acrobot-v1, CartPole-v1"),
+        (RunQuery(user="eve"), "no run is by 'eve'", "users that exist: ada, bob"),
+        (parse_experiment("ppo?gama=1"), "did you mean 'gamma'", "keys that exist"),
+        (parse_experiment("ppo?gamma=2"), "no run has gamma = 2", "values of gamma that exist: 0.91, 0.92"),
+        (parse_experiment("ppo?tag=v2"), "no run fits them all", "rlops-tags"),
+        (RunQuery(states=("failed",)), "is failed", None),
+    ]:
+        with pytest.raises(UserError, match=message) as caught:
+            store.select(query)
+        assert caught.value.exit_code == 2
+        assert mend is None or mend in (caught.value.mend or "")
+
+
+def test_empty_and_missing_stores_say_so(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="holds no runs"):
+        Store(tmp_path / "empty").select(RunQuery())
+    with pytest.raises(UserError, match="there is no store"):
+        Store(tmp_path / "nowhere")
+    assert Store(tmp_path / "made", create=True).runs() == []
+
+
+def test_store_is_chosen_by_flag_then_variable_then_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("A2PERF_STORE", raising=False)
+    assert store_folder(None) == Path("runs")
+    monkeypatch.setenv("A2PERF_STORE", "/somewhere")
+    assert store_folder(None) == Path("/somewhere")
+    assert store_folder("given") == Path("given")
+
+
+def test_index_follows_new_changed_and_removed_runs(store: Store) -> None:
+    store.runs()
+    shutil.rmtree(store.path / "dqn")
+    write_run(store.path, "a2c/Pong-v5/v1/seed_1", experiment="a2c", env_id="Pong-v5")
+    path = store.path / "ppo/CartPole-v1/v1/seed_1/command/manifest.json"
+    manifest = read_record(path, Manifest)
+    manifest.state = RunState.INTERRUPTED
+    write_record(path, manifest)
+    fresh = {run.run_id: run.state for run in Store(store.path).runs()}
+    assert len(fresh) == 5
+    assert fresh["a2c/Pong-v5/v1/seed_1"] == "finished"
+    assert fresh["ppo/CartPole-v1/v1/seed_1"] == "interrupted"
+    assert store.runs() == Store(store.path).runs()
+
+
+@pytest.mark.parametrize("damage", ["removed", "garbage", "cut off", "another version", "a folder"])
+def test_index_is_rebuilt_whatever_happened_to_it(store: Store, damage: str) -> None:
+    expected = store.runs()
+    index = store.index_folder / INDEX_FILE
+    if damage == "removed":
+        shutil.rmtree(store.index_folder)
+    elif damage == "garbage":
+        index.write_bytes(os.urandom(8192))
+    elif damage == "cut off":
+        index.write_bytes(index.read_bytes()[:100])
+    elif damage == "a folder":
+        for path in store.index_folder.glob(f"{INDEX_FILE}*"):
+            path.unlink()
+        index.mkdir()
+    else:
+        import sqlite3
+
+        with sqlite3.connect(index) as connection:
+            connection.execute("DROP TABLE runs")
+            connection.execute("CREATE TABLE runs (number INTEGER)")
+            connection.execute("PRAGMA user_version=99")
+    assert Store(store.path).runs() == expected
+    assert Store(store.path).runs() == expected
+
+
+def test_damaged_records_cost_only_themselves(store: Store) -> None:
+    (store.path / "ppo/CartPole-v1/v1/seed_1/command/manifest.json").write_text("{")
+    (store.path / "ppo/CartPole-v1/v1/seed_2/rlops.json").write_text("[]")
+    runs = {run.run_id: run for run in store.runs()}
+    assert len(runs) == 8
+    assert runs["ppo/CartPole-v1/v1/seed_1"].state == "unreadable"
+    assert "manifest.json" in runs["ppo/CartPole-v1/v1/seed_1"].problems[0]
+    assert runs["ppo/CartPole-v1/v1/seed_2"].experiment == "ppo"  # from the bundle
+    assert runs["ppo/CartPole-v1/v1/seed_2"].problems
+
+
+def test_folders_of_the_launcher_are_runs_without_a_record_of_their_own(tmp_path: Path) -> None:
+    for mode in ("train", "inference"):
+        write_record(tmp_path / "agent" / "trot" / "seed_7" / mode / "manifest.json", made_runs.manifest(mode))
+    episodes = [
+        Episode(index=i, seed=i, episode_return=float(i), length=9, terminated=True, truncated=False, wall_s=2.0)
+        for i in range(3)
+    ]
+    results = RolloutResults(task="t", env_id="CartPole-v1", episodes=episodes)
+    write_record(tmp_path / "agent/trot/seed_7/inference/metrics/rollouts.json", results)
+    (run,) = Store(tmp_path).runs()
+    assert (run.run_id, run.experiment, run.env_id, run.seed) == ("agent/trot/seed_7", "ppo", "CartPole-v1", 1)
+    assert (run.modes, run.source, run.version) == (("train", "inference"), "submission", "4605546000")
+    curve = Store(tmp_path).curve(run)
+    assert curve is not None
+    assert curve.metric == "inference/episode_return"
+    assert curve.values.tolist() == [0, 1, 2]
+    assert curve.times.tolist() == [2, 4, 6]
+
+
+def test_states_tell_a_run_that_goes_on_from_one_whose_writer_is_gone(tmp_path: Path) -> None:
+    def state() -> str:
+        return Store(tmp_path).runs()[0].state
+
+    manifest = made_runs.manifest(state=RunState.RUNNING)
+    manifest.attempts = []
+    run = write_run(tmp_path, "ppo/CartPole-v1/v1/seed_1")
+    (run / "command" / "manifest.json").unlink()
+    assert state() == "queued"
+    bundle = open_bundle(run / "command", manifest, "")
+    assert state() == "running"
+    bundle.finish(RunState.FINISHED, exit_code=0, reason="finished")
+    assert state() == "finished"
+    code = (
+        "import os, sys\nfrom pathlib import Path\nfrom tests.rlops import made_runs\n"
+        "from a2perf.records import RunState\nfrom a2perf.submission.bundle import open_bundle\n"
+        "manifest = made_runs.manifest(state=RunState.RUNNING)\nmanifest.attempts = []\n"
+        "open_bundle(Path(sys.argv[1]), manifest, '', force=True)\nos.kill(os.getpid(), 9)\n"
+    )
+    repository = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", code, str(run / "command")], cwd=repository, check=False)
+    assert done.returncode == -9
+    assert state() == "killed"
+
+
+def test_curve_by_name_by_usual_names_and_over_another_axis(store: Store) -> None:
+    run = store.select(parse_experiment("ppo"))[0]
+    named = store.curve(run, METRIC)
+    usual = store.curve(run)
+    assert named is not None
+    assert usual is not None
+    assert usual.metric == METRIC
+    np.testing.assert_array_equal(named.steps, [0, 10, 20])
+    np.testing.assert_array_equal(named.values, [2, 3, 5])
+    np.testing.assert_array_equal(named.times, [0, 1, 2])
+    assert store.curve(run, "charts/other") is None
+    both = {METRIC: POINTS, "charts/frames": [(0, 0.0), (10, 40.0), (20, 80.0)]}
+    other = write_run(store.path, "x/E/v/seed_1", experiment="x", env_id="E", curves=both)
+    found = next(run for run in store.runs() if run.path == other)
+    along = store.curve(found, METRIC, xaxis="charts/frames")
+    assert along is not None
+    np.testing.assert_array_equal(along.steps, [0, 40, 80])
+    assert store.metric_names([found, run]) == {"charts/episodic_return": 2, "charts/frames": 1}
+
+
+def test_curves_of_many_runs_leave_out_those_without_the_metric(store: Store) -> None:
+    write_run(store.path, "none/E/v/seed_1", experiment="none")
+    runs = store.runs()
+    curves = store.curves(runs, METRIC)
+    assert set(curves) == {run.run_id for run in runs if run.experiment != "none"}
+    again = Store(store.path).curves(runs, METRIC)
+    for run_id, curve in curves.items():
+        np.testing.assert_array_equal(curve.values, again[run_id].values)
+
+
+def test_curve_of_a_run_that_goes_on_is_read_anew(store: Store) -> None:
+    run = store.runs()[0]
+    before = store.curve(run, METRIC)
+    (log,) = run.path.rglob("events.out*")
+    log.write_bytes(events({METRIC: [*POINTS, (30, 8.0)]}))
+    after = store.curve(run, METRIC)
+    assert before is not None
+    assert after is not None
+    assert (len(before.values), after.values.tolist()) == (3, [1, 2, 4, 8])
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut off", "one byte", "not writable"])
+def test_damaged_curve_cache_counts_as_none(store: Store, damage: str) -> None:
+    run = store.runs()[0]
+    expected = store.curve(run, METRIC)
+    (file,) = (store.index_folder / "curves").iterdir()
+    data = bytearray(file.read_bytes())
+    if damage == "garbage":
+        file.write_bytes(os.urandom(500))
+    elif damage == "cut off":
+        file.write_bytes(data[:-20])
+    elif damage == "one byte":
+        data[-5] ^= 0xFF
+        file.write_bytes(data)
+    else:
+        shutil.rmtree(store.index_folder)
+        store.index_folder.write_text("a file where the folder should be")
+    found = Store(store.path).curve(run, METRIC)
+    assert expected is not None
+    assert found is not None
+    np.testing.assert_array_equal(found.values, expected.values)
+
+
+def test_every_kind_of_log_is_a_curve(tmp_path: Path) -> None:
+    run = write_run(tmp_path, "sb3/E/v/seed_1", experiment="sb3")
+    artifacts = run / "command" / "artifacts"
+    artifacts.mkdir()
+    (artifacts / "progress.csv").write_text(
+        "time/total_timesteps,rollout/ep_rew_mean,time/time_elapsed\n100,1.5,2\n200,2.5,4\n"
+    )
+    (artifacts / "0.monitor.csv").write_text('#{"t_start": 1.0, "env_id": "E"}\nr,l,t\n5.0,10,0.5\n7.0,20,1.5\n')
+    (artifacts / "emissions.csv").write_text("timestamp,duration,energy_consumed\n2026-01-01,1.0,0.1\n")
+    store = Store(tmp_path)
+    (found,) = store.runs()
+    assert store.metric_names([found]) == {"l": 1, "r": 1, "rollout/ep_rew_mean": 1, "time/time_elapsed": 1}
+    progress, monitor = store.curve(found), store.curve(found, "r")
+    assert progress is not None
+    assert monitor is not None
+    assert (progress.metric, progress.steps.tolist(), progress.times.tolist()) == (
+        "rollout/ep_rew_mean", [100, 200], [2, 4],
+    )  # fmt: skip
+    assert (monitor.steps.tolist(), monitor.values.tolist(), monitor.times.tolist()) == ([10, 30], [5, 7], [0.5, 1.5])
+
+
+def test_damage_of_logs_is_noted(store: Store) -> None:
+    run = store.runs()[0]
+    (log,) = run.path.rglob("events.out*")
+    log.write_bytes(log.read_bytes()[:-7])
+    assert any("not complete" in note for note in store.notes(run))
+    curve = store.curve(run, METRIC)
+    assert curve is not None
+    assert len(curve.values) == 2
+
+
+def test_tags_of_the_journal_join_those_of_the_run_and_have_a_history(store: Store) -> None:
+    ppo = [run.run_id for run in store.runs() if run.experiment == "ppo"]
+    dqn = [run.run_id for run in store.runs() if run.experiment == "dqn"]
+    first = store.tags.change("latest", ppo, action="add", reason="accepted", source_tag="v1")
+    store.tags.change("latest", ppo, action="remove")
+    last = store.tags.change("latest", dqn, action="add")
+    store.tags.change("all", dqn[:1], action="remove")
+
+    def latest(as_of: datetime.datetime | None) -> list[str]:
+        return [run.run_id for run in store.runs(RunQuery(tags=("latest",)), as_of=as_of)]
+
+    assert latest(None) == dqn
+    assert latest(first.time) == ppo
+    assert latest(last.time - datetime.timedelta(microseconds=1)) == []
+    assert latest(first.time - datetime.timedelta(days=1)) == []
+    assert store.tag_names() == {"all": 7, "latest": 4, "v1": 4, "v2": 4}
+    assert [(change.action, change.runs) for change in store.tags.history("latest")] == [
+        ("add", tuple(ppo)), ("remove", tuple(ppo)), ("add", tuple(dqn)),
+    ]  # fmt: skip
+    assert (first.reason, first.source_tag) == ("accepted", "v1")
+    assert store.born_with("v1") == ppo
+
+
+def test_runs_that_began_later_were_not_there(store: Store) -> None:
+    write_run(store.path, "new/E/v/seed_1", experiment="new", created_at="2026-11-10T00:00:00+00:00", tags=["all"])
+    before = store.runs(as_of=parse_date("2026-11-05"))
+    assert {run.experiment for run in before} == {"ppo", "dqn"}
+    assert len(store.runs(as_of=parse_date("2026-11-10T12:00:00+00:00"))) == 9
+
+
+@pytest.mark.parametrize("tag", ["", "a b", "a;b", "a?b", "a!", "x&y", "k=v", "a,b"])
+def test_tags_that_no_filter_could_name_are_refused(store: Store, tag: str) -> None:
+    with pytest.raises(UserError, match="cannot be a tag"):
+        store.tags.change(tag, ["x"], action="add")
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "2026-11-20T99:00"])
+def test_dates_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="is no date"):
+        parse_date(text)
+
+
+def test_day_means_its_end() -> None:
+    assert parse_date("2026-11-20").time() == datetime.time.max
+    assert parse_date("2026-11-20T10:00:00+00:00") == datetime.datetime(2026, 11, 20, 10, tzinfo=datetime.UTC)
+
+
+def test_store_that_cannot_be_written_is_still_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = store.runs()
+    shutil.rmtree(store.index_folder)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    elsewhere = Store(store.path)
+    assert not elsewhere.index_folder.is_relative_to(store.path)
+    assert elsewhere.runs() == expected
+    assert elsewhere.curves(elsewhere.runs(), METRIC)
+    assert not store.index_folder.exists()
