@@ -94,7 +94,7 @@ class EntryKey:
         name: of the submission.
         version: hash of the submission's files.
         fingerprint: of the environment's behaviour; ``""`` when unknown.
-        terms: protocol, track and whether the budget was reduced.
+        terms: protocol, track and what of it was not kept.
     """
 
     name: str

@@ -90,23 +90,32 @@ def submission_page(
         .render(
             name=name,
             version=version,
-            standings=[
-                {
-                    "board": board,
-                    "anchor": board_anchor(board),
-                    "row": row,
-                    "rank": rank_words(row),
-                    "ranked": sum(other.place is not None for other in board.rows),
-                    "score": score_cell(row.entry.score),
-                    "metrics": _metric_tables(row.entry),
-                }
-                for board, row in standings
-            ],
+            standings=_by_entry(standings),
             report=report,
             site_title=site_title,
             style=_style(),
         )
     )
+
+
+def _by_entry(standings: Sequence[tuple[Board, Ranked]]) -> list[dict[str, Any]]:
+    """Returns each entry once with its place on every board that it stands on."""
+    found: dict[int, dict[str, Any]] = {}
+    for board, row in standings:
+        item = found.setdefault(
+            id(row.entry),
+            {
+                "entry": row.entry,
+                "score": score_cell(row.entry.score),
+                "metrics": _metric_tables(row.entry),
+                "places": [],
+            },
+        )
+        ranked = sum(other.place is not None for other in board.rows)
+        item["places"].append(
+            {"anchor": board_anchor(board), "track": board.track, "rank": rank_words(row), "ranked": ranked}
+        )
+    return list(found.values())
 
 
 def board_anchor(board: Board) -> str:
@@ -242,12 +251,13 @@ def _by_category(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
 
 
 def _counts(boards: Sequence[Board]) -> dict[str, int]:
-    entries = [row.entry for board in boards for row in board.rows]
+    rows = {id(row.entry): row for board in boards for row in board.rows}.values()
+    entries = [row.entry for row in rows]
     return {
         "submissions": len({(entry.name, entry.version) for entry in entries}),
         "tasks": len({(entry.domain, entry.task) for entry in entries}),
         "runs": sum(len(entry.runs) for entry in entries),
-        "unranked": sum(row.place is None for board in boards for row in board.rows),
+        "unranked": sum(row.place is None for row in rows),
     }
 
 

@@ -1,8 +1,9 @@
 """Who is compared with whom, in which order, and how far that order can be trusted.
 
 Entries are compared only within a board: same task, same behaviour and arguments of the environment, same protocol and
-track, same version of the formulas, same provenance of energy. The order is that of the score; the rank is a range,
-since entries whose intervals overlap cannot be told apart.
+track, same version of the formulas, same provenance of energy. The open track limits nothing, so it also holds those
+that kept a budget. The order is that of the score; the rank is a range, since entries whose intervals overlap cannot be
+told apart.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from a2perf.records import Record
 from a2perf.report.leaderboard.scoring import NOT_RECORDED, Entry
+from a2perf.report.leaderboard.terms import OPEN
 
 _IDENTITY = (
     "domain", "task", "env_id", "fingerprint", "env_kwargs", "protocol", "track", "reference", "rules", "provenance",
@@ -73,6 +75,7 @@ def boards_of(entries: Sequence[Entry]) -> list[Board]:
     homes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for entry in sorted(entries, key=_was_evaluated, reverse=True):
         groups.setdefault(_home(entry, homes), []).append(entry)
+    _into_open(groups)
     boards = [
         Board(**dict(zip(_IDENTITY, identity, strict=True)), rows=_rows(groups[identity]))
         for identity in sorted(groups, key=lambda identity: tuple(map(str, identity)))
@@ -83,6 +86,15 @@ def boards_of(entries: Sequence[Entry]) -> list[Board]:
             words for name, words in _WORDS.items() if len({str(getattr(other, name)) for other in others}) > 1
         ]
     return boards
+
+
+def _into_open(groups: dict[tuple[Any, ...], list[Entry]]) -> None:
+    """Puts entries of a track with a budget into the open one too, where there is one."""
+    place = _IDENTITY.index("track")
+    for identity in [identity for identity in groups if identity[place] != OPEN]:
+        target = (*identity[:place], OPEN, *identity[place + 1 :])
+        if target in groups:
+            groups[target] += groups[identity]
 
 
 def rank_ranges(intervals: Sequence[tuple[float | None, float | None]]) -> list[tuple[int, int]]:

@@ -202,14 +202,13 @@ def _reasons(entry: EntryRuns, score: Score, reference: TaskReference | None) ->
         reasons.append(f"{len(unfinished)} of {count} runs not finished: {first.run}: {first.failure or first.state}")
     if score.value is None:
         reasons.append(score.condition or not_enough(0, 1))
-    if entry.key.terms.reduced:
-        reasons.append("made with a reduced budget")
+    reasons += entry.key.terms.against
     if len(entry.env_kwargs) > 1:
         reasons.append("its runs were evaluated with different arguments of the environment")
     seeds = [line.seed for line in entry.lines if line.mode == "inference"]
     if len(set(seeds)) < len(seeds):
         reasons.append("two evaluations share a seed")
-    if entry.key.terms.protocol and reference is not None and reference.seeds is not None:
+    if not reasons and entry.key.terms.protocol and reference is not None and reference.seeds is not None:
         missing = reference.seeds - len(set(seeds))
         if missing > 0:
             reasons.append(f"{missing} of the protocol's {reference.seeds} seeds missing")

@@ -1,4 +1,4 @@
-"""The terms that a run was made under: which protocol, which track, and whether its budget was a reduced one.
+"""The terms that a run was made under: which protocol, which track, and what of it was not kept.
 
 ``a2perf submit`` leaves them as ``protocol.json`` above the bundles; runs without one were made under no protocol.
 """
@@ -26,12 +26,12 @@ class Terms:
     Attributes:
         protocol: its name, ``""`` for none; with a hash where its file is not the one that is known by this name.
         track: what was held fixed: ``"fixed samples"``, ``"fixed energy"`` or ``"open"``.
-        reduced: made with a reduced budget, never ranked.
+        against: why results under these terms are not the protocol's: a reduced budget, bindings of its own.
     """
 
     protocol: str = ""
     track: str = OPEN
-    reduced: bool = False
+    against: tuple[str, ...] = ()
 
 
 @dataclass
@@ -69,7 +69,10 @@ def _terms(record: Submitted, run: Path, folder: Path) -> tuple[Terms, list[str]
     against = []
     if listed.manifest_sha256 is not None and listed.manifest_sha256 != sha256_of(run / "manifest.json"):
         against.append(f"manifest.json is not the one that {FILE} names")
-    return Terms(name, str(record.track).replace("_", " "), record.quick), against
+    # what its runs lack is found in the bundles, and a task without references is listed with its plain returns
+    paths = tuple(f"{entry.path}:" for entry in record.runs)
+    reasons = [reason for reason in record.not_rankable if not reason.startswith((*paths, "no task has"))]
+    return Terms(name, str(record.track).replace("_", " "), tuple(map(plain, reasons))), against
 
 
 def _read(path: Path) -> Submitted | None:

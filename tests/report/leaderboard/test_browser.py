@@ -189,7 +189,7 @@ def test_a_submission_is_one_click_away_and_back(page: Any) -> None:
     assert "<script>" in name
     assert page.title != "owned"
     assert page.find_elements("xpath", "//*[contains(text(), 'hashes match')]")
-    page.find_element("css selector", ".subtitle a").click()
+    page.find_element("css selector", ".standing a").click()
     assert page.current_url.split("#")[1] == _board(page, "trot").get_attribute("id")
 
 

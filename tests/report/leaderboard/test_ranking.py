@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.report.leaderboard import Board, write_leaderboard
+from a2perf.report.leaderboard import Board, Entry, Score, write_leaderboard
 from a2perf.report.leaderboard.pages import board_anchor
-from a2perf.report.leaderboard.ranking import pareto_front, rank_ranges
+from a2perf.report.leaderboard.ranking import boards_of, pareto_front, rank_ranges
 from tests.report.leaderboard.made_entries import Field, references
 
 
@@ -102,3 +102,28 @@ def test_the_default_order_is_that_of_the_score(field: Field, tmp_path: Path, le
     (board,) = _boards(field, tmp_path)
     assert [row.entry.name for row in board.rows] == ["level_14", "level_12", "level_10"]
     assert [(row.best, row.worst) for row in board.rows] == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_the_open_track_also_holds_those_that_kept_a_budget(field: Field, tmp_path: Path) -> None:
+    def entry(name: str, track: str, value: float) -> Entry:
+        identity = {
+            "version": name,
+            "domain": "d",
+            "task": "t",
+            "env_id": "E-v0",
+            "fingerprint": "f",
+            "env_kwargs": "{}",
+        }
+        return Entry(
+            **identity, name=name, protocol="v1", track=track, provenance="estimated", reference="v1", rules=1,
+            score=Score(value=value, low=value - 0.1, high=value + 0.1, n=3, normalised=True), scores={}, runs=[],
+            not_ranked=[], notes=[],
+        )  # fmt: skip
+
+    entries = [entry("free", "open", 0.9), entry("thrifty", "fixed samples", 0.5), entry("lean", "fixed samples", 0.4)]
+    boards = {board.track: [(row.entry.name, row.best) for row in board.rows] for board in boards_of(entries)}
+    assert boards == {
+        "fixed samples": [("thrifty", 1), ("lean", 1)],
+        "open": [("free", 1), ("thrifty", 2), ("lean", 2)],
+    }
+    assert [board.track for board in boards_of(entries[1:])] == ["fixed samples"]
