@@ -33,6 +33,7 @@ class FailureKind(enum.Enum):
     SIGNAL = "signal"
     TIMEOUT = "timeout"
     MEMORY = "memory"
+    DISK = "disk"
     BAD_OUTPUT = "bad_output"
     OUTPUT_LIMIT = "output_limit"
     FORBIDDEN = "forbidden"

@@ -27,6 +27,7 @@ _REPORTED = {
         FailureKind.BAD_OUTPUT,
     )
 }
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _OUT_OF_MEMORY = re.compile(r"MemoryError|bad_alloc|Cannot allocate memory|failed to allocate", re.IGNORECASE)
 
 
@@ -58,6 +59,8 @@ def revised(failure: Failure, ending: Ending, limits: Limits) -> Failure:
     """
     if failure.kind not in (FailureKind.EXCEPTION, FailureKind.EXIT, FailureKind.BAD_OUTPUT):
         return failure
+    if failure.kind is not FailureKind.BAD_OUTPUT and _DISK_FULL.search(failure.message):
+        return msgspec.structs.replace(failure, kind=FailureKind.DISK)
     if ending.oom_kills and limits.memory_bytes:
         words = f"the kernel ended {ending.oom_kills} of its processes at {limits.memory_bytes:,} bytes of memory"
         return msgspec.structs.replace(failure, kind=FailureKind.MEMORY, message=f"{words}: {failure.message}")
@@ -107,6 +110,8 @@ def _verdict(
         return FailureKind.SIGNAL, f"the process was ended by {name} before answering"
     if limits.memory_bytes and ending.exit_code and _OUT_OF_MEMORY.search(stderr):
         return FailureKind.MEMORY, f"it ran out of the {limits.memory_bytes:,} bytes of memory that are allowed"
+    if ending.exit_code and _DISK_FULL.search(stderr):
+        return FailureKind.DISK, f"the process ended by itself with status {ending.exit_code}: no space left"
     if ending.exit_code is None:
         return FailureKind.SIGNAL, "the process and its guard were killed before answering"
     return FailureKind.EXIT, f"the process ended by itself with status {ending.exit_code} before answering"

@@ -24,6 +24,7 @@ from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import Attempt, Failure, Manifest, RunState
 from a2perf.storage import Journal, json_text, read_record, sha256_of, write_record
+from a2perf.submission import disk_space
 
 SIGNATURE = "signature.json"
 """Beside the manifest of a signed bundle, and no part of what is signed."""
@@ -72,12 +73,11 @@ class Bundle:
 
     def save(self) -> None:
         """Writes the manifest as it stands, with its own checksum."""
-        self.manifest.checksum = None
-        self.manifest.checksum = _checksum(json.loads(json_text(msgspec.to_builtins(self.manifest))))
-        write_record(self.path / "manifest.json", self.manifest)
+        write_manifest(self.path, self.manifest)
 
     def finish(self, state: RunState, *, exit_code: int, reason: str, failure: Failure | None = None) -> None:
         """Closes the run: state, exit reason, hashes of every file, then the manifest and the lock."""
+        disk_space.use_reserve(self.path)
         manifest = self.manifest
         manifest.state, manifest.exit_code, manifest.exit_reason, manifest.failure = state, exit_code, reason, failure
         manifest.attempts[-1].finished_at = now()
@@ -146,6 +146,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
             folder.mkdir(parents=True, exist_ok=True)
         (path / "config.gin").write_text(config_text, encoding="utf-8")
         bundle.save()
+        disk_space.keep_reserve(path)
     except OSError as error:
         lock.release()
         raise _unwritable(path, error) from error
@@ -153,6 +154,13 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
         lock.release()
         raise
     return bundle
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Writes the manifest of the bundle at ``path`` with its own checksum, in one step."""
+    manifest.checksum = None
+    manifest.checksum = _checksum(json.loads(json_text(msgspec.to_builtins(manifest))))
+    write_record(path / "manifest.json", manifest)
 
 
 def now() -> str:

@@ -25,6 +25,7 @@ from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
 from a2perf.submission import answers, autopsy, participant_home
 from a2perf.submission.answers import Inference, InferenceBatch
+from a2perf.submission.disk_space import DiskSpace
 from a2perf.submission.failures import ParticipantFailure
 from a2perf.submission.protocol import (
     MAX_REPLY_BYTES,
@@ -75,6 +76,7 @@ class ParticipantProcess:
         threads: what the thread variables of numeric libraries say.
         load_timeout_s: limit of ``load_policy`` unless told otherwise there, with the import of inference.py.
         log_base: folder to which a failure names the log relatively; the parent of ``log_dir`` unless given.
+        on_full_disk: called when the participant failed for lack of room, before anybody writes down how.
 
     Attributes:
         first_inference: the first answer of this process, which is slower than all others; ``None`` before it.
@@ -108,6 +110,7 @@ class ParticipantProcess:
         threads: int = 1,
         load_timeout_s: float = 300.0,
         log_base: Path | None = None,
+        on_full_disk: Callable[[], None] = lambda: None,
     ) -> None:
         self.first_inference: Inference | None = None
         self.warnings: list[str] = []
@@ -125,6 +128,7 @@ class ParticipantProcess:
         self._devices = tuple(devices)
         self._network = network
         self._log_dir = log_dir.absolute()
+        self._on_full_disk = on_full_disk
         self._log_base = (log_base or log_dir.parent).absolute()
         self._assets = dict(assets)
         given = {"memory_bytes": memory_bytes, "output_bytes": output_bytes}
@@ -137,6 +141,7 @@ class ParticipantProcess:
         self._connection: Connection | None = None
         self._calls = 0
         self._oom_kills = 0
+        self._disk: DiskSpace | None = None
 
     @property
     def level(self) -> str:
@@ -180,6 +185,8 @@ class ParticipantProcess:
             raise self._failed(Failure(kind=FailureKind.CONTRACT, where="start", message=f"{self._submission} {kind}"))
         self._log_dir.mkdir(parents=True, exist_ok=True)
         self._oom_kills = autopsy.oom_kills()
+        if self._artifacts is not None and self._artifacts.is_dir():
+            self._disk = DiskSpace.before(self._artifacts)
         home = participant_home.make_home(self._assets)
         ours, theirs = socket.socketpair()
         region = SharedRegion()
@@ -470,6 +477,9 @@ class ParticipantProcess:
         self.kill()
         if self.ending is not None:
             failure = autopsy.revised(failure, self.ending, self._limits)
+        if failure.kind is FailureKind.DISK and self._disk is not None:
+            failure = self._disk.judge(failure)
+            self._on_full_disk()
         log = self._log_dir / "stderr.log"
         if failure.log is None and log.exists():
             failure.log = os.path.relpath(log, self._log_base)

@@ -27,6 +27,7 @@ from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.storage import write_json
+from a2perf.submission import disk_space
 from a2perf.submission.bundle import Bundle
 from a2perf.submission.confinement import confinement
 from a2perf.submission.identity import RunTask, participant_environment
@@ -141,6 +142,7 @@ def participant_process(
             network=confined.network,
             log_dir=logs,
             log_base=bundle_path,
+            on_full_disk=lambda: disk_space.use_reserve(bundle_path),
             assets=assets.available(get_domain(task.domain).assets),
             limits=confined.limits,
             load_timeout_s=settings.load_timeout_s,
