@@ -1,0 +1,82 @@
+"""A full disk: whose failure it is, and that the record of it can be written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from a2perf.records import Failure, FailureKind
+from a2perf.submission import disk_space
+from a2perf.submission.disk_space import DiskSpace
+
+FULL = Failure(kind=FailureKind.DISK, where="train", message="OSError: [Errno 28] No space left on device")
+
+FILL_THE_DISK = """
+def train():
+    import os
+    with open(os.environ["A2PERF_ARTIFACTS"] + "/big", "wb") as stream:
+        while True:
+            stream.write(b"x" * 65536)
+            stream.flush()
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 16 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.group("root")
+def test_a_participant_that_fills_the_disk_fails_itself_and_the_record_is_written(
+    disk: Path, submission, launch
+) -> None:
+    outcome = launch(submission(train=FILL_THE_DISK), "training.gin", root=disk / "run")
+    assert outcome.status == 1, outcome.output
+    manifest = outcome.manifest("train")
+    assert manifest["state"] == "failed"
+    assert manifest["failure"]["kind"] == "disk"
+    assert "bytes and filled the disk" in manifest["failure"]["message"]
+    assert json.loads((disk / "run" / "train" / "metrics" / "train.json").read_text())["exit_reason"] == "disk"
+    assert not (disk / "run" / "train" / ".reserve").exists()
+
+
+@pytest.mark.group("root")
+def test_a_disk_that_others_filled_is_the_hosts_failure(disk: Path) -> None:
+    (disk / "artifacts").mkdir()
+    (disk / "artifacts" / "earlier").write_bytes(b"x" * 2**20)
+    before = DiskSpace.before(disk / "artifacts")
+    with (disk / "others").open("wb") as stream:
+        stream.write(b"x" * (14 * 2**20))
+    (disk / "artifacts" / "mine").write_bytes(b"x" * 2**16)
+    judged = before.judge(FULL)
+    assert judged.kind is FailureKind.INFRASTRUCTURE
+    assert "65,536 bytes of it" in judged.message
+
+
+def test_a_participant_whose_own_scratch_is_full_fails_itself(tmp_path: Path) -> None:
+    if shutil.disk_usage(tmp_path).free < 64 * 2**20:
+        pytest.skip("the disk of the tests is itself full")
+    judged = DiskSpace.before(tmp_path).judge(FULL)
+    assert judged.kind is FailureKind.DISK
+    assert "temporary space" in judged.message
+
+
+def test_reserve_takes_room_and_gives_it_back(tmp_path: Path) -> None:
+    disk_space.keep_reserve(tmp_path)
+    assert sum(path.stat().st_blocks for path in tmp_path.iterdir()) * 512 >= disk_space.RESERVE_BYTES
+    disk_space.use_reserve(tmp_path)
+    disk_space.use_reserve(tmp_path)
+    assert list(tmp_path.iterdir()) == []
