@@ -59,6 +59,23 @@ class Task:
 
 
 @dataclass(frozen=True)
+class HeldOutTask:
+    """A task that an organizer generates and keeps secret until everybody has been evaluated on it.
+
+    Attributes:
+        name: its name in results.
+        env_id: registered id.
+        kwargs: what makes it the task; fit for JSON.
+        told: what the participant hears instead, with the same spaces: a public task of its kind.
+    """
+
+    name: str
+    env_id: str
+    kwargs: Mapping[str, Any]
+    told: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Domain:
     """A family of environments with its tasks, assets and extra dependencies.
 
@@ -75,6 +92,8 @@ class Domain:
         data_commands: ``"module:group"`` of a click group shown under ``a2perf data``.
         carries: files outside the package that its environments read, by the path below the domain's folder where they
             also look; each a ``"module:function"`` that finds it. They go into a participant's own environment.
+        held_out: ``"module:function"`` that generates tasks for a competition: called with their number and a seed, it
+            returns ``HeldOutTask`` records; the same seed gives the same ones.
         probe: ``"module:function"`` that returns what this host lacks for the domain, for ``a2perf doctor``.
     """
 
@@ -89,6 +108,7 @@ class Domain:
     requires: tuple[str, ...] = ()
     data_commands: Mapping[str, str] = field(default_factory=dict)
     carries: Mapping[str, str] = field(default_factory=dict)
+    held_out: str | None = None
     probe: str | None = None
 
     def task(self, name: str) -> Task:

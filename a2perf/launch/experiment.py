@@ -24,8 +24,8 @@ from a2perf.launch.plan import Experiment, plan
 from a2perf.launch.queue import Queue
 from a2perf.launch.scheduler import Event, Summary, drive
 from a2perf.records import Failure, FailureKind, Manifest, RunState
-from a2perf.storage import read_record, write_record
-from a2perf.submission.bundle import hash_files
+from a2perf.storage import read_record
+from a2perf.submission.bundle import hash_files, write_manifest
 
 QUEUE_FILE = "queue.sqlite"
 """Name of the queue in the experiment's root folder."""
@@ -131,7 +131,8 @@ def classify(entry: Entry, ended: Ended) -> Outcome:
     if code == int(ExitCode.PARTICIPANT_FAILED) and failure is not None:
         return Outcome(False, failure.kind.value, f"{failure.where}: {failure.message}", code)
     if code == int(ExitCode.USAGE):
-        return Outcome(False, "configuration", _last_words(entry.command.log), code)
+        said = _last_words(entry.command.log) if failure is None else failure.message
+        return Outcome(False, "configuration", said, code)
     if failure is not None and failure.kind is FailureKind.INFRASTRUCTURE:
         return Outcome(False, INFRASTRUCTURE, failure.message, code)
     reason = ended.reason or f"its evaluator ended with status {code} and left no finished bundle"
@@ -207,7 +208,7 @@ def _record_timeout(bundle: Path, manifest: Manifest | None, reason: str) -> Non
     manifest.exit_code = int(ExitCode.PARTICIPANT_FAILED)
     manifest.failure = Failure(kind=FailureKind.TIMEOUT, where=manifest.mode, message=reason)
     manifest.files = hash_files(bundle)
-    write_record(bundle / "manifest.json", manifest)
+    write_manifest(bundle, manifest)
 
 
 def _put_aside(bundle: Path) -> None:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from a2perf import __version__
 from a2perf.domains.fingerprint import stored_fingerprint
-from a2perf.domains.registry import find_environment, get_domain
+from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
 from a2perf.errors import ConfigError
 from a2perf.records import Manifest, RunState, SubmissionIdentity
 from a2perf.submission import configuration
@@ -40,12 +42,21 @@ _NOT_ENV_KWARGS = {"env_name", "root_dir", "env_wrappers", "gym_env_wrappers"}
 
 @dataclass(frozen=True)
 class RunTask:
-    """The task of a run: an environment id with its arguments."""
+    """The task of a run: an environment id with its arguments.
+
+    Attributes:
+        domain: name of its domain.
+        name: its own name.
+        env_id: registered id.
+        env_kwargs: arguments of the evaluator's environment.
+        told: the arguments that the participant hears of; ``None`` for the same.
+    """
 
     domain: str
     name: str
     env_id: str
     env_kwargs: dict[str, Any]
+    told: dict[str, Any] | None = None
 
     @classmethod
     def configured(cls, domain_name: str) -> RunTask:
@@ -72,6 +83,27 @@ class RunTask:
             ):
                 return cls(domain.name, task.name, environment.id, env_kwargs)
         return cls(domain.name, environment.id, environment.id, env_kwargs)
+
+    @classmethod
+    def held_out(cls, domain_name: str, file: Path) -> RunTask:
+        """Reads a task that an organizer keeps in a file, with what the participant is told instead of its arguments.
+
+        Raises:
+            ConfigError: the file cannot be read, or its environment is unknown or of another domain.
+        """
+        try:
+            task = msgspec.json.decode(file.expanduser().read_bytes(), type=HeldOutTask)
+        except (OSError, msgspec.DecodeError) as error:
+            raise ConfigError(
+                f"the held-out task {file} cannot be read: {error}", mend="`a2perf competition init` makes such files"
+            ) from error
+        owner, environment = find_environment(task.env_id)
+        if owner.name != domain_name:
+            raise ConfigError(
+                f"{task.env_id} belongs to {owner.name}, but Submission.domain is {domain_name}",
+                mend=f"set `Submission.domain = '{owner.name}'`",
+            )
+        return cls(domain_name, task.name, environment.id, dict(task.kwargs), dict(task.told))
 
     @classmethod
     def named(cls, domain_name: str, task_name: str) -> RunTask:
@@ -149,14 +181,15 @@ def participant_environment(
     Raises:
         ConfigError: a variable named in ``pass_environment`` is not set.
     """
+    told = task.env_kwargs if task.told is None else task.told
     variables = {
         "ROOT_DIR": str(root_dir),
         "SEED": str(manifest.seeds["participant"]),
         "A2PERF_ENV_ID": task.env_id,
-        "A2PERF_ENV_KWARGS": json.dumps(task.env_kwargs),
+        "A2PERF_ENV_KWARGS": json.dumps(told),
     }
-    if "num_websites" in task.env_kwargs:
-        variables["NUM_WEBSITES"] = str(task.env_kwargs["num_websites"])
+    if "num_websites" in told:
+        variables["NUM_WEBSITES"] = str(told["num_websites"])
     if settings.datasets_path is not None:
         variables["MINARI_DATASETS_PATH"] = str(Path(settings.datasets_path).expanduser().absolute())
     for name in settings.pass_environment:

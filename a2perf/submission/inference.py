@@ -38,7 +38,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         UserError: the task or the configuration is wrong; nothing was started then.
     """
     progress = progress or RunProgress()
-    task = RunTask.configured(str(settings.domain))
+    task = _task(settings)
     seeds = episode_seeds(settings, settings.num_inference_episodes)
     with closing(create_domain(env_name=task.env_id, **task.env_kwargs)) as env:
         manifest = new_manifest(settings, task, episodes=len(seeds))
@@ -50,6 +50,12 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         return supervise(bundle, progress, lambda: _infer(settings, task, env, seeds, bundle, progress))
 
 
+def _task(settings: Submission) -> RunTask:
+    if settings.held_out_task is not None:
+        return RunTask.held_out(str(settings.domain), Path(settings.held_out_task))
+    return RunTask.configured(str(settings.domain))
+
+
 def episode_seeds(settings: Submission, count: int, *, stream: int = 0) -> list[int]:
     """Returns the seeds of the scored episodes: from the organizer's file, or spawned from the root seed."""
     if settings.evaluation_seeds_file is not None:
@@ -59,7 +65,8 @@ def episode_seeds(settings: Submission, count: int, *, stream: int = 0) -> list[
 
 def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
     """Returns what the participant sees as ``ROOT_DIR``: the artefacts of its training, or an empty folder."""
-    trained = settings.root / "train" / "artifacts"
+    root = settings.root if settings.trained_root_dir is None else Path(settings.trained_root_dir).expanduser()
+    trained = root / "train" / "artifacts"
     return trained if trained.is_dir() else bundle.artifacts
 
 

@@ -61,6 +61,9 @@ class Submission:
         num_parallel_tasks: tasks that run at the same time; by default one per two processors, at least one.
         reliability_metrics: selection for the report; all by default.
         seed: root seed of everything random in the run.
+        held_out_task: file of a task that the inference mode runs instead of the one of ``create_domain``; the
+            participant hears of a public task of its kind.
+        trained_root_dir: root directory whose training the policy comes from; this run's own by default.
         evaluation_seeds_file: file of episode seeds that the participant never sees.
         train_time_limit_s: wall-clock limit of ``train()`` in seconds; None is no limit. Reaching it is no failure.
         train_energy_limit_kwh: energy above idle in kWh that ``train()`` may use; None is no limit. Reaching it is no
@@ -114,6 +117,8 @@ class Submission:
     num_parallel_tasks: int | None = None
     reliability_metrics: Sequence[Any] | None = None
     seed: int = 0
+    held_out_task: str | None = None
+    trained_root_dir: str | None = None
     evaluation_seeds_file: str | None = None
     train_time_limit_s: float | None = None
     train_energy_limit_kwh: float | None = None

@@ -97,6 +97,7 @@ DOMAIN = Domain(
     generalization_tasks=("toy_macro_stdcell", "ariane"),
     assets=tuple(ARIANE.values()),
     requires=("numba",),
+    held_out="a2perf.domains.circuit_training.held_out:held_out_tasks",
     data_commands={"netlist": "a2perf.domains.circuit_training.commands:netlist"},
 )
 

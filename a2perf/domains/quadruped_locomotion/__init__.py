@@ -107,5 +107,6 @@ DOMAIN = Domain(
     generalization_tasks=tuple(f"dog_{gait}" for gait in _GAITS),
     assets=tuple(ASSETS.values()),
     requires=("pybullet",),
+    held_out="a2perf.domains.quadruped_locomotion.held_out:held_out_tasks",
     data_commands={"clips": "a2perf.domains.quadruped_locomotion.commands:clips"},
 )
