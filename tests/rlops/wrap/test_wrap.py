@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -248,3 +249,23 @@ def test_a_package_can_bring_a_collector(tmp_path: Path):
     assert collected["broken"] == "failed: RuntimeError: oh"
     assert collected["test_episodes"] == "not found: no acting function (get_action, agent, policy or model)"
     assert "collector lost could not be loaded" in done.stdout
+
+
+@pytest.mark.skipif(importlib.util.find_spec("wandb") is None, reason="wandb is not installed: pip install wandb")
+def test_values_are_mirrored_to_weights_and_biases_offline(tmp_path: Path):
+    (tmp_path / "myscript.py").write_text(LOGGING)
+    words = ["myscript.py", "--env", "FrozenLake-v1", "--seed", "3", "--test-episodes", "1", "--videos", "0"]
+    done = wrap(*words, "--wandb-project-name", "p", "--wandb-entity", "e", cwd=tmp_path, WANDB_MODE="offline")
+    assert done.returncode == 0, done.stderr
+    (log,) = tmp_path.rglob("run-*.wandb")
+    assert b"charts/episodic_return" in log.read_bytes()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")
+def test_a_missing_mirror_is_a_note_and_no_failure(tmp_path: Path):
+    (tmp_path / "script.py").write_text("def main(env):\n    policy = {'a': 1.0, 'b': 2.0}\n")
+    done = wrap("script.py", "--env", "E", "--seed", "3", "--wandb-project-name", "p", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "Weights & Biases is not mirrored to: MissingDependency" in done.stdout
+    with np.load(only_bundle(tmp_path) / "artifacts" / "policy.npz") as saved:
+        assert dict(zip(json.loads(str(saved["keys"])), saved["values"].tolist(), strict=True)) == {"a": 1.0, "b": 2.0}
