@@ -82,7 +82,7 @@ def main(env="FrozenLake-v1"):
 
 def wrap(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(Path(sys.executable).with_name("a2perf")), "wrap", *words],
+        [sys.executable, "-m", "a2perf", "wrap", *words],
         cwd=cwd, env={**os.environ, "A2PERF_STORE": str(cwd / "store"), **variables},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
