@@ -59,9 +59,9 @@ def main() -> int:
     report.episodes = report.episodes or episodes.count
     report.steps = episodes.steps
     report.values, report.refused = dict(values.counts), dict(values.refused)
+    values.close()
     report.notes += values.failures
     report.phase = "done"
-    values.close()
     _write(folder, report)
     _tell(report)
     return 0 if report.error is None else 1

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from a2perf.metrics.event_writer import EventWriter
 
-Mirror = Callable[[str, float, int], None]
+
+class Mirror(Protocol):
+    """A further place for live values."""
+
+    def log(self, tag: str, value: float, step: int) -> None:
+        """Takes one value."""
+
+    def close(self) -> None:
+        """Writes what is left; nothing comes after it."""
 
 
 class LiveValues:
@@ -59,15 +68,20 @@ class LiveValues:
             self.counts[tag] += 1
             self._writer.scalar(tag, number, max(position, 0))
         for mirror in list(self._mirrors):
-            try:
-                mirror(tag, number, position)
-            except Exception as error:  # a tracker that fails never takes the run down
-                self._mirrors.remove(mirror)
-                self.failures.append(f"a mirror failed and was left out: {type(error).__name__}: {error}")
+            self._shielded(mirror, functools.partial(mirror.log, tag, number, position))
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file and the mirrors."""
         self._writer.close()
+        for mirror in list(self._mirrors):
+            self._shielded(mirror, mirror.close)
+
+    def _shielded(self, mirror: Mirror, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:  # a tracker that fails never takes the run down
+            self._mirrors.remove(mirror)
+            self.failures.append(f"a mirror failed and was left out: {type(error).__name__}: {error}")
 
 
 def scalar(value: Any) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from a2perf import __version__
 from a2perf.errors import MissingDependency
@@ -16,7 +17,7 @@ from a2perf.rlops.script_wrapper.order import Order
 
 
 def open_mirror(order: Order) -> Mirror:
-    """Starts a run of the service and returns the function that sends one value.
+    """Starts a run of the service and returns what sends values to it.
 
     Raises:
         MissingDependency: the package is not installed.
@@ -37,7 +38,15 @@ def open_mirror(order: Order) -> Mirror:
         config={"seed": order.seed, "env": order.env, "script": str(script), "a2perf": __version__},
     )
 
-    def mirror(tag: str, value: float, step: int) -> None:
-        run.log({tag: value, "global_step": step})
+    return _Mirror(run)
 
-    return mirror
+
+class _Mirror:
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    def log(self, tag: str, value: float, step: int) -> None:
+        self._run.log({tag: value, "global_step": step})
+
+    def close(self) -> None:
+        self._run.finish(quiet=True)
