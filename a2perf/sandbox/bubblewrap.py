@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -33,6 +33,7 @@ _GUARANTEES = (
     f"it is user {view.USER_ID} without capabilities or new privileges, whoever the evaluator is",
     "system calls for tracing, mounts, namespaces, keys, kernel programs and the host's clock are refused",
 )
+_SECRETS = ("keys", "key-users", "timer_list", "kcore")
 _NO_NETWORK = "no network but a loopback of its own"
 _MISSING = ("the size of its artefact folder is not limited", "a fault of the kernel can let it out")
 
@@ -122,7 +123,7 @@ def arguments(spec: SandboxSpec, opened: list[int]) -> list[str]:
     words = [*_NAMESPACES]
     if spec.network:
         words.append("--share-net")
-    words += ["--proc", "/proc", "--dev", "/dev"]
+    words += ["--proc", "/proc", *_kernel_files(), "--dev", "/dev"]
     for place in view.places(spec):
         words += _of_place(place, opened)
     words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(spec.cwd), "--clearenv"]
@@ -131,6 +132,21 @@ def arguments(spec: SandboxSpec, opened: list[int]) -> list[str]:
     filter_file = _memory_file("a2perf-filter", seccomp.program())
     opened.append(filter_file)
     return [*words, "--seccomp", str(filter_file)]
+
+
+def _kernel_files() -> Iterator[str]:
+    """Yields arguments that take from ``/proc`` what root could change or is alone to read.
+
+    The participant is user 1000 inside, but where the evaluator is root its files are root's, and the kernel lets root
+    write its settings even without any capability. bubblewrap itself leaves such folders writable in that case.
+    """
+    for entry in sorted(os.scandir("/proc"), key=lambda entry: entry.name):
+        if entry.name.isdigit() or entry.is_symlink():
+            continue
+        if entry.is_dir():
+            yield from ("--ro-bind", entry.path, entry.path)
+        elif entry.name in _SECRETS or entry.stat().st_mode & 0o222 or not entry.stat().st_mode & 0o004:
+            yield from ("--ro-bind", os.devnull, entry.path)
 
 
 def _of_place(place: view.Place, opened: list[int]) -> Iterable[str]:

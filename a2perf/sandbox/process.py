@@ -20,6 +20,7 @@ from typing import Protocol
 
 from a2perf.errors import InfrastructureError
 from a2perf.sandbox import limits as control_groups
+from a2perf.sandbox import orphans
 from a2perf.sandbox.guard.main import SAMPLE_INTERVAL_S
 from a2perf.sandbox.guard.tree import kill_descendants
 from a2perf.sandbox.interface import Confined, Ending, Limits, SandboxSpec
@@ -381,6 +382,7 @@ class GuardedProcess:
             self._keeper.wait(KILL_TIMEOUT_S)
         if self._done is None and self._pid:
             self._keeper.sweep(self._pid)
+            orphans.clear(self._cgroups, self._spec.temporary)
         for folder in self._cgroups:  # the guard does it, where it could
             with contextlib.suppress(OSError):
                 folder.rmdir()

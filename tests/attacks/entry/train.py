@@ -1,0 +1,5 @@
+"""A submission that attacks its evaluator."""
+
+
+def train():
+    """Trains nothing."""
