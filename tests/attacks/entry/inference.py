@@ -6,6 +6,7 @@ ends the process, or what the evaluator believes of it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -329,10 +330,8 @@ def assault_late_answer():
 
 
 def assault_kill_everything():
-    try:
+    with contextlib.suppress(ProcessLookupError):  # there may be nobody but itself
         os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # there is nobody but itself
     return 1
 
 
