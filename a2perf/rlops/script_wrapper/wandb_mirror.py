@@ -49,4 +49,4 @@ class _Mirror:
         self._run.log({tag: value, "global_step": step})
 
     def close(self) -> None:
-        self._run.finish(quiet=True)
+        self._run.finish()
