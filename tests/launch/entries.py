@@ -58,7 +58,7 @@ def preprocess_observation(observation):
 
 def infer_once(policy, observation):
     policy.calls += 1
-    if policy.calls == 40:
+    if policy.calls == 24:
         reached("infer_once")
     free = np.flatnonzero(observation["mask"])
     return int(free[int(observation["current_node"][0]) * 7919 % len(free)])
