@@ -76,8 +76,6 @@ class TagJournal:
         runs = tuple(dict.fromkeys(run_ids))
         if not runs:
             raise UserError(f"no run to {action} the tag {tag!r} {'to' if action == 'add' else 'from'}")
-        now = datetime.datetime.now(datetime.UTC)
-        change = TagChange(now, action, tag, runs, user_name(), reason, source_tag)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # hidden, so that a walk over the store passes it by; the journal's own repair of a torn line needs it too
@@ -85,6 +83,9 @@ class TagJournal:
                 filelock.FileLock(self.path.with_name(".tags.lock"), timeout=_LOCK_TIMEOUT_S),
                 Journal(self.path) as journal,
             ):
+                # under the lock, so that the lines are in the order of their times
+                now = datetime.datetime.now(datetime.UTC)
+                change = TagChange(now, action, tag, runs, user_name(), reason, source_tag)
                 journal.append(
                     {
                         "time": now.isoformat(timespec="microseconds"),

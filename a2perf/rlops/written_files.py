@@ -6,7 +6,7 @@ once. A file that is new or changed since the start is taken to be a run's by th
 1. a process of the run had it open for writing (its descriptors are looked at while it runs);
 2. its name carries the process id of one of them and this host, as the names of TensorBoard event files do;
 3. the path names this run's environment and seed as whole words, ``CartPole-v1__ppo__1__1700000000/progress.csv``;
-4. every other file of its folder that has an owner is this run's, by rule 1 or 2;
+4. its folder holds an event file of the run, by rule 1 or 2, and none of another;
 5. the run was alone, and the file may hold a curve.
 
 What none of them gives to the run stays out. ``A2PERF_RUN_DIR`` needs no rule: what lies there is the run's.
@@ -65,8 +65,8 @@ class WrittenFiles:
         """Returns the run's files, each with the rule that gave it to the run."""
         changed = [Path(name) for name, state in self._listed() if self._before.get(name) != state]
         owned = {path: rule for path in changed if (rule := self._certain(path))}
-        others = {path.parent for path in changed if path not in owned and _event_pid(path.name) is not None}
-        folders = {path.parent for path in owned} - others
+        others = {path.parent for path in changed if path not in owned and "tfevents" in path.name}
+        folders = {path.parent for path in owned if "tfevents" in path.name} - others
         has_events = any(_event_pid(path.name) is not None for path in owned)
         for path in changed:
             if path in owned:

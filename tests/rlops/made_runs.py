@@ -97,13 +97,13 @@ def write_run(
         created_at=created_at,
     )
     write_record(run / "rlops.json", record)
-    made = manifest(state=state)
-    made.attempts[0].started_at = created_at
-    made.root_seed = seed
-    write_record(run / "command" / "manifest.json", made)
     if curves is not None:
         folder = run / "command" / "artifacts" / f"{env_id}__{experiment}__{seed}"
         folder.mkdir(parents=True, exist_ok=True)
         content = curves if isinstance(curves, bytes) else events(curves)
         (folder / "events.out.tfevents.1600000000.host.1.0").write_bytes(content)
+    made = manifest(state=state)  # last, as a run that is finished has all its files
+    made.attempts[0].started_at = created_at
+    made.root_seed = seed
+    write_record(run / "command" / "manifest.json", made)
     return run

@@ -1,0 +1,272 @@
+"""The benchmark matrix with real commands: order, attribution of parallel runs, failures, resuming after a kill."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from a2perf.errors import UserError
+from a2perf.records import Manifest, RunState
+from a2perf.rlops.matrix import Matrix, command_matrix, run_matrix
+from a2perf.rlops.run_record import AutotagRecord, ExperimentRun
+from a2perf.rlops.store import Store
+from a2perf.storage import read_record
+from a2perf.submission.bundle import validate
+from tests.rlops.made_runs import METRIC, events
+
+SCRIPT = '''
+"""Logs as single-file trainers do: an event file below ./runs, with the process id in its name, or a table."""
+import argparse, os, pathlib, socket, sys, time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--env-id")
+parser.add_argument("--seed", type=int)
+parser.add_argument("--where", default="runs/{env}__train__{seed}__1700000000")
+parser.add_argument("--sleep", type=float, default=0.15)
+parser.add_argument("--marks", default="marks")
+options = parser.parse_args()
+print("tags", os.environ.get("WANDB_TAGS"), "mode", os.environ["WANDB_MODE"], flush=True)
+pathlib.Path(options.marks).mkdir(exist_ok=True)
+mark = pathlib.Path(options.marks, f"{options.env_id}-{options.seed}-{os.getpid()}")
+mark.write_text("")
+if options.env_id == "Broken-v0":
+    print("about to break", flush=True)
+    sys.exit(7)
+if options.env_id == "Deadly-v0":
+    os.kill(os.getpid(), 11)
+points = pathlib.Path(f"points-{options.env_id}-{options.seed}").read_bytes()
+folder = options.where.format(env=options.env_id, seed=options.seed)
+folder = pathlib.Path(os.environ["A2PERF_RUN_DIR"] if folder == "given" else folder)
+folder.mkdir(parents=True, exist_ok=True)
+name = f"events.out.tfevents.1700000000.{socket.gethostname()}.{os.getpid()}.0"
+with (folder / name).open("wb") as log:
+    log.write(points)
+    log.flush()
+    time.sleep(options.sleep)
+print("done", flush=True)
+'''
+ENVS = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(SCRIPT)
+    for number, env in enumerate(ENVS):
+        for seed in range(1, 4):
+            points = [(step, 100.0 * number + seed) for step in range(5)]
+            (folder / f"points-{env}-{seed}").write_bytes(events({METRIC: points}))
+    return folder
+
+
+def planned(project: Path, *words: str, envs: tuple[str, ...] = ENVS, seeds: int = 3, alone: bool = False) -> Matrix:
+    command = " ".join([sys.executable, "train.py", *words])
+    tag = AutotagRecord(tag="v1-dirty-12345678", describe="v1", dirty=True)
+    return command_matrix(
+        project / "runs", command, envs, range(1, seeds + 1), tag=lambda folder: tag, cwd=project, alone=alone,
+        environment={"WANDB_TAGS": "mine"},
+    )  # fmt: skip
+
+
+def test_seeds_go_outside_and_environments_inside(project: Path) -> None:
+    matrix = planned(project, "--sleep 0", envs=ENVS[:2], seeds=2)
+    begin = (sys.executable, "train.py", "--sleep", "0")
+    assert [run.words for run in matrix.runs] == [
+        (*begin, "--env-id", env, "--seed", str(seed)) for seed in (1, 2) for env in ENVS[:2]
+    ]
+    assert matrix.plan.experiment == "train"
+    assert matrix.plan.wandb_tags == "mine,v1-dirty-12345678"
+
+
+def test_nine_parallel_runs_each_get_their_own_curve(project: Path) -> None:
+    # all write into one folder, at the same time, under names that tell nothing but the process
+    matrix = planned(project, "--where", "runs/shared")
+    result = run_matrix(matrix, workers=9)
+    assert result.exit_code == 0
+    store = Store(project / "runs")
+    runs = store.runs()
+    assert len(runs) == 9
+    for run in runs:
+        assert (run.state, run.experiment, run.source) == ("finished", "train", "command")
+        assert run.tags == {"mine", "v1-dirty-12345678"}
+        assert run.wall_s is not None
+        assert run.wall_s > 0
+        assert run.memory_bytes is not None
+        curve = store.curve(run)
+        assert curve is not None
+        assert run.seed is not None
+        assert curve.values.tolist() == [100.0 * ENVS.index(run.env_id) + run.seed] * 5
+        assert validate(run.path / "command") == []
+        log = (run.path / "command" / "logs" / "output.log").read_text()
+        assert log == "tags mine,v1-dirty-12345678 mode offline\ndone\n"
+
+
+def test_usual_folder_names_and_the_folder_that_is_given(project: Path) -> None:
+    assert run_matrix(planned(project, envs=ENVS[:1], seeds=1), workers=1).exit_code == 0
+    assert run_matrix(planned(project, "--where", "given", envs=ENVS[:1], seeds=1), workers=1).exit_code == 0
+    store = Store(project / "runs")
+    usual, given = sorted(store.runs(), key=lambda run: run.config.get("where", ""))
+    assert [curve.values[0] for run in (usual, given) if (curve := store.curve(run))] == [1.0, 1.0]
+    record = read_record(usual.path / "rlops.json", ExperimentRun)
+    (note,) = record.notes
+    assert note.startswith("runs/CartPole-v1__train__1__1700000000/events")
+    assert record.config["exp_name"] == "train"
+    # the script's own folder is left where the script put it
+    assert list((project / "runs" / "CartPole-v1__train__1__1700000000").iterdir())
+
+
+def test_failed_runs_are_told_and_cost_only_themselves(project: Path) -> None:
+    matrix = planned(project, envs=("Broken-v0", "Deadly-v0", "CartPole-v1"), seeds=1)
+    told: list[tuple[str, str | None, str]] = []
+    result = run_matrix(
+        matrix, workers=3,
+        on_event=lambda event: event.entry and told.append((event.what.value, event.entry.kind, event.entry.reason)),
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert result.summary is not None
+    assert dict(result.summary.failed) == {"exit": 1, "signal": 1}
+    reasons = [reason for what, _, reason in told if what == "failed"]
+    assert sum("ended with status 7" in reason for reason in reasons) == 1
+    assert sum("was ended by SIGSEGV" in reason for reason in reasons) == 1
+    states = {run.env_id: run for run in Store(project / "runs").runs()}
+    assert {env: run.state for env, run in states.items()} == {
+        "Broken-v0": "failed", "Deadly-v0": "failed", "CartPole-v1": "finished",
+    }  # fmt: skip
+    manifest = read_record(states["Broken-v0"].path / "command" / "manifest.json", Manifest)
+    assert manifest.failure is not None
+    assert (manifest.failure.exit_code, manifest.failure.log) == (7, "logs/output.log")
+    assert "about to break" in (manifest.failure.traceback or "")
+
+
+def test_same_command_keeps_finished_runs_and_repeats_the_others(project: Path) -> None:
+    envs = ("CartPole-v1", "Broken-v0")
+    assert run_matrix(planned(project, envs=envs, seeds=1), workers=2).exit_code == 1
+    before = {path.name for path in (project / "marks").iterdir()}
+    kept: list[str] = []
+    again = run_matrix(
+        planned(project, envs=envs, seeds=1), workers=2, on_kept=lambda runs: kept.extend(run.env_id for run in runs)
+    )
+    assert kept == ["CartPole-v1"]
+    assert again.exit_code == 1
+    new = {path.name for path in (project / "marks").iterdir()} - before
+    assert [name.rsplit("-", 2)[0] for name in new] == ["Broken-v0"]
+    # a third environment leaves what is there alone
+    more = run_matrix(planned(project, envs=("CartPole-v1", "Acrobot-v1"), seeds=1), workers=2)
+    assert (more.exit_code, len(more.kept)) == (0, 1)
+    # other words, other runs
+    assert len(run_matrix(planned(project, "--sleep 0", envs=("CartPole-v1",), seeds=1), workers=1).kept) == 0
+
+
+def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
+    command = f"{sys.executable} train.py --sleep 1.0"
+    words = [
+        sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *ENVS, "--command", command, "--num-seeds", "1",
+        "--workers", "2", "--no-auto-tag", "--store", "runs",
+    ]  # fmt: skip
+    child = subprocess.Popen(words, cwd=project, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        _wait_for(lambda: (project / "marks").exists() and len(list((project / "marks").iterdir())) >= 2)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    _wait_for(lambda: not _alive([int(path.name.rsplit("-", 1)[1]) for path in (project / "marks").iterdir()]))
+    assert not [run for run in Store(project / "runs").runs() if run.state == "running"]
+    started = len(list((project / "marks").iterdir()))
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = Store(project / "runs").runs()
+    assert [(run.state, run.seed) for run in runs] == [("finished", 1)] * 3
+    assert all(len(list((run.path / "command").rglob("events.out*"))) == 1 for run in runs)
+    assert len(list((project / "marks").iterdir())) <= started + 3
+
+
+def test_interrupted_matrix_ends_its_commands_and_says_so(project: Path) -> None:
+    words = [
+        sys.executable, "-m", "a2perf", "benchmark", "--env-ids", "CartPole-v1", "--command",
+        f"{sys.executable} train.py --sleep 60", "--num-seeds", "1", "--workers", "1", "--no-auto-tag",
+    ]  # fmt: skip
+    child = subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    _wait_for(lambda: (project / "marks").exists() and list((project / "marks").iterdir()))
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert "the same command goes on with them" in out
+    (mark,) = (project / "marks").iterdir()
+    assert not _alive([int(mark.name.rsplit("-", 1)[1])])
+    (run,) = Store(project / "runs").runs()
+    assert run.state == "interrupted"
+
+
+def test_leftover_of_a_command_is_ended_with_it(project: Path) -> None:
+    (project / "daemon.py").write_text(
+        "import argparse, pathlib, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        "pathlib.Path('pid').write_text(str(child.pid))\n"
+    )
+    matrix = command_matrix(project / "runs", f"{sys.executable} daemon.py", ["E"], [1], cwd=project, environment={})
+    assert run_matrix(matrix, workers=1).exit_code == 0
+    assert not _alive([int((project / "pid").read_text())])
+    assert matrix.plan.tags == []
+    assert matrix.plan.version().startswith("untagged-")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("", "is empty"),
+        ("python 'x", "cannot be split"),
+        ("no-such-program x", "no program"),
+        ("python no.py", "not there"),
+    ],
+)
+def test_commands_that_cannot_run_are_refused(project: Path, command: str, said: str) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        run_matrix(command_matrix(project / "runs", command, ["E"], [1], cwd=project), workers=1)
+    assert caught.value.exit_code == 2
+    assert not (project / "runs").exists()
+
+
+def test_environments_and_seeds_are_given_once_each(project: Path) -> None:
+    with pytest.raises(UserError, match="E is given twice"):
+        command_matrix(project / "runs", "python train.py", ["E", "E"], [1], cwd=project)
+    with pytest.raises(UserError, match="--env-ids is empty"):
+        command_matrix(project / "runs", "python train.py", [], [1], cwd=project)
+
+
+def test_record_and_manifest_say_what_was_run(project: Path) -> None:
+    matrix = planned(project, envs=("CartPole-v1",), seeds=1)
+    result = run_matrix(matrix, workers=1)
+    record = read_record(matrix.runs[0].folder / "rlops.json", ExperimentRun)
+    assert result.exit_code == 0
+    assert (record.env_id, record.seed, record.version) == ("CartPole-v1", 1, "v1-dirty-12345678")
+    assert record.command[-4:] == ["--env-id", "CartPole-v1", "--seed", "1"]
+    manifest = read_record(matrix.runs[0].folder / "command" / "manifest.json", Manifest)
+    assert manifest.state is RunState.FINISHED
+    assert manifest.mode == "command"
+    assert manifest.files
+
+
+def _wait_for(condition: object, timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def _alive(pids: list[int]) -> list[int]:
+    """Returns those that still run; a zombie does not."""
+    found = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if state != "Z":
+            found.append(pid)
+    return found
