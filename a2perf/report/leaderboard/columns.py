@@ -120,7 +120,7 @@ def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Cell:
         detail = f"{detail}; measured and estimated mixed".lstrip("; ")
     sort = value.value if math.isfinite(value.value) else None
     words = number._replace(spread="").text()
-    return Cell(sort, words, scale.unit, detail, value.provenance in ("estimated", "mixed"))
+    return Cell(sort, words, unit_words(scale), detail, value.provenance in ("estimated", "mixed"))
 
 
 def score_cell(score: Score) -> Cell:
@@ -129,6 +129,8 @@ def score_cell(score: Score) -> Cell:
         return Cell(None, "–", "", score.condition or "")
     if score.low is None or score.high is None:
         interval, detail = None, "1 run, no interval"
+    elif score.low == score.high:
+        interval, detail = None, f"the same in all {score.n} runs"
     else:
         interval, detail = (score.low, score.high), f"[{_fixed(score.low)}, {_fixed(score.high)}]"
     if score.normalised:
@@ -136,6 +138,11 @@ def score_cell(score: Score) -> Cell:
     spread = None if interval is None else (interval[1] - interval[0]) / 2 or None
     number = written(score.value, row_scale([score.value], ""), spread, interval)
     return Cell(score.value, number._replace(spread="").text(), "", detail if interval is None else number.interval())
+
+
+def unit_words(scale: Scale) -> str:
+    """Returns the unit as it follows a number; one that starts with a power of ten needs its sign."""
+    return f"× {scale.unit}" if scale.unit.startswith("10") else scale.unit
 
 
 def scales_of(board: Board, columns: Iterable[Column]) -> dict[str, Scale]:

@@ -18,6 +18,7 @@ from a2perf.report.leaderboard.columns import metric_cell, score_cell
 from a2perf.report.leaderboard.ranking import Board, pareto_front
 from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.leaderboard.words import slug
+from a2perf.report.numbers_text import Scale, row_scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,7 +127,7 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
 
 
 def _view(board: Board, points: Sequence[Point], title: str, name: str) -> ParetoView:
-    unit = "s" if "latency" in title else "kWh"
+    scale = row_scale([point.cost for point in points], "s" if "latency" in title else "kWh")
     gain_title = "normalised score" if board.reference else "return"
     front = [point for point in points if point.front]
     told = "; ".join(f"{point.entry.name}: {point.words[1]} at {point.words[0]}" for point in front[:_MOST_NAMES])
@@ -136,40 +137,40 @@ def _view(board: Board, points: Sequence[Point], title: str, name: str) -> Paret
         caption="Left and up is better. The line joins the entries that no other beats in both; "
         "the hollow ones are beaten by at least one.",
         description=f"{len(front)} of {len(points)} entries are on the front: {told}",
-        build=lambda: _figure(points, f"{title} [{unit}]", gain_title),
+        build=lambda: _figure(points, scale, title, gain_title),
     )
     return ParetoView(chart, title, gain_title, tuple(points))
 
 
-def _figure(points: Sequence[Point], cost_title: str, gain_title: str) -> Figure:
+def _figure(points: Sequence[Point], scale: Scale, cost_title: str, gain_title: str) -> Figure:
     figure = new_figure(3.0)
     axes = figure.add_axes((0.12, 0.17, 0.84, 0.78))
     front = [index for index, point in enumerate(points) if point.front]
-    costs = [point.cost for point in points]
+    costs = [point.cost / scale.factor for point in points]
     if min(costs) > 0 and max(costs) / min(costs) >= _LOG_FROM:
         axes.set_xscale("log")
-    line = [points[index] for index in front]
-    axes.step([p.cost for p in line], [p.gain for p in line], where="post", color=INK["blue"], linewidth=1.2, zorder=2)
+    line = [(costs[index], points[index].gain) for index in front]
+    axes.step(*zip(*line, strict=True), where="post", color=INK["blue"], linewidth=1.2, zorder=2)
     for indices, fill, edge, order in (
         ([i for i in range(len(points)) if i not in front], "none", INK["muted"], 3),
         (front, INK["blue"], INK["blue"], 4),
     ):
         if indices:
             dots = axes.scatter(
-                [points[i].cost for i in indices], [points[i].gain for i in indices],
+                [costs[i] for i in indices], [points[i].gain for i in indices],
                 s=44, facecolors=fill, edgecolors=edge, linewidths=1.2, zorder=order, clip_on=False,
             )  # fmt: skip
             dots.set_urls([f"point-{i}" for i in indices])
     axes.margins(x=0.12, y=0.14)
     if len(front) <= _MOST_NAMES:
         middle = len(line) / 2
-        for number, point in enumerate(line):
+        for number, place in enumerate(line):
             left = number >= middle and len(line) > 1
             axes.annotate(
-                _short(point.entry.name), (point.cost, point.gain), xytext=(-7 if left else 7, 7),
+                _short(points[front[number]].entry.name), place, xytext=(-7 if left else 7, 7),
                 textcoords="offset points", ha="right" if left else "left", fontsize=8.5, color=INK["ink"],
             )  # fmt: skip
-    axes.set_xlabel(cost_title)
+    axes.set_xlabel(f"{cost_title} [{scale.unit}]")
     axes.set_ylabel(gain_title)
     return figure
 
