@@ -27,6 +27,7 @@ from a2perf.launch.scheduler import Event, Happening
 
 _SHOWN_RUNS = 16
 _LOG_TAIL_BYTES = 2048
+_FILE_WIDTH = 160
 _WORDS = {
     Happening.STARTED: "started",
     Happening.FINISHED: "finished",
@@ -72,7 +73,7 @@ def runs_table(entries: Sequence[Entry]) -> Table:
     """Returns one line per submission, task and mode: how its runs stand, and the mean return of the finished ones."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("submission", "task", "mode"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     for name in ("runs", "finished", "failed", "waiting", "mean return"):
         table.add_column(name, justify="right")
     groups: dict[tuple[str, str, str], list[Entry]] = {}
@@ -99,8 +100,14 @@ def print_failures(console: Console, entries: Sequence[Entry]) -> None:
         console.print(f"{count} more did not run, because what they need failed")
 
 
-def _print_summary(conducted: Conducted, root: Path) -> None:
+def plain_console() -> Console:
+    """Returns a console for results: as wide as the terminal, or as wide as a table needs where there is none."""
     console = Console(highlight=False, soft_wrap=True)
+    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_FILE_WIDTH)
+
+
+def _print_summary(conducted: Conducted, root: Path) -> None:
+    console = plain_console()
     console.print(runs_table(conducted.entries))
     print_failures(console, conducted.entries)
     done = conducted.summary.counts[State.FINISHED]

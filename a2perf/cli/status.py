@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import click
-from rich.console import Console
 
-from a2perf.cli.experiment import print_failures, runs_table
+from a2perf.cli.experiment import plain_console, print_failures, runs_table
 from a2perf.errors import ConfigError
 from a2perf.launch.entry import State
 from a2perf.launch.experiment import QUEUE_FILE, run_as_json
@@ -34,7 +33,7 @@ def status(root: Path, as_json: bool) -> int:
         found = {"counts": {state.value: count for state, count in counts.items()}}
         click.echo(json.dumps({**found, "runs": [run_as_json(entry) for entry in entries]}, indent=2))
     else:
-        console = Console(highlight=False, soft_wrap=True)
+        console = plain_console()
         console.print(runs_table(entries))
         print_failures(console, entries)
         console.print(", ".join(f"{count} {state.value}" for state, count in counts.items() if count))

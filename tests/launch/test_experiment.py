@@ -1,0 +1,283 @@
+"""Experiments from the command line: plans, results, failures, resumption, interruption."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from a2perf.errors import ConfigError
+from a2perf.launch.entry import Entry, State
+from a2perf.launch.experiment import QUEUE_FILE, classify, prepare
+from a2perf.launch.interface import Ended, Resources, RunCommand
+from a2perf.launch.plan import EVALUATOR_MEMORY_BYTES, Experiment, plan
+from a2perf.launch.queue import Queue
+from tests.launch.entries import Stage, write_entry
+from tests.launch.remains import assert_nothing_remains, processes_of, wait_until
+
+GIN = """
+import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.{mode}
+Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING
+"""
+
+
+@pytest.fixture
+def entry_folder(tmp_path: Path) -> Path:
+    folder = write_entry(tmp_path / "entry")
+    for mode in ("TRAIN", "INFERENCE", "GENERALIZATION"):
+        (folder / f"plain_{mode.lower()}.gin").write_text(GIN.format(mode=mode))
+    return folder
+
+
+def experiment(tmp_path: Path, **changes: object) -> Experiment:
+    given: dict[str, object] = {
+        "root": tmp_path / "root",
+        "submissions": (tmp_path / "entry",),
+        "gin_configs": ("plain_train.gin", "plain_inference.gin"),
+        "seeds": (0, 1),
+        **changes,
+    }
+    return Experiment(**given)  # type: ignore[arg-type]
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_the_product_with_each_seeds_modes_in_order(entry_folder: Path, tmp_path: Path) -> None:
+    write_entry(tmp_path / "other")
+    (tmp_path / "plain_train.gin").write_text(GIN.format(mode="TRAIN"))
+    (tmp_path / "plain_inference.gin").write_text(GIN.format(mode="INFERENCE"))
+    files = tuple(str(tmp_path / f"plain_{mode}.gin") for mode in ("train", "inference"))
+    entries = plan(
+        experiment(
+            tmp_path, submissions=(entry_folder, tmp_path / "other"), gin_configs=files,
+            tasks=("toy_macro_stdcell", "ariane"),
+        )
+    )  # fmt: skip
+    assert len(entries) == len({entry.key for entry in entries}) == 2 * 2 * 2 * 2
+    names = [entry.command.name for entry in entries]
+    assert names[:4] == [
+        "entry/toy_macro_stdcell/seed_0/train",
+        "entry/toy_macro_stdcell/seed_0/inference",
+        "entry/ariane/seed_0/train",
+        "entry/ariane/seed_0/inference",
+    ]
+    assert all("seed_0" in name for name in names[:8])
+    assert [entry.after for entry in entries[:4]] == [None, entries[0].key, None, entries[2].key]
+    first = entries[0]
+    assert first.data["bundle"] == str(tmp_path / "root" / "entry" / "toy_macro_stdcell" / "seed_0" / "train")
+    assert first.command.domain == "circuit_training"
+    assert first.command.evaluator_flags()[-4:] == ("--seed", "0", "--task", "toy_macro_stdcell")
+
+
+def test_generalization_goes_with_the_task_that_was_trained(entry_folder: Path, tmp_path: Path) -> None:
+    (entry_folder / "training.gin").write_text(
+        GIN.format(mode="TRAIN") + "create_domain.env_name = 'CircuitTraining-ToyMacro-v0'\n"
+    )
+    made = plan(experiment(tmp_path, gin_configs=("training.gin", "plain_generalization.gin"), seeds=(4,)))
+    assert [entry.command.name for entry in made] == [
+        "entry/toy_macro_stdcell/seed_4/train",
+        "entry/toy_macro_stdcell/seed_4/generalization",
+    ]
+    alone = plan(experiment(tmp_path, gin_configs=("plain_generalization.gin",), seeds=(4,)))
+    assert [entry.command.name for entry in alone] == ["entry/all/seed_4/generalization"]
+
+
+def test_a_key_changes_with_what_the_run_is_and_with_nothing_else(entry_folder: Path, tmp_path: Path) -> None:
+    def key(**changes: object) -> str:
+        return plan(experiment(tmp_path, gin_configs=("inference.gin",), seeds=(0,), **changes))[0].key
+
+    same = key()
+    assert key() == same
+    assert key(resources=Resources(cpus=2, wall_s=60), flags=("--sandbox", "none")) == same
+    assert key(participant_args="a=1") != same
+    assert key(bindings=("Submission.num_inference_episodes = 4",)) != same
+    (entry_folder / "inference.py").write_text("# changed\n")
+    assert key() != same
+
+
+def test_resources_reach_the_run(entry_folder: Path, tmp_path: Path) -> None:
+    wanted = Resources(cpus=2, memory_bytes=2**31, gpus=1, wall_s=90)
+    command = plan(experiment(tmp_path, resources=wanted))[0].command
+    assert command.resources == Resources(2, 2**31 + EVALUATOR_MEMORY_BYTES, 1, 90)
+    flags = command.evaluator_flags()
+    assert flags is not None
+    assert flags[flags.index("--memory-limit-bytes") + 1] == str(2**31)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": (1, 1)}, "the seed 1 is given twice"),
+        ({"tasks": ("ariane", "ariane")}, "the task ariane is given twice"),
+        ({"tasks": ("arianne",)}, "'arianne' is not a task"),
+        ({"gin_configs": ("nowhere.gin",)}, "'nowhere.gin' does not exist"),
+        ({"gin_configs": ("plain_train.gin", "training.gin"), "bindings": ("create_domain.env_name = "
+          "'CircuitTraining-ToyMacro-v0'",)}, "two of these runs would write"),
+        ({"participant_args": "novalue"}, "is not name=value"),
+    ],
+)  # fmt: skip
+def test_a_wrong_experiment_is_refused_before_anything_runs(
+    changes: dict[str, object], message: str, entry_folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        plan(experiment(tmp_path, **changes))
+    assert not (tmp_path / "root").exists()
+
+
+# --- what an end means ------------------------------------------------------------------------------------------------
+
+
+def bundle_entry(tmp_path: Path, manifest: dict[str, object] | None) -> Entry:
+    bundle = tmp_path / "R" / "inference"
+    bundle.mkdir(parents=True)
+    if manifest is not None:
+        whole = {
+            "a2perf_version": "1", "mode": "inference", "domain": "d", "task": "t", "env_id": None, "env_kwargs": {},
+            "env_fingerprint": None, "submission": {"name": "s", "path": "s", "sha256": ""}, "root_seed": 0,
+            "seeds": {}, "participant_args": {}, "config_sha256": "", "attempts": [], **manifest,
+        }  # fmt: skip
+        (bundle / "manifest.json").write_text(json.dumps(whole))
+    return Entry("k", RunCommand(("true",)), {"bundle": str(bundle)})
+
+
+def failure(kind: str) -> dict[str, object]:
+    return {"state": "failed", "failure": {"kind": kind, "where": "infer_once", "message": "words"}}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "ended", "kind"),
+    [
+        ({"state": "finished"}, Ended(0), None),
+        ({"state": "running"}, Ended(0), "infrastructure"),
+        (None, Ended(0), "infrastructure"),
+        *((failure(kind), Ended(1), kind) for kind in (
+            "exception", "timeout", "memory", "disk", "bad_output", "forbidden", "signal", "contract", "exit")),
+        (None, Ended(1), "infrastructure"),
+        ({"state": "running"}, Ended(1), "infrastructure"),
+        (None, Ended(2), "configuration"),
+        (failure("infrastructure"), Ended(3), "infrastructure"),
+        ({"state": "interrupted"}, Ended(130), "infrastructure"),
+        ({"state": "finished"}, Ended(None, lost=True, reason="the node was lost"), "infrastructure"),
+        ({"state": "running"}, Ended(None, reason="killed"), "infrastructure"),
+        ({"state": "interrupted"}, Ended(130, timed_out=True, reason="over time"), "timeout"),
+    ],
+)  # fmt: skip
+def test_every_end_has_its_kind(manifest: dict[str, object] | None, ended: Ended, kind: str | None, tmp_path: Path):
+    outcome = classify(bundle_entry(tmp_path, manifest), ended)
+    assert (outcome.finished, outcome.kind) == (kind is None, kind)
+
+
+def test_a_launchers_time_limit_is_written_into_the_bundle(tmp_path: Path) -> None:
+    entry = bundle_entry(tmp_path, {"state": "interrupted"})
+    classify(entry, Ended(130, timed_out=True, reason="it ran longer than the 5 s that it was given"))
+    manifest = json.loads(Path(entry.data["bundle"], "manifest.json").read_text())
+    assert manifest["state"] == "failed"
+    assert manifest["failure"]["kind"] == "timeout"
+    assert "5 s" in manifest["failure"]["message"]
+
+
+# --- queue and bundles ------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_of_other_code_is_not_overwritten(tmp_path: Path) -> None:
+    done = bundle_entry(tmp_path, {"state": "finished"})
+    other = Entry("other", done.command, done.data)
+    with Queue(tmp_path / "q") as queue:
+        prepare(queue, [done])
+        lease = queue.lease()
+        assert lease is not None
+        queue.finish(lease, classify(done, Ended(0)))
+        with pytest.raises(ConfigError, match="holds a finished run of other code"):
+            prepare(queue, [other])
+        prepare(queue, [other], force=True)
+        assert [entry.key for entry in queue.entries()] == ["other"]
+    assert not Path(done.data["bundle"]).exists()
+    assert len(list((tmp_path / "R" / "attic").iterdir())) == 1
+
+
+def test_a_finished_run_whose_bundle_is_gone_is_run_again(tmp_path: Path) -> None:
+    done = bundle_entry(tmp_path, {"state": "finished"})
+    with Queue(tmp_path / "q") as queue:
+        prepare(queue, [done])
+        lease = queue.lease()
+        assert lease is not None
+        queue.finish(lease, classify(done, Ended(0)))
+        prepare(queue, [done])
+        assert queue.counts()[State.FINISHED] == 1
+        Path(done.data["bundle"], "manifest.json").unlink()
+        prepare(queue, [done])
+        assert queue.counts()[State.QUEUED] == 1
+
+
+@pytest.mark.parametrize(("kind", "again"), [("exception", False), ("signal", True), ("infrastructure", True)])
+def test_the_same_command_runs_again_what_was_not_the_submissions_failure(
+    kind: str, again: bool, tmp_path: Path
+) -> None:
+    failed = bundle_entry(tmp_path, failure(kind))
+    with Queue(tmp_path / "q", max_retries=0) as queue:
+        prepare(queue, [failed])
+        lease = queue.lease()
+        assert lease is not None
+        queue.finish(lease, classify(failed, Ended(3 if kind == "infrastructure" else 1)))
+        assert queue.failures() == {kind: 1}
+        prepare(queue, [failed])
+        assert (queue.lease() is not None) == again
+        if not again:
+            prepare(queue, [failed], retry_failed=True)
+            assert queue.lease() is not None
+
+
+# --- whole experiments ------------------------------------------------------------------------------------------------
+
+
+def test_one_bad_submission_does_not_spoil_the_others(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ("--workers", "2", "--gin_config", "inference.gin"))
+    bad = write_entry(tmp_path / "bad")
+    (bad / "inference.py").write_text("def load_policy(env):\n    raise RuntimeError('no weights')\n")
+    stage.arguments += ("--submission", str(bad), "--seeds", "3", "5")
+    status, output = stage.run("--json")
+    assert status == 1, output
+    summary = json.loads(output[output.index("{\n") : output.rindex("}") + 1])
+    assert summary["counts"]["finished"] == 2
+    assert summary["counts"]["failed"] == 2
+    found = {(run["submission"], run["seed"]): (run["state"], run["kind"]) for run in summary["runs"]}
+    assert found == {
+        ("entry", 3): ("finished", None), ("entry", 5): ("finished", None),
+        ("bad", 3): ("failed", "contract"), ("bad", 5): ("failed", "contract"),
+    }  # fmt: skip
+    log = stage.root / "entry" / "toy_macro_stdcell" / "seed_3" / "inference.log"
+    assert "3 episodes, mean return" in log.read_text()
+
+
+def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ("--gin_config", "inference.gin", "--num-seeds", "2", "--workers", "1"))
+    stage.arguments += ("--gin_bindings", "Submission.num_inference_episodes = 40")
+    process = stage.start()
+    stage.wait_for("entry/*/seed_0/inference/metrics/latency.json")
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert "the same command goes on" in output
+    wait_until(lambda: not processes_of(tmp_path), timeout=30)
+    with Queue(stage.root / QUEUE_FILE) as queue:
+        assert queue.counts()[State.QUEUED] >= 1
+        assert queue.counts()[State.LEASED] == queue.counts()[State.RUNNING] == 0
+    status, output = stage.run()
+    assert status == 0, output
+    assert "2 of 2 runs finished" in output
+    assert f"a2perf report {stage.root}" in output
+    assert_nothing_remains(stage.folder, stage.temporary)
+
+
+def test_a_run_over_its_time_limit_fails_and_the_rest_goes_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ("--gin_config", "training.gin", "inference.gin", "--workers", "1", "--time-limit", "5s"))
+    (stage.entry / "train.py").write_text("def train():\n    import time\n    time.sleep(600)\n")
+    status, output = stage.run()
+    assert status == 1, output
+    assert "timeout: it ran longer than the 5 s" in output
+    assert "1 more did not run, because what they need failed" in output
+    assert_nothing_remains(stage.folder, stage.temporary)
