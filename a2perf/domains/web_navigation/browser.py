@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import contextlib
 import json
 import logging
 import os
@@ -119,6 +120,17 @@ def find_programs() -> Programs:
     return Programs(chromium, chromedriver)
 
 
+def sandbox_is_refused() -> bool:
+    """Whether Chromium cannot have its own sandbox: root's is refused by Chromium, and a process under a filter of
+    system calls (a confined participant, a container) is refused the namespaces that it is made of.
+    """
+    if os.geteuid() == 0:
+        return True
+    with contextlib.suppress(OSError):
+        return "\nSeccomp:\t2" in Path("/proc/self/status").read_text()
+    return False
+
+
 def _temporary_folder() -> Path:
     """Makes a folder whose path is short enough for the socket that Chromium makes in it."""
     parent = tempfile.gettempdir()
@@ -215,8 +227,8 @@ class Browser:
         options.binary_location = chromium
         for flag in (*FLAGS, *flags, f"--user-data-dir={self.folder / 'profile'}"):
             options.add_argument(flag)
-        if os.geteuid() == 0:
-            options.add_argument("--no-sandbox")  # Chromium refuses its sandbox to root
+        if sandbox_is_refused():
+            options.add_argument("--no-sandbox")
         address = f"http://127.0.0.1:{port}"
         direct = Proxy({"proxyType": "DIRECT"})  # never through a proxy that the environment names
         connection = ChromeRemoteConnection(

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from a2perf.domains.web_navigation.backend import BackendLost, End, Outcome, Row, Value, rows_changed
-from a2perf.domains.web_navigation.browser import FLAGS, Browser, find_programs, release, shared_browser
+from a2perf.domains.web_navigation.browser import (
+    FLAGS,
+    Browser,
+    find_programs,
+    release,
+    sandbox_is_refused,
+    shared_browser,
+)
 from a2perf.domains.web_navigation.html import body_of, empty_page
 from a2perf.errors import ConfigError, did_you_mean
 
@@ -50,8 +56,8 @@ def _further_flags(browser_args: Mapping[str, Any] | None) -> frozenset[str]:
     for flag in flags:
         if not isinstance(flag, str) or not flag.startswith("--"):
             raise ConfigError(f"{flag!r} is not a flag of Chromium", mend="flags begin with --")
-    # it is always headless, and without its sandbox for root, who has none
-    always = {*FLAGS, "--no-sandbox"} if os.geteuid() == 0 else set(FLAGS)
+    # it is always headless, and without its sandbox where it cannot have one
+    always = {*FLAGS, "--no-sandbox"} if sandbox_is_refused() else set(FLAGS)
     return frozenset(flag for flag in flags if not flag.startswith("--headless")) - always
 
 
