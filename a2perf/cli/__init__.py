@@ -31,6 +31,7 @@ _COMMANDS = {
     "validate": ("a2perf.cli.validate:validate", "Check recorded runs without running anything."),
     "sign": ("a2perf.cli.sign:sign", "Sign recorded runs."),
     "verify": ("a2perf.cli.sign:verify", "Check recorded runs, their signatures and whose they are."),
+    "competition": ("a2perf.cli.competition:competition", "Found a competition, run entrants, publish the results."),
     "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
     "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),

@@ -7,6 +7,7 @@ What is read is content alone: comments, spacing and the order of lines make no 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import os
 import re
 from collections.abc import Iterator
@@ -71,10 +72,9 @@ class Requirements:
         """Returns the content in an order that does not depend on the file's: what a key is made of."""
         return sorted(f"{'-c ' if line.constraint else ''}{line.text} {line.content}".rstrip() for line in self.lines)
 
-    @property
-    def pins(self) -> bool:
-        """Whether any package is asked for at all."""
-        return any(line.name and not line.constraint for line in self.lines)
+    def unsatisfied_here(self) -> list[Line]:
+        """Returns the lines that the packages beside this process do not satisfy, and those that cannot be compared."""
+        return [line for line in self.lines if line.name and not line.constraint and not _is_satisfied(line)]
 
 
 def read_requirements(file: Path) -> Requirements:
@@ -94,6 +94,17 @@ def read_requirements(file: Path) -> Requirements:
         else:
             lines.append(line)
     return Requirements(tuple(lines), tuple(sorted(extras)))
+
+
+def _is_satisfied(line: Line) -> bool:
+    try:
+        requirement = _requirement(line)
+        if requirement.marker is not None and not requirement.marker.evaluate():
+            return True
+        version = importlib.metadata.version(requirement.name)
+    except (InvalidRequirement, importlib.metadata.PackageNotFoundError):
+        return False
+    return requirement.url is None and requirement.specifier.contains(version, prereleases=True)
 
 
 def _lines(file: Path, top: Path, *, constraint: bool, depth: int) -> Iterator[Line]:

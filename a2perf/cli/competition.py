@@ -1,0 +1,184 @@
+"""``a2perf competition``: found one, run entrants, publish the results with the proof that nothing was bent."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from a2perf.cli.competition_site import publish_site
+from a2perf.cli.experiment import print_failures, runs_table
+from a2perf.domains.registry import domains, get_domain
+from a2perf.errors import ConfigError
+from a2perf.launch.competition import Terms, check_reveal, found, load
+from a2perf.launch.competition.conducting import PYTHON_ENVS, Entrants, conduct
+from a2perf.launch.entry import Entry
+from a2perf.launch.experiment import run_as_json
+from a2perf.launch.interface import LAUNCHERS, get_launcher
+from a2perf.launch.scheduler import Event, Happening
+from a2perf.submission.options import normalised
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.group(context_settings=normalised())
+def competition() -> None:
+    """Found a competition, run entrants, publish the results.
+
+    Its tasks and seeds are secret until the end; the hash of the secrets is published first, so that everybody can
+    check afterwards that they were not changed.
+    """
+
+
+@competition.command(context_settings=normalised())
+@click.argument("folder", type=_FOLDER, metavar="DIR")
+@click.option("--domain", required=True, metavar="NAME", help="Domain of the tasks.")
+@click.option("--task", "public_task", metavar="NAME", help="The public task; the domain's first by default.")
+@click.option("--held-out", type=int, default=3, show_default=True, help="Number of secret tasks to generate.")
+@click.option("--name", metavar="TEXT", help="Name of the competition; that of the folder by default.")
+@click.option("--episodes", type=int, default=10, show_default=True, help="Scored episodes of each run.")
+@click.option("--latency-steps", type=int, default=100, show_default=True, help="Timed calls of each run.")
+@click.option("--seed", "seeds", type=int, multiple=True, help="Root seed of the runs; repeatable. Default: 0, 1, 2.")
+@click.option("--train/--no-train", default=True, show_default=True, help="Whether train() runs first.")
+@click.option("--train-time-limit-s", type=float, metavar="S", help="Limit of train().")
+@click.option("--call-timeout-s", type=float, default=10.0, show_default=True, help="Limit of one infer_once.")
+@click.option("--load-timeout-s", type=float, default=300.0, show_default=True, help="Limit of load_policy.")
+@click.option("--memory-limit-bytes", type=int, metavar="BYTES", help="Limit of an entrant's processes.")
+@click.option("--sandbox", default="bubblewrap", show_default=True, metavar="LEVEL", help="How entrants are confined.")
+def init(
+    folder: Path, domain: str, public_task: str | None, name: str | None, seeds: tuple[int, ...], **rest: Any
+) -> int:
+    """Draw the secrets, generate the held-out tasks, and write the hash to publish first.
+
+    DIR/public may be handed out at once; DIR/private nobody else may read.
+    """
+    known = get_domain(domain)
+    terms = Terms(
+        name=name or folder.resolve().name,
+        domain=known.name,
+        public_task=public_task or known.tasks[0].name,
+        seeds=list(seeds or (0, 1, 2)),
+        **rest,
+    )
+    made = found(folder, terms)
+    click.echo(f"public:     {made.public}  (hand it out)")
+    click.echo(f"private:    {made.private}  (keep it secret: {terms.held_out} tasks, seeds, salt)")
+    click.echo(f"commitment: {made.commitment.commitment}  (publish it before anybody enters)")
+    return 0
+
+
+@competition.command(context_settings=normalised())
+@click.argument("folder", type=_FOLDER, metavar="DIR")
+@click.option(
+    "--submission", "submissions", multiple=True, required=True, type=_FOLDER, metavar="DIR", help="An entrant."
+)
+@click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
+              help="Environments of their own for all, for none, or for those that need other packages.")  # fmt: skip
+@click.option(
+    "--find-links", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of wheels for such environments."
+)
+@click.option("--sandbox", metavar="LEVEL", help="Instead of the level in the terms.")
+@click.option("--allow-weaker", is_flag=True, help="Accept guarantees that this host cannot enforce.")
+@click.option("--launcher", type=click.Choice(LAUNCHERS), default="local", show_default=True)
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at the same time.")
+@click.option("--retry-failed", is_flag=True, help="Run failed runs again.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
+def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], launcher: str, workers: int,
+        as_json: bool, **how: Any) -> int:  # fmt: skip
+    """Run entrants on the public and the secret tasks; each run has an outcome of its own.
+
+    The same command goes on where it stopped; entrants may be added until the secrets are revealed.
+
+    Exit status: 0 all runs finished, 1 some entrant failed one, 3 infrastructure, 130 interrupted.
+    """
+    made = load(folder)
+    entrants = Entrants(submissions=submissions, find_links=find_links, **how)
+    where = get_launcher(launcher)
+    try:
+        with _stop_on_signal() as stopping:
+            outcomes = conduct(made, entrants, where, workers, on_event=_say, stop=lambda: bool(stopping))
+    finally:
+        where.close()
+    _show(outcomes.entries, as_json)
+    return outcomes.summary.exit_code
+
+
+@competition.command(context_settings=normalised())
+@click.argument("folder", type=_FOLDER, metavar="DIR")
+@click.option("-o", "--output", "out", required=True, type=_FOLDER, metavar="DIR", help="Folder of the site.")
+@click.option("--yes", is_flag=True, help="Do not ask before the secrets are revealed.")
+def publish(folder: Path, out: Path, yes: bool) -> int:
+    """Reveal the secrets and write the site: proof, outcomes, leaderboard, a report of each entrant.
+
+    It ends the competition: nobody can enter afterwards. Exit status 1 when something speaks against the results.
+    """
+    made = load(folder)
+    if out.exists() and any(out.iterdir()) and not (out / "reveal").is_dir():
+        raise ConfigError(f"{out} is not empty and holds no competition", mend="give a new folder with -o")
+    if not yes:
+        click.confirm(f"reveal the secrets of {made.terms.name!r} and end the competition?", abort=True)
+    page, problems = publish_site(made, out)
+    for problem in problems:
+        click.echo(f"PROBLEM: {problem}")
+    click.echo(f"site: {page}")
+    return 1 if problems else 0
+
+
+@competition.command(context_settings=normalised())
+@click.argument("revealed", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="REVEAL")
+@click.option("--commitment", metavar="HASH", help="The hash as it was published before anybody entered.")
+def verify(revealed: Path, commitment: str | None) -> int:
+    """Check revealed secrets against the hash that was published first; REVEAL is the site's folder reveal."""
+    problems = check_reveal(revealed, commitment)
+    for problem in problems:
+        click.echo(problem)
+    if not problems:
+        beside = "" if commitment else " (give --commitment: the hash beside the secrets proves nothing by itself)"
+        click.echo(f"SUCCESS: the secrets are those of the commitment{beside}")
+    return 1 if problems else 0
+
+
+@competition.command(name="domains", context_settings=normalised())
+def list_domains() -> int:
+    """List the domains that can generate held-out tasks."""
+    for domain in domains().values():
+        if domain.held_out is not None:
+            click.echo(f"{domain.name:<22} {len(domain.tasks)} public tasks, the first {domain.tasks[0].name}")
+    return 0
+
+
+def _show(entries: Sequence[Entry], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([run_as_json(entry) for entry in entries], indent=2))
+        return
+    console = Console(highlight=False, soft_wrap=True, width=max(100, shutil.get_terminal_size().columns))
+    console.print(runs_table(entries))
+    print_failures(console, entries)
+
+
+def _say(event: Event) -> None:
+    """Says what happens to the runs, on standard error: one line each."""
+    if event.entry is None:
+        return
+    took = f" in {event.wall_s:.1f} s" if event.wall_s else ""
+    why = f": {event.entry.kind}: {event.entry.reason}" if event.what in (Happening.FAILED, Happening.RETRY) else ""
+    click.echo(f"{event.entry.command.name}: {event.what.value}{took}{why}", err=True)
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[list[int]]:
+    received: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    previous = {number: signal.signal(number, lambda got, frame: received.append(got)) for number in numbers}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

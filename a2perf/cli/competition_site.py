@@ -1,0 +1,120 @@
+"""Builds the site of a competition: reveals, checks, and puts leaderboard, reports and the front page together."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from a2perf.errors import UserError
+from a2perf.launch.competition import Competition, Terms, check_reveal, check_runs, reveal
+from a2perf.launch.competition.records import REVEALED
+from a2perf.launch.entry import Entry, State
+from a2perf.launch.experiment import QUEUE_FILE, mean_return, run_as_json
+from a2perf.launch.queue import Queue
+from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
+from a2perf.report.leaderboard import LeaderboardRecord, write_leaderboard
+from a2perf.report.leaderboard.words import slug
+from a2perf.storage import read_json, write_atomic, write_json
+from a2perf.submission.bundle import integrity
+
+LEADERBOARD = "leaderboard"
+
+
+def publish_site(competition: Competition, out: Path) -> tuple[Path, list[str]]:
+    """Reveals the secrets and writes the site.
+
+    Returns:
+        The front page, and what speaks against the results, in words.
+
+    Raises:
+        UserError: nobody was run yet, or some run is not settled.
+    """
+    entries = settled_entries(competition)
+    written = write_leaderboard(
+        competition.runs, out / LEADERBOARD, title=competition.terms.name, integrity=integrity,
+        processes=len(os.sched_getaffinity(0)),
+    )  # fmt: skip
+    reveal(competition, out / "reveal")
+    problems = check_reveal(out / "reveal", competition.commitment.commitment)
+    problems += [f"{run}: {words[0]}" for run, words in check_runs(competition).items()]
+    front = FrontPage(
+        title=competition.terms.name,
+        terms=terms_in_words(competition.terms),
+        commitment=competition.commitment.commitment,
+        founded_at=competition.commitment.founded_at,
+        revealed_at=str(read_json(competition.folder / REVEALED)["revealed_at"]),
+        problems=problems,
+        entrants=results_of(entries, written.record),
+    )
+    write_json(out / "outcomes.json", [run_as_json(entry) for entry in entries])
+    page = out / "index.html"
+    write_atomic(page, competition_page(front))
+    return page, problems
+
+
+def settled_entries(competition: Competition) -> list[Entry]:
+    """Returns every run of the competition.
+
+    Raises:
+        UserError: there is none, or one is not settled.
+    """
+    file = competition.runs / QUEUE_FILE
+    if not file.exists():
+        raise UserError(f"nobody was run in {competition.folder}", mend="`a2perf competition run` first")
+    with Queue(file) as queue:
+        entries = queue.entries()
+    open_runs = [entry for entry in entries if entry.state not in (State.FINISHED, State.FAILED)]
+    if open_runs:
+        raise UserError(
+            f"{len(open_runs)} of {len(entries)} runs are not settled, the first {open_runs[0].command.name}",
+            mend="give the same `a2perf competition run` again",
+        )
+    return entries
+
+
+def results_of(entries: Sequence[Entry], record: LeaderboardRecord) -> list[EntrantResults]:
+    """Returns each entrant's results, best mean over the secret tasks first, those without one last."""
+    pages = {row.entry.name: slug(row.entry.name, row.entry.version) for board in record.boards for row in board.rows}
+    found: dict[str, dict[str, Result]] = {}
+    for entry in entries:
+        task, of_entrant = str(entry.data["task"]), found.setdefault(str(entry.data["submission"]), {})
+        result = of_entrant.setdefault(task, Result(task, held_out=entry.data["split"] != "public"))
+        if entry.state is State.FAILED:
+            result.failures.append((entry.kind or "failed", entry.reason))
+        elif (value := mean_return(entry)) is not None:
+            result.returns.append(value)
+    entrants = []
+    for name, results in found.items():
+        home = f"{LEADERBOARD}/submissions/{pages[name]}" if name in pages else ""
+        page, report = (f"{home}/index.html", f"{home}/report/index.html") if home else ("", "")
+        entrants.append(EntrantResults(name, list(results.values()), page, report))
+    return sorted(entrants, key=_standing)
+
+
+def terms_in_words(terms: Terms) -> list[tuple[str, str]]:
+    """Returns label and value of each term."""
+    limits = {
+        "train()": terms.train_time_limit_s, "load_policy": terms.load_timeout_s, "one call": terms.call_timeout_s,
+    }  # fmt: skip
+    memory = terms.memory_limit_bytes
+    return [
+        ("Domain", terms.domain),
+        ("Public task", terms.public_task),
+        ("Secret tasks", str(terms.held_out)),
+        ("Episodes of each run", str(terms.episodes)),
+        ("Root seeds", ", ".join(map(str, terms.seeds))),
+        ("Training", "by the organizer, on the public task" if terms.train else "none: entrants bring what they need"),
+        ("Time limits", ", ".join(f"{what} {value:g} s" for what, value in limits.items() if value is not None)),
+        ("Memory limit", "none" if memory is None else f"{memory / 2**20:.0f} MiB"),
+        ("Sandbox", terms.sandbox),
+    ]
+
+
+def _standing(entrant: EntrantResults) -> tuple[bool, float, str]:
+    """Orders by completeness on the secret tasks, then by the mean over them."""
+    secret = [result for result in entrant.results if result.held_out] or entrant.results
+    means = [result.mean for result in secret if result.mean is not None and not result.failures]
+    complete = len(means) == len(secret)
+    return (not complete, -sum(means) / len(means) if means else math.inf, entrant.name)

@@ -1,0 +1,128 @@
+"""Founds a competition: draws the secrets, generates the held-out tasks, writes the hash that is published first."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from a2perf.domains.registry import get_domain, load_attribute
+from a2perf.errors import ConfigError
+from a2perf.launch.competition import gin_files
+from a2perf.launch.competition.records import (
+    COMMITMENT,
+    SECRET,
+    TERMS,
+    Commitment,
+    Competition,
+    Secret,
+    SecretTask,
+    Terms,
+    commitment_of,
+    load,
+)
+from a2perf.storage import write_atomic, write_json, write_record
+from a2perf.submission.bundle import now
+
+_SALT_BYTES = 32
+_GENERATOR_SEEDS = 2**62
+_EPISODE_SEEDS = 2**31
+
+
+def found(folder: Path, terms: Terms) -> Competition:
+    """Makes a competition in an empty or new folder.
+
+    Args:
+        folder: its folder.
+        terms: what everybody will know; ``founded_at`` is filled in.
+
+    Returns:
+        The competition; ``public/`` may be published now.
+
+    Raises:
+        ConfigError: the folder is in use, or the terms are wrong.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is not empty", mend="choose a new folder; a competition is founded once")
+    domain = get_domain(terms.domain)
+    domain.task(terms.public_task)  # refuses an unknown one
+    if domain.held_out is None and terms.held_out:
+        raise ConfigError(f"{domain.name} has no generator of held-out tasks", mend="use --held-out 0")
+    _check(terms)
+    terms.founded_at = now()
+    generator_seed = secrets.randbelow(_GENERATOR_SEEDS)
+    generated = load_attribute(domain.held_out)(terms.held_out, generator_seed) if domain.held_out else []
+    secret = Secret(
+        salt=secrets.token_hex(_SALT_BYTES),
+        generator_seed=generator_seed,
+        tasks=[
+            SecretTask(
+                name=task.name, env_id=task.env_id, kwargs=dict(task.kwargs), told=dict(task.told),
+                seeds=_seeds(terms.episodes),
+            )
+            for task in generated
+        ],
+        public_seeds=_seeds(terms.episodes),
+    )  # fmt: skip
+    # What is committed to is what can be read back: tuples become lists, numbers their JSON.
+    secret = msgspec.json.decode(msgspec.json.encode(secret), type=Secret)
+    _write_private(folder / "private", terms, secret)
+    _write_public(folder / "public", terms, secret)
+    return load(folder)
+
+
+def task_files(private: Path, name: str) -> tuple[Path, Path, Path]:
+    """Returns the files of a secret task: the task, its seeds, its gin file."""
+    folder = private / "tasks"
+    return folder / f"{name}.json", folder / f"{name}.seeds", folder / f"{name}.gin"
+
+
+def _write_private(private: Path, terms: Terms, secret: Secret) -> None:
+    private.mkdir(parents=True, mode=0o700)
+    private.chmod(0o700)
+    write_record(private / SECRET, secret)
+    public_seeds = private / "public.seeds"
+    write_atomic(public_seeds, _seed_text(secret.public_seeds), mode=0o600)
+    text = gin_files.scored_public_evaluation(terms, public_seeds.absolute())
+    write_atomic(private / gin_files.PUBLIC, text, mode=0o600)
+    for task in secret.tasks:
+        task_file, seeds_file, gin_file = (path.absolute() for path in task_files(private, task.name))
+        held_out = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
+        write_json(task_file, held_out)
+        write_atomic(seeds_file, _seed_text(task.seeds), mode=0o600)
+        write_atomic(gin_file, gin_files.secret_evaluation(terms, task, task_file, seeds_file), mode=0o600)
+
+
+def _write_public(public: Path, terms: Terms, secret: Secret) -> None:
+    write_record(public / TERMS, terms)
+    commitment = Commitment(commitment=commitment_of(terms, secret), founded_at=terms.founded_at)
+    if terms.train:
+        write_atomic(public / gin_files.TRAINING, gin_files.training(terms))
+    write_atomic(public / gin_files.PUBLIC, gin_files.public_evaluation(terms))
+    write_record(public / COMMITMENT, commitment)  # last: with it the competition exists
+
+
+def _seeds(count: int) -> list[int]:
+    drawn: list[int] = []
+    while len(drawn) < count:
+        seed = secrets.randbelow(_EPISODE_SEEDS)
+        if seed not in drawn:
+            drawn.append(seed)
+    return drawn
+
+
+def _seed_text(seeds: list[int]) -> str:
+    return "".join(f"{seed}\n" for seed in seeds)
+
+
+def _check(terms: Terms) -> None:
+    for name in ("episodes", "call_timeout_s", "load_timeout_s"):
+        if getattr(terms, name) <= 0:
+            raise ConfigError(
+                f"{name.replace('_', '-')} {getattr(terms, name)} is not positive", mend="give more than 0"
+            )
+    if terms.held_out < 0:
+        raise ConfigError(f"held-out {terms.held_out} is negative", mend="give 0 or more")
+    if not terms.seeds or len(set(terms.seeds)) != len(terms.seeds):
+        raise ConfigError("the root seeds are missing or repeated", mend="give each seed once")
