@@ -148,6 +148,9 @@ def import_run(
     target = store / run_id
     if (target / "imported" / "manifest.json").exists():
         return Imported(run_id, item.source, False, len(read_series(target).series))
+    for left in store.glob(".importing-*"):
+        if not Path("/proc", left.name.split("-")[1]).exists():  # its process was killed
+            shutil.rmtree(left, ignore_errors=True)
     made = store / f".importing-{os.getpid()}-{leaf}"
     shutil.rmtree(made, ignore_errors=True)
     try:

@@ -1,0 +1,331 @@
+"""Every command line of the practice's own document about benchmarks and tags, with the names of our programs."""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a2perf.cli import main
+from a2perf.rlops.store import Store
+from tests.rlops.made_runs import METRIC, events, write_run
+from tests.rlops.test_autotag import git
+from tests.rlops.test_matrix import SCRIPT
+
+Run = Callable[[str], tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command line of ``a2perf`` in this process: exit status, output, errors."""
+
+    def execute(line: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(line))
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return execute
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one commit after its tag, a trainer, and a ``poetry`` that only runs what it is given."""
+    folder = tmp_path / "project"
+    (folder / "cleanrl").mkdir(parents=True)
+    script = SCRIPT.replace(
+        "options = parser", 'parser.add_argument("--cuda")\n'
+        'parser.add_argument("--track", action="store_true")\n'
+        'parser.add_argument("--capture-video", action="store_true")\noptions = parser',
+    ).replace("0.15", "0.0")  # fmt: skip
+    (folder / "cleanrl" / "ppo.py").write_text(script.replace("__train__", "__ppo__"))
+    (folder / ".gitignore").write_text("runs\nmarks\n")
+    for env in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0"):
+        for seed in range(1, 4):
+            points = [(step, float(seed)) for step in range(5)]
+            (folder / f"points-{env}-{seed}").write_bytes(events({METRIC: points}))
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one"), ("tag", "v1.0.0b2")):
+        git(folder, *words)
+    (folder / "cleanrl" / "README.md").write_text("two")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "two")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("poetry", 'shift; exec "$@"'), ("python", f'exec {sys.executable} "$@"')):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    for variable in ("WANDB_TAGS", "A2PERF_STORE", "GITHUB_REF", "CI_MERGE_REQUEST_IID", "WANDB_MODE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+BENCHMARK = """benchmark --env-ids CartPole-v1 Acrobot-v1 MountainCar-v0 \
+    --command "poetry run python cleanrl/ppo.py --cuda False --track --capture-video" --num-seeds 3 --workers 9"""
+
+
+def test_step_one_runs_the_benchmark(run: Run, project: Path) -> None:
+    status, out, _ = run(BENCHMARK)
+    tag = f"v1.0.0b2-1-g{git(project, 'rev-parse', '--short', 'HEAD')}"
+    assert status == 0, out
+    lines = out.splitlines()
+    assert lines[:4] == [
+        "autotag feature is enabled", f"identified git tag: {tag}", f"WANDB_TAGS: {tag}", "======= commands to run:",
+    ]  # fmt: skip
+    begin = "poetry run python cleanrl/ppo.py --cuda False --track --capture-video"
+    assert lines[4:13] == [
+        f"{begin} --env-id {env} --seed {seed}"
+        for seed in (1, 2, 3)
+        for env in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0")
+    ]
+    assert "9 of 9 runs finished, 0 failed" in out
+    store = Store(project / "runs")
+    runs = store.runs()
+    assert len(runs) == 9
+    assert {run.experiment for run in runs} == {"ppo"}
+    assert all(run.tags == {tag} and run.config["track"] is True for run in runs)
+    assert {run_id: curve.values[0] for run_id, curve in store.curves(runs).items()} == {
+        run.run_id: run.seed for run in runs
+    }
+    status, out, _ = run(BENCHMARK)
+    assert status == 0
+    assert "9 of 9 runs were finished before and are kept" in out
+
+
+def test_module_form_and_workers_zero_only_print(project: Path) -> None:
+    words = shlex.split(BENCHMARK.replace("--workers 9", "").replace("benchmark", "", 1))
+    environment = {**os.environ, "WANDB_TAGS": "mine", "GITHUB_REF": "refs/pull/308/merge"}
+    done = subprocess.run(
+        [sys.executable, "-m", "a2perf.rlops.benchmark", *words], capture_output=True, text=True, check=False,
+        env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "identified github pull request: pr-308" in done.stdout
+    tag = f"v1.0.0b2-1-g{git(project, 'rev-parse', '--short', 'HEAD')}"
+    assert f"WANDB_TAGS: mine,{tag},pr-308" in done.stdout
+    assert "workers is set to 0" in done.stdout
+    assert done.stdout.count("--seed") == 9
+    assert not (project / "runs").exists()
+
+
+def test_dry_run_and_no_auto_tag(run: Run, project: Path) -> None:
+    status, out, _ = run(f"{BENCHMARK} --dry-run --no-auto-tag --start-seed 5 --num-seeds 1")
+    assert status == 0
+    assert out.splitlines()[0] == "======= commands to run:"
+    assert out.count("--seed 5") == 3
+    assert "nothing was run" in out
+    assert not (project / "runs").exists()
+
+
+def test_failed_run_makes_the_exit_status_one(run: Run, project: Path) -> None:
+    status, out, _ = run(
+        'benchmark --env-ids Broken-v0 CartPole-v1 --command "python cleanrl/ppo.py" --num-seeds 1 --workers 2'
+    )
+    assert status == 1
+    assert "1 of 2 runs finished, 1 failed" in out
+    assert "FAILED: Broken-v0 seed 1" in out
+    assert "about to break" in out
+    assert "output.log" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("benchmark --env-ids A", "give --command or --submission"),
+        ("benchmark --env-ids A --command x --submission y", "give --command or --submission"),
+        ("benchmark --env-ids A --command x --gin-config y", "belong to --submission"),
+        ("benchmark --env-ids A --submission y", "needs --gin-config"),
+        ("benchmark --env-ids A --submission nowhere --gin_config y", "does not exist"),
+        ("benchmark --command x", "Missing option '--env-ids'"),
+        ("benchmark --env-ids --command x", "at least one word"),
+        ("benchmark --env-ids A --command nothing-here --workers 1", "no program on PATH"),
+        ("rlops-tags", "give one of --add"),
+        ("rlops-tags --add a --remove b", "give one of --add"),
+        ("rlops-tags --add a", "of which runs"),
+        ("rlops-tags --add 'a b' --source-tag v1", "cannot be a tag"),
+        ("rlops-tags --add a --source-tag latst", "did you mean 'latest'"),
+        ("rlops-tags --add a --filters ''", "a filter is empty"),
+        ("rlops-tags --list --as-of tomorrow", "is no date"),
+        ("rlops-tags --history unknown", "no run has the tag 'unknown'"),
+        ("rlops-import nowhere", "does not exist"),
+        ("rlops-import . --format excel", "is no format"),
+    ],
+)
+def test_wrong_words_end_with_status_two_and_say_what_is_valid(run: Run, tags: Path, line: str, said: str) -> None:
+    status, out, errors = run(line)
+    assert status == 2, out
+    assert said in errors
+
+
+@pytest.fixture
+def tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with the runs of document 002: the new version, and the baseline ``rlops-pilot``, which is ``latest``."""
+    store = tmp_path / "store"
+    for env in ("Hopper-v2", "Walker2d-v2"):
+        for version, names in (("v1.0.0b2-9-g4605546", ()), ("rlops-pilot", ("latest",))):
+            write_run(
+                store, f"ddpg/{env}/{version}/seed_1", experiment="ddpg_continuous_action_jax", env_id=env,
+                tags=[version, *names],
+            )  # fmt: skip
+    monkeypatch.setenv("A2PERF_STORE", str(store))
+    monkeypatch.chdir(tmp_path)
+    return store
+
+
+def latest(store: Path) -> set[str]:
+    return {run.path.parent.name for run in Store(store).runs() if "latest" in run.tags}
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+
+def test_step_three_moves_latest(run: Run, tags: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, "y\n")
+    status, out, _ = run("rlops-tags --add latest --source-tag v1.0.0b2-9-g4605546")
+    assert status == 0
+    assert out.startswith("add latest to 2 of 2 run(s):\n")
+    assert (
+        "  ddpg/Hopper-v2/v1.0.0b2-9-g4605546/seed_1 (finished): v1.0.0b2-9-g4605546 -> latest, v1.0.0b2-9-g4605546\n"
+        in out
+    )
+    assert "Are you sure you want to proceed? (y/n): " in out
+    answer(monkeypatch, "y\n")
+    assert run("rlops-tags --remove latest --source-tag rlops-pilot")[0] == 0
+    assert latest(tags) == {"v1.0.0b2-9-g4605546"}
+    status, out, _ = run("rlops-tags --history latest")
+    assert status == 0
+    assert "2 run(s) were born with latest" in out
+    assert "added to 2 run(s) by source tag v1.0.0b2-9-g4605546" in out
+    assert "removed from 2 run(s) by source tag rlops-pilot" in out
+
+
+@pytest.mark.parametrize("text", ["n\n", "", "no\n"])
+def test_without_a_yes_nothing_changes(run: Run, tags: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    answer(monkeypatch, text)
+    status, out, _ = run("rlops-tags --remove latest --source-tag latest")
+    assert status == 1
+    assert "nothing was changed" in out
+    assert latest(tags) == {"rlops-pilot"}
+    assert not (tags / "tags.jsonl").exists()
+
+
+def test_flags_of_the_hosted_service_and_filters(run: Run, tags: Path) -> None:
+    line = (
+        "rlops-tags --wandb-project-name cleanrl --wandb_entity openrlbenchmark --add latest --yes --reason 'pr-308' "
+        "--source-tag v1.0.0b2-9-g4605546 --filters '?we=openrlbenchmark&wpn=cleanrl' "
+        "'ddpg_continuous_action_jax?tag=v1.0.0b2-9-g4605546' --env-ids Hopper-v2"
+    )
+    assert run(line)[0] == 0
+    added = [run_.env_id for run_ in Store(tags).runs() if {"latest", "v1.0.0b2-9-g4605546"} <= run_.tags]
+    assert added == ["Hopper-v2"]
+    (change,) = Store(tags).tags.history("latest")
+    assert change.reason == "pr-308"
+    status, out, _ = run(line)
+    assert status == 0
+    assert "nothing to change" in out
+    assert len(Store(tags).tags.history("latest")) == 1
+
+
+def test_list_shows_tags_now_and_then(run: Run, tags: Path) -> None:
+    assert run("rlops-tags --remove latest --source-tag latest --yes")[0] == 0
+    _, now, _ = run("rlops-tags --list")
+    assert now.splitlines() == [
+        "rlops-pilot              2 run(s)  ddpg_continuous_action_jax",
+        "v1.0.0b2-9-g4605546      2 run(s)  ddpg_continuous_action_jax",
+    ]
+    _, then, _ = run("rlops-tags --list --as-of 2026-11-02")
+    assert "latest                   2 run(s)" in then
+    assert "no tags" in run("rlops-tags --list --as-of 2020-01-01")[1]
+
+
+def test_import_from_the_command_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("A2PERF_STORE", raising=False)
+    folder = tmp_path / "tb" / "CartPole-v1__ppo__1__17"
+    folder.mkdir(parents=True)
+    (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
+    line = f"rlops-import {tmp_path / 'tb'} --tag old --store {tmp_path / 'store'}"
+    assert "imported (tensorboard, 1 metrics): ppo/CartPole-v1/" in run(line)[1]
+    assert "already there" in run(line)[1]
+    (found,) = Store(tmp_path / "store").runs()
+    assert found.tags == {"old"}
+
+
+TEMPLATE = """#!/bin/bash
+#SBATCH --array={{array}}
+#SBATCH --gpus-per-task={{gpus_per_task}} --cpus-per-gpu={{cpus_per_gpu}} --ntasks={{ntasks}} --nodes={{nodes}}
+env_ids={{env_ids}}
+seeds={{seeds}}
+env_id=${env_ids[$SLURM_ARRAY_TASK_ID / {{len_seeds}}]}
+seed=${seeds[$SLURM_ARRAY_TASK_ID % {{len_seeds}}]}
+{{command}} --env-id $env_id --seed $seed
+"""
+
+
+def test_slurm_template_is_filled_in_and_each_task_lands_in_the_store(run: Run, project: Path, tmp_path: Path) -> None:
+    (project / "template").write_text(TEMPLATE)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "three")
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.write_text('#!/bin/sh\n[ "$1" = --parsable ] && cp "$2" submitted && echo 4711\n')
+    sbatch.chmod(0o755)
+    line = (
+        'benchmark --env-ids CartPole-v1 Acrobot-v1 --command "python cleanrl/ppo.py" --num-seeds 3 --workers 4 '
+        "--slurm-template-path template --slurm-gpus-per-task 2 --slurm-total-cpus 15 --slurm-ntasks 3 --slurm-nodes 1"
+    )
+    status, out, _ = run(line)
+    assert status == 0
+    assert "job id: 4711" in out
+    text = (project / "submitted").read_text()
+    assert "#SBATCH --array=0-5%4\n" in text
+    assert "--gpus-per-task=2 --cpus-per-gpu=3 --ntasks=3 --nodes=1" in text
+    assert "env_ids=(CartPole-v1 Acrobot-v1)\nseeds=(1 2 3)\n" in text
+    assert len(list((project / "slurm").glob("*.slurm"))) == 1
+    task = {**os.environ, "SLURM_ARRAY_TASK_ID": "5"}
+    done = subprocess.run(["bash", "submitted"], env=task, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (found,) = Store(project / "runs").runs()
+    assert (found.env_id, found.seed, found.state) == ("Acrobot-v1", 3, "finished")
+
+
+@pytest.mark.parametrize(
+    ("template", "flags", "said"),
+    [
+        (TEMPLATE, "", "needs a value for {{gpus_per_task}}"),
+        (TEMPLATE, "--slurm-gpus-per-task 1", "give --slurm-total-cpus"),
+        ("{{what}}", "", "unknown placeholder {{what}}"),
+        (None, "", "cannot be read"),
+    ],
+)
+def test_templates_that_lack_something_say_what(
+    run: Run, project: Path, template: str | None, flags: str, said: str
+) -> None:
+    if template is not None:
+        (project / "template").write_text(template)
+    status, _, errors = run(
+        f'benchmark --env-ids A --command "python cleanrl/ppo.py" --slurm-template-path template {flags}'
+    )
+    assert status == 2
+    assert said in errors
+    assert not (project / "slurm").exists()
+
+
+def test_template_is_not_submitted_with_workers_zero_and_needs_sbatch(run: Run, project: Path) -> None:
+    (project / "template").write_text("{{array}} {{command}}")
+    line = 'benchmark --env-ids A B --command "python cleanrl/ppo.py" --num-seeds 2 --slurm-template-path template'
+    status, out, _ = run(line)
+    assert status == 0
+    assert "workers is set to 0: the job was not submitted" in out
+    (job,) = (project / "slurm").iterdir()
+    assert job.read_text().startswith("0-3 ")
+    if not any(Path(folder, "sbatch").exists() for folder in os.environ["PATH"].split(os.pathsep)):
+        status, _, errors = run(f"{line} --workers 1")
+        assert status == 2
+        assert "sbatch is not on PATH" in errors

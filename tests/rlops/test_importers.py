@@ -1,0 +1,270 @@
+"""Logs of other tools into the store: what is found, what it is called, and what becomes of damage."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.errors import UserError
+from a2perf.rlops.importers import find_imports, guess_identity, import_run
+from a2perf.rlops.store import Store, StoredRun
+from a2perf.rlops.wandb_log import read_wandb_log
+from a2perf.submission.bundle import validate
+from tests.rlops import wandb_bytes
+from tests.rlops.made_runs import METRIC, events
+
+ROWS = [
+    {METRIC: 0.5 * step, "losses.value": 1.0 / (step + 1), "global_step": 10 * step, "_step": step,
+     "_timestamp": 1.7e9 + step, "_runtime": float(step)}
+    for step in range(6)
+]  # fmt: skip
+CONFIG = {"env_id": "CartPole-v1", "seed": 3, "exp_name": "ppo", "learning_rate": 2.5e-4, "layers": [64, 64]}
+
+
+def brought(store: Path, *paths: Path, **options: object) -> list[StoredRun]:
+    store.mkdir(exist_ok=True)
+    for item in find_imports(paths):
+        import_run(store, item, **options)  # type: ignore[arg-type]
+    return Store(store).runs()
+
+
+def offline_run(folder: Path, records: list[bytes] | None = None) -> Path:
+    path = folder / "wandb" / "offline-run-20261120_1-abc" / "run-abc.wandb"
+    path.parent.mkdir(parents=True)
+    if records is None:
+        records = [wandb_bytes.run("abc", "CartPole-v1__ppo__3__17", CONFIG, ["v1", "mine"])]
+        records += [wandb_bytes.history(row) for row in ROWS]
+        records += [wandb_bytes.exit_record(0)]
+    path.write_bytes(wandb_bytes.log(records))
+    return path
+
+
+def test_tensorboard_folders_are_named_by_their_trainers(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        folder = tmp_path / "runs" / f"ALE_Pong-v5__dqn_atari__{seed}__1700000000"
+        folder.mkdir(parents=True)
+        (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0), (10, seed)]}))
+    runs = brought(tmp_path / "store", tmp_path / "runs", tags=("old",))
+    assert [(run.experiment, run.env_id, run.seed) for run in runs] == [
+        ("dqn_atari", "ALE_Pong-v5", 1), ("dqn_atari", "ALE_Pong-v5", 2),
+    ]  # fmt: skip
+    assert all(run.source == "tensorboard" and run.tags == {"old"} and run.state == "finished" for run in runs)
+    assert [run.wall_s for run in runs] == [1.0, 1.0]
+    curve = Store(tmp_path / "store").curve(runs[1])
+    assert curve is not None
+    assert curve.values.tolist() == [1, 2]
+    assert validate(runs[0].path / "imported") == []
+
+
+def test_importing_again_changes_nothing_and_new_points_make_a_new_run(tmp_path: Path) -> None:
+    folder = tmp_path / "E-v0__ppo__1__17"
+    folder.mkdir()
+    log = folder / "events.out.tfevents.17.h.1.0"
+    log.write_bytes(events({METRIC: [(0, 1.0)]}))
+    first = import_run(tmp_path / "store", find_imports([folder])[0])
+    again = import_run(tmp_path / "store", find_imports([folder])[0])
+    assert (first.new, again.new, first.run_id) == (True, False, again.run_id)
+    log.write_bytes(events({METRIC: [(0, 1.0), (1, 2.0)]}))
+    assert import_run(tmp_path / "store", find_imports([folder])[0]).new
+    assert len(Store(tmp_path / "store").runs()) == 2
+    assert not [path for path in (tmp_path / "store").iterdir() if path.name.startswith(".importing")]
+
+
+def test_import_that_was_killed_leaves_nothing_that_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "E-v0__ppo__1__17"
+    folder.mkdir()
+    (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
+    code = (
+        "import os, sys\nfrom pathlib import Path\nimport a2perf.rlops.importers as importers\n"
+        "importers.hash_files = lambda folder: os.kill(os.getpid(), 9)\n"
+        "importers.import_run(Path(sys.argv[1]), importers.find_imports([Path(sys.argv[2])])[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "store"), str(folder)], check=False)
+    assert done.returncode == -9
+    assert Store(tmp_path / "store").runs() == []
+    assert import_run(tmp_path / "store", find_imports([folder])[0]).new
+    assert len(Store(tmp_path / "store").runs()) == 1
+    assert not list((tmp_path / "store").glob(".importing*"))
+
+
+def test_stable_baselines3_logs_become_one_run(tmp_path: Path) -> None:
+    folder = tmp_path / "logs" / "seed_4" / "PPO_2"
+    folder.mkdir(parents=True)
+    (folder / "progress.csv").write_text("time/total_timesteps,rollout/ep_rew_mean\n100,1.5\n200,2.5\n")
+    (folder / "monitor.csv").write_text('#{"t_start": 1700000000.5, "env_id": "CartPole-v1"}\nr,l,t\n5.0,10,0.5\n')
+    (run,) = brought(tmp_path / "store", tmp_path / "logs")
+    assert (run.source, run.env_id, run.seed, run.experiment) == ("sb3", "CartPole-v1", 4, "PPO_2")
+    assert run.started_at == "2023-11-14T22:13:20.500+00:00"
+    assert Store(tmp_path / "store").metric_names([run]) == {"l": 1, "r": 1, "rollout/ep_rew_mean": 1}
+
+
+def test_csv_of_one_run_needs_to_be_told_its_environment(tmp_path: Path) -> None:
+    path = tmp_path / "dqn_7.csv"
+    path.write_text("step,return\n1,2\n2,3\n")
+    with pytest.raises(UserError, match="does not say which environment") as caught:
+        brought(tmp_path / "store", path)
+    assert caught.value.mend == "give --env-id ENV"
+    (run,) = brought(tmp_path / "store", path, env_id="Pong")
+    assert (run.experiment, run.seed, run.env_id, run.source) == ("dqn", 7, "Pong", "csv")
+
+
+def test_csv_of_many_runs_is_taken_apart_by_its_columns(tmp_path: Path) -> None:
+    lines = ["env_id,exp_name,seed,step,return,note"]
+    for env in ("Pong", "Breakout"):
+        for seed in (1, 2):
+            lines += [f"{env},dqn,{seed},{step},{step * seed},x" for step in (0, 10, 20)]
+    (tmp_path / "all.csv").write_text("\n".join(lines) + "\n")
+    runs = brought(tmp_path / "store", tmp_path / "all.csv")
+    assert [(run.env_id, run.experiment, run.seed) for run in runs] == [
+        ("Breakout", "dqn", 1), ("Breakout", "dqn", 2), ("Pong", "dqn", 1), ("Pong", "dqn", 2),
+    ]  # fmt: skip
+    curve = Store(tmp_path / "store").curve(runs[3])
+    assert curve is not None
+    assert (curve.steps.tolist(), curve.values.tolist()) == ([0, 10, 20], [0, 20, 40])
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_offline_run_is_read_without_its_package(tmp_path: Path, nested: bool) -> None:
+    records = [wandb_bytes.run("abc", "name", CONFIG, ["v1"])]
+    records += [wandb_bytes.history(row, nested=nested) for row in ROWS]
+    log = read_wandb_log(offline_run(tmp_path, [*records, wandb_bytes.exit_record(0)]))
+    assert (log.run_id, log.entity, log.project, log.name, log.tags) == ("abc", "team", "project", "name", ["v1"])
+    assert (log.config, log.exit_code, log.problems) == (CONFIG, 0, [])
+    assert log.started_s == 1.7e9
+    series = log.series()
+    assert set(series) == {METRIC, "losses.value", "global_step"}
+    steps, values, times = series[METRIC]
+    np.testing.assert_array_equal(steps, np.arange(0, 60, 10))
+    np.testing.assert_array_equal(values, np.arange(6) * 0.5)
+    np.testing.assert_array_equal(times, np.arange(6))
+
+
+def test_offline_run_in_the_store(tmp_path: Path) -> None:
+    offline_run(tmp_path)
+    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
+    assert (run.source, run.experiment, run.env_id, run.seed) == ("wandb", "ppo", "CartPole-v1", 3)
+    assert (run.tags, run.user, run.state) == (frozenset({"v1", "mine"}), "team", "finished")
+    assert run.config["learning_rate"] == 2.5e-4
+    curve = Store(tmp_path / "store").curve(run)
+    assert curve is not None
+    assert curve.metric == METRIC
+    assert run.wall_s == 5.0
+
+
+def test_offline_run_over_many_blocks_and_with_special_values(tmp_path: Path) -> None:
+    rows = [{"a": float(step), "text": "x" * 900, "_step": step} for step in range(300)]
+    rows += [{"a": "NaN", "_step": 300}, {"a": "-Infinity", "_step": 301}, {"nested": {"b": 2}, "_step": 302}]
+    records = [wandb_bytes.run("abc", "n", {"notes": "y" * 100_000}), *map(wandb_bytes.history, rows)]
+    path = offline_run(tmp_path, records)
+    assert path.stat().st_size > 300_000
+    log = read_wandb_log(path)
+    assert log.problems == []
+    assert len(log.rows) == 303
+    steps, values, _ = log.series()["a"]
+    assert steps.tolist() == list(range(302))
+    assert values[:300].tolist() == list(range(300))
+    assert np.isnan(values[300])
+    assert values[301] == -np.inf
+    assert log.series()["nested.b"][1].tolist() == [2]
+    assert log.exit_code is None
+
+
+def test_damaged_offline_run_gives_what_is_before_the_damage(tmp_path: Path) -> None:
+    records = [
+        wandb_bytes.run("abc", "E-v0__x__1__2", {}),
+        *(wandb_bytes.history({"a": 1, "_step": i}) for i in range(50)),
+    ]
+    path = offline_run(tmp_path, records)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    cut = read_wandb_log(path)
+    assert len(cut.rows) == 49
+    assert cut.problems == ["the last record is not complete"]
+    broken = bytearray(whole)
+    broken[-10] ^= 0xFF
+    path.write_bytes(broken)
+    assert "checksum is wrong" in read_wandb_log(path).problems[0]
+    path.write_bytes(b"something else")
+    with pytest.raises(UserError, match="not the log of an offline run"):
+        find_imports([path])
+    path.write_bytes(whole)
+    (run,) = brought(tmp_path / "store", path)
+    assert run.state == "interrupted"  # it has no end
+
+
+def test_every_byte_of_an_offline_run_may_be_damaged(tmp_path: Path) -> None:
+    records = [wandb_bytes.run("abc", "n", CONFIG), *map(wandb_bytes.history, ROWS)]
+    path = offline_run(tmp_path, records)
+    whole = path.read_bytes()
+    for position in range(7, len(whole), 3):
+        broken = bytearray(whole)
+        broken[position] ^= 0xFF
+        path.write_bytes(broken)
+        log = read_wandb_log(path)
+        assert log.problems
+        assert len(log.rows) <= len(ROWS)
+
+
+def test_exported_history_line_by_line(tmp_path: Path) -> None:
+    folder = tmp_path / "CartPole-v1__ppo__3__17"
+    folder.mkdir()
+    (folder / "history.jsonl").write_text("\n".join(json.dumps(row) for row in ROWS) + '\n{"cut": ')
+    (folder / "config.json").write_text(json.dumps({"learning_rate": 0.1, "_wandb": {}}))
+    (run,) = brought(tmp_path / "store", folder)
+    assert (run.experiment, run.seed, run.config["learning_rate"]) == ("ppo", 3, 0.1)
+    curve = Store(tmp_path / "store").curve(run)
+    assert curve is not None
+    assert (curve.metric, curve.steps.tolist()) == (METRIC, [0, 10, 20, 30, 40, 50])
+
+
+@pytest.mark.parametrize(
+    ("path", "experiment", "env", "seed"),
+    [
+        ("CartPole-v1__ppo_jax__12__1700000000", "ppo_jax", "CartPole-v1", 12),
+        ("a/PPO_3", "PPO", "", 3),
+        ("ppo/seed_5", "ppo", "", 5),
+        ("ppo_seed=5", "ppo", "", 5),
+        ("plain", "plain", "", None),
+    ],
+)
+def test_names_tell_what_a_run_is(tmp_path: Path, path: str, experiment: str, env: str, seed: int | None) -> None:
+    folder = tmp_path / path
+    folder.mkdir(parents=True)
+    (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
+    (item,) = find_imports([folder])
+    assert guess_identity(item) == {"experiment": experiment, "env_id": env, "seed": seed}
+
+
+def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(UserError, match="no event files"):
+        find_imports([tmp_path])
+    with pytest.raises(UserError, match="does not exist"):
+        find_imports([tmp_path / "nowhere"])
+    with pytest.raises(UserError, match="did you mean 'tensorboard'"):
+        find_imports([tmp_path], "tensorbord")
+    folder = tmp_path / "E-v0__a__1"
+    folder.mkdir()
+    (folder / "progress.csv").write_text("name\nx\n")
+    with pytest.raises(UserError, match="holds no numbers"):
+        import_run(tmp_path / "store", find_imports([folder])[0])
+
+
+def test_real_offline_run_where_the_package_is_installed(tmp_path: Path) -> None:
+    pytest.importorskip("wandb", reason="the wandb package is not installed; the format is tested by made files")
+    code = (
+        "import os, wandb\nos.environ['WANDB_MODE'] = 'offline'\n"
+        "run = wandb.init(project='p', name='E-v0__ppo__3__17', tags=['v1'], config={'learning_rate': 0.5})\n"
+        "[wandb.log({'charts/episodic_return': 2.0 * i, 'global_step': 10 * i}) for i in range(40)]\nwandb.finish()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
+    assert (run.experiment, run.env_id, run.seed, run.tags) == ("ppo", "E-v0", 3, frozenset({"v1"}))
+    curve = Store(tmp_path / "store").curve(run)
+    assert curve is not None
+    assert curve.steps.tolist() == list(range(0, 400, 10))
