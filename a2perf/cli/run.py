@@ -80,7 +80,14 @@ class _ListsCommand(click.Command):
 @click.option("--memory", metavar="SIZE", help="Memory of a run's participant: 4G, 512M.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, metavar="N", help="Graphics processors of one run.")
 @click.option("--time-limit", metavar="TIME", help="Wall time of one run: 90m, 2h, or seconds.")
-@click.option("--sandbox", metavar="LEVEL", help="How the participant process is confined: none or process.")
+@click.option(
+    "--sandbox", metavar="LEVEL",
+    help="How the participant process is confined: none, process, bubblewrap or docker; by default the better one of "
+    "process and bubblewrap that this host offers.",
+)  # fmt: skip
+@click.option(
+    "--allow-weaker", is_flag=True, help="Run although the sandbox or a limit cannot be had here; it is recorded."
+)
 @click.option(
     "--python-env", metavar="KIND",
     help="Packages of the participant process: shared (a2perf's own) or isolated (made of its requirements.txt).",
@@ -207,6 +214,8 @@ def _shared_flags(options: dict[str, Any]) -> list[str]:
             flags += [_flag(name), str(options[name])]
     for folder_of_wheels in options["python_env_find_links"]:
         flags += ["--python-env-find-links", folder_of_wheels]
+    if options["allow_weaker"]:
+        flags.append("--allow-weaker")
     return flags
 
 

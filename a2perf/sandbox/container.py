@@ -55,6 +55,7 @@ _GUARANTEES = (
     "system calls are filtered by the engine's list",
     "limits per tree on memory, processes and threads, processor time by the kernel (the engine's control groups)",
 )
+_LOOPBACK_SETTINGS = {f"net.ipv6.conf.{which}.disable_ipv6": "0" for which in ("all", "lo")}
 _NO_NETWORK = "no network but a loopback of its own"
 
 
@@ -238,6 +239,8 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
         read_only=True,
         security_opt=["no-new-privileges:true"],
         shm_size=limits.scratch_bytes,
+        # a loopback as other networks have it: ChromeDriver chooses its port on the one of IPv6
+        sysctls=None if spec.network else _LOOPBACK_SETTINGS if os.path.exists("/proc/sys/net/ipv6") else None,
         tmpfs=tmpfs,
         user=f"{user}:{os.getgid() if os.getuid() else user}",
         volumes=binds,

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from a2perf.submission.participant_process import ParticipantProcess
     from a2perf.submission.submission_util import Submission
 
+MOST_TRANSPORT_NS = 5_000_000
+"""More than this between the participant's clock and the evaluator's is not transport, on a host that works."""
+
 _REPORT_EVERY = 500
 _MAX_RECORDED_BYTES = 256 * 2**20
 
@@ -64,6 +67,9 @@ def measure(
         timed_s = (values[warmup:] * 1e-9).tolist()
         return summarize_latency(timed_s, first_s=first_ns * 1e-9, warmup_count=warmup, includes=includes, clock=clock)
 
+    suspicion = clock_suspicion(infer_ns[warmup:] + preprocess_ns[warmup:], round_trip_ns[warmup:])
+    if suspicion is not None:
+        participant.warnings.append(suspicion)
     np.savez_compressed(
         folder / "latency.npz",
         infer_ns=infer_ns[warmup:], preprocess_ns=preprocess_ns[warmup:], round_trip_ns=round_trip_ns[warmup:],
@@ -80,6 +86,27 @@ def measure(
                 round_trip_ns, "preprocess_observation, infer_once and transport", "evaluator", first.round_trip_ns
             ),
         ),
+    )
+
+
+def clock_suspicion(claimed_ns: NDArray[np.int64], round_trip_ns: NDArray[np.int64]) -> str | None:
+    """Returns a warning where the participant's clock leaves most of the evaluator's waiting unexplained.
+
+    A participant can make its own clock run slow, or work before its clock starts; it cannot make the evaluator wait
+    less. Times that are too long are refused outright, see ``answers``.
+
+    Args:
+        claimed_ns: by the participant process's clock.
+        round_trip_ns: of the same calls by the evaluator's clock.
+    """
+    if len(claimed_ns) == 0:
+        return None
+    claimed, waited = float(np.median(claimed_ns)), float(np.median(round_trip_ns))
+    if waited - claimed <= max(MOST_TRANSPORT_NS, claimed):
+        return None
+    return (
+        f"its clock claims {claimed / 1e6:.3f} ms a call, but the evaluator waited {waited / 1e6:.3f} ms: do not rank"
+        " by infer_once, the round trip is the evaluator's own"
     )
 
 
