@@ -17,7 +17,7 @@ from a2perf.rlops.script_wrapper.live_values import LiveValues
 
 STEP_ATTRIBUTE = "num_steps"
 _LISTENED = "__a2perf_listened__"
-_PLACES = ("cherry.envs", "cherry.envs.logger_wrapper", "cherry.envs.base")
+_PLACES = ("cherry.envs", "cherry.wrappers", "cherry.envs.logger_wrapper", "cherry.wrappers.logger_wrapper")
 _NOT_RETURNS = frozenset(("logging", "stable_baselines3"))
 
 
@@ -40,10 +40,10 @@ class Loggers:
         after_import("stable_baselines3.common.logger", self._stable_baselines)
 
     def look_in(self, candidates: Iterable[Any]) -> None:
-        """Listens to every logger class among some objects, its base classes included."""
+        """Listens to every logger class among some objects and modules, its base classes included."""
         for candidate in list(candidates):
             if isinstance(candidate, ModuleType):
-                continue
+                candidate = vars(candidate).get("Logger")
             kind = candidate if isinstance(candidate, type) else type(candidate)
             if any(base.__name__ == "Logger" for base in kind.__mro__):
                 for base in kind.__mro__:
@@ -81,9 +81,12 @@ class Loggers:
         @functools.wraps(statistics)
         def counting(logger: Any, *args: Any, **kwargs: Any) -> Any:
             result = statistics(logger, *args, **kwargs)
-            if self._values.training and isinstance(result, tuple) and len(result) == 2:
-                for tag, numbers in zip(("10_ep_mean_reward", "10_ep_mean_length"), result, strict=True):
-                    given = [float(number) for number in numbers] or [0.0]
+            told = (
+                (result.get("episode_rewards"), result.get("episode_lengths")) if isinstance(result, dict) else result
+            )
+            if self._values.training and isinstance(told, tuple) and len(told) == 2:
+                for tag, numbers in zip(("10_ep_mean_reward", "10_ep_mean_length"), told, strict=True):
+                    given = [float(number) for number in numbers or ()] or [0.0]
                     self._values.log(tag, sum(given) / len(given), getattr(logger, STEP_ATTRIBUTE, None))
             return result
 

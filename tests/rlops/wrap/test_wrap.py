@@ -51,7 +51,7 @@ class Logger(gym.Wrapper):
         return result
 
     def _episodes_stats(self):
-        return [1.0, 2.0], [3, 5]
+        return {"episode_rewards": [1.0, 2.0], "episode_lengths": [3, 5]}
 
 
 class Louder(Logger):
