@@ -20,7 +20,7 @@ from pathlib import Path
 from a2perf.metrics.submitted import FILE, Submitted
 from a2perf.records import Manifest
 from a2perf.storage import read_record, sha256_of, write_record
-from a2perf.submission.bundle import hash_files
+from a2perf.submission.bundle import hash_files, write_manifest
 
 HOUSE = Path(__file__).resolve().parents[1]
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
@@ -137,7 +137,7 @@ def strip(source: Path, target: Path) -> None:
         attempt.host, attempt.boot_id, attempt.pid = NOWHERE, NOWHERE, 0
     manifest.warnings.append(DROPPED)
     manifest.files = hash_files(target)
-    write_record(target / "manifest.json", manifest)
+    write_manifest(target, manifest)
 
 
 if __name__ == "__main__":
