@@ -74,7 +74,7 @@ def lines(
         for number, (name, x, y) in enumerate(algorithm.runs):
             (line,) = axes.plot(
                 *thinned(x, y, 300), color=INK[colour], linestyle=style, linewidth=0.7 if several else 1.6,
-                alpha=0.4 if several else 1.0, marker="o" if x.size < 12 else None, markersize=2.5,
+                alpha=(0.4 if len(algorithms) < 5 else 0.2) if several else 1.0, marker="o" if x.size < 12 else None, markersize=2.5,
             )  # fmt: skip
             member = series_key(index, number)
             if several:

@@ -25,6 +25,8 @@ _SCALES: dict[str, tuple[tuple[float, float, str], ...]] = {
     "bytes": ((2.0**30, 2.0**30, "GiB"), (2.0**20, 2.0**20, "MiB"), (2.0**10, 2.0**10, "KiB"), (0.0, 1.0, "bytes")),
 }
 _SMALL, _LARGE = 0.01, 1e7
+_ROUNDING = 1e-9
+"""Equal values have a spread of a few roundings of theirs."""
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MINUS = "−"
 
@@ -84,11 +86,19 @@ def power_of_ten(exponent: int) -> str:
 
 
 def row_scale(values: Iterable[float], unit: str) -> Scale:
-    """Returns the unit in which all values of a row are read best: that of their median magnitude."""
+    """Returns the unit in which all values of a row are read best: that of their median magnitude.
+
+    Where that is below 0.01 or from ten million on, the unit has the power of ten: ``"10⁻⁴ kWh"``.
+    """
     magnitudes = sorted(abs(value) for value in values if math.isfinite(value) and value != 0)
     if not magnitudes:
         return Scale(1.0, unit)
-    return Scale(*_scale(magnitudes[len(magnitudes) // 2], unit))
+    middle = magnitudes[len(magnitudes) // 2]
+    factor, name = _scale(middle, unit)
+    if _SMALL <= middle / factor < _LARGE:
+        return Scale(factor, name)
+    exponent = math.floor(math.log10(middle / factor))
+    return Scale(factor * 10.0**exponent, f"{power_of_ten(exponent)} {name}".rstrip())
 
 
 def written(
@@ -106,6 +116,8 @@ def written(
         return Written(_not_finite(value), "", "", "", None)
     value /= scale.factor
     spread = spread / scale.factor if spread is not None and math.isfinite(spread) else None
+    if spread is not None and spread < _ROUNDING * abs(value):
+        spread = 0.0
     ends = [end / scale.factor for end in interval] if interval is not None else []
     largest = max(abs(value), spread or 0.0)
     exponent = None
@@ -117,7 +129,8 @@ def written(
     if exponent is not None:
         decimals = min(max(decimals or 0, 2), 4)
     low, high = [_write(end, decimals) for end in ends] or ("", "")
-    return Written(_write(value, decimals), "" if spread is None else _write(spread, decimals), low, high, exponent)
+    beside = "" if spread is None else "0" if spread == 0 else _write(spread, decimals)
+    return Written(_write(value, decimals), beside, low, high, exponent)
 
 
 def _decimals_beside(value: float, spread: float | None) -> int | None:

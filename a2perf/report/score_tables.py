@@ -209,6 +209,8 @@ def _best(values: Mapping[str, MetricValue]) -> tuple[set[str], str]:
         different = len(provenances) > 1 or "mixed" in provenances
         return set(), "not ranked: measured and estimated" if different else "not ranked: different kinds of values"
     lowest = min(ranks.values())
+    if lowest == max(ranks.values()):
+        return set(), ""  # all are equal, which bold type would hide
     return {name for name, rank in ranks.items() if rank == lowest}, ""
 
 

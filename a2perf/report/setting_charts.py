@@ -26,7 +26,7 @@ _AXES: tuple[tuple[Axis, str, str], ...] = (
 )  # fmt: skip
 _CALLS = ("infer_once", "round_trip")
 _POWER = ("cpu_power_w", "gpu_power_w", "ram_power_w")
-_THRESHOLDS = 81
+_THRESHOLDS = 161
 _SHORTEST_RUN_S = 0.5
 _WORTH_A_LOG = 1.5
 _ENERGY_UNITS = ((0.1, 1.0, "kWh"), (1e-4, 1e3, "Wh"), (0.0, 1e6, "mWh"))

@@ -77,12 +77,15 @@
   const sortAll = (direction) => {
     const key = by.value;
     for (const table of tables) {
+      // tables over all tasks hold scores only
+      if (table.closest(".overall") && !headOf(table, key)) continue;
       if (!headOf(table, key)) addColumn(table, added.get(key));
       sort(table, key, direction || headOf(table, key).dataset.first);
     }
-    const first = tables[0] && headOf(tables[0], key).getAttribute("aria-sort");
-    turn.dataset.now = first || "";
-    const best = tables[0] && headOf(tables[0], key).dataset.first === first;
+    const head = tables.map((table) => headOf(table, key)).find((found) => found);
+    const first = head ? head.getAttribute("aria-sort") : "";
+    turn.dataset.now = first;
+    const best = head && head.dataset.first === first;
     turn.textContent = best ? "Best first" : "Worst first";
     say(`Every table sorted by ${by.selectedOptions[0].textContent}, ${words[first] || ""}.`);
   };
