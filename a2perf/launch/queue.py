@@ -151,8 +151,8 @@ class Queue:
         now = time.time()
         with self._transaction() as connection:
             row = connection.execute(
-                "SELECT * FROM entries WHERE waiting = 0 AND state IN ('queued', 'lost') AND not_before <= ?"
-                f"{self._wanted} ORDER BY number LIMIT 1",
+                "SELECT * FROM entries INDEXED BY ready WHERE waiting = 0 AND state IN ('queued', 'lost')"
+                f" AND not_before <= ?{self._wanted} ORDER BY number LIMIT 1",
                 (now,),
             ).fetchone()
             if row is None:

@@ -134,8 +134,8 @@ def drive(
     queue.reap()
     due = started + heartbeat_s
     while not (stopped := stop()):
-        loop.fill()
         loop.collect()
+        loop.fill()
         if not loop.running and not queue.unsettled():
             break
         if time.monotonic() >= due:
