@@ -204,9 +204,11 @@ def _line(
         run=label, mode=manifest.mode, seed=manifest.root_seed, state=state, failure=failure,
         signature=_signature(run.path, signature),
     )  # fmt: skip
-    if integrity is not None or against:
-        found = [] if integrity is None else _asked(lambda: list(integrity(run.path, manifest)))
-        line.changed = [plain(problem) for problem in [*against, *found]]
+    found = None
+    if integrity is not None and manifest.state in (RunState.FINISHED, RunState.FAILED):  # else there are no hashes yet
+        found = _asked(lambda: list(integrity(run.path, manifest)))
+    if found is not None or against:
+        line.changed = [plain(problem) for problem in [*against, *(found or [])]]
     line.conditions += [plain(f"{link}: symbolic link, not followed") for link in run.links]
     return line
 

@@ -18,13 +18,14 @@ from markupsafe import Markup
 
 from a2perf.report.leaderboard.columns import MODE_WORDS, Cell, Column, metric_cell, scales_of, score_cell
 from a2perf.report.leaderboard.entries import Broken
+from a2perf.report.leaderboard.overall import Overall, OverallRow
 from a2perf.report.leaderboard.pareto import ParetoView
 from a2perf.report.leaderboard.ranking import Board, Ranked
-from a2perf.report.leaderboard.scoring import Entry
+from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.leaderboard.words import slug
 
 _SHORT_HASH = 8
-_FILTERS = {"domain": "Domain", "task": "Task", "provenance": "Energy", "track": "Track"}
+_FILTERS = {"domain": "Domain", "task": "Task", "provenance": "Provenance", "track": "Track"}
 _CATEGORIES = {
     "application": "Application",
     "reliability": "Reliability",
@@ -37,6 +38,7 @@ def index_page(
     title: str,
     boards: Sequence[Board],
     columns: Sequence[Column],
+    overall: Sequence[Overall],
     views: Mapping[int, Sequence[ParetoView]],
     broken: Sequence[Broken],
     others: Sequence[str],
@@ -47,6 +49,7 @@ def index_page(
         title: heading.
         boards: in the order of the page.
         columns: of all boards.
+        overall: comparisons over the tasks of a domain.
         views: charts by the index of their board.
         broken: bundles that cannot be listed.
         others: recorded runs that are no bundles.
@@ -58,6 +61,7 @@ def index_page(
         .render(
             title=title,
             boards=[_board(number, board, main, views.get(number, ())) for number, board in enumerate(boards)],
+            overall=[_overall(whole) for whole in overall],
             main=main,
             more=_by_category(columns),
             data=_embedded(boards, columns),
@@ -130,7 +134,7 @@ def board_anchor(board: Board) -> str:
     return f"board-{slug(board.task, identity)}"
 
 
-def rank_words(row: Ranked) -> str:
+def rank_words(row: Ranked | OverallRow) -> str:
     """Returns the rank as a range where intervals overlap, a dash where there is none."""
     if row.place is None:
         return "–"
@@ -186,6 +190,25 @@ def _board(number: int, board: Board, main: Sequence[Column], views: Sequence[Pa
                 "dominated": len(view.points) - len(view.front()),
             }
             for index, view in enumerate(views)
+        ],
+    }
+
+
+def _overall(whole: Overall) -> dict[str, Any]:
+    identity = "\0".join(map(str, (whole.protocol, whole.track, whole.provenance, whole.reference, whole.rules)))
+    return {
+        "whole": whole,
+        "anchor": f"overall-{slug(whole.domain, identity)}",
+        "rows": [
+            {
+                "row": row,
+                "rank": rank_words(row),
+                "page": f"submissions/{slug(row.name, row.version)}/index.html",
+                "version": row.version[:_SHORT_HASH],
+                "score": score_cell(row.score),
+                "cells": [(task, score_cell(row.by_task.get(task, Score()))) for task in whole.tasks],
+            }
+            for row in whole.rows
         ],
     }
 

@@ -32,6 +32,7 @@ from a2perf.report.leaderboard.entries import (
     SignatureCheck,
     find_entries,
 )
+from a2perf.report.leaderboard.overall import Overall, overall_of
 from a2perf.report.leaderboard.pages import index_page, rank_words, signature_words, submission_page
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
 from a2perf.report.leaderboard.ranking import Board, Ranked, boards_of
@@ -54,6 +55,7 @@ class LeaderboardRecord(Record, kw_only=True):
 
     Attributes:
         rules: version of the formulas that every score was computed with.
+        overall: comparisons over the tasks of a domain.
         invalid: bundles that could not be read at all.
         others: recorded runs without a manifest, which cannot be listed.
     """
@@ -63,6 +65,7 @@ class LeaderboardRecord(Record, kw_only=True):
     a2perf_version: str
     title: str
     rules: int
+    overall: list[Overall]
     boards: list[Board]
     invalid: list[Broken]
     others: list[str]
@@ -116,7 +119,7 @@ def write_leaderboard(
     boards = boards_of(_scored(found, looked_up, processes))
     record = LeaderboardRecord(
         a2perf_version=__version__, title=title, rules=max((board.rules for board in boards), default=0),
-        boards=boards, invalid=found.broken, others=found.others,
+        overall=overall_of(boards), boards=boards, invalid=found.broken, others=found.others,
     )  # fmt: skip
     try:
         (out / SUBMISSIONS).mkdir(parents=True, exist_ok=True)
@@ -237,6 +240,8 @@ def _write_pages(record: LeaderboardRecord, out: Path, *, reported: set[str]) ->
         if old.name not in pages and old.is_dir() and not old.is_symlink() and _SLUG.fullmatch(old.name):
             shutil.rmtree(old)
     for page, submission in pages.items():
+        if page not in reported and (out / SUBMISSIONS / page / REPORT).is_dir():
+            shutil.rmtree(out / SUBMISSIONS / page / REPORT)
         text = submission_page(
             *submission,
             standings[submission],
@@ -245,7 +250,7 @@ def _write_pages(record: LeaderboardRecord, out: Path, *, reported: set[str]) ->
         )
         write_atomic(out / SUBMISSIONS / page / "index.html", text)
     columns = columns_of(boards)
-    text = index_page(record.title, boards, columns, views, record.invalid, record.others)
+    text = index_page(record.title, boards, columns, record.overall, views, record.invalid, record.others)
     write_atomic(out / "index.html", text)
 
 

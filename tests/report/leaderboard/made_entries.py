@@ -9,7 +9,7 @@ from a2perf.records import Failure, FailureKind, Manifest, RolloutResults, RunSt
 from a2perf.report.leaderboard import TaskReference
 from a2perf.report.leaderboard.entries import EntryKey
 from a2perf.storage import read_record, write_record
-from a2perf.submission.bundle import hash_files
+from a2perf.submission.bundle import hash_files, write_manifest
 from tests.metrics.made_bundles import EMISSIONS, emissions_rows, episodes, write_inference, write_train
 
 REFERENCE = TaskReference(protocol="v1", random=0.0, expert=20.0, threshold=4.0)
@@ -67,7 +67,7 @@ class Field:
         for field, value in changes.items():
             setattr(record, field, value)
         record.files = hash_files(path)
-        write_record(path / "manifest.json", record)
+        write_manifest(path, record)
         return path
 
     def fail(self, path: Path) -> Path:

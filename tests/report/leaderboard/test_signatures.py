@@ -40,7 +40,7 @@ def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys
     states = {name: row["entry"]["runs"][0]["signature"]["state"] for name, row in rows.items()}
     assert states == {"signed": "signed", "stranger": "unknown key", "forged": "invalid", "unsigned": "unsigned"}
     assert rows["forged"]["place"] is None
-    assert "manifest.json is not the one that was signed" in rows["forged"]["entry"]["not_ranked"][0]
+    assert "manifest.json was changed after the run" in rows["forged"]["entry"]["not_ranked"][0]
     assert {name for name, row in rows.items() if row["place"] is not None} == {"signed", "stranger", "unsigned"}
     without = _run(field, tmp_path / "site", capsys)
     assert without["signed"]["entry"]["runs"][0]["signature"]["state"] == "unknown key"

@@ -1,0 +1,105 @@
+"""A domain as a whole: the interquartile mean over all runs and tasks, for submissions that entered every task.
+
+Only normalised scores can be put together, and only those of one protocol, track and provenance. The interval is
+stratified: runs are drawn anew within each task (Agarwal et al. 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from a2perf.metrics.bootstrap import bootstrap
+from a2perf.records import Record
+from a2perf.report.leaderboard.ranking import Board, Ranked, rank_ranges
+from a2perf.report.leaderboard.scoring import REPETITIONS, Score
+
+_SHARED = ("domain", "protocol", "track", "provenance", "reference", "rules")
+
+
+class OverallRow(Record, kw_only=True):
+    """A submission over all tasks.
+
+    Attributes:
+        score: over runs and tasks; ``condition`` says why there is none.
+        by_task: its score on each task that it has a rank on.
+        place: position in the order of the score, from 1; None when it is not ranked.
+    """
+
+    name: str
+    version: str
+    score: Score
+    by_task: dict[str, Score]
+    place: int | None = None
+    best: int | None = None
+    worst: int | None = None
+
+
+class Overall(Record, kw_only=True):
+    """Submissions compared over the tasks of a domain.
+
+    Attributes:
+        tasks: those with a table of their own under the same terms; a task with several tables is left out.
+        rows: ranked ones first, best first.
+    """
+
+    domain: str
+    protocol: str
+    track: str
+    provenance: str
+    reference: str
+    rules: int
+    tasks: list[str]
+    rows: list[OverallRow] = msgspec.field(default_factory=list)
+
+
+def overall_of(boards: Sequence[Board]) -> list[Overall]:
+    """Returns a comparison for each domain and terms of which at least two tasks have a table of normalised scores."""
+    groups: dict[tuple[object, ...], list[Board]] = {}
+    for board in boards:
+        if board.reference:
+            groups.setdefault(tuple(getattr(board, name) for name in _SHARED), []).append(board)
+    found = []
+    for members in groups.values():
+        names = [board.task for board in members]
+        single = {board.task: board for board in members if names.count(board.task) == 1}
+        if len(single) > 1:
+            shared = {name: getattr(members[0], name) for name in _SHARED}
+            found.append(Overall(**shared, tasks=list(single), rows=_rows(single)))
+    return found
+
+
+def _rows(boards: dict[str, Board]) -> list[OverallRow]:
+    entered: dict[tuple[str, str], dict[str, Ranked]] = {}
+    for task, board in boards.items():
+        for row in board.rows:
+            held = entered.setdefault((row.entry.name, row.entry.version), {})
+            if row.place is not None:
+                held[task] = row
+    rows = [_row(submission, places, list(boards)) for submission, places in entered.items()]
+    rows.sort(key=lambda made: (made.score.value is None, -(made.score.value or 0.0), made.name, made.version))
+    ranked = [made for made in rows if made.score.value is not None]
+    ranges = rank_ranges([(made.score.low, made.score.high) for made in ranked])
+    for place, (made, (best, worst)) in enumerate(zip(ranked, ranges, strict=True), 1):
+        made.place, made.best, made.worst = place, best, worst
+    return rows
+
+
+def _row(submission: tuple[str, str], places: dict[str, Ranked], tasks: list[str]) -> OverallRow:
+    by_task = {task: places[task].entry.score for task in tasks if task in places}
+    lacking = [task for task in tasks if task not in places]
+    counts = {score.n for score in by_task.values()}
+    if lacking:
+        score = Score(condition=f"no rank on {', '.join(lacking)}", normalised=True)
+    elif len(counts) > 1:
+        score = Score(condition="its tasks have different numbers of runs", normalised=True)
+    else:
+        matrix = np.array([score.per_run for score in by_task.values()], np.float64).T
+        estimate = bootstrap(matrix, repetitions=REPETITIONS)
+        score = Score(
+            value=float(np.asarray(estimate.value)), low=estimate.low, high=estimate.high,
+            per_run=matrix.mean(axis=1).tolist(), n=matrix.shape[0], normalised=True,
+        )  # fmt: skip
+    return OverallRow(name=submission[0], version=submission[1], score=score, by_task=by_task)

@@ -1,0 +1,49 @@
+"""Submissions over all tasks of a domain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.metrics.bootstrap import bootstrap
+from a2perf.metrics.statistics import iqm
+from a2perf.report.leaderboard import TaskReference, write_leaderboard
+from a2perf.report.leaderboard.entries import EntryKey
+from tests.report.leaderboard.made_entries import Field
+
+
+def _references(key: EntryKey) -> TaskReference | None:
+    expert = {"trot": 20.0, "pace": 10.0}.get(key.task)
+    return None if expert is None else TaskReference(protocol="v1", random=0.0, expert=expert)
+
+
+def test_runs_and_tasks_are_put_together_for_those_who_entered_every_task(field: Field, tmp_path: Path) -> None:
+    for task, level in (("trot", 10.0), ("pace", 8.0)):
+        field.entry("whole", level, seeds=4, task=task, train=False)
+        field.entry("better", level * 1.2, seeds=4, task=task, train=False)
+    field.entry("half", 19.0, task="trot", train=False)
+    field.entry("whole", 3.0, task="unknown", train=False)
+    (overall,) = write_leaderboard(
+        field.top, tmp_path / "site", references=_references, reports=False
+    ).record.overall  # fmt: skip
+    assert overall.tasks == ["pace", "trot"]
+    assert [(row.name, row.place, row.best, row.worst) for row in overall.rows] == [
+        ("better", 1, 1, 1), ("whole", 2, 2, 2), ("half", None, None, None),
+    ]  # fmt: skip
+    assert overall.rows[2].score.condition == "no rank on pace"
+    matrix = np.array([[(8.0 + 0.2 * (s - 1)) / 10.0, (10.0 + 0.2 * (s - 1)) / 20.0] for s in range(4)])
+    assert overall.rows[1].score.value == pytest.approx(iqm(matrix))
+    estimate = bootstrap(matrix, repetitions=10_000)
+    assert overall.rows[1].score.low == pytest.approx(estimate.low)
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "quadruped_locomotion, all tasks" in page
+
+
+def test_a_single_task_and_plain_returns_make_no_whole(field: Field, tmp_path: Path) -> None:
+    field.entry("agent", 10.0, task="trot", train=False)
+    field.entry("agent", 10.0, task="unknown", train=False)
+    field.entry("agent", 10.0, task="other", train=False)
+    record = write_leaderboard(field.top, tmp_path / "site", references=_references, reports=False).record
+    assert (len(record.boards), record.overall) == (3, [])
