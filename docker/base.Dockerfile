@@ -19,7 +19,8 @@ RUN --mount=type=bind,from=pins,target=/source --mount=type=secret,id=pip --moun
     python3 -m venv /opt/a2perf && sh /source/docker/install.sh
 RUN --mount=type=bind,target=/source,rw sh /source/docker/install.sh --package
 
-# Numba compiles at first use and the environment is not writable, so its cache goes where a tmpfs usually is.
+# The environment is not writable and Numba's cache must be, so it goes where a tmpfs usually is; a2perf-start fills it
+# with what the image has compiled.
 ENV PATH=/opt/a2perf/bin:$PATH \
     HOME=/home/a2perf \
     NUMBA_CACHE_DIR=/tmp/numba \
@@ -30,4 +31,5 @@ USER 1000:1000
 
 # Rare on purpose: a probe takes processor time from the run that is being measured.
 HEALTHCHECK --interval=5m --timeout=60s --retries=3 CMD ["a2perf", "doctor", "--json"]
+ENTRYPOINT ["a2perf-start"]
 CMD ["a2perf", "--help"]

@@ -6,6 +6,7 @@
 # BASE_IMAGE  start from this image; unset: a base made from Debian packages (make-base.sh), reused when it is there
 # NETWORK     network of the build steps, such as `host` for an engine without a bridge
 # DOCKER      the client; unset: the first of `docker` and /usr/bin/docker that has BuildKit
+# CONTENT     a domain's image is also named a2perf:DOMAIN-CONTENT (the docker launcher names images by what is in them)
 # PIP_CONF    a pip.conf for the build, PIP_CA a bundle of certificates; both reach it as secrets and are not stored
 set -eu
 cd "$(dirname "$0")/.."
@@ -35,5 +36,6 @@ if test $# = 0; then
     set -- quadruped_locomotion web_navigation circuit_training
 fi
 for domain in "$@"; do
-    build "$domain" --build-arg BASE=a2perf:base
+    build "$domain" --build-arg BASE=a2perf:base \
+        ${CONTENT:+--label "a2perf.content=$CONTENT" --tag "a2perf:$domain-$CONTENT"}
 done

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs inside a build: installs the lock's part for the core and the named extras, hashes checked; with --package, a2perf.
+# Runs inside a build: installs the lock's part for the core and the named extras, hashes checked; with --package, a2perf;
+# with --kernels ID, compiles what the environment ID needs.
 # Two optional secrets of the build are heeded and never stored: `pip` (a pip.conf) and `ca` (a bundle of certificates).
 set -eu
 source=$(dirname "$(dirname "$0")")
@@ -10,6 +11,9 @@ export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 
 if test "${1:-}" = --package; then
     "$environment/bin/pip" install --quiet --no-deps --no-build-isolation --no-index "$source"
+    install "$source/docker/start.sh" "$environment/bin/a2perf-start"
+elif test "${1:-}" = --kernels; then
+    NUMBA_CACHE_DIR=$environment/kernels "$environment/bin/python" "$source/docker/compile_kernels.py" "$2"
 else
     pinned=$(mktemp)
     "$environment/bin/python" "$source/docker/pinned.py" "$source" "$@" > "$pinned"

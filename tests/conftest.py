@@ -140,6 +140,12 @@ def _slurm() -> str | None:
     return slurm_cluster.lacking()
 
 
+def _ray() -> str | None:
+    from tests.launch import ray_cluster
+
+    return ray_cluster.lacking()
+
+
 def _golden() -> str | None:
     folder = os.environ.get("A2PERF_DATA_DIR")
     return None if folder and (Path(folder) / "golden").is_dir() else "A2PERF_DATA_DIR names no folder with golden/"
@@ -175,6 +181,7 @@ GROUPS: dict[str, Group] = {
     "bwrap": Group(_bubblewrap, "`make system` as root on Debian; user namespaces must be allowed"),
     "docker": Group(_docker, "`apt-get install docker.io` as root on Debian; the tests start a daemon of their own"),
     "slurm": Group(_slurm, "`apt-get install slurmctld slurmd munge` as root on Debian, `pip install submitit`"),
+    "ray": Group(_ray, "`pip install 'a2perf[ray]'`"),
     "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),

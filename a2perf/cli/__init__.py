@@ -33,6 +33,7 @@ _COMMANDS = {
     "verify": ("a2perf.cli.sign:verify", "Check recorded runs, their signatures and whose they are."),
     "competition": ("a2perf.cli.competition:competition", "Found a competition, run entrants, publish the results."),
     "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
+    "images": ("a2perf.cli.images:images", "List, build and remove the images of the docker launcher."),
     "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
     "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command or submission over environments and seeds."),

@@ -160,7 +160,7 @@ def _one_run(options: dict[str, Any], resources: Resources) -> int:
         resources=resources,
         domain=options["domain"],
         readable=(folder.resolve(), *_files(options)),
-        writable=(Path(root).expanduser().absolute(),),
+        writable=tuple(Path(path).expanduser().absolute() for path in (root, options["metric_values_dir"]) if path),
     )
     return get_launcher(options["launcher"], **_launcher_options(options)).run(command)
 

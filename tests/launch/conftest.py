@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.launch import docker_engine as engines
+from tests.launch import ray_cluster as rays
 from tests.launch import slurm_cluster as clusters
 
 
@@ -36,3 +37,10 @@ def slurm_cluster(_slurm_cluster: clusters.SlurmCluster, monkeypatch: pytest.Mon
         monkeypatch.setenv(name, value)
     _slurm_cluster.restore()
     return _slurm_cluster
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[rays.RayCluster]:
+    """A private Ray cluster of one processor."""
+    with rays.running_cluster() as cluster:
+        yield cluster

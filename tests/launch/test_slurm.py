@@ -6,20 +6,17 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from a2perf.errors import InfrastructureError
-from a2perf.launch import Ended, Job, Resources, RunCommand, get_launcher
+from a2perf.launch import Ended, Resources, RunCommand, get_launcher
 from a2perf.launch.slurm import SlurmLauncher
 from tests.launch.slurm_cluster import SlurmCluster
 from tests.launch.toy_run import toy_launch, toy_returns
+from tests.launch.waiting import end_of, shell, text_of, until
 
-T = TypeVar("T")
 pytestmark = pytest.mark.group("slurm")
 SMALL = Resources(cpus=1, memory_bytes=256 * 2**20)
 
@@ -31,73 +28,52 @@ def launcher(slurm_cluster: SlurmCluster) -> SlurmLauncher:
     return made
 
 
-def _shell(folder: Path, script: str, name: str = "job", resources: Resources = SMALL, **env: str) -> RunCommand:
-    return RunCommand(("/bin/sh", "-c", script), name, folder, env, folder / name / "run.log", resources)
-
-
-def _end(job: Job, within_s: float = 30.0) -> Ended:
-    return _until(job.poll, within_s)
-
-
-def _until(question: Callable[[], T | None], within_s: float = 30.0) -> T:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if answer := question():
-            return answer
-        time.sleep(0.05)
-    raise AssertionError("it took too long")
-
-
-def _text(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
-
-
 def _jobs(cluster: SlurmCluster, state: str = "all") -> list[str]:
     return cluster.call("squeue", "--noheader", f"--states={state}", "--format=%A").split()
 
 
 def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: SlurmLauncher, tmp_path: Path) -> None:
     script = 'echo "to stdout in $PWD"; echo "to stderr: $COLOUR" >&2; until test -e go; do sleep 0.05; done; exit 7'
-    command = _shell(tmp_path, script, COLOUR="blue")
+    command = shell(tmp_path, script, resources=SMALL, COLOUR="blue")
     job = launcher.start(command)
     assert command.log is not None
     log = command.log
-    _until(lambda: "blue" in _text(log))
+    until(lambda: "blue" in text_of(log))
     assert job.poll() is None
     (tmp_path / "go").touch()
-    assert _end(job) == Ended(7)
+    assert end_of(job) == Ended(7)
     assert job.poll() == Ended(7)
-    assert log.read_text().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
+    assert log.readtext_of().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
     assert list((log.parent / ".slurm").iterdir()) == []
     again = launcher.start(command)
     assert again.identity != job.identity
-    assert _end(again) == Ended(7)
+    assert end_of(again) == Ended(7)
 
 
 def test_what_a_run_may_use_is_what_slurm_gives_it(
     launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     resources = Resources(cpus=1.5, memory_bytes=300 * 2**20, wall_s=600)
-    job = launcher.start(_shell(tmp_path, "exec sleep 60", resources=resources))
+    job = launcher.start(shell(tmp_path, "exec sleep 60", resources=resources))
     shown = slurm_cluster.call("scontrol", "show", "job", json.loads(job.identity)[0])
     assert "NumCPUs=2" in shown
     assert "MinMemoryNode=300M" in shown
     assert "TimeLimit=00:12:00" in shown  # ten minutes and the margin in which the node itself ends the run
     assert "Requeue=0" in shown
     job.cancel()
-    ended = _end(job)
+    ended = end_of(job)
     assert not ended.lost
 
 
 def test_a_run_that_slurm_refuses_says_slurms_words(launcher: SlurmLauncher, tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="node configuration is not available"):
-        launcher.start(_shell(tmp_path, "true", resources=Resources(memory_bytes=2**50)))
+        launcher.start(shell(tmp_path, "true", resources=Resources(memory_bytes=2**50)))
 
 
 def test_a_run_that_slurm_takes_but_no_node_can_hold_does_not_wait_forever(
     launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
-    ended = _end(launcher.start(_shell(tmp_path, "true", resources=Resources(cpus=64))))
+    ended = end_of(launcher.start(shell(tmp_path, "true", resources=Resources(cpus=64))))
     assert ended.lost
     assert "PartitionConfig" in ended.reason
     assert _jobs(slurm_cluster, "running,pending") == []
@@ -105,41 +81,41 @@ def test_a_run_that_slurm_takes_but_no_node_can_hold_does_not_wait_forever(
 
 def test_a_run_whose_wall_time_is_over_is_ended_and_not_lost(launcher: SlurmLauncher, tmp_path: Path) -> None:
     resources = Resources(cpus=1, memory_bytes=2**28, wall_s=0.5)
-    job = launcher.start(_shell(tmp_path, "echo up; exec sleep 60", resources=resources))
-    ended = _end(job)
+    job = launcher.start(shell(tmp_path, "echo up; exec sleep 60", resources=resources))
+    ended = end_of(job)
     assert (ended.timed_out, ended.lost) == (True, False)
     assert "0.5 s" in ended.reason
-    assert (tmp_path / "job" / "run.log").read_text() == "up\n"
+    assert (tmp_path / "job" / "run.log").readtext_of() == "up\n"
 
 
 def test_a_job_that_the_cluster_takes_back_is_lost_and_runs_again(
     launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
-    command = _shell(tmp_path, "echo up; until test -e go; do sleep 0.05; done")
+    command = shell(tmp_path, "echo up; until test -e go; do sleep 0.05; done", resources=SMALL)
     job = launcher.start(command)
-    _until(lambda: "up" in _text(tmp_path / "job" / "run.log"))
+    until(lambda: "up" in text_of(tmp_path / "job" / "run.log"))
     slurm_cluster.call("scancel", json.loads(job.identity)[0])  # what preemption does to a job that is not requeued
-    ended = _end(job)
+    ended = end_of(job)
     assert ended.lost
     assert ended.exit_code is None
     (tmp_path / "go").touch()
-    assert _end(launcher.start(command)) == Ended(0)
+    assert end_of(launcher.start(command)) == Ended(0)
 
 
 def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
     launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
-    command = _shell(tmp_path, "echo $SLURMD_NODENAME; until test -e go; do sleep 0.05; done")
+    command = shell(tmp_path, "echo $SLURMD_NODENAME; until test -e go; do sleep 0.05; done", resources=SMALL)
     job = launcher.start(command)
     log = tmp_path / "job" / "run.log"
-    first = _until(lambda: _text(log).strip())
+    first = until(lambda: text_of(log).strip())
     slurm_cluster.lose_node(first)
-    ended = _end(job)
+    ended = end_of(job)
     assert ended.lost
     assert "NODE_FAIL" in ended.reason
     (tmp_path / "go").touch()
-    assert _end(launcher.start(command)) == Ended(0)
-    second = log.read_text().split()[-1]
+    assert end_of(launcher.start(command)) == Ended(0)
+    second = log.readtext_of().split()[-1]
     assert {first, second} == {"alpha", "beta"}
 
 
@@ -172,13 +148,13 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
     assert job is not None
     assert job.poll() is None
     (tmp_path / "go").touch()
-    assert _end(job) == Ended(5)
-    assert (tmp_path / "job" / "run.log").read_text() == "started\n"
+    assert end_of(job) == Ended(5)
+    assert (tmp_path / "job" / "run.log").readtext_of() == "started\n"
 
 
 def test_the_end_of_a_job_is_found_by_a_later_launcher(launcher: SlurmLauncher, tmp_path: Path) -> None:
-    identity = launcher.start(_shell(tmp_path, "exit 4")).identity
-    _until(lambda: Path(json.loads(identity)[1]).exists())
+    identity = launcher.start(shell(tmp_path, "exit 4", resources=SMALL)).identity
+    until(lambda: Path(json.loads(identity)[1]).exists())
     later = get_launcher("slurm", poll_s=0.1)
     adopted = later.adopt(identity)
     assert adopted is not None
@@ -188,13 +164,13 @@ def test_the_end_of_a_job_is_found_by_a_later_launcher(launcher: SlurmLauncher, 
 
 
 def test_an_end_that_another_job_wrote_is_not_believed(launcher: SlurmLauncher, tmp_path: Path) -> None:
-    job = launcher.start(_shell(tmp_path, "exec sleep 60"))
+    job = launcher.start(shell(tmp_path, "exec sleep 60", resources=SMALL))
     number, status = json.loads(job.identity)
     end = {"job": str(int(number) + 1), "host": "x", "exit_code": 0, "timed_out": False, "reason": ""}
-    Path(status).write_text(json.dumps(end))
+    Path(status).writetext_of(json.dumps(end))
     assert job.poll() is None
     job.cancel()
-    assert not _end(job).lost
+    assert not end_of(job).lost
 
 
 def test_the_evaluator_runs_on_the_cluster_as_it_does_here(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:

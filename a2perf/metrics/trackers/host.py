@@ -7,17 +7,22 @@ lasts and says whether timings taken meanwhile should be doubted.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import platform
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.report import HostConditions
 from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick
+
+CONTAINER_VARIABLE = "A2PERF_CONTAINER"
+"""Set by a launcher of containers: JSON of what encloses the run."""
 
 # A host is noisy beyond these.
 MAX_STEAL_PERCENT = 2.0
@@ -38,6 +43,8 @@ class HostDescription(msgspec.Struct, kw_only=True, frozen=True):
         cpu_family: CPU family and model number as x86 counts them, ``None`` elsewhere.
         virtualization: what hints at a virtual machine or container, ``""`` where nothing does.
         gpus: names of the NVIDIA GPUs, where their driver shows them.
+        container: what the launcher that made this container says of it: engine, image, network, guarantees; empty
+            outside of one.
     """
 
     hostname: str
@@ -53,6 +60,7 @@ class HostDescription(msgspec.Struct, kw_only=True, frozen=True):
     memory_bytes: int
     virtualization: str
     gpus: list[str] = msgspec.field(default_factory=list)
+    container: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 @functools.lru_cache(maxsize=1)
@@ -82,7 +90,16 @@ def describe_host() -> HostDescription:
             _field(_text(path), "Model") or path.parent.name
             for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
         ],
+        container=_container(),
     )
+
+
+def _container() -> dict[str, Any]:
+    try:
+        said = json.loads(os.environ.get(CONTAINER_VARIABLE, "{}"))
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def read_clock_mhz() -> float | None:

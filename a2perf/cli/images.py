@@ -1,0 +1,57 @@
+"""``a2perf images``: the images that the docker launcher built, listed and pruned."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from a2perf.submission.options import normalised
+
+
+@click.group(context_settings=normalised())
+def images() -> None:
+    """List, build and remove the images of the docker launcher."""
+
+
+@images.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def list_images(as_json: bool) -> int:
+    """List the images on the engine, newest first."""
+    from a2perf.launch import images as store
+
+    found = store.listed(store.connect()[1])
+    if as_json:
+        click.echo(json.dumps([asdict(image) for image in found], indent=2))
+        return 0
+    for image in found:
+        mark = "in use by this checkout" if image.current else "of an older content"
+        click.echo(f"{image.name:<50}{image.size_bytes / 1e6:>8.0f} MB  {image.created[:19]}  {mark}")
+    if not found:
+        click.echo("no image was built on this engine")
+    return 0
+
+
+@images.command()
+@click.argument("domain")
+def build(domain: str) -> int:
+    """Build the image of DOMAIN now, or say that it is there."""
+    from a2perf.domains.registry import get_domain
+    from a2perf.launch import images as store
+
+    click.echo(store.ensure(store.connect()[1], get_domain(domain).name))
+    return 0
+
+
+@images.command()
+@click.option("--all", "everything", is_flag=True, help="Remove those that this checkout uses too.")
+def prune(everything: bool) -> int:
+    """Remove the images that this checkout would not use."""
+    from a2perf.launch import images as store
+
+    gone = store.prune(store.connect()[1], everything=everything)
+    for image in gone:
+        click.echo(f"removed {image.name}")
+    click.echo(f"{len(gone)} images removed")
+    return 0

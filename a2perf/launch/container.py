@@ -1,0 +1,393 @@
+"""Runs in containers of a Docker engine: each run in a container of its own, made for it and removed after it.
+
+In a container is the whole run, evaluator and participant; how the participant is confined inside is the evaluator's
+matter (``process``, since a container may not make namespaces). The submission is mounted read-only, the run's root
+directory is the only writable folder of the host, both under their own paths, so that records name the same files. The
+container's first process ends with this launcher (``container_leash``); a stopped container that a killed launcher left
+is removed when the next one starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a2perf import assets
+from a2perf.errors import InfrastructureError, UserError
+from a2perf.launch import images
+from a2perf.launch.foreground import run_to_end
+from a2perf.launch.interface import EVALUATOR, Ended, RunCommand
+from a2perf.launch.owner import Owner
+from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+OWNER_LABEL = "a2perf.owner"
+COMMAND_LABEL = "a2perf.command"
+GUARANTEES = (
+    "evaluator and participant together are in a container: of the host's files they write the run's folder alone",
+    "an ordinary user without capabilities or new privileges, system calls filtered by the engine's list",
+    "memory, processes and processor time of the whole run are bounded by the engine's control groups",
+)
+"""What holds for the whole run; the participant's own confinement inside is in the manifest's ``sandbox``."""
+
+_USER = 1000
+_CACHE = "/tmp/a2perf-cache"
+_POLL_S = 0.2
+_STOP_GRACE_S = 20.0
+_ENGINE_PATIENCE_S = 30.0
+_MADE_BY_RUNS = ("train", "inference", "generalization", "metrics", "attic")
+_KILLED, _TERMINATED = 137, 143
+
+
+class ContainerLauncher:
+    """Runs commands in containers.
+
+    Args:
+        image: image of every run; without it the image of the run's domain is built from this checkout, or reused.
+        python: the interpreter in the image that starts the evaluator.
+        network: the engine's network for the runs, ``"none"`` by default.
+        mounts: further files and folders of the host that the runs see, read-only; as a text, separated by ``:``.
+        pass_env: names of further environment variables that the runs get; as a text, separated by ``:``.
+        pids: bound on the processes and threads of one run.
+        scratch: size of a run's ``/tmp``, in the engine's words; it counts as memory.
+        cpus: processors of a run that does not say how many; all by default.
+
+    Raises:
+        MissingDependency: the docker SDK is not installed.
+        UserError: no engine answers.
+    """
+
+    name = "docker"
+
+    def __init__(
+        self,
+        *,
+        image: str | None = None,
+        python: str = "python",
+        network: str = "none",
+        mounts: str | tuple[str | Path, ...] = (),
+        pass_env: str = "",
+        pids: int | str = 4096,
+        scratch: str = "2g",
+        cpus: float | str | None = None,
+    ) -> None:
+        self._image, self._python, self._network = image, python, network
+        given = mounts.split(":") if isinstance(mounts, str) else mounts
+        self._mounts = tuple(Path(path).expanduser().absolute() for path in given)
+        self._pass_env = [name for name in pass_env.split(":") if name]
+        self._pids, self._scratch = int(pids), scratch
+        self._cpus = None if cpus is None else float(cpus)
+        self._jobs: list[ContainerJob] = []
+        self._gpus = images.Pool()
+        self._docker, self._client = images.connect()
+        self._owner = str(Owner.current())
+        self.remove_orphans()
+
+    def start(self, command: RunCommand) -> ContainerJob:
+        """Starts a command.
+
+        Raises:
+            UserError: its domain is not known, a file it reads is missing, or its image cannot be had.
+            InfrastructureError: the engine refused it.
+        """
+        image = self._image or images.ensure(self._client, command.domain or images.domain_of(command))
+        digest = _digest(command)
+        self._remove_same(digest, command)
+        for folder in command.writable:
+            folder.mkdir(parents=True, exist_ok=True)
+        gpus = self._gpus.take(command.resources.gpus)
+        container: Container | None = None
+        try:
+            with _users_folders(command):
+                container = self._client.containers.create(image, **self._settings(command, image, digest, gpus))
+                return self._watch(ContainerJob(self, container, command, gpus))
+        except (self._docker.errors.DockerException, OSError) as error:
+            self._gpus.give_back(gpus)
+            if container is not None:
+                with contextlib.suppress(self._docker.errors.DockerException):
+                    container.remove(force=True)
+            said = getattr(error, "explanation", None) or str(error)
+            raise InfrastructureError(
+                f"the engine did not start {command.name}: {said}", mend="`docker info` and `docker image ls` say more"
+            ) from error
+
+    def adopt(self, identity: str) -> None:
+        """Removes what is left of a container of a launcher that died; its processes ended with the launcher."""
+        with contextlib.suppress(self._docker.errors.NotFound):
+            self._client.containers.get(identity).remove(force=True)
+
+    def wait(self, timeout_s: float) -> None:
+        """Waits; the engine is asked when the jobs are polled."""
+        time.sleep(min(timeout_s, _POLL_S))
+
+    def run(self, command: RunCommand) -> int:
+        """Executes one command to its end; its output is shown as it comes."""
+        try:
+            return run_to_end(self, command)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Kills and removes what still runs."""
+        for job in list(self._jobs):
+            job.kill()
+        self._client.close()
+
+    def remove_orphans(self) -> list[str]:
+        """Removes the containers of launchers of this host that are dead, and returns their names."""
+        removed = []
+        for container in self._client.containers.list(all=True, filters={"label": OWNER_LABEL}):
+            with contextlib.suppress(self._docker.errors.NotFound):
+                if Owner.parse(container.labels[OWNER_LABEL]).alive() is False:
+                    container.remove(force=True, v=True)
+                    removed.append(str(container.name))
+        return removed
+
+    @property
+    def errors(self) -> Any:
+        """The SDK's exceptions."""
+        return self._docker.errors
+
+    def ended(self, job: ContainerJob) -> None:
+        """Takes back what a job held."""
+        self._jobs.remove(job)
+        self._gpus.give_back(job.gpus)
+
+    def _watch(self, job: ContainerJob) -> ContainerJob:
+        job.begin()
+        self._jobs.append(job)
+        return job
+
+    def _remove_same(self, digest: str, command: RunCommand) -> None:
+        for container in self._client.containers.list(all=True, filters={"label": f"{COMMAND_LABEL}={digest}"}):
+            if container.status == "running":
+                raise InfrastructureError(f"{command.name} already runs in the container {container.name}")
+            container.remove(force=True, v=True)
+
+    def _settings(self, command: RunCommand, image: str, digest: str, gpus: list[str]) -> dict[str, Any]:
+        types, wanted = self._docker.types, command.resources
+        flags = command.evaluator_flags()
+        argv = command.argv if flags is None else (self._python, "-m", EVALUATOR, *flags)
+        cpus = self._cpus if wanted.cpus is None else wanted.cpus
+        devices = None
+        if wanted.gpus:
+            chosen = {"device_ids": gpus} if gpus else {"count": wanted.gpus}
+            devices = [types.DeviceRequest(capabilities=[["gpu"]], **chosen)]
+        return {
+            "command": [self._python, "-m", "a2perf.launch.container_leash", *argv],
+            "labels": {OWNER_LABEL: self._owner, COMMAND_LABEL: digest, "a2perf.run": command.name},
+            "user": container_user(),
+            "environment": self._environment(command, image),
+            "mounts": self._bindings(command),
+            "working_dir": str(command.cwd),
+            "network_mode": self._network,
+            "sysctls": self._sysctls(),
+            "read_only": True,
+            "tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={self._scratch}"},
+            "shm_size": "512m",
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "pids_limit": self._pids,
+            "nano_cpus": None if cpus is None else int(cpus * 1e9),
+            "mem_limit": wanted.memory_bytes,
+            "memswap_limit": wanted.memory_bytes,
+            "device_requests": devices,
+            "stdin_open": True,
+            "healthcheck": {"test": ["NONE"]},  # the image's probe would take processor time from what is measured
+            "log_config": types.LogConfig(type="json-file", config={"max-size": "64m", "max-file": "2"}),
+        }
+
+    def _environment(self, command: RunCommand, image: str) -> dict[str, str]:
+        passed = {name: value for name, value in os.environ.items() if name.startswith(("A2PERF_", "OMP_"))}
+        passed |= {name: os.environ[name] for name in self._pass_env if name in os.environ}
+        enclosure = {
+            "engine": "docker",
+            "image": image,
+            "image_id": str(self._client.images.get(image).id),
+            "network": self._network,
+            "guarantees": list(GUARANTEES),
+        }
+        return {
+            **passed,
+            "HOME": "/tmp",
+            "A2PERF_CACHE_DIR": _CACHE,
+            "NUMBA_CACHE_DIR": "/tmp/numba",
+            "MPLCONFIGDIR": "/tmp/matplotlib",
+            CONTAINER_VARIABLE: json.dumps(enclosure),
+            **command.env,
+        }
+
+    def _bindings(self, command: RunCommand) -> list[Any]:
+        read = {path: str(path) for path in (*command.readable, *self._mounts)}
+        if (found := assets.data_dir()) is not None and found.exists():
+            read[found.absolute()] = str(found.absolute())
+        if (assets.cache_dir() / "assets").is_dir():
+            read[(assets.cache_dir() / "assets").absolute()] = f"{_CACHE}/assets"
+        if missing := [path for path in read if not path.exists()]:
+            raise UserError(f"{command.name} reads {missing[0]}, which does not exist", mend="check the path")
+        mount = self._docker.types.Mount
+        return [
+            *(mount(target, str(path), type="bind", read_only=True) for path, target in read.items()),
+            *(mount(str(path), str(path), type="bind") for path in command.writable),
+        ]
+
+    def _sysctls(self) -> dict[str, str]:
+        """ChromeDriver chooses its port on the IPv6 loopback, which a container without a network lacks."""
+        if self._network != "none" or not Path("/proc/sys/net/ipv6").exists():
+            return {}
+        return {f"net.ipv6.conf.{which}.disable_ipv6": "0" for which in ("all", "lo")}
+
+
+class ContainerJob:
+    """A container of this launcher."""
+
+    def __init__(self, launcher: ContainerLauncher, container: Container, command: RunCommand, gpus: list[str]) -> None:
+        self.gpus = gpus
+        self._launcher, self._container, self._command = launcher, container, command
+        self._started = time.monotonic()
+        self._stop_at: float | None = None
+        self._silent_since: float | None = None
+        self._cancelled = self._timed_out = False
+        self._ended: Ended | None = None
+        self._input: Any = None
+        self._logger = threading.Thread(target=self._copy_log, daemon=True)
+
+    def begin(self) -> None:
+        """Connects the container's input to this process, starts it, and copies its output from then on."""
+        self._input = self._container.attach_socket(params={"stdin": 1, "stream": 1})
+        self._container.start()
+        self._logger.start()
+
+    @property
+    def identity(self) -> str:
+        """The container's id."""
+        return str(self._container.id)
+
+    def poll(self) -> Ended | None:
+        """Returns how the run ended; the container is gone then and the log complete."""
+        if self._ended is not None:
+            return self._ended
+        now = time.monotonic()
+        wall_s = self._command.resources.wall_s
+        if wall_s is not None and not self._timed_out and now - self._started >= wall_s:
+            self._timed_out = True
+            self._stop()
+        try:
+            if self._stop_at is not None and now >= self._stop_at:
+                self._container.kill()
+                self._stop_at = now + _STOP_GRACE_S
+            self._container.reload()
+        except self._launcher.errors.NotFound:
+            return self._close(Ended(None, lost=not self._cancelled, reason="its container was removed"))
+        except (self._launcher.errors.DockerException, OSError) as error:
+            self._silent_since = self._silent_since or now
+            if now - self._silent_since < _ENGINE_PATIENCE_S:
+                return None
+            return self._close(Ended(None, lost=True, reason=f"the engine does not answer: {error}"))
+        self._silent_since = None
+        state = self._container.attrs["State"]
+        if state["Status"] not in ("exited", "dead"):
+            return None
+        return self._close(self._verdict(int(state["ExitCode"]), bool(state["OOMKilled"]), str(state["Error"])))
+
+    def cancel(self) -> None:
+        """Sends SIGTERM, and lets ``poll`` kill the container after a grace."""
+        if self._ended is None and self._stop_at is None:
+            self._cancelled = True
+            self._stop()
+
+    def kill(self) -> None:
+        """Kills and removes the container."""
+        if self._ended is None:
+            self._close(Ended(None, reason="its launcher was closed"))
+
+    def _stop(self) -> None:
+        self._stop_at = time.monotonic() + _STOP_GRACE_S
+        with contextlib.suppress(self._launcher.errors.DockerException, OSError):
+            self._container.kill("SIGTERM")
+
+    def _verdict(self, code: int, out_of_memory: bool, error: str) -> Ended:
+        wanted = self._command.resources
+        status = None if code in (_KILLED, _TERMINATED) else code
+        if self._timed_out:
+            return Ended(status, timed_out=True, reason=f"it ran longer than the {wanted.wall_s:g} s that it was given")
+        if out_of_memory and status is None:
+            limit = (wanted.memory_bytes or 0) / 2**20
+            return Ended(None, reason=f"its evaluator was killed because the run used more than {limit:.0f} MiB")
+        if status is None or error:
+            reason = error or "its container was killed from outside"
+            return Ended(status, lost=not self._cancelled, reason=reason)
+        return Ended(status)
+
+    def _close(self, ended: Ended) -> Ended:
+        self._ended = ended
+        with contextlib.suppress(self._launcher.errors.DockerException, OSError):
+            self._container.kill()
+        self._logger.join(10.0)
+        with contextlib.suppress(self._launcher.errors.DockerException, OSError):
+            self._container.remove(force=True, v=True)
+        with contextlib.suppress(OSError):
+            self._input.close()
+        _give_folders(self._command.writable, os.geteuid(), os.getegid())
+        self._launcher.ended(self)
+        return ended
+
+    def _copy_log(self) -> None:
+        log = self._command.log
+        with contextlib.suppress(self._launcher.errors.DockerException, OSError), _sink(log) as write:
+            for chunk in self._container.logs(stream=True, follow=True):
+                write(chunk)
+
+
+def container_user() -> str:
+    """Returns who a run is in its container: this user, who owns the run's folder; an ordinary one for root."""
+    return f"{os.geteuid()}:{os.getegid()}" if os.geteuid() != 0 else f"{_USER}:{_USER}"
+
+
+@contextlib.contextmanager
+def _users_folders(command: RunCommand) -> Iterator[None]:
+    """Gives a run's folders to the container's user, and back when the container does not start."""
+    _give_folders(command.writable, _USER, _USER)
+    try:
+        yield
+    except BaseException:
+        _give_folders(command.writable, os.geteuid(), os.getegid())
+        raise
+
+
+def _give_folders(folders: tuple[Path, ...], user: int, group: int) -> None:
+    """Changes the owner of run folders and of what a run makes in them, where this is root; links are not followed."""
+    if os.geteuid() != 0:
+        return
+    for folder in folders:
+        os.chown(folder, user, group, follow_symlinks=False)
+        for made in _MADE_BY_RUNS:
+            for parent, names, files in os.walk(folder / made):
+                for path in (parent, *(os.path.join(parent, name) for name in (*names, *files))):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.chown(path, user, group, follow_symlinks=False)
+
+
+@contextlib.contextmanager
+def _sink(log: Path | None) -> Iterator[Any]:
+    if log is None:
+        yield lambda chunk: (sys.stdout.buffer.write(chunk), sys.stdout.flush())
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab", buffering=0) as stream:
+        yield stream.write
+
+
+def _digest(command: RunCommand) -> str:
+    identity = [command.name, command.argv, str(command.cwd), sorted(command.env.items())]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]

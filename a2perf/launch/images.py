@@ -1,0 +1,255 @@
+"""Images of the domains: named by the content they are built from, built when missing, listed and pruned.
+
+An image's content is the files of this checkout that enter its build (``docker/``, the package, the lock) and the image
+it starts from. The same content is built once on an engine; what an older content left is removed by ``a2perf images
+prune``, never by a run.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from a2perf.domains.registry import domains, get_domain
+from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError, did_you_mean
+from a2perf.launch.interface import RunCommand
+from a2perf.submission.configuration import find_gin_file
+
+REPOSITORY = "a2perf"
+CONTENT_LABEL = "a2perf.content"
+CHECKOUT = Path(__file__).resolve().parents[2]
+_DOMAIN = re.compile(r"""^\s*Submission\.domain\s*=\s*(?:%BenchmarkDomain\.(\w+)|["'](\w+)["'])""", re.MULTILINE)
+_VALUED = ("--domain", "--task", "--submission-gin-config-path", "--participant-module-path")
+
+
+@dataclass(frozen=True)
+class Image:
+    """A domain's image on the engine.
+
+    Attributes:
+        name: its tag.
+        domain: the domain it was built for.
+        content: hash of what it was built from.
+        size_bytes: its size, layers that it shares with others included.
+        created: when it was built, ISO 8601.
+        current: whether this checkout would use it.
+    """
+
+    name: str
+    domain: str
+    content: str
+    size_bytes: int
+    created: str
+    current: bool
+
+
+class Pool:
+    """The graphics processors of an engine on this host, so that runs at the same time do not share one."""
+
+    def __init__(self) -> None:
+        self._free: list[str] | None = None
+
+    def take(self, count: int) -> list[str]:
+        """Returns the indices of free ones; an empty list leaves the choice to the engine."""
+        if count and self._free is None:
+            self._free = [str(index) for index in range(_gpu_count())]
+        if not count or not self._free:
+            return []
+        if len(self._free) < count:
+            raise UserError(
+                f"{count} graphics processors were asked for, {len(self._free)} are free here",
+                mend="ask for fewer with --gpus or --workers",
+            )
+        taken, self._free = self._free[:count], self._free[count:]
+        return taken
+
+    def give_back(self, taken: list[str]) -> None:
+        """Makes them free again."""
+        if self._free is not None:
+            self._free = sorted([*self._free, *taken], key=int)
+
+
+def connect() -> tuple[Any, Any]:
+    """Returns the docker SDK and a client of the engine that ``DOCKER_HOST`` names.
+
+    Raises:
+        MissingDependency: the SDK is not installed.
+        UserError: no engine answers.
+    """
+    try:
+        import docker
+    except ImportError as error:
+        raise MissingDependency("containers need the docker SDK", mend="pip install 'a2perf[docker]'") from error
+    try:
+        client = docker.from_env(timeout=120)
+        client.ping()
+    except docker.errors.DockerException as error:
+        where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+        raise UserError(
+            f"no Docker engine answers at {where}: {error}", mend="start one, or set DOCKER_HOST to its address"
+        ) from error
+    return docker, client
+
+
+def domain_of(command: RunCommand) -> str:
+    """Returns the domain of an evaluator's command: its flag, its task's, or what its gin file says.
+
+    The gin file is read as text: it may be the participant's, and parsing it here would import what it names.
+
+    Raises:
+        ConfigError: nothing names the domain.
+    """
+    flags = command.evaluator_flags() or ()
+    values = {flag: value for flag, value in itertools.pairwise(flags) if flag in _VALUED}
+    if "--domain" in values:
+        return get_domain(values["--domain"]).name
+    if "--task" in values:
+        owners = [name for name, domain in domains().items() if values["--task"] in {t.name for t in domain.tasks}]
+        if owners:
+            return owners[0]
+    bindings = [value for flag, value in itertools.pairwise(flags) if flag == "--extra-gin-bindings"]
+    texts = list(reversed(bindings))
+    if "--submission-gin-config-path" in values:
+        folder = values.get("--participant-module-path")
+        submission = None if folder is None else (command.cwd / folder)
+        given = command.cwd / values["--submission-gin-config-path"]
+        path = given if given.is_file() else find_gin_file(
+            values["--submission-gin-config-path"], submission=submission, domain=None
+        )  # fmt: skip
+        texts.append(path.read_text(encoding="utf-8"))
+    for text in texts:
+        if found := _DOMAIN.findall(text):
+            return get_domain("".join(found[-1]).lower()).name
+    raise ConfigError(
+        f"no domain is known for {command.name}, and the docker launcher chooses the image by it",
+        mend="add --domain NAME",
+    )
+
+
+def content_of(domain: str, checkout: Path = CHECKOUT) -> str:
+    """Returns the hash of what a domain's image is built from.
+
+    Raises:
+        UserError: a2perf does not run from a checkout, or the domain has no Dockerfile.
+    """
+    dockerfiles = {path.name.removesuffix(".Dockerfile") for path in (checkout / "docker").glob("*.Dockerfile")}
+    if not dockerfiles:
+        raise UserError(
+            "images are built from a checkout of a2perf, and this installation is none",
+            mend="name an image that has a2perf in it with --launcher-option image=NAME",
+        )
+    if domain not in dockerfiles:
+        raise UserError(
+            f"docker/ has no Dockerfile for {domain}{did_you_mean(domain, dockerfiles)}",
+            mend="name an image with --launcher-option image=NAME",
+        )
+    others = {f"docker/{name}.Dockerfile" for name in dockerfiles - {domain, "base"}}
+    digest = hashlib.sha256(os.environ.get("BASE_IMAGE", "").encode())
+    for name in _context(checkout):
+        if name not in others and name != "docker/README.md":
+            digest.update(name.encode() + b"\0" + hashlib.sha256((checkout / name).read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
+def ensure(client: Any, domain: str, checkout: Path = CHECKOUT) -> str:
+    """Returns the name of the domain's image on the engine, and builds it first where it is missing.
+
+    The build is ``docker/build.sh``, with the environment of this process (``BASE_IMAGE``, ``NETWORK``, ``PIP_CONF``,
+    ``PIP_CA``).
+
+    Raises:
+        UserError: this installation cannot build it.
+        InfrastructureError: the build failed; the log's end is in the message.
+    """
+    content = content_of(domain, checkout)
+    name = f"{REPOSITORY}:{domain}-{content}"
+    with filelock.FileLock(Path(tempfile.gettempdir()) / f"a2perf-image-{os.geteuid()}-{domain}.lock"):
+        if any(name in image.tags for image in client.images.list(REPOSITORY)):
+            return name
+        print(f"a2perf: building the image {name} (minutes, once)", file=sys.stderr)
+        with tempfile.TemporaryFile("w+") as log:
+            done = subprocess.run(
+                ["sh", str(checkout / "docker" / "build.sh"), domain],
+                env={**os.environ, "CONTENT": content}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            log.seek(0)
+            said = log.read().strip()
+    if done.returncode != 0 or not any(name in image.tags for image in client.images.list(REPOSITORY)):
+        raise InfrastructureError(
+            f"the image of {domain} could not be built: ...{said[-1000:]}",
+            mend="`make docker` shows the whole build; docker/README.md says what it needs",
+        )
+    return name
+
+
+def listed(client: Any, checkout: Path = CHECKOUT) -> list[Image]:
+    """Returns the images that ``ensure`` made on the engine, newest first."""
+    found = []
+    for image in client.images.list(filters={"label": CONTENT_LABEL}):
+        content = image.labels[CONTENT_LABEL]
+        for tag in image.tags:
+            domain = tag.partition(":")[2].removesuffix(f"-{content}")
+            if tag != f"{REPOSITORY}:{domain}-{content}":
+                continue  # the name of the last build, which every domain also has
+            size, created = int(image.attrs["Size"]), str(image.attrs["Created"])
+            found.append(Image(tag, domain, content, size, created, _current(domain, content, checkout)))
+    return sorted(found, key=lambda image: image.created, reverse=True)
+
+
+def prune(client: Any, *, everything: bool = False, checkout: Path = CHECKOUT) -> list[Image]:
+    """Removes the images that this checkout would not use, or all of them; returns those that are gone.
+
+    An image whose run goes on is left.
+    """
+    import docker
+
+    gone = []
+    for image in listed(client, checkout):
+        if everything or not image.current:
+            try:
+                client.images.remove(image.name)
+            except docker.errors.APIError:
+                continue
+            gone.append(image)
+    return gone
+
+
+def _current(domain: str, content: str, checkout: Path) -> bool:
+    try:
+        return content_of(domain, checkout) == content
+    except UserError:
+        return False
+
+
+def _context(checkout: Path) -> Iterator[str]:
+    """The files that enter a build, by relative name, as .dockerignore lets them through."""
+    rules = (checkout / ".dockerignore").read_text().splitlines()
+    allowed = [rule[1:] for rule in rules if rule.startswith("!")]
+    for entry in sorted(allowed):
+        path = checkout / entry
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts and not fnmatch.fnmatch(file.name, "*.pyc"):
+                yield file.relative_to(checkout).as_posix()
+
+
+def _gpu_count() -> int:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return int(pynvml.nvmlDeviceGetCount())
+    except pynvml.NVMLError:
+        return 0

@@ -1,0 +1,261 @@
+"""Runs on a Ray cluster, one detached actor a run.
+
+The actor only holds the place: it starts the command as a process of its own on its node (benchmark runs must not share
+a Python process, and Ray's warm workers would), watches its wall time and tells how it ended. It is named after the
+command and outlives the launcher, so a later one finds it. Files lie on a file system that all nodes share. Ray places
+by the memory that is asked for and does not enforce it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import threading
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from a2perf.errors import InfrastructureError, MissingDependency
+from a2perf.launch.foreground import LogTail, run_to_end
+from a2perf.launch.interface import Ended, RunCommand
+from a2perf.launch.node_run import NodeEnd, NodeTask, end_politely, wait_at_most
+
+NAMESPACE = "a2perf"
+_PATIENCE_S = 120.0
+_NAME_TIMEOUT_S = 10.0  # how long the name of an actor that was just ended may stay taken
+
+
+class RayLauncher:
+    """Runs commands on the nodes of a Ray cluster.
+
+    Args:
+        address: the cluster, ``"host:port"`` or ``"auto"``; without it Ray looks at ``RAY_ADDRESS``, then for a
+            cluster on this host, and starts one of this host alone where it finds none.
+        poll_s: shortest time between two looks at the jobs, in seconds.
+
+    Raises:
+        MissingDependency: ray is not installed.
+        InfrastructureError: the cluster does not answer.
+    """
+
+    name = "ray"
+
+    def __init__(self, *, address: str | None = None, poll_s: float | str = 0.5) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # nodes use the environment they were started in
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingDependency("the ray launcher needs ray", mend="pip install 'a2perf[ray]'") from error
+        self._ray: Any = ray
+        self._poll_s = float(poll_s)
+        self._jobs: list[RayJob] = []
+        self._collected: set[str] = set()
+        self._connected_here = not ray.is_initialized()
+        if self._connected_here:
+            try:
+                ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="error")
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise InfrastructureError(
+                    f"no Ray cluster answers at {address or 'the usual places'}: {error}",
+                    mend="start one with `ray start --head`, or give its address",
+                ) from error
+
+    def start(self, command: RunCommand) -> RayJob:
+        """Starts a command, or takes over the job of the same command that is still in the cluster.
+
+        Raises:
+            InfrastructureError: no node can hold it.
+        """
+        return self._start(command, command.log or self._folder(command) / "runs.log")
+
+    def adopt(self, identity: str) -> RayJob | None:
+        """Takes over a job of an earlier launcher, also one that has ended meanwhile."""
+        actor = self._find(identity)
+        return None if actor is None else self._watch(RayJob(self, identity, actor))
+
+    def wait(self, timeout_s: float) -> None:
+        """Waits; the jobs are asked when they are polled."""
+        time.sleep(min(timeout_s, self._poll_s))
+
+    def run(self, command: RunCommand) -> int:
+        """Executes one command to its end; its log is shown as it grows."""
+        if command.log is not None:
+            return run_to_end(self, command)
+        log = self._folder(command) / f"{_digest(command)}.log"
+        log.unlink(missing_ok=True)
+        return run_to_end(self, replace(command, log=log), tail=LogTail(log))
+
+    def close(self) -> None:
+        """Ends what still runs and leaves the cluster."""
+        for job in self._jobs:
+            if job.poll() is None:
+                job.kill()
+        if self._connected_here:
+            self._ray.shutdown()
+
+    @property
+    def ray(self) -> Any:
+        """The library, which is imported only with a launcher."""
+        return self._ray
+
+    def finished(self, job: RayJob) -> None:
+        """Takes note that a job's end has been reported."""
+        self._collected.add(job.identity)
+
+    def _start(self, command: RunCommand, log: Path) -> RayJob:
+        name = f"a2perf-{_digest(command)}"
+        actor = None if name in self._collected else self._find(name)
+        if actor is None:
+            actor = self._create(command, name, log)
+        self._collected.discard(name)
+        return self._watch(RayJob(self, name, actor))
+
+    def _create(self, command: RunCommand, name: str, log: Path) -> Any:
+        wanted = command.resources
+        resources = {"CPU": 1.0 if wanted.cpus is None else wanted.cpus, "GPU": float(wanted.gpus)}
+        resources["memory"] = float(wanted.memory_bytes or 0)
+        alive = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(all(node.get(kind, 0.0) >= amount for kind, amount in resources.items()) for node in alive):
+            raise InfrastructureError(
+                f"no node of the Ray cluster has what {command.name} asks for: "
+                f"{', '.join(f'{kind} {amount:g}' for kind, amount in resources.items() if amount)}",
+                mend="ask for less, or add a node; `ray status` shows what there is",
+            )
+        actor = self._ray.remote(NodeActor).options(
+            name=name, namespace=NAMESPACE, lifetime="detached", max_restarts=0,
+            num_cpus=resources["CPU"], num_gpus=resources["GPU"] or None, memory=wanted.memory_bytes,
+        )  # fmt: skip
+        deadline = time.monotonic() + _NAME_TIMEOUT_S
+        while True:
+            try:
+                return actor.remote(NodeTask.of(command, log), name)
+            except ValueError as error:
+                if time.monotonic() > deadline:
+                    raise InfrastructureError(f"Ray did not take {command.name}: {error}") from error
+                time.sleep(0.05)
+
+    def _find(self, name: str) -> Any | None:
+        try:
+            return self._ray.get_actor(name, namespace=NAMESPACE)
+        except ValueError:
+            return None
+
+    def _watch(self, job: RayJob) -> RayJob:
+        self._jobs = [known for known in self._jobs if not known.ended]
+        self._jobs.append(job)
+        return job
+
+    def _folder(self, command: RunCommand) -> Path:
+        folder = (command.cwd / "runs" if command.log is None else command.log.parent).absolute() / ".ray"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+class RayJob:
+    """An actor of this launcher or of one before it."""
+
+    def __init__(self, launcher: RayLauncher, name: str, actor: Any) -> None:
+        self._launcher = launcher
+        self._name = name
+        self._actor = actor
+        self._question: Any = None
+        self._silent_since: float | None = None
+        self._placed = False
+        self._cancelled = False
+        self._ended: Ended | None = None
+
+    @property
+    def identity(self) -> str:
+        """The actor's name."""
+        return self._name
+
+    @property
+    def ended(self) -> bool:
+        """Whether ``poll`` has returned an end."""
+        return self._ended is not None
+
+    def poll(self) -> Ended | None:
+        """Returns how the job ended; a job whose actor died is lost."""
+        if self._ended is not None:
+            return self._ended
+        ray = self._launcher.ray
+        try:
+            if self._question is None:
+                self._question = self._actor.end.remote()
+            if not ray.wait([self._question], timeout=0)[0]:
+                return None  # it waits for a node, or the node is slow to answer
+            answer = ray.get(self._question)
+        except ray.exceptions.ActorUnavailableError:
+            # A node that is slow to answer, or gone; the cluster says which after its health checks.
+            self._question = None
+            self._silent_since = self._silent_since or time.monotonic()
+            if time.monotonic() - self._silent_since < _PATIENCE_S:
+                return None
+            ray.kill(self._actor)
+            self._ended = Ended(
+                None, lost=not self._cancelled, reason=f"its node has not answered for {_PATIENCE_S:g} s"
+            )
+            self._launcher.finished(self)
+            return self._ended
+        except ray.exceptions.RayError as error:
+            reason = f"its actor is gone ({type(error).__name__}): {str(error).strip().splitlines()[0]}"
+            self._ended = Ended(None, lost=not self._cancelled, reason=reason)
+            self._launcher.finished(self)
+            return self._ended
+        self._placed, self._question, self._silent_since = True, None, None
+        if answer is not None:
+            self._ended = NodeEnd(**answer).verdict(cancelled=self._cancelled, engine=f"Ray actor {self._name}")
+            self._launcher.finished(self)
+            ray.kill(self._actor)
+        return self._ended
+
+    def cancel(self) -> None:
+        """Asks the command to end, by force when it does not obey in time; a job that waits for a node is withdrawn."""
+        if self._ended is None:
+            self._cancelled = True
+            if self._placed:
+                self._actor.cancel.remote()
+            else:
+                self.kill()
+
+    def kill(self) -> None:
+        """Ends the actor, and with it the command."""
+        self._cancelled = True
+        self._launcher.ray.kill(self._actor)
+
+
+class NodeActor:
+    """Holds one command on a node. The command ends when the actor's process does."""
+
+    def __init__(self, task: NodeTask, job: str) -> None:
+        self._end: NodeEnd | None = None
+        self._job, self._wall_s = job, task.wall_s
+        try:
+            # Here, in the actor's main thread: the command ends with the thread that started it.
+            self._process = task.start()
+        except OSError as error:
+            self._end = NodeEnd(job, os.uname().nodename, None, reason=f"it could not be started: {error}")
+        else:
+            threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
+
+    def end(self) -> dict[str, Any] | None:
+        """Returns the fields of the ``NodeEnd``, ``None`` while the command runs."""
+        return None if self._end is None else asdict(self._end)
+
+    def cancel(self) -> None:
+        """Asks the command to end; returns at once."""
+        if self._end is None:
+            threading.Thread(target=end_politely, args=(self._process,), daemon=True).start()
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        timed_out = wait_at_most(process, self._wall_s)
+        self._end = NodeEnd.of(self._job, process.returncode, timed_out=timed_out, wall_s=self._wall_s)
+
+
+def _digest(command: RunCommand) -> str:
+    identity = [command.name, command.argv, str(command.cwd), sorted(command.env.items())]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]

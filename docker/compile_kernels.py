@@ -1,0 +1,29 @@
+"""Compiles what an environment needs, into the folder that NUMBA_CACHE_DIR names: a few steps of one episode."""
+
+from __future__ import annotations
+
+import sys
+
+import gymnasium
+import numpy as np
+
+STEPS = 3
+
+
+def main(env_id: str) -> None:
+    """Runs the environment until its kernels are compiled."""
+    env = gymnasium.make(env_id)
+    observation, _ = env.reset(seed=0)
+    for _ in range(STEPS):
+        if isinstance(observation, dict) and "mask" in observation:
+            action = int(np.argmax(observation["mask"]))
+        else:
+            action = env.action_space.sample()
+        observation, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            break
+    env.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

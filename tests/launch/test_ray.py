@@ -1,0 +1,138 @@
+"""The ray launcher on a real cluster: ends, limits, logs, a lost node, and a launcher that died."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from a2perf.errors import InfrastructureError
+from a2perf.launch import Ended, Resources, RunCommand, get_launcher
+from a2perf.launch.ray import RayLauncher
+from tests.launch.ray_cluster import RayCluster
+from tests.launch.toy_run import toy_launch, toy_returns
+from tests.launch.waiting import end_of, shell, text_of, until
+
+pytestmark = pytest.mark.group("ray")
+
+
+@pytest.fixture
+def launcher(ray_cluster: RayCluster) -> Iterator[RayLauncher]:
+    made = get_launcher("ray", address=ray_cluster.address, poll_s=0.1)
+    assert isinstance(made, RayLauncher)
+    yield made
+    made.close()
+
+
+def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: RayLauncher, tmp_path: Path) -> None:
+    script = 'echo "to stdout in $PWD"; echo "to stderr: $COLOUR" >&2; until test -e go; do sleep 0.05; done; exit 7'
+    command = shell(tmp_path, script, COLOUR="blue")
+    job = launcher.start(command)
+    until(lambda: "blue" in text_of(tmp_path / "job" / "run.log"))
+    assert job.poll() is None
+    (tmp_path / "go").touch()
+    assert end_of(job) == Ended(7)
+    assert (tmp_path / "job" / "run.log").read_text().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
+    again = launcher.start(command)
+    assert end_of(again) == Ended(7)
+    assert len((tmp_path / "job" / "run.log").read_text().splitlines()) == 4
+
+
+def test_runs_wait_for_the_processors_they_ask_for(launcher: RayLauncher, tmp_path: Path) -> None:
+    one = Resources(cpus=1)
+    first = launcher.start(shell(tmp_path, "touch up; until test -e go; do sleep 0.05; done", "first", one))
+    until((tmp_path / "up").exists)
+    second = launcher.start(shell(tmp_path, "test -e go", "second", one))  # fails if it runs beside the first
+    withdrawn = launcher.start(shell(tmp_path, "true", "withdrawn", one))
+    assert second.poll() is None
+    withdrawn.cancel()
+    assert not end_of(withdrawn).lost
+    (tmp_path / "go").touch()
+    assert end_of(first) == Ended(0)
+    assert end_of(second) == Ended(0)
+    with pytest.raises(InfrastructureError, match="no node of the Ray cluster has what big asks for: CPU 64"):
+        launcher.start(shell(tmp_path, "true", "big", Resources(cpus=64)))
+
+
+def test_a_run_whose_wall_time_is_over_is_ended_and_not_lost(launcher: RayLauncher, tmp_path: Path) -> None:
+    job = launcher.start(shell(tmp_path, "echo up; exec sleep 600", resources=Resources(wall_s=0.5)))
+    ended = end_of(job)
+    assert (ended.timed_out, ended.lost) == (True, False)
+    assert "0.5 s" in ended.reason
+    cancelled = launcher.start(shell(tmp_path, "echo up again; exec sleep 600"))
+    until(lambda: "again" in text_of(tmp_path / "job" / "run.log"))
+    assert cancelled.poll() is None
+    cancelled.cancel()
+    assert not end_of(cancelled).lost
+
+
+def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
+    launcher: RayLauncher, ray_cluster: RayCluster, tmp_path: Path
+) -> None:
+    node = ray_cluster.add_node()
+    script = "echo up $$; until test -e go; do sleep 0.05; done"
+    commands = [shell(tmp_path, script, name, Resources(cpus=1)) for name in ("a", "b")]
+    jobs = [launcher.start(command) for command in commands]
+    until(lambda: all(text_of(tmp_path / name / "run.log") for name in ("a", "b")))
+    ray_cluster.lose_node(node)
+    lost, ended = until(lambda: next(((job, end) for job in jobs if (end := job.poll())), None))
+    assert ended.lost
+    assert "gone" in ended.reason
+    pid = int((tmp_path / "ab"[jobs.index(lost)] / "run.log").read_text().split()[1])
+    until(lambda: not Path(f"/proc/{pid}").exists())  # nothing goes on running on what was the node
+    (tmp_path / "go").touch()
+    kept = jobs[1 - jobs.index(lost)]
+    assert end_of(kept) == Ended(0)
+    assert end_of(launcher.start(commands[jobs.index(lost)])) == Ended(0)
+
+
+STARTER = """
+import sys
+from pathlib import Path
+from a2perf.launch import RunCommand, get_launcher
+folder, script, address = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+command = RunCommand(("/bin/sh", "-c", script), "job", folder, {}, folder / "job" / "run.log")
+print(get_launcher("ray", address=address).start(command).identity, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
+    launcher: RayLauncher, ray_cluster: RayCluster, tmp_path: Path
+) -> None:
+    script = "echo started; until test -e go; do sleep 0.05; done; exit 5"
+    command = RunCommand(("/bin/sh", "-c", script), "job", tmp_path, {}, tmp_path / "job" / "run.log")
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path), script, ray_cluster.address],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as dying:  # fmt: skip
+        assert dying.stdout is not None
+        identity = dying.stdout.readline().strip()
+        until(lambda: "started" in text_of(tmp_path / "job" / "run.log"))
+        dying.kill()
+    by_name = launcher.start(command)
+    assert by_name.identity == identity
+    adopted = launcher.adopt(identity)
+    assert adopted is not None
+    assert adopted.poll() is None
+    (tmp_path / "go").touch()
+    assert end_of(adopted) == Ended(5)
+    assert (tmp_path / "job" / "run.log").read_text() == "started\n"
+    until(lambda: launcher.adopt(identity) is None)
+
+
+def test_the_evaluator_runs_on_the_cluster_as_it_does_here(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    returns = {}
+    for name, option in (("local", ()), ("ray", ("--launcher-option", f"address={ray_cluster.address}"))):
+        done = subprocess.run(
+            toy_launch(tmp_path, name, *option), capture_output=True, text=True, timeout=180, cwd=tmp_path,
+            env=dict(os.environ),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        returns[name] = toy_returns(tmp_path, name)
+    assert returns["ray"] == returns["local"]
+    assert len(returns["ray"]) == 2
