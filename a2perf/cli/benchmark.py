@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +71,9 @@ def benchmark(**options: Any) -> int:
                 say(f"identified github pull request: {record.pull_request}")
         say(f"WANDB_TAGS: {matrix.plan.wandb_tags}")
     say("======= commands to run:")
-    for run in matrix.runs:
-        say(shlex.join(run.words))
+    lines = matrix.command_lines()
+    for line in lines:
+        say(line)
     if options["slurm_template_path"] is not None:
         return _on_slurm(matrix, options)
     if options["dry_run"]:
@@ -83,10 +83,10 @@ def benchmark(**options: Any) -> int:
         say("workers is set to 0: nothing was run; give --workers N to run the commands")
         return 0
     console = Console(highlight=False, soft_wrap=True)
-    table = MatrixTable(len(matrix.runs), 0, console)
+    table = MatrixTable(len(lines), 0, console)
 
     def kept(runs: Any) -> None:
-        table.done = len(runs)
+        table.done = sum(len(run.commands) for run in runs)
         if runs:
             say(f"{len(runs)} of {len(matrix.runs)} runs were finished before and are kept")
 
@@ -95,8 +95,8 @@ def benchmark(**options: Any) -> int:
         result = run_matrix(
             matrix, options["workers"], launcher=options["launcher"], resources=resources, on_event=table, on_kept=kept
         )
-    left = len(matrix.runs) - table.done - table.failed
-    say(f"{table.done} of {len(matrix.runs)} runs finished, {table.failed} failed" + (f", {left} left" if left else ""))
+    left = len(lines) - table.done - table.failed
+    say(f"{table.done} of {len(lines)} runs finished, {table.failed} failed" + (f", {left} left" if left else ""))
     say(f"store {store}, tags {', '.join(matrix.plan.tags) or 'none'}")
     if left:
         say("the same command goes on with them")

@@ -34,14 +34,14 @@ class MatrixRun:
     Attributes:
         env_id: the environment.
         seed: the seed.
-        words: its whole command line.
+        commands: its command lines: one, or one for each configuration of a submission.
         folder: where it lies in the store.
         key: its name: the folder, below the store.
     """
 
     env_id: str
     seed: int
-    words: tuple[str, ...]
+    commands: tuple[tuple[str, ...], ...]
     folder: Path
     key: str
 
@@ -53,12 +53,15 @@ class Matrix:
     Attributes:
         plan: what the runs share.
         runs: in the order in which they are started.
-        gin_configs: of a submission, its configurations in the order in which each run goes through them.
     """
 
     plan: MatrixPlan
     runs: tuple[MatrixRun, ...]
-    gin_configs: tuple[str, ...] = ()
+
+    def command_lines(self) -> list[str]:
+        """Returns every command line, as a person would type it."""
+        begin = () if self.plan.source == "command" else ("a2perf", "run")
+        return [shlex.join([*begin, *command]) for run in self.runs for command in run.commands]
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,11 @@ def command_matrix(
         wandb_tags=tags,
         alone=alone,
     )
-    return Matrix(plan, _cells(plan, env_ids, seeds))
+
+    def commands(env_id: str, seed: int, folder: Path) -> list[tuple[str, ...]]:
+        return [(*words, "--env-id", env_id, "--seed", str(seed))]
+
+    return Matrix(plan, _cells(plan, env_ids, seeds, commands))
 
 
 def submission_matrix(
@@ -171,8 +178,12 @@ def submission_matrix(
         tags=tags.split(",") if tags else [],
         wandb_tags=tags,
     )
-    cells = _cells(plan, env_ids, seeds, prefix=("a2perf", "run"))
-    return Matrix(plan, cells, tuple(gin_configs))
+
+    def commands(env_id: str, seed: int, folder: Path) -> list[tuple[str, ...]]:
+        common = ("--root-dir", str(folder), "--seed", str(seed), *_task_flags(env_id), *flags)
+        return [("--submission", str(submission), "--gin-config", name, *common) for name in gin_configs]
+
+    return Matrix(plan, _cells(plan, env_ids, seeds, commands))
 
 
 def run_matrix(
@@ -195,7 +206,7 @@ def run_matrix(
     plan = matrix.plan
     if plan.source == "command" and launcher == "local":
         _check_program(plan)
-    kept = tuple(run for run in matrix.runs if is_finished(run.folder, max(1, len(matrix.gin_configs))))
+    kept = tuple(run for run in matrix.runs if is_finished(run.folder, len(run.commands)))
     wanted = [run for run in matrix.runs if run not in kept]
     if on_kept is not None:
         on_kept(kept)
@@ -210,7 +221,7 @@ def run_matrix(
     entries = [entry for run in wanted for entry in _entries(matrix, run, resources or Resources())]
     for run in wanted:
         if not (run.folder / RUN_FILE).exists():
-            write_record(run.folder / RUN_FILE, plan.record(run.env_id, run.seed, run.words))
+            write_record(run.folder / RUN_FILE, plan.record(run.env_id, run.seed, run.commands[0]))
     stopping = False
 
     def stop(number: int, frame: object) -> None:
@@ -260,7 +271,10 @@ def _check_program(plan: MatrixPlan) -> None:
 
 
 def _cells(
-    plan: MatrixPlan, env_ids: Sequence[str], seeds: Sequence[int], prefix: Sequence[str] = ()
+    plan: MatrixPlan,
+    env_ids: Sequence[str],
+    seeds: Sequence[int],
+    commands: Callable[[str, int, Path], Sequence[tuple[str, ...]]],
 ) -> tuple[MatrixRun, ...]:
     if not env_ids:
         raise UserError("--env-ids is empty", mend="name at least one environment")
@@ -271,9 +285,9 @@ def _cells(
     cells = []
     for seed in seeds:
         for env_id in env_ids:
-            words = (*prefix, *plan.words, "--env-id", env_id, "--seed", str(seed))
             folder = plan.run_folder(env_id, seed)
-            cells.append(MatrixRun(env_id, seed, words, folder, folder.relative_to(plan.store).as_posix()))
+            lines = tuple(commands(env_id, seed, folder))
+            cells.append(MatrixRun(env_id, seed, lines, folder, folder.relative_to(plan.store).as_posix()))
     return tuple(cells)
 
 
@@ -286,16 +300,12 @@ def _entries(matrix: Matrix, run: MatrixRun, resources: Resources) -> list[Entry
     log = run.folder / ("command/logs/output.log" if plan.source == "command" else "launch.log")
     data = {"env_id": run.env_id, "seed": run.seed, "folder": str(run.folder), "log": str(log)}
     if plan.source == "command":
-        argv = (sys.executable, "-m", "a2perf.rlops.command_run", str(plan.path()), "--", *run.words)
+        argv = (sys.executable, "-m", "a2perf.rlops.command_run", str(plan.path()), "--", *run.commands[0])
         return [Entry(run.key, replace(common, argv=argv), data)]
-    submission, flags = plan.words[1], plan.words[2 + len(matrix.gin_configs) :]
     entries: list[Entry] = []
-    for gin_config in matrix.gin_configs:
-        argv = RunCommand.evaluator(
-            ["--submission", submission, "--gin-config", gin_config, "--root-dir", str(run.folder),
-             "--seed", str(run.seed), *_task_flags(run.env_id), *flags]
-        ).argv  # fmt: skip
-        key = run.key if len(matrix.gin_configs) == 1 else f"{run.key}:{gin_config}"
+    for number, command in enumerate(run.commands):
+        key = run.key if len(run.commands) == 1 else f"{run.key}:{number + 1}"
+        argv = RunCommand.evaluator(command).argv
         after = entries[-1].key if entries else None
         entries.append(Entry(key, replace(common, argv=argv, name=key), data, after=after))
     return entries

@@ -96,7 +96,7 @@ class MatrixTable:
         for env_id, seed, log, began in list(self.rows.values())[:_MOST_ROWS]:
             table.add_row(env_id, str(seed), f"{now - began:.0f}", Text(_last_line(Path(log)), style="dim"))
         counted = f"{self.done} of {self.total} finished, {self.failed} failed, {len(self.rows)} running"
-        return Group(table, ProgressBar(total=max(1, self.total), completed=self.done + self.failed), Text(counted))
+        return Group(table, Text(counted), ProgressBar(total=max(1, self.total), completed=self.done + self.failed))
 
 
 def _last_line(path: Path) -> str:

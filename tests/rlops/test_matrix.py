@@ -77,8 +77,8 @@ def planned(project: Path, *words: str, envs: tuple[str, ...] = ENVS, seeds: int
 def test_seeds_go_outside_and_environments_inside(project: Path) -> None:
     matrix = planned(project, "--sleep 0", envs=ENVS[:2], seeds=2)
     begin = (sys.executable, "train.py", "--sleep", "0")
-    assert [run.words for run in matrix.runs] == [
-        (*begin, "--env-id", env, "--seed", str(seed)) for seed in (1, 2) for env in ENVS[:2]
+    assert [run.commands for run in matrix.runs] == [
+        ((*begin, "--env-id", env, "--seed", str(seed)),) for seed in (1, 2) for env in ENVS[:2]
     ]
     assert matrix.plan.experiment == "train"
     assert matrix.plan.wandb_tags == "mine,v1-dirty-12345678"
