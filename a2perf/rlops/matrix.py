@@ -189,6 +189,7 @@ def submission_matrix(
 def run_matrix(
     matrix: Matrix, workers: int, *, launcher: str = "local", resources: Resources | None = None,
     on_event: Callable[[Event], None] | None = None, on_kept: Callable[[Sequence[MatrixRun]], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> MatrixResult:  # fmt: skip
     """Executes what is not finished.
 
@@ -199,6 +200,7 @@ def run_matrix(
         resources: of each run.
         on_event: called with every event of the queue.
         on_kept: called once, with the runs that were finished before.
+        stop: asked all the time; once true, what runs is cancelled and what waits is not started.
 
     Raises:
         UserError: the store cannot be written, the command's program or script is not there, or the launcher is not.
@@ -210,7 +212,7 @@ def run_matrix(
     wanted = [run for run in matrix.runs if run not in kept]
     if on_kept is not None:
         on_kept(kept)
-    if not wanted:
+    if not wanted or stop():
         return MatrixResult(kept, None, 0)
     try:
         write_record(plan.path(), plan)
@@ -224,9 +226,12 @@ def run_matrix(
             write_record(run.folder / RUN_FILE, plan.record(run.env_id, run.seed, run.commands[0]))
     stopping = False
 
-    def stop(number: int, frame: object) -> None:
+    def interrupt(number: int, frame: object) -> None:
         nonlocal stopping
         stopping = True
+
+    def must_stop() -> bool:
+        return stopping or stop()
 
     executor = get_launcher(launcher)
     folder = plan.store / QUEUE_FOLDER
@@ -237,9 +242,9 @@ def run_matrix(
         queue.reap()
         # the bundles are the truth: what they do not call finished is done again, whatever the queue remembers
         queue.reopen([entry.key for entry in entries], "to be run again")
-        previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            summary = drive(queue, executor, workers, classify=_classify, on_event=on_event, stop=lambda: stopping)
+            summary = drive(queue, executor, workers, classify=_classify, on_event=on_event, stop=must_stop)
         finally:
             executor.close()
             for number, handler in previous.items():
