@@ -42,6 +42,7 @@ def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: Ray
     assert len((tmp_path / "job" / "run.log").read_text().splitlines()) == 4
 
 
+@pytest.mark.slow
 def test_runs_wait_for_the_processors_they_ask_for(launcher: RayLauncher, tmp_path: Path) -> None:
     one = Resources(cpus=1)
     first = launcher.start(shell(tmp_path, "touch up; until test -e go; do sleep 0.05; done", "first", one))
@@ -58,6 +59,7 @@ def test_runs_wait_for_the_processors_they_ask_for(launcher: RayLauncher, tmp_pa
         launcher.start(shell(tmp_path, "true", "big", Resources(cpus=64)))
 
 
+@pytest.mark.slow
 def test_a_run_whose_wall_time_is_over_is_ended_and_not_lost(launcher: RayLauncher, tmp_path: Path) -> None:
     job = launcher.start(shell(tmp_path, "echo up; exec sleep 600", resources=Resources(wall_s=0.5)))
     ended = end_of(job)

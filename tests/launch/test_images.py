@@ -1,0 +1,139 @@
+"""Images of the domains: named by content, built once, listed and pruned; and which domain a command belongs to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from a2perf.errors import ConfigError, InfrastructureError, UserError
+from a2perf.launch import RunCommand, images
+from tests.launch.docker_engine import DockerEngine
+from tests.launch.toy_run import toy_submission
+
+BUILD = """
+import io, os, sys, docker
+name, content = sys.argv[1], os.environ["CONTENT"]
+text = f"FROM {os.environ['SKELETON']}\\nLABEL a2perf.content={content}\\n"
+print("building", name)
+client = docker.from_env()
+client.images.build(fileobj=io.BytesIO(text.encode()), tag=f"a2perf:{name}-{content}")
+open(os.environ["BUILDS"], "a").write(content + "\\n")
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout whose build takes no time."""
+    folder = tmp_path / "checkout"
+    for name in ("docker", "a2perf/__pycache__", "tests"):
+        (folder / name).mkdir(parents=True)
+    (folder / ".dockerignore").write_text("# all but\n*\n!a2perf\n!docker\n!requirements.lock\n**/__pycache__\n")
+    for name in ("base", "toy", "other"):
+        (folder / "docker" / f"{name}.Dockerfile").write_text(f"FROM {name}\n")
+    (folder / "docker" / "build.py").write_text(BUILD)
+    (folder / "docker" / "build.sh").write_text(f'exec {sys.executable} "$(dirname "$0")/build.py" "$@"\n')
+    (folder / "a2perf" / "code.py").write_text("x = 1\n")
+    (folder / "requirements.lock").write_text("numpy==2.1.3\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "matters"),
+    [
+        ("a2perf/code.py", True),
+        ("requirements.lock", True),
+        ("docker/base.Dockerfile", True),
+        ("docker/toy.Dockerfile", True),
+        ("docker/other.Dockerfile", False),
+        ("docker/README.md", False),
+        ("tests/test_x.py", False),
+        ("a2perf/__pycache__/code.pyc", False),
+    ],
+)
+def test_an_image_is_named_by_what_enters_its_build(changed: str, matters: bool, checkout: Path) -> None:
+    before = images.content_of("toy", checkout)
+    assert images.content_of("toy", checkout) == before
+    (checkout / changed).write_text("changed")
+    assert (images.content_of("toy", checkout) != before) is matters
+
+
+def test_another_base_makes_another_image(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = images.content_of("toy", checkout)
+    monkeypatch.setenv("BASE_IMAGE", "debian:bookworm-slim")
+    assert images.content_of("toy", checkout) != before
+
+
+def test_without_a_checkout_or_a_dockerfile_the_user_names_an_image(checkout: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="this installation is none") as caught:
+        images.content_of("toy", tmp_path)
+    assert "image=NAME" in str(caught.value)
+    with pytest.raises(UserError, match="no Dockerfile for toyy; did you mean 'toy'"):
+        images.content_of("toyy", checkout)
+
+
+def test_this_checkout_has_a_content_for_each_of_its_domains() -> None:
+    names = ("circuit_training", "quadruped_locomotion", "web_navigation")
+    assert len({images.content_of(name) for name in names}) == 3
+
+
+@pytest.mark.group("docker")
+def test_an_image_is_built_once_listed_and_pruned_when_its_content_is_old(
+    checkout: Path, tmp_path: Path, docker_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds = tmp_path / "builds"
+    monkeypatch.setenv("BUILDS", str(builds))
+    monkeypatch.setenv("SKELETON", docker_engine.image)
+    client = docker_engine.client()
+    first = images.ensure(client, "toy", checkout)
+    assert images.ensure(client, "toy", checkout) == first
+    assert builds.read_text().splitlines() == [images.content_of("toy", checkout)]
+    (checkout / "a2perf" / "code.py").write_text("x = 2\n")
+    second = images.ensure(client, "toy", checkout)
+    assert second != first
+    assert {image.name: image.current for image in images.listed(client, checkout)} == {first: False, second: True}
+    assert [image.name for image in images.prune(client, checkout=checkout)] == [first]
+    assert [image.name for image in images.listed(client, checkout)] == [second]
+    assert [image.name for image in images.prune(client, everything=True, checkout=checkout)] == [second]
+    assert images.listed(client, checkout) == []
+    assert docker_engine.image in [tag for image in client.images.list() for tag in image.tags]
+
+
+@pytest.mark.group("docker")
+def test_a_build_that_fails_shows_the_end_of_its_log(checkout: Path, docker_engine: DockerEngine) -> None:
+    (checkout / "docker" / "build.sh").write_text("echo no route to the index; exit 1\n")
+    with pytest.raises(InfrastructureError, match="no route to the index"):
+        images.ensure(docker_engine.client(), "toy", checkout)
+
+
+def _command(folder: Path, *flags: str) -> RunCommand:
+    shared = ("--participant-module-path", "entry", "--submission-gin-config-path", "inference.gin")
+    return RunCommand.evaluator((*shared, *flags), name="run", cwd=folder)
+
+
+@pytest.mark.parametrize(
+    ("flags", "domain"),
+    [
+        ((), "circuit_training"),
+        (("--extra-gin-bindings", "Submission.domain = %BenchmarkDomain.WEB_NAVIGATION"), "web_navigation"),
+        (("--extra-gin-bindings", "Submission.domain = 'quadruped_locomotion'"), "quadruped_locomotion"),
+        (("--task", "dog_pace"), "quadruped_locomotion"),
+        (("--domain", "web_navigation", "--task", "dog_pace"), "web_navigation"),
+    ],
+)
+def test_the_domain_of_a_command_is_its_flags_its_tasks_or_its_gin_files(
+    flags: tuple[str, ...], domain: str, tmp_path: Path
+) -> None:
+    toy_submission(tmp_path)
+    assert images.domain_of(_command(tmp_path, *flags)) == domain
+
+
+def test_a_gin_file_is_read_and_not_executed(tmp_path: Path) -> None:
+    entry = toy_submission(tmp_path)
+    (entry / "inference.gin").write_text("import os_of_nobody\nSubmission.domain = 'web_navigation'\n")
+    assert images.domain_of(_command(tmp_path)) == "web_navigation"
+    (entry / "inference.gin").write_text("# Submission.domain = 'web_navigation'\n")
+    with pytest.raises(ConfigError, match="no domain is known") as caught:
+        images.domain_of(_command(tmp_path))
+    assert "--domain" in str(caught.value)
