@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import textwrap
 from dataclasses import asdict
 
 import click
 
 from a2perf import __version__, assets
 from a2perf.cli import host_probes
+from a2perf.cli.finding import Finding
 from a2perf.submission.options import normalised
+
+_WIDTH = 100
 
 
 @click.command(context_settings=normalised())
@@ -59,7 +63,7 @@ def _host() -> dict[str, str]:
     }
 
 
-def _print(host: dict[str, str], findings: list[host_probes.Finding]) -> None:
+def _print(host: dict[str, str], findings: list[Finding]) -> None:
     click.echo("host")
     for name, value in host.items():
         click.echo(f"  {name:<16}{value}")
@@ -75,6 +79,9 @@ def _print(host: dict[str, str], findings: list[host_probes.Finding]) -> None:
             section = finding.section
             click.echo(section)
         mark = click.style("yes", fg="green") if finding.present else click.style("no ", fg="yellow")
-        click.echo(f"  {mark} {finding.name:<36}{finding.detail}")
+        lines = textwrap.wrap(finding.detail, _WIDTH, break_on_hyphens=False) or [""]
+        click.echo(f"  {mark} {finding.name:<36}{lines[0]}")
+        for line in lines[1:]:
+            click.echo(" " * 42 + line)
         if not finding.present:
             click.echo(f"      for {finding.purpose}" + (f"; mend: {finding.mend}" if finding.mend else ""))

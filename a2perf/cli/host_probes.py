@@ -6,41 +6,16 @@ Every probe returns findings: whether something is there, in what shape, what it
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from a2perf import assets
+from a2perf.cli import engine_probes, isolation_probes
+from a2perf.cli.finding import Finding, version_of
 from a2perf.domains.registry import Domain, domains, load_attribute
 from a2perf.errors import AssetUnavailable
-
-PROBE_TIMEOUT_S = 10.0
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that a host can have.
-
-    Attributes:
-        section: heading in the listing.
-        name: what was looked for.
-        present: whether it is there and usable.
-        detail: version, path or reason.
-        purpose: what is lost without it.
-        mend: how to get it; None where nothing can be done or nothing is wrong.
-    """
-
-    section: str
-    name: str
-    present: bool
-    detail: str
-    purpose: str = ""
-    mend: str | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +129,7 @@ def _browser() -> Iterator[Finding]:
         (("chromium", "chromium-browser", "google-chrome"), "chromium"),
         (("chromedriver",), "chromium-driver"),
     ):
-        version = _version(names)
+        version = version_of(names)
         yield Finding(
             "programs",
             package,
@@ -163,51 +138,6 @@ def _browser() -> Iterator[Finding]:
             "web navigation in a real browser",
             None if version else f"apt-get install {package}",
         )
-
-
-def _sandbox() -> Iterator[Finding]:
-    from a2perf.sandbox import available_levels
-
-    levels = available_levels()
-    yield Finding("isolation", "sandbox levels", bool(levels), ", ".join(levels) or "none", "confining submissions")
-    bubblewrap = _version(("bwrap",))
-    yield Finding(
-        "isolation",
-        "bubblewrap",
-        bubblewrap is not None,
-        bubblewrap or "not on PATH",
-        "submissions without network and with a read-only system",
-        None if bubblewrap else "apt-get install bubblewrap",
-    )
-    reason = _no_user_namespaces()
-    yield Finding(
-        "isolation",
-        "user namespaces",
-        reason is None,
-        reason or "open",
-        "bubblewrap, and Chromium's own sandbox",
-        None if reason is None else "sysctl kernel.unprivileged_userns_clone=1 (or the container's seccomp profile)",
-    )
-    docker = _output(["docker", "version", "--format", "{{.Server.Version}}"])
-    yield Finding(
-        "isolation",
-        "docker engine",
-        docker is not None,
-        docker or "no engine answers",
-        "submissions in containers",
-        None if docker else "start a Docker engine, or set DOCKER_HOST",
-    )
-    version, writable = _cgroups()
-    yield Finding(
-        "isolation",
-        "control groups",
-        bool(writable),
-        f"{version}; writable: {', '.join(writable) or 'none'}",
-        "memory and process limits that a submission cannot leave, exact processor time",
-        None
-        if writable
-        else "run as root, or have a group delegated to you (systemd-run --user --scope -p Delegate=yes)",
-    )
 
 
 def _measurement() -> Iterator[Finding]:
@@ -232,54 +162,13 @@ def _measurement() -> Iterator[Finding]:
     yield Finding("measurement", "NVIDIA GPU (NVML)", gpus is not None, detail, "measured GPU energy and memory")
 
 
-_PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (_domains, _browser, _sandbox, _measurement)
-
-
-def _version(names: tuple[str, ...]) -> str | None:
-    for name in names:
-        if shutil.which(name) is not None:
-            said = _output([name, "--version"])
-            return said.splitlines()[0] if said else name
-    return None
-
-
-def _output(command: list[str]) -> str | None:
-    """Returns what a command printed, or None when it failed, is not there or took too long."""
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _no_user_namespaces() -> str | None:
-    """Returns why no user namespace can be made here, or None when one was made (and is gone again)."""
-    if platform.system() != "Linux":
-        return "Linux only"
-    if shutil.which("unshare") is None:
-        return "not known: no unshare program to try it with"
-    return None if _output(["unshare", "--user", "true"]) is not None else "refused by the kernel"
-
-
-def _cgroups() -> tuple[str, list[str]]:
-    """Returns which control groups are mounted, and the controllers whose folder this user may write."""
-    top = Path("/sys/fs/cgroup")
-    if (top / "cgroup.controllers").is_file():
-        own = _own_group(top)
-        controllers = (own / "cgroup.controllers").read_text().split() if own.is_dir() else []
-        return "version 2", controllers if os.access(own, os.W_OK) else []
-    first = [name for name in ("memory", "pids", "cpu", "cpuacct", "freezer") if (top / name / "tasks").is_file()]
-    if not first:
-        return "not mounted", []
-    hybrid = " beside version 2" if (top / "unified").is_dir() else ""
-    return f"version 1{hybrid}", [name for name in first if os.access(top / name, os.W_OK)]
-
-
-def _own_group(top: Path) -> Path:
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        number, _, path = line.partition("::")
-        if number == "0":
-            return top / path.lstrip("/")
-    return top
+_PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (
+    _domains,
+    _browser,
+    isolation_probes.levels,
+    isolation_probes.namespaces,
+    isolation_probes.groups,
+    engine_probes.engines,
+    engine_probes.python_tools,
+    _measurement,
+)

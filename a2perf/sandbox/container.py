@@ -73,7 +73,8 @@ def why_unavailable(address: str | None = None) -> str | None:
             if not client.api.base_url.startswith("http+docker://"):
                 return "the engine is on another machine; a sandbox mounts files of this one"
     except docker.errors.DockerException as error:
-        return f"no engine answers ({str(error)[:120]})"
+        address = os.environ.get("DOCKER_HOST", "the default socket")
+        return f"no engine answers at {address} ({type(error).__name__})"
     return None
 
 

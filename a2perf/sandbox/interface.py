@@ -243,6 +243,11 @@ def why_unavailable(level: str) -> str | None:
     return _levels[level].unavailable() if level in _levels else "it is not known"
 
 
+def mend_of(level: str) -> str | None:
+    """Returns what makes a level available."""
+    return _levels[level].mend if level in _levels else None
+
+
 def strongest_level(at_most: str = "bubblewrap") -> str:
     """Returns the strongest level of the ladder that this host can offer, up to the given one."""
     for name in reversed(LADDER[: LADDER.index(at_most) + 1]):

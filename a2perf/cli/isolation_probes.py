@@ -1,0 +1,111 @@
+"""How this host can confine a submission, for ``a2perf doctor``: each level of the ladder, and what it rests on."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+from a2perf.cli.finding import Finding, output_of, version_of
+from a2perf.sandbox import LADDER, get_sandbox, limits, mend_of, seccomp, strongest_level, why_unavailable
+
+SECTION = "isolation"
+_LANDLOCK_CREATE_RULESET = 444
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def levels() -> Iterator[Finding]:
+    """Each level: offered or why not, and what it does not keep a submission from."""
+    if platform.system() != "Linux":
+        yield Finding(SECTION, "sandbox levels", False, "Linux only", "confining submissions")
+        return
+    default = strongest_level()
+    for name in LADDER:
+        reason = why_unavailable(name)
+        if reason is None:
+            sandbox = get_sandbox(name)
+            detail = f"{len(sandbox.guarantees())} guarantees; not kept from: {'; '.join(sandbox.missing())}"
+            detail = f"the default here; {detail}" if name == default else detail
+        else:
+            detail = reason
+        yield Finding(
+            SECTION,
+            f"level {name}",
+            reason is None,
+            detail,
+            f"running strangers' submissions at the level {name!r}",
+            None if reason is None else mend_of(name),
+        )
+
+
+def namespaces() -> Iterator[Finding]:
+    """bubblewrap, user namespaces, the system-call filter and Landlock."""
+    bubblewrap = version_of(("bwrap",))
+    yield Finding(
+        SECTION,
+        "bubblewrap",
+        bubblewrap is not None,
+        bubblewrap or "not on PATH",
+        "submissions without network and with a read-only system",
+        None if bubblewrap else "apt-get install bubblewrap",
+    )
+    reason = _no_user_namespaces()
+    yield Finding(
+        SECTION,
+        "user namespaces",
+        reason is None,
+        reason or "open",
+        "bubblewrap, and Chromium's own sandbox",
+        None if reason is None else "sysctl kernel.unprivileged_userns_clone=1 (or the container's seccomp profile)",
+    )
+    yield Finding(
+        SECTION,
+        "system-call filter",
+        seccomp.supported(),
+        f"{len(seccomp.REFUSED)} calls are refused" if seccomp.supported() else f"none for {platform.machine()}",
+        "keeping submissions from tracing, mounts, namespaces, keys and kernel programs",
+    )
+    landlock = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1) if platform.system() == "Linux" else -1
+    yield Finding(
+        SECTION,
+        "Landlock",
+        landlock > 0,
+        f"version {landlock} of its interface (not used)" if landlock > 0 else "not in this kernel (not used)",
+    )
+
+
+def groups() -> Iterator[Finding]:
+    """Control groups: their version, and which limits they can enforce here."""
+    if not _MOUNTS.exists():
+        return
+    where = limits.place()
+    held = sorted(where.enforces)
+    mounted = sorted({line.partition(" - ")[2].split()[0] for line in _MOUNTS.read_text().splitlines()})
+    versions = [number for number, kind in (("1", "cgroup"), ("2", "cgroup2")) if kind in mounted]
+    if not versions:
+        detail = "not mounted"
+    else:
+        detail = f"version {' beside '.join(versions)}; this user may limit: {', '.join(held) or 'nothing'}"
+    yield Finding(
+        SECTION,
+        "control groups",
+        bool(held),
+        detail,
+        "memory, process and processor limits that a submission cannot leave, exact processor time and peak memory",
+        None
+        if held
+        else "run as root, or under a group of your own: systemd-run --user --scope -p Delegate=yes a2perf-launch ...",
+    )
+
+
+def _no_user_namespaces() -> str | None:
+    """Returns why no user namespace can be made here, or None when one was made (and is gone again)."""
+    if platform.system() != "Linux":
+        return "Linux only"
+    if not os.path.exists("/proc/self/ns/user"):
+        return "not in this kernel"
+    if version_of(("unshare",)) is None:
+        return "not known: no unshare program to try it with"
+    return None if output_of(["unshare", "--user", "true"]) is not None else "refused by the kernel"
