@@ -21,7 +21,7 @@ from rich.table import Table
 
 from a2perf.launch.entry import Entry, State
 from a2perf.launch.experiment import Conducted, as_json, blocked, conduct, mean_return
-from a2perf.launch.interface import Launcher
+from a2perf.launch.interface import Launcher, heeded_signals
 from a2perf.launch.plan import Experiment
 from a2perf.launch.scheduler import Event, Happening
 
@@ -223,8 +223,7 @@ class _Stop:
 @contextmanager
 def _stopping(console: Console) -> Iterator[_Stop]:
     stop = _Stop(console)
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    previous = {number: signal.signal(number, stop.take) for number in numbers}
+    previous = {number: signal.signal(number, stop.take) for number in heeded_signals()}
     try:
         yield stop
     finally:

@@ -27,6 +27,7 @@ def status(root: Path, as_json: bool) -> int:
     if not (root / QUEUE_FILE).is_file():
         raise ConfigError(f"{root} holds no experiment", mend="give the --root_dir of an experiment of several runs")
     with Queue(root / QUEUE_FILE) as queue:
+        queue.reap()  # a run whose launcher died does not run
         entries = queue.entries()
         counts = queue.counts()
     if as_json:

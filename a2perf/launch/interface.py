@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -215,6 +216,12 @@ def get_launcher(name: str, **options: Any) -> Launcher:
     module, _, attribute = _LAUNCHERS[name].partition(":")
     launcher: Launcher = getattr(importlib.import_module(module), attribute)(**options)
     return launcher
+
+
+def heeded_signals() -> list[signal.Signals]:
+    """Returns the signals that ask a launcher to end; one that is ignored (``nohup``) stays ignored."""
+    asking = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in asking if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def run_environment(command: RunCommand) -> dict[str, str]:

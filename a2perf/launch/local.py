@@ -19,15 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import leash
-from a2perf.launch.interface import Ended, Job, RunCommand, run_environment
+from a2perf.launch.interface import Ended, Job, RunCommand, heeded_signals, run_environment
 from a2perf.launch.owner import Owner
 
 CANCEL_GRACE_S = 15.0
 """How long a command may take to end after SIGTERM; then it is killed."""
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LocalLauncher:
@@ -90,14 +89,18 @@ class LocalLauncher:
         """
         job = self.start(command)
         assert isinstance(job, _LocalJob)
-        previous = {number: signal.signal(number, lambda received, frame: job.signal(received)) for number in _SIGNALS}
+        heeded = heeded_signals()
+        previous = {number: signal.signal(number, lambda received, frame: job.signal(received)) for number in heeded}
         try:
             while (ended := job.poll()) is None:
                 self.wait(1.0)
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-        return 3 if ended.exit_code is None else ended.exit_code
+        if ended.timed_out:
+            print(f"a2perf: {command.name}: {ended.reason}", file=sys.stderr)
+            return int(ExitCode.PARTICIPANT_FAILED)
+        return int(ExitCode.INFRASTRUCTURE) if ended.exit_code is None else ended.exit_code
 
     def close(self) -> None:
         """Kills what still runs."""

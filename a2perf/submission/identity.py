@@ -166,11 +166,7 @@ def identify_submission(folder: Path) -> SubmissionIdentity:
 
 def command_line() -> list[str]:
     """Returns the command that repeats this run: the evaluator's flags are also the launcher's."""
-    flags = sys.argv[1:]
-    if "--die-with" in flags:
-        where = flags.index("--die-with")
-        flags = flags[:where] + flags[where + 2 :]
-    return ["a2perf-launch", *flags]
+    return ["a2perf-launch", *sys.argv[1:]]
 
 
 def participant_environment(
@@ -192,6 +188,8 @@ def participant_environment(
         variables["NUM_WEBSITES"] = str(told["num_websites"])
     if settings.datasets_path is not None:
         variables["MINARI_DATASETS_PATH"] = str(Path(settings.datasets_path).expanduser().absolute())
+    if "CUDA_VISIBLE_DEVICES" in os.environ:  # by this a launcher says which devices the run was given
+        variables["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
     for name in settings.pass_environment:
         if name not in os.environ:
             raise ConfigError(

@@ -5,11 +5,9 @@ It parses the gin configuration, builds ``Submission`` and runs it. Flags take d
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import json
 import os
-import signal
 import sys
 import tempfile
 import traceback
@@ -23,8 +21,6 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.submission import configuration
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.progress import RunProgress
-
-_PR_SET_PDEATHSIG = 1
 
 
 @click.command(context_settings=normalised())
@@ -48,13 +44,10 @@ _PR_SET_PDEATHSIG = 1
 @click.option("--force", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--verbosity", default=None, help="Accepted for old command lines.")
-@click.option("--die-with", type=int, hidden=True, help="Process id of the launcher; the evaluator dies with it.")
 def main(**flags: Any) -> None:
     """Runs one submission in one mode on one task."""
-    if flags["die_with"] is not None:
-        _die_with(flags["die_with"])
     try:
-        status = evaluate(**{name: value for name, value in flags.items() if name not in ("die_with", "verbosity")})
+        status = evaluate(**{name: value for name, value in flags.items() if name != "verbosity"})
     except UserError as error:
         click.echo(f"a2perf: {error}", err=True)
         status = int(error.exit_code)
@@ -196,13 +189,6 @@ def _writable_folder(given: str | None) -> Path:
             f"the root directory {given} cannot be written", mend="choose a --root_dir that you may write"
         )
     return folder
-
-
-def _die_with(parent: int) -> None:
-    """Ends this process when the launcher dies, even by SIGKILL."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        raise SystemExit(int(ExitCode.INFRASTRUCTURE))
 
 
 if __name__ == "__main__":
