@@ -76,6 +76,12 @@ create_domain.env_name = 'CircuitTraining-ToyMacro-v0'
 """
 
 
+GENERALIZATION_GIN = """
+Submission.num_generalization_episodes = 2
+Submission.generalization_tasks = ['toy_macro_stdcell']
+"""
+
+
 def write_entry(folder: Path) -> Path:
     """Writes the submission."""
     folder.mkdir(parents=True)
@@ -84,6 +90,7 @@ def write_entry(folder: Path) -> Path:
         "train.py": TRAIN,
         "inference.py": INFERENCE,
         "inference.gin": INFERENCE_GIN,
+        "generalization.gin": INFERENCE_GIN.replace("INFERENCE", "GENERALIZATION") + GENERALIZATION_GIN,
         "training.gin": INFERENCE_GIN.replace("INFERENCE", "TRAIN"),
         "__init__.py": "",
         "requirements.txt": "",
@@ -147,6 +154,13 @@ class Stage:
             else:
                 found[name] = {path.name: path.read_text() for path in sorted((bundle / "artifacts").iterdir())}
         return found
+
+    def task_returns(self) -> dict[str, list[str]]:
+        """The returns of a generalization run, by task."""
+        found = sorted(self.root.glob("entry/*/seed_0/generalization/metrics/tasks/*/rollouts.json"))
+        records = [json.loads(path.read_text()) for path in found]
+        assert records
+        return {record["task"]: [item["episode_return"].hex() for item in record["episodes"]] for record in records}
 
     def wait_for(self, pattern: str) -> None:
         """Waits until a file is there."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -270,6 +273,62 @@ def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
     assert status == 0, output
     assert "2 of 2 runs finished" in output
     assert f"a2perf report {stage.root}" in output
+    assert_nothing_remains(stage.folder, stage.temporary)
+
+
+def test_two_launchers_share_an_experiment_and_run_nothing_twice(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ("--gin_config", "training.gin", "--num-seeds", "4", "--workers", "1"))
+    launchers = [stage.start("--json"), stage.start("--json")]
+    summaries = [json.loads(launcher.communicate(timeout=240)[0]) for launcher in launchers]
+    assert [launcher.returncode for launcher in launchers] == [0, 0]
+    assert sum(summary["jobs_started"] for summary in summaries) == 4
+    assert all(summary["counts"]["finished"] == 4 for summary in summaries)
+    assert [run["attempts"] for run in summaries[0]["runs"]] == [1] * 4
+
+
+def test_a_launcher_started_with_nohup_goes_on_when_the_terminal_closes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ("--gin_config", "training.gin", "--num-seeds", "2", "--workers", "1"))
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # children inherit that, as under nohup
+    try:
+        process = stage.start()
+    finally:
+        signal.signal(signal.SIGHUP, hang_up)
+    stage.wait_for("entry/*/seed_0/train/manifest.json")
+    process.send_signal(signal.SIGHUP)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+
+
+def test_status_tells_what_died_from_what_runs(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ("--gin_config", "training.gin", "--num-seeds", "2", "--workers", "1"))
+    stage.environment["A2PERF_FAULT_POINT"] = "launcher: running"
+    assert stage.run()[0] == -signal.SIGKILL
+    argv = [sys.executable, "-c", "from a2perf.cli import main; main()", "status", str(stage.root), "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3, done.stderr
+    assert [run["state"] for run in json.loads(done.stdout)["runs"]] == ["lost", "queued"]
+
+
+@pytest.mark.slow
+def test_a_launcher_that_is_killed_again_and_again_gets_there(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ("--gin_config", "training.gin", "inference.gin", "--num-seeds", "3", "--workers", "2"))
+    chance = random.Random(7)
+    status = -signal.SIGKILL
+    kills = 0
+    while status == -signal.SIGKILL:
+        process = stage.start()
+        try:
+            process.communicate(timeout=chance.uniform(0.5, 5.0) + kills)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            kills += 1
+        status = process.returncode
+    assert status == 0
+    assert kills >= 2
+    whole = Stage(tmp_path / "whole", stage.arguments)
+    assert whole.run()[0] == 0
+    assert stage.results() == whole.results()
     assert_nothing_remains(stage.folder, stage.temporary)
 
 

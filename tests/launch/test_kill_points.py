@@ -52,6 +52,7 @@ PARTICIPANT = (
     "participant: train",
     "guard: infer_once",
 )
+TASK = ("task: policy loaded",)
 POINTS = (*LAUNCHER, *EVALUATOR, *TRACKER, *PARTICIPANT)
 QUICK = {
     "launcher: queued",
@@ -120,6 +121,18 @@ def test_same_command_finishes_after_sigkill(point: str, tmp_path: Path, undistu
     assert_nothing_remains(stage.folder, stage.temporary)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("point", TASK)
+def test_a_killed_task_of_a_generalization_is_tried_again(point: str, tmp_path: Path) -> None:
+    stages = [Stage(tmp_path / name, ("--gin_config", "generalization.gin", "--workers", "1")) for name in ("a", "b")]
+    stages[0].environment["A2PERF_FAULT_POINT"] = point
+    for stage in stages:
+        assert stage.run()[0] == 0
+        assert_nothing_remains(stage.folder, stage.temporary)
+    assert (stages[0].folder / "killed").exists()
+    assert stages[0].task_returns() == stages[1].task_returns()
+
+
 def test_a_finished_experiment_runs_nothing_and_says_its_result(tmp_path: Path, undisturbed: dict[str, object]) -> None:
     stage = Stage(tmp_path, ONE)
     assert stage.run()[0] == 0
@@ -135,4 +148,4 @@ def test_a_finished_experiment_runs_nothing_and_says_its_result(tmp_path: Path, 
 def test_the_reference_lists_every_point(repository: Path) -> None:
     page = (repository / "docs" / "reference" / "experiments.md").read_text()
     assert len(POINTS) >= 12
-    assert [point for point in POINTS if f"`{point}`" not in page] == []
+    assert [point for point in (*POINTS, *TASK) if f"`{point}`" not in page] == []
