@@ -35,6 +35,7 @@ _COMMANDS = {
     "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
     "images": ("a2perf.cli.images:images", "List, build and remove the images of the docker launcher."),
     "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
+    "perftest": ("a2perf.cli.perftest:perftest", "Test whether k of n trainings reach a value."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
     "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command or submission over environments and seeds."),
     "rlops-tags": ("a2perf.cli.rlops_tags:rlops_tags", "Tag runs of the experiment store."),

@@ -1,0 +1,124 @@
+"""``a2perf perftest``: do k of n runs of a training still reach the value they used to?"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import click
+
+from a2perf.submission.options import normalised
+
+
+@click.group(context_settings=normalised())
+def perftest() -> None:
+    """Test whether trainings still perform: k of n runs must reach a value within a budget."""
+
+
+_COMMON = (
+    click.option("--conf", type=click.Path(path_type=Path), metavar="DIR", help="Folder of tests; conf/performance."),
+    click.option("--store", metavar="DIR", help="Experiment store; $A2PERF_STORE or ./runs by default."),
+    click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Runs at the same time, for every test."),
+    click.option("--launcher", default="local", show_default=True, help="Where runs execute."),
+    click.option("--report", type=click.Path(path_type=Path), metavar="DIR",
+                 help="Where results go; STORE/performance_tests by default."),
+)  # fmt: skip
+
+
+def _common(function: click.Command) -> click.Command:
+    for option in reversed(_COMMON):
+        function = option(function)
+    return function
+
+
+@perftest.command(context_settings=normalised())
+@click.argument("tests", nargs=-1, required=True, metavar="TEST...")
+@_common  # type: ignore[arg-type]
+def run(
+    tests: tuple[str, ...], conf: Path | None, store: str | None, n_jobs: int | None, launcher: str, report: Path | None
+) -> int:
+    """Run tests by name (FetchReach/sac_her-test), path or glob, one after another.
+
+    Exit status: 0 all passed, 1 one failed, 2 configuration, 3 infrastructure, 130 interrupted.
+    """
+    return _conduct(list(tests), (), conf, store, n_jobs, launcher, report)
+
+
+@perftest.command(name="run-all", context_settings=normalised())
+@click.option("--skip", multiple=True, metavar="TEST", help="Name or glob of tests to leave out, repeatable.")
+@_common  # type: ignore[arg-type]
+def run_all(
+    skip: tuple[str, ...], conf: Path | None, store: str | None, n_jobs: int | None, launcher: str, report: Path | None
+) -> int:
+    """Run every test of the folder; again after an interruption, it goes on where it was."""
+    return _conduct(["*/*"], skip, conf, store, n_jobs, launcher, report)
+
+
+@perftest.command(name="list", context_settings=normalised())
+@click.option("--conf", type=click.Path(path_type=Path), metavar="DIR", help="Folder of tests; conf/performance.")
+def list_tests(conf: Path | None) -> None:
+    """List the tests with their conditions."""
+    from a2perf.rlops.performance_test.configuration import find_tests, read_test
+
+    for path in find_tests(["*"], conf=conf):
+        test = read_test(path, conf=conf)
+        condition = test.condition
+        bounds = " and ".join(
+            f"{column} {condition.direction} {value:g}"
+            for column, value in zip(condition.columns, condition.values, strict=True)
+        )
+        steps = f" within {condition.max_steps} steps" if condition.max_steps else ""
+        click.echo(
+            f"{test.name}: {bounds}{steps} in {condition.succ_runs} of {condition.total_runs} runs on {test.env}"
+        )
+
+
+def _conduct(
+    given: list[str],
+    skip: tuple[str, ...],
+    conf: Path | None,
+    store: str | None,
+    n_jobs: int | None,
+    launcher: str,
+    report: Path | None,
+) -> int:
+    from a2perf.rlops.performance_test.conduct import conduct
+    from a2perf.rlops.performance_test.configuration import find_tests, name_of, read_test
+    from a2perf.rlops.performance_test.results import write_results
+    from a2perf.rlops.store import store_folder
+
+    folder = store_folder(store)
+    paths = find_tests(given, conf=conf)
+    left_out = {path for path in paths if any(Path(name_of(path, conf)).match(word) for word in skip)}
+    # everything is read before anything runs: a slip in the last file is not found in the morning
+    tests = [read_test(path, conf=conf) for path in paths if path not in left_out]
+    if len(paths) > 1:
+        click.echo(f"performance tests: {len(tests)}, {len(left_out)} left out; {_head()}")
+    results = report if report is not None else folder / "performance_tests"
+    outcomes = []
+    for test in tests:
+        if len(tests) > 1:
+            click.echo(f"== {test.name}")
+        outcome = conduct(test, folder, n_jobs=n_jobs, launcher=launcher, say=click.echo)
+        outcomes.append(outcome)
+        write_results(results, outcomes)
+        if outcome.exit_code == 130:
+            return 130
+    click.echo(f"results: {results}")
+    failed = [outcome.test.name for outcome in outcomes if outcome.exit_code]
+    if len(tests) > 1:
+        click.echo("All performance tests passed." if not failed else f"not passed: {', '.join(failed)}")
+    statuses = {outcome.exit_code for outcome in outcomes}
+    return 1 if 1 in statuses else max(statuses, default=0)
+
+
+def _head() -> str:
+    words = []
+    for name, arguments in (("branch", ["rev-parse", "--abbrev-ref", "HEAD"]), ("commit", ["rev-parse", "HEAD"])):
+        try:
+            found = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if found.returncode == 0:
+            words.append(f"{name} {found.stdout.strip()}")
+    return ", ".join(words) or "not under version control"

@@ -1,0 +1,1 @@
+"""Performance tests: k of n runs of a training must reach a value within a budget."""

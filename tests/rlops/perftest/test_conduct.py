@@ -1,0 +1,171 @@
+"""Performance tests conducted for real: child processes in a store, their verdicts, messages and exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+SCRIPT = """
+import argparse, os, sys, time
+from pathlib import Path
+from a2perf.metrics.event_writer import EventWriter
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--env-id")
+parser.add_argument("--seed", type=int)
+parser.add_argument("--bad", type=int, nargs="*", default=[])
+parser.add_argument("--crash", type=int, nargs="*", default=[])
+parser.add_argument("--slow", type=int, nargs="*", default=[])
+given = parser.parse_args()
+if given.seed in given.crash:
+    raise RuntimeError("crashed as asked")
+if given.seed in given.slow:
+    time.sleep(60)
+with EventWriter(Path(os.environ["A2PERF_RUN_DIR"])) as writer:
+    for step in range(1, 11):
+        writer.scalar("eval/score", 0.1 if given.seed in given.bad else step / 10, 100 * step)
+"""
+TEST = """
+env: Toy-v0
+command: {python} script.py {words}
+performance_testing_conditions:
+  {{total_runs: {total}, succ_runs: {succ}, eval_columns: {column}, eval_value: 0.9, on_crash: {crash}}}
+hydra: {{sweeper: {{n_jobs: {jobs}, study_name: toy, max_duration_minutes: {minutes}}}}}
+"""
+
+
+class Folder:
+    """A project with a script and its tests."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "script.py").write_text(SCRIPT)
+
+    def write(
+        self, words: str = "", *, name: str = "Toy/a-test", total: int = 3, succ: int = 2, jobs: int = 2,
+        column: str = "eval/score", crash: str = "count_as_failure", minutes: float = 5.0,
+    ) -> None:  # fmt: skip
+        path = self.path / "conf" / "performance" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            TEST.format(
+                python=sys.executable, words=words, total=total, succ=succ, jobs=jobs, column=column, crash=crash,
+                minutes=minutes,
+            )
+        )  # fmt: skip
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "a2perf", "perftest", *words], cwd=self.path, env=dict(os.environ),
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    def result(self, name: str = "Toy/a-test") -> dict:
+        return json.loads((self.path / "runs" / "performance_tests" / name / "performance_test.json").read_text())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_a_test_that_passes_stops_when_it_is_certain_and_is_not_repeated(folder: Folder):
+    folder.write(jobs=1)
+    done = folder.run("run", "Toy/a-test")
+    assert done.returncode == 0, done.stderr
+    assert "Performance test Toy/a-test successful! The value for eval/score was at least 0.9 in 2 runs." in done.stdout
+    assert re.search(r"Performance testing runs for \d+:\d\d:\d\d of 0:05:00\. Max\. 3 runs left\.", done.stdout)
+    result = folder.result()
+    assert [run["state"] for run in result["runs"]] == ["met", "met", "not run"]
+    assert result["pass_probability"]["0.8"] == pytest.approx(0.896)
+    again = folder.run("run", "Toy/a-test")
+    assert again.returncode == 0
+    assert again.stdout.count("finished before") == 2
+
+
+def test_a_test_that_fails_counts_a_crash_as_a_run_that_missed(folder: Folder):
+    folder.write("--bad 0 --crash 1")
+    done = folder.run("run", "Toy/a-test")
+    assert done.returncode == 1
+    assert (
+        "Performance test Toy/a-test failed. The needed number of successful runs could not be achieved." in done.stdout
+    )
+    states = {run["seed"]: run["state"] for run in folder.result()["runs"]}
+    assert (states[0], states[1]) == ("missed", "crashed")
+    junit = ElementTree.parse(folder.path / "runs" / "performance_tests" / "junit.xml").getroot()
+    assert (junit.get("tests"), junit.get("failures"), junit.get("errors")) == ("1", "1", "0")
+    assert "seed 1: crashed" in (junit.findtext("testcase/failure") or "")
+
+
+def test_a_crash_can_end_the_test(folder: Folder):
+    folder.write("--crash 0", jobs=1, crash="abort", total=5)
+    assert folder.run("run", "Toy/a-test").returncode == 1
+    assert [run["state"] for run in folder.result()["runs"]] == ["crashed", *["not run"] * 4]
+
+
+def test_a_verdict_cancels_the_runs_that_no_longer_count(folder: Folder):
+    folder.write("--slow 2", jobs=3)
+    done = folder.run("run", "Toy/a-test")  # a run of 60 s would end in the time-out of this test
+    assert done.returncode == 0
+    assert [run["state"] for run in folder.result()["runs"]] == ["met", "met", "not run"]
+
+
+def test_a_test_that_runs_out_of_time(folder: Folder):
+    folder.write("--slow 0 1 2", minutes=0.05)
+    done = folder.run("run", "Toy/a-test")
+    assert done.returncode == 1
+    assert (
+        "The needed number of successful runs could not be achieved within 0.05 minutes "
+        "for performance test Toy/a-test." in done.stdout
+    )
+
+
+def test_a_column_that_no_run_logs_is_named_with_those_that_it_does(folder: Folder):
+    folder.write(column="eval/success_rate", total=1, succ=1)
+    assert folder.run("run", "Toy/a-test").returncode == 1
+    (run,) = folder.result()["runs"]
+    assert (run["state"], run["values"]) == ("missed", [None])
+    assert run["reason"] == "never logged eval/success_rate; it logged eval/score"
+
+
+def test_all_tests_with_one_left_out(folder: Folder):
+    folder.write(total=1, succ=1)
+    folder.write("--bad 0", name="Toy/b-test", total=1, succ=1)
+    folder.write("--bad 0", name="Other/c-test", total=1, succ=1)
+    done = folder.run("run-all", "--skip", "Other/*")
+    assert done.returncode == 1
+    assert "performance tests: 2, 1 left out; not under version control" in done.stdout
+    assert "not passed: Toy/b-test" in done.stdout
+    listed = folder.run("list")
+    assert "Toy/a-test: eval/score >= 0.9 in 1 of 1 runs on Toy-v0" in listed.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "Toy/b-test"], "did you mean 'Toy/a-test'"),
+        (["run", "Toy/a-test", "--n-jobs", "0"], "--n-jobs"),
+        (["run"], "TEST"),
+    ],
+)
+def test_bad_words(folder: Folder, words: list[str], said: str):
+    folder.write()
+    done = folder.run(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_script_that_is_not_there_is_a_matter_of_configuration(folder: Folder):
+    folder.write()
+    (folder.path / "script.py").unlink()
+    done = folder.run("run", "Toy/a-test")
+    assert done.returncode == 2
+    assert "script.py, which is not there" in done.stderr
