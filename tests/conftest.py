@@ -161,6 +161,11 @@ def _clips() -> str | None:
     return f"{len(missing)} of {len(wanted)} motion clips and policies are not in the cache" if missing else None
 
 
+def _latex() -> str | None:
+    missing = [name for name in ("pdflatex", "pdftotext") if shutil.which(name) is None]
+    return f"no {' and no '.join(missing)} on PATH" if missing else None
+
+
 def _nvml() -> str | None:
     try:
         import pynvml
@@ -184,6 +189,7 @@ GROUPS: dict[str, Group] = {
     "ray": Group(_ray, "`pip install 'a2perf[ray]'`"),
     "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
+    "latex": Group(_latex, "`make system` as root on Debian"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),
     "rapl": Group(_rapl, "a machine that exposes RAPL energy counters to its users"),
     "root": Group(lambda: None if os.geteuid() == 0 else "not root", "run the tests as root"),

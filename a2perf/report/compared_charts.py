@@ -66,6 +66,7 @@ def lines(
     """
     figure, axes, legend_in = _plot(algorithms)
     series: list[Series] = []
+    faint = 0.4 if len(algorithms) < 5 else 0.2
     for index, algorithm in enumerate(algorithms):
         key, colour, style = series_key(index), colour_of(algorithm.place), DASHES[_round_of(algorithm.place)]
         several = algorithm.mean is not None
@@ -74,7 +75,7 @@ def lines(
         for number, (name, x, y) in enumerate(algorithm.runs):
             (line,) = axes.plot(
                 *thinned(x, y, 300), color=INK[colour], linestyle=style, linewidth=0.7 if several else 1.6,
-                alpha=(0.4 if len(algorithms) < 5 else 0.2) if several else 1.0, marker="o" if x.size < 12 else None, markersize=2.5,
+                alpha=faint if several else 1.0, marker="o" if x.size < 12 else None, markersize=2.5,
             )  # fmt: skip
             member = series_key(index, number)
             if several:

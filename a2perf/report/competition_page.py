@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 
-@dataclass(frozen=True)
+@dataclass
 class Result:
     """How one entrant did on one task.
 
@@ -18,13 +17,15 @@ class Result:
         task: name of the task.
         held_out: whether the task was secret.
         returns: mean episode return of each finished run, in the order of the seeds.
-        failures: kind and reason of each run that failed, a training that failed before it included.
+        failures: kind and reason of each run that failed, the training included.
+        not_run: how many runs never started, since the training that they need failed.
     """
 
     task: str
     held_out: bool
     returns: list[float] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
+    not_run: int = 0
 
     @property
     def mean(self) -> float | None:
@@ -74,7 +75,7 @@ class FrontPage:
 def competition_page(page: FrontPage) -> str:
     """Returns the page as one HTML file without scripts; all that entrants wrote is escaped."""
     template = _templates().get_template("competition.html")
-    return template.render(page=page, tasks=_tasks(page), style=_style(), number=_number)
+    return template.render(page=page, tasks=_tasks(page), style=_style(), cell=_cell)
 
 
 def _tasks(page: FrontPage) -> list[Result]:
@@ -86,8 +87,14 @@ def _tasks(page: FrontPage) -> list[Result]:
     return sorted(found.values(), key=lambda result: (not result.held_out, result.task))
 
 
-def _number(value: Any) -> str:
-    return "" if value is None else f"{float(value):.4g}"
+def _cell(entrant: EntrantResults, task: str) -> str:
+    """Returns what stands in the table for an entrant on a task: a number only where every run finished."""
+    for result in entrant.results:
+        if result.task == task:
+            if result.failures:
+                return result.failures[0][0]
+            return "not run" if result.not_run or result.mean is None else f"{result.mean:.4g}"
+    return "–"
 
 
 @functools.cache

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from a2perf.report.content import Report, RunSection
+from a2perf.report.content import Report
 from a2perf.report.drawing import Chart
+from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import ScoreCell, ScoreRow, ScoreTable
 from a2perf.report.tables import markdown_text, to_markdown
 

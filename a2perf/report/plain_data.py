@@ -13,10 +13,11 @@ from typing import Any
 from a2perf import __version__
 from a2perf.metrics.values import MetricValue
 from a2perf.records import SCHEMA, Failure, Record
-from a2perf.report.content import Report, RunSection, SettingSection
+from a2perf.report.content import Report, SettingSection
 from a2perf.report.markdown import FIGURES
 from a2perf.report.provenance import noise
 from a2perf.report.run_numbers import Measure
+from a2perf.report.run_sections import RunSection
 
 CSV_COLUMNS = (
     "level", "run", "submission", "mode", "domain", "task", "env_id", "env_fingerprint", "seed", "state", "category",

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from a2perf.report import write_report
 from tests.report.recorded_runs import RunMaker
+from tests.report.rivals import write_rivals
 
 
 @pytest.fixture
@@ -24,3 +26,11 @@ def inference_run(runs: RunMaker) -> RunMaker:
     runs.costs("gait", "inference")
     runs.strip("gait")
     return runs
+
+
+@pytest.fixture(scope="session")
+def rivals_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a report of three rivals with three seeds each, one with measured energy; ``../runs`` holds them."""
+    top = tmp_path_factory.mktemp("rivals")
+    write_rivals(top / "runs", 3, 3, measured=(0,), points=60)
+    return write_report([top / "runs"], top / "out").page

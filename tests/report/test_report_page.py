@@ -24,11 +24,9 @@ pytestmark = [pytest.mark.group("chromium"), pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of three rivals with three seeds each, one of them with measured energy."""
-    top = tmp_path_factory.mktemp("rivals")
-    write_rivals(top / "runs", 3, 3, measured=(0,), points=60)
-    return write_report([top / "runs"], top / "out").page
+def page(rivals_report: Path) -> Path:
+    """The page of a report of three rivals with three seeds each, one of them with measured energy."""
+    return rivals_report
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,277 @@
+"""Every run by itself: its numbers, phases, charts, pictures, record, and why it failed."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from a2perf.metrics.values import Profile
+from a2perf.records import Episode
+from a2perf.report import provenance
+from a2perf.report.drawing import Chart
+from a2perf.report.evidence import Run, plain_text
+from a2perf.report.run_charts import charts_of
+from a2perf.report.run_numbers import Measure, find, measures, number, section
+from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
+
+MAX_MEDIA_BYTES = 4 * 2**20
+MAX_MEDIA = 4
+Names = Callable[..., str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A picture or film inside the page.
+
+    Attributes:
+        kind: ``"image"`` or ``"video"``.
+        uri: the data URI; empty when the file is too large, ``caption`` then says so.
+    """
+
+    kind: str
+    uri: str
+    alt: str
+    caption: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSection:
+    """One run in the report."""
+
+    anchor: str
+    run: Run
+    title: str
+    state: str
+    state_words: str
+    measures: list[Measure]
+    numbers: Table
+    phases: Table | None
+    endings: list[str]
+    charts: list[Chart]
+    pictures: list[Picture]
+    record: Table
+    conditions: list[str]
+    failure_lines: list[tuple[str, str]]
+    failure_text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RootSection:
+    """The runs of one run root: one submission on one task with one seed."""
+
+    anchor: str
+    label: str
+    title: str
+    subtitle: str
+    runs: list[RunSection]
+
+
+def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile, own_charts: bool) -> RootSection:
+    """Returns the section of a run root.
+
+    Args:
+        label: name of the root.
+        runs: its runs, in the order of the modes.
+        new_name: makes a unique name, safe in files and anchors, out of words.
+        profile: set of formulas.
+        own_charts: draw the charts of each run.
+    """
+    manifest = next((run.manifest for run in runs if run.manifest is not None), None)
+    if manifest is None:
+        identity = runs[0].recorded.identity
+        unreadable = runs[0].state == "unreadable"
+        title = label if unreadable else runs[0].algorithm
+        subtitle = "no manifest could be read" if unreadable else f"{runs[0].folder.layout} · folder {label}"
+        if identity.seed is not None:
+            subtitle += f" · seed {identity.seed}"
+    else:
+        title = plain_text(manifest.submission.name)
+        where = manifest.env_id or manifest.domain
+        subtitle = f"{where} · task {manifest.task} · seed {manifest.root_seed} · folder {label}"
+    sections = [_run_section(run, new_name, profile, own_charts) for run in runs]
+    return RootSection(new_name(label), label, title, plain_text(subtitle), sections)
+
+
+def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) -> RunSection:
+    anchor = new_name(run.root, run.mode)
+    found = measures(run, profile)
+    failure_lines, failure_text = provenance.failure(run)
+    return RunSection(
+        anchor=anchor,
+        run=run,
+        title=(run.mode or run.folder.layout).capitalize(),
+        state=run.state,
+        state_words=_state_words(run),
+        measures=found,
+        numbers=_numbers_table(anchor, found),
+        phases=_phases_table(anchor, run),
+        endings=_endings(run),
+        charts=charts_of(anchor, run) if own_charts else [],
+        pictures=_pictures(run, MAX_MEDIA if own_charts else 1),
+        record=provenance.record_table(anchor, run),
+        conditions=provenance.conditions(run),
+        failure_lines=failure_lines,
+        failure_text=failure_text,
+    )
+
+
+def _state_words(run: Run) -> str:
+    if run.manifest is not None and run.manifest.failure is not None:
+        return f"{run.state}: {run.manifest.failure.kind.value}"
+    return run.state
+
+
+def summary_table(runs: Sequence[RunSection]) -> Table:
+    """Returns the table of all runs, a row each."""
+    columns = (
+        Column(key="run", title="Run"),
+        Column(key="state", title="State"),
+        Column(key="environment", title="Environment"),
+        Column(key="return", title="Return", align="right"),
+        Column(key="episode_length", title="Length", align="right"),
+        Column(key="latency", title="Latency", align="right"),
+        Column(key="energy", title="Energy", align="right"),
+        Column(key="memory_peak", title="Peak memory", align="right"),
+        Column(key="wall_clock", title="Wall clock", align="right"),
+    )
+    rows = tuple(_summary_row(run) for run in runs)
+    return Table(name="summary", caption="All runs", columns=columns, rows=rows, cards=True)
+
+
+def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
+    run, found = section_of.run, section_of.measures
+    identity = run.recorded.identity
+    where = Text(text="–")
+    if run.manifest is not None:
+        where = Text(
+            text=plain_text(run.manifest.env_id or run.manifest.domain),
+            detail=plain_text(f"{run.manifest.task} · seed {run.manifest.root_seed}"),
+        )
+    elif identity.task:
+        seed = "" if identity.seed is None else f" · seed {identity.seed}"
+        where = Text(text=plain_text(identity.task), detail=plain_text(f"{identity.domain}{seed}"))
+    nothing = Quantity(value=None)
+    name = run.root if run.state == "unreadable" else run.algorithm
+    several = run.mode == "generalization"
+    return (
+        Text(text=name, detail=run.mode or run.folder.layout, href=f"#{section_of.anchor}"),
+        Text(text=section_of.state_words, state=section_of.state),
+        where,
+        _bare(find(found, "generalization" if several else "returns") or nothing, keep_n=True),
+        (None if several else find(found, "episode_length")) or nothing,
+        Pair(
+            first=_bare(find(found, "latency_infer_once_median") or nothing),
+            second=_bare(find(found, "latency_infer_once_p99") or nothing),
+            labels=("median", "p99"),
+        ),
+        _bare(find(found, "energy_gross") or nothing),
+        Pair(
+            first=_bare(find(found, "memory_rss_peak") or nothing),
+            second=_bare(find(found, "memory_pss_peak") or nothing),
+            labels=("RSS", "PSS"),
+        ),
+        _bare(find(found, "wall_clock") or nothing),
+    )
+
+
+def _bare(quantity: Quantity, *, keep_n: bool = False) -> Quantity:
+    """Leaves out the note, and the sample size where the cell's second line holds another quantity."""
+    return msgspec.structs.replace(quantity, n=quantity.n if keep_n else None, note=None)
+
+
+def _numbers_table(anchor: str, found: Sequence[Measure]) -> Table:
+    columns = (
+        Column(key="measure", title="Measure"),
+        Column(key="value", title="Value", align="right"),
+        Column(key="provenance", title="Provenance"),
+        Column(key="method", title="What it is"),
+    )
+    rows = tuple(
+        (
+            Text(text=measure.label if measure.task is None else f"{measure.label}, {plain_text(measure.task)}"),
+            msgspec.structs.replace(measure.quantity, note=None),
+            Text(text=measure.quantity.provenance or "–"),
+            Text(text=_what_it_is(measure.quantity)),
+        )
+        for measure in found
+    )
+    return Table(name=f"{anchor}-numbers", caption="Every number", columns=columns, rows=rows)
+
+
+def _what_it_is(quantity: Quantity) -> str:
+    return plain_text("; ".join(w for w in (quantity.method, quantity.spread_kind, quantity.note) if w) or "–")
+
+
+def _phases_table(anchor: str, run: Run) -> Table | None:
+    columns = (
+        Column(key="phase", title="Phase"),
+        Column(key="wall", title="Wall clock", align="right"),
+        Column(key="cpu", title="CPU time", align="right"),
+        Column(key="energy", title="Energy, gross", align="right"),
+        Column(key="memory", title="Peak RSS", align="right"),
+    )
+    rows = []
+    for task, report in (run.recorded.tracking_by_task or {"": run.recorded.tracking}).items():
+        quality = str(section(report, "energy").get("quality") or "none")
+        kind = None if quality == "none" else "measured" if quality == "measured" else "estimated"
+        for phase, cost in section(report, "phases").items():
+            if phase == "end" or not isinstance(cost, dict):
+                continue
+            rows.append((
+                Text(text=plain_text(f"{task}: {phase}" if task else phase)),
+                Quantity(value=number(cost, "wall_s"), unit="s", provenance="measured"),
+                Quantity(value=number(cost, "cpu_seconds"), unit="s", provenance="measured"),
+                Quantity(value=number(cost, "energy_gross_kwh") if kind else None, unit="kWh", provenance=kind),
+                Quantity(value=number(cost, "rss_peak_bytes"), unit="bytes", provenance="measured"),
+            ))  # fmt: skip
+    if not rows:
+        return None
+    return Table(name=f"{anchor}-phases", caption="Cost of each phase", columns=columns, rows=tuple(rows))
+
+
+def _endings(run: Run) -> list[str]:
+    """Says how the episodes of each task ended."""
+    lines = []
+    for task, episodes in run.recorded.episodes.items():
+        ways = Counter(_ending(episode) for episode in episodes)
+        if ways:
+            ordered = sorted(ways.items(), key=lambda item: (-item[1], item[0]))
+            words = ", ".join(f"{count} by {way}" for way, count in ordered)
+            where = f" on {plain_text(task)}" if len(run.recorded.episodes) > 1 else ""
+            lines.append(f"{counted(len(episodes), 'episode')}{where} ended: {words}.")
+    return lines
+
+
+def _ending(episode: Episode) -> str:
+    if episode.termination:
+        return plain_text(episode.termination.replace("_", " "))
+    return "time limit" if episode.truncated else "the task's end"
+
+
+def _pictures(run: Run, most: int) -> list[Picture]:
+    found = []
+    for path in run.media[:most]:
+        episode = path.stem.replace("_", " ")
+        if path.stat().st_size > MAX_MEDIA_BYTES:
+            words = f"{path.name} is larger than {MAX_MEDIA_BYTES // 2**20} MiB and stays in the run's folder"
+            found.append(Picture("image", "", "", words))
+        elif path.suffix == ".png":
+            caption = f"{episode}: evenly spaced frames, from left to right"
+            found.append(Picture("image", _data_uri(path, "image/png"), f"Picture strip of {caption}", caption))
+        else:
+            found.append(Picture("video", _data_uri(path, "video/mp4"), f"Film of {episode}", episode))
+    return found
+
+
+def _data_uri(path: Path, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Returns ``1 run`` or ``3 runs``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

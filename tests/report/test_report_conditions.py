@@ -1,0 +1,188 @@
+"""Bad input of every kind becomes a stated condition, in the page and in every file, and nothing else is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.records import SubmissionIdentity
+from a2perf.report import ReportFiles, write_report
+from tests.metrics import event_bytes as made
+from tests.metrics import made_bundles
+from tests.report.recorded_runs import RunMaker
+
+RETURN = made_bundles.RETURN
+
+
+def _conditions(report: ReportFiles) -> list[str]:
+    """Returns the items of the page's list of conditions, as words."""
+    text = report.page.read_text()
+    part = text.partition('id="conditions-heading"')[2].partition("</ul>")[0]
+    items = [item.partition("</li>")[0] for item in part.split("<li>")[1:]]
+    return [item.partition("</a>: ")[2] or item for item in items]
+
+
+def _train(top: Path, seed: int, name: str = "agent") -> Path:
+    return made_bundles.write_train(top / name / f"seed_{seed}", seed, name=name, points=60)
+
+
+def _event_file(bundle: Path) -> Path:
+    (path,) = (bundle / "artifacts").glob("events*")
+    return path
+
+
+def _truncated_event_file(bundle: Path) -> str:
+    path = _event_file(bundle)
+    path.write_bytes(path.read_bytes()[:-7])
+    return "artifacts/events.out.tfevents.1.host: byte"
+
+
+def _garbage_event_file(bundle: Path) -> str:
+    _event_file(bundle).write_bytes(b"\x93NUMPY garbage " * 40)
+    return "artifacts/events.out.tfevents.1.host: byte 0"
+
+
+def _not_finite(bundle: Path) -> str:
+    values = [1.0, float("nan"), 3.0, float("inf"), *np.linspace(3, 5, 40)]
+    _event_file(bundle).write_bytes(made.version() + made.curve(RETURN, values))
+    return "2 value(s) of the curve are not finite"
+
+
+def _clock_backwards(bundle: Path) -> str:
+    events = [made.record(made.event(100 * i, made.simple(RETURN, float(i)), 1.6e9 - 60 * i)) for i in range(20)]
+    _event_file(bundle).write_bytes(made.version() + b"".join(events))
+    return "the clock runs backwards in Metrics/AverageReturn"
+
+
+def _mixed_headers(bundle: Path) -> str:
+    rows = made_bundles.emissions_rows(4)
+    old = made_bundles.EMISSIONS.replace("ram_process,", "")
+    table = made_bundles.EMISSIONS + "\n" + rows + old + "\n" + rows.replace(",0.5,16.0", ",16.0")
+    (bundle / "metrics" / "train_emissions.csv").write_text(table)
+    return "metrics/train_emissions.csv: mixed headers: rows of 2 generations, joined by column name"
+
+
+def _missing_columns(bundle: Path) -> str:
+    (bundle / "metrics" / "train_emissions.csv").write_text("run_id,duration\nr,1.0\nr,2.0\n")
+    return "metrics/train_emissions.csv: no column timestamp, energy_consumed, cpu_power, gpu_power, ram_power"
+
+
+def _newer_schema(bundle: Path) -> str:
+    path = bundle / "metrics" / "train.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+    return "metrics/train.json could not be read"
+
+
+def _newer_bundle(bundle: Path) -> str:
+    path = bundle / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+    return "manifest.json could not be read"
+
+
+def _link(bundle: Path) -> str:
+    (bundle / "metrics" / "tracking.json").symlink_to("/etc/hostname")
+    return "metrics/tracking.json: symbolic link, not followed"
+
+
+DAMAGES = (
+    _truncated_event_file, _garbage_event_file, _not_finite, _clock_backwards, _mixed_headers, _missing_columns,
+    _newer_schema, _newer_bundle, _link,
+)  # fmt: skip
+
+
+def _numbers(report: ReportFiles, names: set[str]) -> dict[tuple[str, str], float | None]:
+    runs = [run for run in report.record.runs if run.run.split("/")[-2] in names]
+    return {(run.run, measure.key): measure.quantity.value for run in runs for measure in run.measures}
+
+
+def test_every_damage_is_stated_and_costs_no_other_run_a_number(tmp_path: Path) -> None:
+    healthy = {f"healthy_{number}" for number in range(2)}
+    runs = tmp_path / "runs"
+    for name in sorted(healthy):
+        for seed in (1, 2, 3):
+            _train(runs, seed, name)
+    whole = write_report([runs], tmp_path / "whole")
+    expected = {}
+    for damage in DAMAGES:
+        name = damage.__name__.strip("_")
+        bundle = _train(runs, 4, name)
+        expected[name] = damage(bundle)
+    report = write_report([runs], tmp_path / "out")
+    before = _numbers(whole, healthy)
+    assert len(before) > 100
+    assert _numbers(report, healthy) == before
+    conditions = _conditions(report)
+    markdown = (tmp_path / "out" / "report.md").read_text().replace("\\", "")
+    stated = {run.run.split("/")[-2]: run.conditions for run in report.record.runs}
+    for name, words in expected.items():
+        assert [told for told in stated[name] if words in told], (name, stated[name])
+        assert any(words in told for told in conditions), name
+        assert words in markdown
+    # what is left of a damaged run is still scored
+    states = {run.run.split("/")[-2]: run.state for run in report.record.runs}
+    assert states["newer_bundle"] == "unreadable"
+    keys = {name: {key for _, key in _numbers(report, {name})} for name in expected}
+    assert "wall_clock" in keys["newer_bundle"]
+    assert {"wall_clock", "IqrWithinRuns"} <= keys["link"]
+    assert "IqrWithinRuns" in keys["truncated_event_file"] & keys["not_finite"] & keys["clock_backwards"]
+    assert "energy_gross" in keys["mixed_headers"]
+    assert "energy_gross" not in keys["missing_columns"]
+
+
+def test_one_seed_is_stated_with_the_metrics_that_need_more(tmp_path: Path) -> None:
+    _train(tmp_path / "runs", 1)
+    report = write_report([tmp_path / "runs"], tmp_path / "out")
+    (told,) = [words for words in _conditions(report) if words.startswith("not enough data (n=1, needs 3)")]
+    assert "Dispersion across runs (IQR)" in told
+    assert "not enough data (n=1, needs 3)" in (tmp_path / "out" / "report.tex").read_text().replace("{[}", "").replace(
+        "\\\\", " "
+    )
+
+
+def test_two_runs_of_one_seed_and_steps_that_differ_are_stated(tmp_path: Path) -> None:
+    for root, points in (("a", 40), ("b", 55), ("c", 40)):
+        made_bundles.write_train(tmp_path / "runs" / root, 7, points=points)
+    conditions = _conditions(write_report([tmp_path / "runs"], tmp_path / "out"))
+    assert "two runs share a seed; they are not independent" in conditions
+
+
+def test_measured_and_estimated_energy_are_shown_but_not_ranked(tmp_path: Path) -> None:
+    runs = RunMaker(tmp_path / "runs")
+    for name, quality in (("a", "measured"), ("b", "estimated")):
+        identity = SubmissionIdentity(name=name, path=name, sha256=name * 64)
+        runs.manifest(name, "inference", submission=identity)
+        runs.rollouts(name, [1.0, 2.0])
+        runs.costs(name, "inference", quality=quality)
+    report = write_report([runs.top], tmp_path / "out")
+    assert "Energy, inference, not ranked: measured and estimated" in _conditions(report)
+    energies = [entry for entry in report.record.settings[0].scores if entry.score.name == "energy_gross"]
+    assert [entry.score.provenance for entry in energies] == ["measured", "estimated"]
+    assert not any(entry.best for entry in energies)
+
+
+@pytest.mark.parametrize("layout", ["earlier platform", "training logs", "CSV file"])
+def test_runs_of_other_layouts_are_reported(tmp_path: Path, layout: str) -> None:
+    top = tmp_path / "runs"
+    if layout == "earlier platform":
+        for seed in (1, 2, 3):
+            made_bundles.write_earlier(top, seed)
+        expected = {"returns", "latency_infer_once_median", "energy_gross"}
+    else:
+        rng = np.random.default_rng(1)
+        for seed in (1, 2, 3):
+            path = top / f"PPO_{seed}" / "progress.csv" if layout == "training logs" else top / f"PPO_{seed}.csv"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rows = [f"{100 * i},{value!r}" for i, value in enumerate((np.arange(50) + rng.normal(size=50)).tolist())]
+            path.write_text("time/total_timesteps,rollout/ep_rew_mean\n" + "\n".join(rows) + "\n")
+        expected = {"IqrWithinRuns", "MedianPerfDuringTraining"}
+    paths = sorted(top.iterdir()) if layout == "CSV file" else [top]
+    report = write_report(paths, tmp_path / "out")
+    assert {run.layout for run in report.record.runs} == {layout}
+    (setting,) = [s for s in report.record.settings if any(e.score.value is not None for e in s.scores)]
+    valued = {entry.score.name: entry.score for entry in setting.scores if entry.score.value is not None}
+    assert expected <= set(valued)
+    assert valued[min(expected)].n == 3
+    assert list((tmp_path / "out" / "figures").glob("*.svg"))

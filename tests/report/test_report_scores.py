@@ -1,0 +1,231 @@
+"""Tables of scores: one unit a row, the best marked only where values compare, the same number in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from a2perf.metrics import registry
+from a2perf.metrics.values import MetricValue
+from a2perf.report.latex import latex_document, latex_text, number_latex, score_table_latex
+from a2perf.report.markdown import score_table_markdown
+from a2perf.report.numbers_text import Scale, row_scale, written
+from a2perf.report.score_tables import ScoreRow, ScoreSection, ScoreTable, make_row
+
+
+def _value(name: str, value: float | None, **more: object) -> MetricValue:
+    metric = registry.all_metrics()[name]
+    fields = {"unit": metric.unit, "direction": metric.direction, "profile": "corrected", "n": 3, **more}
+    return MetricValue(name=name, value=value, **fields)  # type: ignore[arg-type]
+
+
+def _row(name: str, *values: MetricValue | None) -> ScoreRow:
+    return make_row(registry.all_metrics()[name], values, [f"a{place}" for place in range(len(values))])
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "best"),
+    [
+        ("returns", [1.0, 5.0, 3.0], [False, True, False]),
+        ("wall_clock", [9.0, 5.0, 5.0], [False, True, True]),
+        ("returns", [2.0, 2.0], [False, False]),
+        ("returns", [2.0], [False]),
+        ("gpu_utilization_mean", [20.0, 80.0], [False, False]),
+    ],
+)
+def test_the_best_value_is_marked_by_the_direction_of_the_metric(
+    name: str, numbers: list[float], best: list[bool]
+) -> None:
+    row = _row(name, *(_value(name, number) for number in numbers))
+    assert [cell.best for cell in row.cells] == best
+    assert row.remark == ""
+
+
+def test_values_of_different_provenance_are_shown_with_their_marks_and_none_is_best() -> None:
+    row = _row(
+        "energy_gross",
+        _value("energy_gross", 1.0, provenance="measured"),
+        _value("energy_gross", 0.5, provenance="estimated"),
+    )
+    assert [cell.mark for cell in row.cells] == ["m", "e"]
+    assert not any(cell.best for cell in row.cells)
+    assert row.remark == "not ranked: measured and estimated"
+
+
+def test_a_missing_value_says_why_and_a_mode_that_was_not_run_says_nothing() -> None:
+    row = _row("IqrAcrossRuns", _value("IqrAcrossRuns", None, condition="not enough data (n=2, needs 3)"), None)
+    assert [cell.condition() for cell in row.cells] == ["not enough data (n=2, needs 3)", ""]
+    assert [cell.mark for cell in row.cells] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "expected"),
+    [
+        ([1e-4, 3e-4, 2e-3], "s", Scale(1e-6, "µs")),
+        ([3e-4, 4e-4], "kWh", Scale(1e-4, "10⁻⁴ kWh")),
+        ([0.02, 0.5], "kWh", Scale(1.0, "kWh")),
+        ([4e8], "", Scale(1e8, "10⁸")),
+        ([0.0, 0.0], "s", Scale(1.0, "s")),
+        ([250 * 2.0**20, 0.0], "bytes", Scale(2.0**20, "MiB")),
+    ],
+)
+def test_a_row_has_one_unit(values: list[float], unit: str, expected: Scale) -> None:
+    scale = row_scale(values, unit)
+    assert scale.unit == expected.unit
+    assert scale.factor == pytest.approx(expected.factor)
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "interval", "text", "between"),
+    [
+        (119.3421, 3.3712, (115.02, 124.98), "119.3 ± 3.4", "[115.0, 125.0]"),
+        (0.00123, 0.000045, (0.0011, 0.0013), "(1.230 ± 0.045) × 10⁻³", "[1.100, 1.300] × 10⁻³"),
+        (0.00123, None, None, "1.230 × 10⁻³", ""),
+        (-4.2e9, None, None, "−4.200 × 10⁹", ""),
+        (5.0, 5e-16, (5.0, 5.0), "5 ± 0", "[5, 5]"),
+        (float("nan"), None, None, "not a number", ""),
+    ],
+)
+def test_value_spread_and_interval_are_rounded_alike(
+    value: float, spread: float | None, interval: tuple[float, float] | None, text: str, between: str
+) -> None:
+    number = written(value, Scale(1.0, ""), spread, interval)
+    assert (number.text(), number.interval()) == (text, between)
+
+
+def test_latex_numbers_are_in_math_mode_and_the_best_is_bold() -> None:
+    number = written(-0.00123, Scale(1.0, ""), 0.0002, (-0.0015, -0.0010))
+    assert number_latex(number, bold=True) == r"$(\mathbf{-1.23} \pm 0.20) \times 10^{-3}$"
+    assert number_latex(written(12345.0, Scale(1.0, ""))) == r"$12\,345$"
+
+
+HOSTILE = "\\input{/etc/passwd} $x_1^2$ & 50% #1 ~{}<>|\"`' ü ñ 猫 \u202e[a] 10⁻³ –"
+
+
+def _hostile_table() -> ScoreTable:
+    values = [
+        _value("returns", 1.5, spread=0.1, interval=(1.4, 1.6)),
+        _value("returns", None, condition=f"not enough data {HOSTILE}"),
+    ]
+    row = make_row(registry.all_metrics()["returns"], values, [HOSTILE, "b"], task=HOSTILE)
+    section = ScoreSection("application", "inference", (row,))
+    return ScoreTable("t", HOSTILE, HOSTILE, (HOSTILE, "b"), ("3 runs", "1 run"), (section,))
+
+
+def test_words_of_strangers_stay_words_in_latex_and_markdown() -> None:
+    assert latex_text(r"a_b & 10%") == r"a\_b \& 10\%"
+    assert latex_text("10⁻³ per step") == "10$^{-3}$ per step"
+    assert latex_text("\\input{x}") == r"$\backslash$input\{x\}"
+    lines = score_table_markdown(_hostile_table()).splitlines()
+    assert {line.replace("\\|", "").count("|") for line in lines} == {4}
+
+
+def _compiled(folder: Path, source: str) -> str:
+    """Compiles a document and returns the words of its pages."""
+    (folder / "report.tex").write_text(source)
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"],
+        cwd=folder, capture_output=True, text=True, errors="replace", timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-1500:]
+    assert "Overfull" not in done.stdout
+    assert "Missing character" not in done.stdout
+    text = subprocess.run(["pdftotext", "-layout", "report.pdf", "-"], cwd=folder, capture_output=True, check=True)
+    return text.stdout.decode()
+
+
+@pytest.mark.group("latex")
+def test_hostile_words_compile_and_are_printed_as_they_are(tmp_path: Path) -> None:
+    words = _compiled(tmp_path, latex_document([_hostile_table()], HOSTILE))
+    assert "input{/etc/passwd}" in words
+    assert "root:" not in words
+    assert "50%" in words
+
+
+@pytest.fixture(scope="module")
+def report(rivals_report: Path) -> Path:
+    """The folder of a report of three rivals with three seeds each."""
+    return rivals_report.parent
+
+
+@pytest.mark.group("latex")
+def test_the_report_compiles_and_each_of_its_tables_by_itself(report: Path, tmp_path: Path) -> None:
+    words = _compiled(tmp_path, (report / "report.tex").read_text())
+    assert "Dispersion across runs (IQR)" in words
+    assert "random & <b>free</b>" in words
+    fragments = sorted((report / "tables").glob("*.tex"))
+    assert [path.name for path in fragments] == [
+        "quadruped-locomotion-dog-pace-all.tex", "quadruped-locomotion-dog-pace.tex",
+    ]  # fmt: skip
+    text = fragments[1].read_text()
+    for needed in (
+        "\\toprule",
+        "\\midrule",
+        "\\bottomrule",
+        "\\caption{quadruped\\_locomotion / dog\\_pace",
+        "\\mathbf",
+    ):
+        assert needed in text
+    assert "\\label{tab:quadruped-locomotion-dog-pace}" in text
+
+
+def test_a_number_is_the_same_in_all_five_formats(report: Path) -> None:
+    record = json.loads((report / "report.json").read_text())
+    (setting,) = record["settings"]
+    entry = next(
+        e for e in setting["scores"] if (e["algorithm"], e["score"]["name"]) == ("random & <b>free</b>", "returns")
+    )
+    score = entry["score"]
+    low, high = score["interval"]
+    means = []
+    for seed in (1, 2, 3):
+        rollouts = report.parent / "runs" / "algorithm_2" / f"seed_{seed}" / "inference" / "metrics" / "rollouts.json"
+        episodes = json.loads(rollouts.read_text())["episodes"]
+        means.append(sum(episode["episode_return"] for episode in episodes) / len(episodes))
+    assert score["value"] == pytest.approx(sum(means) / 3, rel=1e-12)
+    assert (score["n"], entry["best"]) == (3, True)
+
+    rows = csv.DictReader(io.StringIO((report / "tables.csv").read_text()))
+    (row,) = [
+        r for r in rows
+        if (r["level"], r["submission"], r["measure"]) == ("algorithm", "random & <b>free</b>", "returns")
+    ]  # fmt: skip
+    assert [float(row[key]) for key in ("value", "spread", "low", "high")] == [
+        score["value"],
+        score["spread"],
+        low,
+        high,
+    ]
+    assert (row["n"], row["best"], row["provenance"]) == ("3", "yes", "recorded")
+
+    number = written(score["value"], Scale(1.0, ""), score["spread"], (low, high))
+    assert f"**{number.text()}** r<br>\\{number.interval()[:-1]}\\] n=3" in (report / "report.md").read_text()
+
+    table = (report / "index.html").read_text().partition("</table>")[0]
+    (line,) = re.findall(r'<tr data-metric="returns">.*?</tr>', table, flags=re.DOTALL)
+    cell = re.findall(r"<td.*?</td>", line, flags=re.DOTALL)[1]
+    words = re.sub(r"<[^>]+>", "", cell)
+    assert number.text() in words
+    assert number.interval() in words
+    assert "n=3" in words
+    assert "(best)" in words
+
+    (line,) = [text for text in (report / "report.tex").read_text().splitlines() if text.startswith("Returns")]
+    cell = line.split(" & ")[2]
+    assert f"$\\mathbf{{{number.value}}} \\pm {number.spread}$\\textsuperscript{{r}}" in cell
+    assert f"$[{number.low},\\,{number.high}]$" in cell
+
+
+def test_a_cell_prints_n_in_latex_where_it_is_not_the_columns(report: Path) -> None:
+    row = _row("returns", _value("returns", 1.0, n=2), _value("returns", 2.0, n=3))
+    table = ScoreTable("t", "t", "c", ("a", "b"), ("3 runs", "3 runs"), (ScoreSection("application", "train", (row,)),))
+    (line,) = [text for text in score_table_latex(table).splitlines() if text.startswith("Returns")]
+    first, second = line.split(" & ")[1:]
+    assert "$n=2$" in first
+    assert "$n=" not in second
