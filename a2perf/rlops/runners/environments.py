@@ -16,7 +16,8 @@ def resolve_env_id(env_id: str) -> tuple[str, str]:
     """Returns an installed id for one of a configuration.
 
     Packages that register ids when they are asked to are asked. An id whose version is not installed gives way to the
-    version nearest to it, the newer one of two.
+    next newer version, and to the newest older one where there is none: older ones often lean on packages that are
+    gone.
 
     Returns:
         The id, and a notice when it is another one than was asked for.
@@ -45,6 +46,6 @@ def resolve_env_id(env_id: str) -> tuple[str, str]:
             f"no environment {env_id!r} is registered{did_you_mean(env_id, gymnasium.registry)}",
             mend="install the package that has it (robots: pip install gymnasium-robotics), or check its spelling",
         )
-    nearest = min(versions, key=lambda version: (abs(version - wanted), -version))
-    found_id = versions[nearest]
+    newer = [version for version in versions if version > wanted]
+    found_id = versions[min(newer) if newer else max(versions)]
     return found_id, f"{env_id} is not installed; {found_id} is used, so numbers of {env_id} do not compare"
