@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError
-from a2perf.launch import Ended, Resources, RunCommand, get_launcher
+from a2perf.launch import Ended, Entry, Event, Queue, Resources, RunCommand, State, drive, get_launcher
 from a2perf.launch.slurm import SlurmLauncher
 from tests.launch.slurm_cluster import SlurmCluster
 from tests.launch.toy_run import toy_launch, toy_returns
@@ -43,7 +43,7 @@ def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: Slu
     (tmp_path / "go").touch()
     assert end_of(job) == Ended(7)
     assert job.poll() == Ended(7)
-    assert log.readtext_of().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
+    assert log.read_text().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
     assert list((log.parent / ".slurm").iterdir()) == []
     again = launcher.start(command)
     assert again.identity != job.identity
@@ -85,7 +85,7 @@ def test_a_run_whose_wall_time_is_over_is_ended_and_not_lost(launcher: SlurmLaun
     ended = end_of(job)
     assert (ended.timed_out, ended.lost) == (True, False)
     assert "0.5 s" in ended.reason
-    assert (tmp_path / "job" / "run.log").readtext_of() == "up\n"
+    assert (tmp_path / "job" / "run.log").read_text() == "up\n"
 
 
 def test_a_job_that_the_cluster_takes_back_is_lost_and_runs_again(
@@ -115,7 +115,7 @@ def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
     assert "NODE_FAIL" in ended.reason
     (tmp_path / "go").touch()
     assert end_of(launcher.start(command)) == Ended(0)
-    second = log.readtext_of().split()[-1]
+    second = log.read_text().split()[-1]
     assert {first, second} == {"alpha", "beta"}
 
 
@@ -149,7 +149,7 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
     assert job.poll() is None
     (tmp_path / "go").touch()
     assert end_of(job) == Ended(5)
-    assert (tmp_path / "job" / "run.log").readtext_of() == "started\n"
+    assert (tmp_path / "job" / "run.log").read_text() == "started\n"
 
 
 def test_the_end_of_a_job_is_found_by_a_later_launcher(launcher: SlurmLauncher, tmp_path: Path) -> None:
@@ -167,10 +167,32 @@ def test_an_end_that_another_job_wrote_is_not_believed(launcher: SlurmLauncher, 
     job = launcher.start(shell(tmp_path, "exec sleep 60", resources=SMALL))
     number, status = json.loads(job.identity)
     end = {"job": str(int(number) + 1), "host": "x", "exit_code": 0, "timed_out": False, "reason": ""}
-    Path(status).writetext_of(json.dumps(end))
+    Path(status).write_text(json.dumps(end))
     assert job.poll() is None
     job.cancel()
     assert not end_of(job).lost
+
+
+def test_the_queue_repeats_what_the_cluster_took_back_and_only_that(
+    launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    preempted = 'echo "$SLURM_JOB_ID" >> jobs; test "$(wc -l < jobs)" -gt 1 || exec sleep 600'
+    scripts = {"preempted": preempted, "good": "true", "bad": "exit 1"}
+    entries = [Entry(name, shell(tmp_path, script, name, SMALL)) for name, script in scripts.items()]
+    taken: list[str] = []
+
+    def take_back(event: Event) -> None:
+        if not taken and (jobs := text_of(tmp_path / "jobs").split()):
+            taken.extend(jobs)
+            slurm_cluster.call("scancel", jobs[0])
+
+    with Queue(tmp_path / "queue.sqlite", retry_delay_s=0.1) as queue:
+        queue.add(entries)
+        summary = drive(queue, launcher, 2, on_event=take_back)
+        found = {entry.key: (entry.state, entry.retries) for entry in queue.entries()}
+    assert found == {"preempted": (State.FINISHED, 1), "good": (State.FINISHED, 0), "bad": (State.FAILED, 0)}
+    assert summary.attempts == 4
+    assert len((tmp_path / "jobs").read_text().split()) == 2
 
 
 def test_the_evaluator_runs_on_the_cluster_as_it_does_here(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
