@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from a2perf.cli.run import run
 from a2perf.errors import ConfigError
 from a2perf.launch.entry import Entry, State
 from a2perf.launch.experiment import QUEUE_FILE, classify, prepare
 from a2perf.launch.interface import Ended, Resources, RunCommand
 from a2perf.launch.plan import EVALUATOR_MEMORY_BYTES, Experiment, plan
 from a2perf.launch.queue import Queue
+from a2perf.records import FailureKind
 from tests.launch.entries import Stage, write_entry
 from tests.launch.remains import assert_nothing_remains, processes_of, wait_until
 
@@ -129,6 +131,19 @@ def test_a_wrong_experiment_is_refused_before_anything_runs(
     with pytest.raises(ConfigError, match=message):
         plan(experiment(tmp_path, **changes))
     assert not (tmp_path / "root").exists()
+
+
+def test_the_reference_names_every_flag_of_an_experiment(repository: Path) -> None:
+    page = (repository / "docs" / "reference" / "experiments.md").read_text()
+    own = {"tasks", "seeds", "num_seeds", "workers", "launcher", "launcher_option", "cpus", "memory", "gpus"}
+    own |= {"time_limit", "force", "retry_failed", "as_json", "submissions", "gin_configs"}
+    flags = {option.name: option.opts[0] for option in run.params}
+    assert own <= set(flags)
+    assert [flags[name] for name in sorted(own) if flags[name].replace("gin-config", "gin_config") not in page] == []
+    for state in State:
+        assert f"| `{state.value}` |" in page
+    kinds = {kind.value for kind in FailureKind} | {"configuration", "prerequisite"}
+    assert [kind for kind in sorted(kinds) if f"`{kind}`" not in page] == []
 
 
 # --- what an end means ------------------------------------------------------------------------------------------------
