@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from a2perf.errors import UserError
 from a2perf.launch.competition import Competition, Terms, check_reveal, check_runs, reveal
 from a2perf.launch.competition.records import REVEALED
 from a2perf.launch.entry import Entry, State
-from a2perf.launch.experiment import QUEUE_FILE, mean_return, run_as_json
+from a2perf.launch.experiment import QUEUE_FILE, blocked, mean_return, run_as_json
 from a2perf.launch.queue import Queue
 from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
-from a2perf.report.leaderboard import LeaderboardRecord, write_leaderboard
+from a2perf.report.leaderboard import write_leaderboard
 from a2perf.report.leaderboard.words import slug
 from a2perf.storage import read_json, write_atomic, write_json
 from a2perf.submission.bundle import integrity
@@ -39,6 +39,8 @@ def publish_site(competition: Competition, out: Path) -> tuple[Path, list[str]]:
     reveal(competition, out / "reveal")
     problems = check_reveal(out / "reveal", competition.commitment.commitment)
     problems += [f"{run}: {words[0]}" for run, words in check_runs(competition).items()]
+    rows = [row.entry for board in written.record.boards for row in board.rows]
+    pages = {entry.name: slug(entry.name, entry.version) for entry in rows}
     front = FrontPage(
         title=competition.terms.name,
         terms=terms_in_words(competition.terms),
@@ -46,7 +48,7 @@ def publish_site(competition: Competition, out: Path) -> tuple[Path, list[str]]:
         founded_at=competition.commitment.founded_at,
         revealed_at=str(read_json(competition.folder / REVEALED)["revealed_at"]),
         problems=problems,
-        entrants=results_of(entries, written.record),
+        entrants=results_of(entries, pages),
     )
     write_json(out / "outcomes.json", [run_as_json(entry) for entry in entries])
     page = out / "index.html"
@@ -74,15 +76,21 @@ def settled_entries(competition: Competition) -> list[Entry]:
     return entries
 
 
-def results_of(entries: Sequence[Entry], record: LeaderboardRecord) -> list[EntrantResults]:
-    """Returns each entrant's results, best mean over the secret tasks first, those without one last."""
-    pages = {row.entry.name: slug(row.entry.name, row.entry.version) for board in record.boards for row in board.rows}
+def results_of(entries: Sequence[Entry], pages: Mapping[str, str]) -> list[EntrantResults]:
+    """Returns each entrant's results, best mean over the secret tasks first, those without one last.
+
+    Args:
+        entries: every run.
+        pages: by entrant, the name of its folder in the leaderboard.
+    """
     found: dict[str, dict[str, Result]] = {}
     for entry in entries:
         task, of_entrant = str(entry.data["task"]), found.setdefault(str(entry.data["submission"]), {})
         result = of_entrant.setdefault(task, Result(task, held_out=entry.data["split"] != "public"))
-        if entry.state is State.FAILED:
-            result.failures.append((entry.kind or "failed", entry.reason))
+        if entry.state is State.FAILED and blocked(entry):
+            result.not_run += 1
+        elif entry.state is State.FAILED:
+            result.failures.append((entry.kind or "failed", f"{entry.data['mode']}: {entry.reason}"))
         elif (value := mean_return(entry)) is not None:
             result.returns.append(value)
     entrants = []

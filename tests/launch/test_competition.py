@@ -1,0 +1,400 @@
+"""A competition from its founding to its site: secrets by commit and reveal, one honest outcome for every entrant."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from a2perf.cli.competition import competition as command
+from a2perf.cli.competition_site import results_of
+from a2perf.domains.registry import domains, load_attribute, register_environments
+from a2perf.errors import ConfigError, UserError
+from a2perf.launch import competition as competitions
+from a2perf.launch.competition.conducting import Entrants, entries_of
+from a2perf.launch.competition.records import Competition, Terms
+from a2perf.launch.entry import PREREQUISITE, Entry, State
+from a2perf.launch.interface import RunCommand
+from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
+from a2perf.storage import read_json
+from tests.submission import wheels
+
+POLICY = """
+def load_policy(env, **kwargs):
+    {load}
+    env.action_space.seed(0)
+    return env.action_space
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    {infer}
+    return policy.sample()
+"""
+
+
+def terms(**changes: object) -> Terms:
+    given: dict = {
+        "name": "cup", "domain": "quadruped_locomotion", "public_task": "varied_trot", "held_out": 2, "episodes": 3,
+        **changes,
+    }  # fmt: skip
+    return Terms(**given)
+
+
+def write(folder: Path, name: str, *, load: str = "pass", infer: str = "pass", requirements: str = "") -> Path:
+    """Writes a submission that acts at random, but for what it is told."""
+    home = folder / name
+    home.mkdir(parents=True)
+    (home / "train.py").write_text("def train():\n    pass\n")
+    (home / "inference.py").write_text(POLICY.format(load=load, infer=infer))
+    (home / "requirements.txt").write_text(requirements)
+    (home / "__init__.py").touch()
+    return home
+
+
+def cup(folder: Path, **changes: object) -> Competition:
+    return competitions.found(folder / "cup", terms(**changes))
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(command, [str(word) for word in arguments], standalone_mode=False)
+    if done.exception:
+        raise done.exception
+    return done.return_value or 0, done.output
+
+
+# --- commit and reveal ----------------------------------------------------------------------------------------------
+
+
+def test_the_public_half_tells_nothing_of_the_secrets(tmp_path: Path) -> None:
+    made = cup(tmp_path)
+    published = "".join(path.read_text() for path in made.public.rglob("*") if path.is_file())
+    numbers = [made.secret.generator_seed, *made.secret.public_seeds]
+    numbers += [number for task in made.secret.tasks for number in (*task.seeds, task.kwargs["gait_seed"])]
+    assert len(numbers) == 1 + 3 + 2 * 4
+    assert not [number for number in numbers if str(number) in published]
+    assert made.secret.salt not in published
+    assert made.private.stat().st_mode & 0o777 == 0o700
+    assert json.loads((made.public / "commitment.json").read_text())["commitment"] == made.commitment.commitment
+
+
+def test_the_same_terms_never_give_the_same_commitment(tmp_path: Path) -> None:
+    first, second = cup(tmp_path / "a"), cup(tmp_path / "b")
+    assert first.commitment.commitment != second.commitment.commitment
+    assert first.secret.public_seeds != second.secret.public_seeds
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("private/secret.json", '"salt": "', '"salt": "0'),
+        ("private/secret.json", '"gait_seed": ', '"gait_seed": 1'),
+        ("public/terms.json", '"episodes": 3', '"episodes": 2'),
+    ],
+)
+def test_changed_secrets_and_terms_are_refused(tmp_path: Path, file: str, old: str, new: str) -> None:
+    made = cup(tmp_path)
+    path = made.folder / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(UserError, match="are not those of the published commitment"):
+        competitions.load(made.folder)
+
+
+def test_a_reveal_is_checked_against_the_hash_that_was_published_first(tmp_path: Path) -> None:
+    made = cup(tmp_path)
+    competitions.reveal(made, tmp_path / "reveal")
+    assert competitions.check_reveal(tmp_path / "reveal", made.commitment.commitment) == []
+    other = cup(tmp_path / "other")
+    (problem,) = competitions.check_reveal(tmp_path / "reveal", other.commitment.commitment)
+    assert "was published first" in problem
+    secret = tmp_path / "reveal" / "secret.json"
+    data = json.loads(secret.read_text())
+    data["public_seeds"][0] += 1
+    secret.write_text(json.dumps(data))
+    (problem,) = competitions.check_reveal(tmp_path / "reveal")
+    assert "but commitment.json says" in problem
+    assert run("verify", tmp_path / "reveal")[0] == 1
+
+
+def test_after_the_reveal_nobody_can_enter(tmp_path: Path) -> None:
+    made = cup(tmp_path)
+    entrant = write(tmp_path, "late")
+    assert entries_of(made, Entrants((entrant,), sandbox="process"))
+    competitions.reveal(made, tmp_path / "reveal")
+    with pytest.raises(UserError, match="were revealed"):
+        entries_of(made, Entrants((entrant,), sandbox="process"))
+
+
+def test_a_revealed_task_can_be_made_again_from_its_seed(tmp_path: Path) -> None:
+    made = cup(tmp_path)
+    generate = load_attribute(str(domains()["quadruped_locomotion"].held_out))
+    again = generate(2, made.secret.generator_seed)
+    assert [dict(task.kwargs) for task in again] == [task.kwargs for task in made.secret.tasks]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"domain": "chess"}, "is not a known domain"),
+        ({"public_task": "varied_hop"}, "is not a task"),
+        ({"episodes": 0}, "not positive"),
+        ({"seeds": [1, 1]}, "repeated"),
+        ({"held_out": -1}, "negative"),
+    ],
+)
+def test_wrong_terms_found_nothing(tmp_path: Path, changes: dict, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        cup(tmp_path, **changes)
+    assert not (tmp_path / "cup" / "public").exists()
+
+
+# --- held-out tasks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["quadruped_locomotion", "circuit_training", "web_navigation"])
+def test_held_out_tasks_follow_their_seed_and_look_like_what_is_told(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gymnasium
+
+    from a2perf.domains.web_navigation import generator
+
+    monkeypatch.setattr(generator, "EPISODES", 100)  # the difficulty is measured less exactly, and sooner
+    register_environments()
+    generate = load_attribute(str(domains()[name].held_out))
+    (task,), (again,), (other,) = generate(1, 7), generate(1, 7), generate(1, 8)
+    assert task == again
+    assert dict(task.kwargs) != dict(other.kwargs)
+    kwargs = json.loads(json.dumps(dict(task.kwargs)))
+    assert kwargs == dict(task.kwargs)
+    secret, public = gymnasium.make(task.env_id, **kwargs), gymnasium.make(task.env_id, **dict(task.told))
+    assert secret.observation_space == public.observation_space
+    assert secret.action_space == public.action_space
+    secret.close()
+    public.close()
+
+
+# --- the plan -------------------------------------------------------------------------------------------------------
+
+
+def test_every_entrant_is_trained_once_a_seed_and_evaluated_on_every_task(tmp_path: Path) -> None:
+    made = cup(tmp_path, seeds=[3, 5])
+    entrants = Entrants((write(tmp_path, "a"), write(tmp_path, "b")), sandbox="process")
+    entries = entries_of(made, entrants)
+    assert len({entry.key for entry in entries}) == len(entries) == 2 * 2 * (1 + 1 + 2)
+    trainings = {entry.key: entry for entry in entries if entry.data["mode"] == "train"}
+    assert len(trainings) == 4
+    for entry in entries:
+        if entry.data["mode"] == "inference":
+            trained = trainings[str(entry.after)]
+            assert (trained.data["submission"], trained.data["seed"]) == (entry.data["submission"], entry.data["seed"])
+            flags = entry.command.evaluator_flags()
+            assert f"Submission.trained_root_dir = {trained.data['root']!r}" in flags
+    assert [entry.data["seed"] for entry in entries] == sorted(entry.data["seed"] for entry in entries)
+
+
+def test_only_those_who_need_other_packages_get_an_environment_of_their_own(tmp_path: Path) -> None:
+    made = cup(tmp_path, train=False, held_out=0)
+    wanted = {
+        "plain": "numpy>=1.26\n# nothing else\n",
+        "other": "numpy==1.0\n",
+        "absent": "no-such-thing\n",
+        "bad": "==\n",
+    }
+    folders = tuple(write(tmp_path, name, requirements=text) for name, text in wanted.items())
+    kinds = {}
+    for entry in entries_of(made, Entrants(folders, sandbox="process")):
+        flags = list(entry.command.evaluator_flags() or ())
+        kinds[entry.data["submission"]] = flags[flags.index("--python-env") + 1]
+    assert kinds == {"plain": "shared", "other": "isolated", "absent": "isolated", "bad": "isolated"}
+
+
+def test_what_would_let_an_entrant_read_the_secrets_is_refused(tmp_path: Path) -> None:
+    home = write(tmp_path, "outer")
+    made = competitions.found(home / "cup", terms())
+    with pytest.raises(ConfigError, match="inside the submission"):
+        entries_of(made, Entrants((home,), sandbox="process"))
+    with pytest.raises(ConfigError, match="are named outer"):
+        entries_of(made, Entrants((home, write(tmp_path / "x", "outer")), sandbox="process"))
+    with pytest.raises(UserError, match="bubblewrap2"):
+        entries_of(cup(tmp_path), Entrants((write(tmp_path / "y", "z"),), sandbox="bubblewrap2"))
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def test_the_order_is_by_the_secret_tasks_and_failures_come_last() -> None:
+    def entry(name: str, task: str, state: State, kind: str | None = None) -> Entry:
+        split = "public" if task == "open" else "held out"
+        data = {"submission": name, "task": task, "split": split, "mode": "inference", "bundle": f"/none/{name}/{task}"}
+        return Entry(f"{name}{task}", RunCommand(("x",)), data, state=state, kind=kind, reason="why")
+
+    entries = [
+        entry("fell", "one", State.FAILED, "timeout"), entry("fell", "open", State.FINISHED),
+        entry("blocked", "one", State.FAILED, PREREQUISITE),
+    ]  # fmt: skip
+    found = {entrant.name: entrant for entrant in results_of(entries, {"fell": "fell-12ab"})}
+    assert found["fell"].report == "leaderboard/submissions/fell-12ab/report/index.html"
+    assert found["blocked"].report == ""
+    assert found["fell"].outcome == "timeout"
+    assert found["fell"].results[0].failures == [("timeout", "inference: why")]
+    assert found["blocked"].results[0].not_run == 1
+
+
+def test_what_entrants_write_is_escaped() -> None:
+    nasty = "<script>alert(1)</script>"
+    result = Result("one", True, failures=[("exception", nasty)])
+    page = competition_page(
+        FrontPage(nasty, [(nasty, nasty)], "ab", "then", "now", [nasty], [EntrantResults(nasty, [result])])
+    )
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 6
+
+
+# --- five entrants, end to end ----------------------------------------------------------------------------------------
+
+CHEAT = """
+    import pathlib
+    for place in ({secret!r}, {runs!r}):
+        try:
+            names = sorted(path.name for path in pathlib.Path(place).iterdir())
+            print("SAW", names, [path.read_text() for path in pathlib.Path(place).rglob("*.json")])
+        except OSError as error:
+            print("REFUSED", type(error).__name__)
+    for place in ({runs!r}, {outside!r}):
+        try:
+            pathlib.Path(place, "forged.json").write_text("mine")
+            print("WROTE", place)
+        except OSError as error:
+            print("NOT WRITTEN", type(error).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    wheels.real_base(folder)
+    wheels.write_wheel(folder, "toy", "2.0")
+    return folder
+
+
+@pytest.fixture
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(folder))
+
+
+@pytest.mark.group("bwrap")
+@pytest.mark.usefixtures("_own_cache")
+def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Path) -> None:
+    folder, entries, site = tmp_path / "cup", tmp_path / "entries", tmp_path / "site"
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    status, said = run(
+        "init", folder, "--domain", "web_navigation", "--held-out", 1, "--episodes", 2, "--latency-steps", 2,
+        "--seed", 0, "--no-train", "--call-timeout-s", 1.5,
+    )  # fmt: skip
+    assert status == 0
+    made = competitions.load(folder)
+    assert made.commitment.commitment in said
+    cheat = CHEAT.format(secret=str(made.private), runs=str(made.runs), outside=str(outside))
+    submissions = [
+        write(entries, "good"),
+        write(entries, "slow", infer="import time; time.sleep(60)"),
+        write(entries, "crashing", infer="import os; os.abort()"),
+        write(entries, "cheating", load=cheat.strip(), infer="return {'reward': 1e9, 'success': True}"),
+        write(entries, "picky", load="import toy; assert toy.VERSION == '2.0'", requirements="toy==2.0\n"),
+    ]
+    chosen = [word for path in submissions for word in ("--submission", path)]
+    status, said = run("run", folder, *chosen, "--find-links", wheelhouse, "--workers", 2, "--json")
+    runs = json.loads(said[said.index("[\n") :])
+    assert status == 1
+    assert len(runs) == 10
+    kinds = {(one["submission"], one["split"]): one["kind"] or one["state"] for one in runs}
+    for split in ("public", "held out"):
+        assert {name: kind for (name, of), kind in kinds.items() if of == split} == {
+            "good": "finished", "slow": "timeout", "crashing": "signal", "cheating": "bad_output", "picky": "finished",
+        }  # fmt: skip
+
+    task = made.secret.tasks[0]
+    bundles = {name: made.runs / name / task.name / "seed_0" / "inference" for name in os.listdir(made.runs)
+               if (made.runs / name).is_dir()}  # fmt: skip
+    tried = (bundles["cheating"] / "logs" / "stdout.log").read_text()
+    # Of the secrets there is nothing, of the runs an empty frame around its own folder, which it alone can write.
+    assert tried.splitlines()[:2] == ["REFUSED FileNotFoundError", "SAW ['cheating'] []"]
+    assert "NOT WRITTEN FileNotFoundError" in tried
+    assert not list(tmp_path.rglob("forged.json"))
+    everything = "".join(path.read_text(errors="replace") for path in made.runs.rglob("*.log"))
+    assert made.secret.salt not in everything
+    good = read_json(bundles["good"] / "manifest.json")
+    assert good["seeds"]["episodes"] == task.seeds[:2]
+    assert good["sandbox"]["level"] == "bubblewrap"
+    picky = read_json(bundles["picky"] / "manifest.json")
+    assert picky["python_env"]["packages"]["toy"] == "2.0"
+    assert good["python_env"]["kind"] == "shared"
+
+    # The same command again runs nothing again, but for what a signal ended: that may have come from outside.
+    status, said = run("run", folder, *chosen, "--find-links", wheelhouse)
+    started = {line.split("/")[0] for line in said.splitlines() if line.endswith(": started")}
+    assert (status, started) == (1, {"crashing"})
+
+    status, said = run("publish", folder, "-o", site, "--yes")
+    assert (status, "PROBLEM" in said) == (0, False), said
+    page = (site / "index.html").read_text()
+    for words in ("good", "picky", "timeout", "signal", "bad_output", made.commitment.commitment):
+        assert words in page
+    order = [page.index(f">{name}</a>") for name in ("good", "picky", "cheating", "crashing", "slow")]
+    assert max(order[:2]) < min(order[2:])
+    assert run("verify", site / "reveal", "--commitment", made.commitment.commitment)[0] == 0
+    assert len(list((site / "leaderboard" / "submissions").glob("*/report/index.html"))) == 5
+    for link in [part.split('"')[0] for part in page.split('href="')[1:]]:
+        assert link == "data:," or (site / link).is_file(), link
+
+    # Who bends a result after the fact is found.
+    rollouts = bundles["good"] / "metrics" / "rollouts.json"
+    rollouts.write_text(rollouts.read_text().replace('"length": ', '"length": 1', 1))
+    status, said = run("publish", folder, "-o", site, "--yes")
+    assert status == 1
+    assert "PROBLEM: good/" in said
+
+
+@pytest.mark.slow
+@pytest.mark.group("bwrap")
+@pytest.mark.parametrize("domain", ["circuit_training", "quadruped_locomotion"])
+def test_training_reaches_the_secret_tasks_of_every_domain(tmp_path: Path, domain: str) -> None:
+    folder = tmp_path / "cup"
+    public = {"circuit_training": "toy_macro_stdcell", "quadruped_locomotion": "synthetic_trot"}[domain]
+    run("init", folder, "--domain", domain, "--task", public, "--held-out", 2, "--episodes", 1, "--latency-steps", 2,
+        "--seed", 0, "--seed", 1)  # fmt: skip
+    home = write(
+        tmp_path, "trained", load="import os, pathlib; print(pathlib.Path(os.environ['ROOT_DIR'], 'w').read_text())"
+    )
+    (home / "train.py").write_text(
+        "import os, pathlib\ndef train():\n"
+        "    pathlib.Path(os.environ['A2PERF_ARTIFACTS'], 'w').write_text('weights of ' + os.environ['SEED'])\n"
+    )
+    mask = "mask = observation['mask'] if isinstance(observation, dict) else None\n    "
+    (home / "inference.py").write_text(
+        (home / "inference.py").read_text().replace(
+            "    pass\n    return policy.sample()",
+            f"    {mask}return policy.sample() if mask is None else int(mask.argmax())",
+        )
+    )  # fmt: skip
+    status, said = run("run", folder, "--submission", home, "--workers", 2)
+    assert status == 0, said
+    made = competitions.load(folder)
+    for seed in (0, 1):
+        logs = [
+            (made.runs / "trained" / task / f"seed_{seed}" / "inference" / "logs" / "stdout.log").read_text()
+            for task in (public, *(task.name for task in made.secret.tasks))
+        ]
+        assert len(logs) == 3
+        assert logs[0].startswith("weights of ")
+        assert len(set(logs)) == 1
+    status, said = run("publish", folder, "-o", tmp_path / "site", "--yes")
+    assert status == 0, said
