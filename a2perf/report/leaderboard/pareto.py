@@ -30,6 +30,7 @@ _COSTS = (
 )
 _MOST_NAMES = 6
 _LONGEST_NAME = 22
+_LETTER_SHARE = 0.0155  # width of a letter against that of the axes
 _LOG_FROM = 20.0  # costs that lie this many times apart are drawn on a logarithmic axis
 _LINK = re.compile(r'<a xlink:href="point-(\d+)"[^>]*>')
 
@@ -163,11 +164,13 @@ def _figure(points: Sequence[Point], scale: Scale, cost_title: str, gain_title: 
             dots.set_urls([f"point-{i}" for i in indices])
     axes.margins(x=0.12, y=0.14)
     if len(front) <= _MOST_NAMES:
-        middle = len(line) / 2
+        # above and to the left of a point of the front there is nothing, but for the edge of the chart
+        shares = axes.transAxes.inverted().transform(axes.transData.transform(line))[:, 0]
         for number, place in enumerate(line):
-            left = number >= middle and len(line) > 1
+            name = _short(points[front[number]].entry.name)
+            left = shares[number] > len(name) * _LETTER_SHARE
             axes.annotate(
-                _short(points[front[number]].entry.name), place, xytext=(-7 if left else 7, 7),
+                name, place, xytext=(-5 if left else -3, 5),
                 textcoords="offset points", ha="right" if left else "left", fontsize=8.5, color=INK["ink"],
             )  # fmt: skip
     axes.set_xlabel(f"{cost_title} [{scale.unit}]")
