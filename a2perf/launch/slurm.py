@@ -50,7 +50,7 @@ class SlurmLauncher:
         partition: partition of the jobs; the cluster's default without it.
         account: account that is charged.
         qos: quality of service.
-        sbatch: further options of ``sbatch`` by name, ``{"constraint": "a100"}``.
+        sbatch: further options of ``sbatch`` by name, ``{"nice": 10}``; as a text, ``constraint=a100;nice=10``.
         poll_s: shortest time between two calls of ``squeue``, in seconds.
         grace_s: how long an ended job's file may take to appear on the shared file system, in seconds.
 
@@ -67,7 +67,7 @@ class SlurmLauncher:
         partition: str | None = None,
         account: str | None = None,
         qos: str | None = None,
-        sbatch: Mapping[str, Any] | None = None,
+        sbatch: Mapping[str, Any] | str = "",
         poll_s: float | str = 3.0,
         grace_s: float | str = 20.0,
     ) -> None:
@@ -83,7 +83,10 @@ class SlurmLauncher:
         self._folder = None if folder is None else Path(folder).expanduser().absolute()
         chosen = {"partition": partition, "account": account, "qos": qos}
         self._parameters = {name: value for name, value in chosen.items() if value is not None}
-        self._sbatch = dict(sbatch or {})
+        if isinstance(sbatch, str):
+            pairs = [pair.partition("=") for pair in sbatch.split(";") if pair]
+            sbatch = {name: value or True for name, _, value in pairs}
+        self._sbatch = dict(sbatch)
         self._poll_s = float(poll_s)
         self.grace_s = float(grace_s)
         self._seen: dict[str, _Entry] = {}

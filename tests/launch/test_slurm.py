@@ -50,16 +50,17 @@ def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: Slu
     assert end_of(again) == Ended(7)
 
 
-def test_what_a_run_may_use_is_what_slurm_gives_it(
-    launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
-) -> None:
+def test_what_a_run_may_use_is_what_slurm_gives_it(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
     resources = Resources(cpus=1.5, memory_bytes=300 * 2**20, wall_s=600)
+    launcher = SlurmLauncher(partition="tests", sbatch="comment=night run;exclusive", poll_s="0.1")
     job = launcher.start(shell(tmp_path, "exec sleep 60", resources=resources))
     shown = slurm_cluster.call("scontrol", "show", "job", json.loads(job.identity)[0])
     assert "NumCPUs=2" in shown
     assert "MinMemoryNode=300M" in shown
     assert "TimeLimit=00:12:00" in shown  # ten minutes and the margin in which the node itself ends the run
     assert "Requeue=0" in shown
+    assert "Comment=night run" in shown
+    assert "OverSubscribe=NO" in shown
     job.cancel()
     ended = end_of(job)
     assert not ended.lost
