@@ -46,6 +46,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_LOOKS_S = 0.05
 _LOOK_INTERVAL_S = 0.5
 _GRACE_S = 10.0
+_LEFTOVER_GRACE_S = 1.0
 _MOST_COLLECTED_BYTES = 4 << 30
 _TAIL_BYTES = 2000
 
@@ -242,7 +243,7 @@ def _manifest(plan: MatrixPlan, env_id: str, seed: int, words: Sequence[str]) ->
 
 def _end_descendants() -> None:
     """Ends what the command left running; a tracker's service may first have a moment to write its last lines."""
-    deadline = time.monotonic() + 2.0
+    deadline = time.monotonic() + _LEFTOVER_GRACE_S
     while (left := descendants(os.getpid())) and time.monotonic() < deadline:
         _reap()
         time.sleep(0.05)
