@@ -35,10 +35,9 @@ _GUARANTEES = (
 )
 _SECRETS = ("keys", "key-users", "timer_list", "kcore")
 _NO_NETWORK = "no network but a loopback of its own"
-_MISSING = ("the size of its artefact folder is not limited", "a fault of the kernel can let it out")
+_MISSING = ("a fault of the kernel can let it out",)
 
 
-@cache
 def why_unavailable() -> str | None:
     """Returns why this host cannot offer the level, or ``None``; it starts a program once to find out."""
     program = shutil.which("bwrap")
@@ -46,6 +45,11 @@ def why_unavailable() -> str | None:
         return "there is no bwrap program on PATH"
     if not seccomp.supported():
         return "there is no system-call filter for this processor"
+    return _refusal(program)
+
+
+@cache
+def _refusal(program: str) -> str | None:
     probe = [program, *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "/bin/true"]
     try:
         done = subprocess.run(
@@ -98,6 +102,8 @@ class BubblewrapSandbox:
         program = shutil.which("bwrap")
         if program is None:
             raise InfrastructureError("there is no bwrap program on PATH", mend=MEND)
+        if not os.access(spec.argv[0], os.X_OK):
+            raise InfrastructureError(f"{spec.argv[0]} could not be started in {spec.cwd}: it is no program")
         opened: list[int] = []
         try:
             try:

@@ -96,7 +96,7 @@ class DockerSandbox:
     def missing(self, *, network: bool = False) -> list[str]:
         """Says what a participant can still do."""
         reaches = ("it reaches the network, as it was allowed to",) if network else ()
-        return [*reaches, "the size of its artefact folder is not limited", "a fault of the kernel can let it out"]
+        return [*reaches, "a fault of the kernel can let it out"]
 
     def unenforceable(self, limits: Limits) -> list[str]:
         """The engine enforces every limit."""
@@ -259,6 +259,7 @@ def _document(spec: SandboxSpec, client: DockerClient, numbers: list[int]) -> di
         "stdout": numbers[1],
         "stderr": numbers[2],
         "temporary": [],
+        "written": [str(path) for path in _owned(spec)],
         "folders": [place.path for place in inside if place.kind == "folder"],
         "links": [
             (place.source, place.path) for place in inside if place.kind == "link" and place.path not in view.SHORTCUTS

@@ -37,6 +37,7 @@ class Limits:
         memory_bytes: private memory of one process, and memory of the tree.
         processes: number of processes in the tree.
         file_size_bytes: size of one file that the tree writes.
+        artifact_bytes: disk space of the writable folders together.
         output_bytes: how much of each of stdout and stderr is kept; what exceeds it is dropped, never blocked on.
         scratch_bytes: size of ``/tmp`` and of ``/dev/shm``, where the level gives the tree ones of its own.
     """
@@ -47,6 +48,7 @@ class Limits:
     memory_bytes: int | None = None
     processes: int | None = None
     file_size_bytes: int | None = None
+    artifact_bytes: int | None = None
     output_bytes: int = DEFAULT_OUTPUT_BYTES
     scratch_bytes: int = DEFAULT_SCRATCH_BYTES
 
@@ -231,10 +233,14 @@ def get_sandbox(level: str) -> Sandbox:
     if level not in _levels:
         known = [*_levels, STRONGEST]
         raise UserError(f"{level!r} is no sandbox level{did_you_mean(level, known)}", mend=offered)
+    raise _not_to_be_had(level, reason, offered)
+
+
+def _not_to_be_had(level: str, reason: str, otherwise: str) -> UserError:
     mend = _levels[level].mend
-    raise UserError(
+    return UserError(
         f"sandbox level {level!r} is not available on this host: {reason}",
-        mend=f"{mend}; {offered}" if mend else offered,
+        mend=f"{mend}; {otherwise}" if mend else otherwise,
     )
 
 
@@ -273,7 +279,9 @@ def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) ->
     lost: list[str] = []
     level = strongest_level() if asked == STRONGEST else asked
     reason = why_unavailable(level) if level in _levels else None
-    if reason is not None and allow_weaker and level in LADDER:
+    if reason is not None and not allow_weaker:
+        raise _not_to_be_had(level, reason, "or accept the strongest level that this host offers with --allow-weaker")
+    if reason is not None and level in LADDER:
         weaker = strongest_level(LADDER[LADDER.index(level) - 1])
         lost.append(f"the level {level!r} that was asked for: {reason}")
         level = weaker

@@ -122,7 +122,7 @@ class ControlGroup:
             for controller, parent in where.parents.items():
                 _sweep(parent)
                 folder = parent / name
-                folder.mkdir(exist_ok=where.version == 2)
+                folder.mkdir(exist_ok=True)  # controllers can be mounted together
                 self.folders[controller] = folder
             self._set(limits)
         except OSError:

@@ -21,7 +21,7 @@ from typing import Protocol
 from a2perf.errors import InfrastructureError
 from a2perf.sandbox import limits as control_groups
 from a2perf.sandbox import orphans
-from a2perf.sandbox.guard.main import SAMPLE_INTERVAL_S
+from a2perf.sandbox.guard.main import SAMPLE_INTERVAL_S, WRITTEN_INTERVAL_S
 from a2perf.sandbox.guard.tree import kill_descendants
 from a2perf.sandbox.interface import Confined, Ending, Limits, SandboxSpec
 from a2perf.sandbox.limits import ControlGroup
@@ -39,6 +39,7 @@ LIFECYCLE = (
 GUARANTEES_OF_LIMITS = (
     "a session of its own, no open descriptor but those given, no core dumps, no new privileges",
     "limits per process on CPU time, private memory and file size",
+    f"a limit on the disk space of what it writes, checked every {WRITTEN_INTERVAL_S:g} s",
 )
 _SAMPLED = f"limits per tree on wall time, memory and number of processes, checked every {SAMPLE_INTERVAL_S} s"
 _SIGNALS = frozenset(int(number) for number in signal.Signals)
@@ -163,7 +164,7 @@ class ProcessSandbox:
 
 def guard_document(spec: SandboxSpec) -> dict[str, object]:
     """Returns what a specification means to the guard, whatever the level."""
-    names = ("wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes")
+    names = ("wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes", "artifact_bytes")
     values = {name: getattr(spec.limits, name) for name in names}
     return {
         "argv": [os.fspath(word) for word in spec.argv],
@@ -175,6 +176,7 @@ def guard_document(spec: SandboxSpec) -> dict[str, object]:
         "stdout": str(spec.stdout) if spec.stdout else None,
         "stderr": str(spec.stderr) if spec.stderr else None,
         "temporary": [str(path) for path in spec.temporary],
+        "written": [str(path) for path in spec.writable if path not in spec.temporary],
         "limits": {name: value for name, value in values.items() if value is not None},
         "output_bytes": spec.limits.output_bytes,
     }

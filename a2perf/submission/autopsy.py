@@ -100,6 +100,10 @@ def _verdict(
         return FailureKind.FORBIDDEN, f"it had {int(value)} processes; {limits.processes} are allowed"
     if ending.limit == "wall_s":
         return FailureKind.TIMEOUT, f"it ran for {value:.1f} s; {limits.wall_s:g} s are allowed"
+    if ending.limit == "artifact_bytes":
+        bound = limits.artifact_bytes or 0
+        words = f"it wrote {int(value):,} bytes to its artefact folder; {bound:,} are allowed"
+        return FailureKind.OUTPUT_LIMIT, words
     if name == "SIGXCPU" or (name == "SIGKILL" and limits.cpu_s and ending.cpu_s >= limits.cpu_s):
         return FailureKind.TIMEOUT, f"a process used more CPU time than the {limits.cpu_s or 0:g} s that are allowed"
     if name == "SIGXFSZ":

@@ -61,6 +61,7 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
         memory_bytes=settings.memory_limit_bytes,
         processes=settings.process_limit,
         file_size_bytes=settings.file_size_limit_bytes,
+        artifact_bytes=settings.artifact_limit_bytes,
         output_bytes=settings.output_limit_bytes,
         scratch_bytes=settings.scratch_limit_bytes,
     )

@@ -74,6 +74,7 @@ class Submission:
         cpu_limit: how many processors' worth of time the participant gets; None is no limit.
         process_limit: how many processes it may have; None is no limit.
         file_size_limit_bytes: how large one file that it writes may be; None is no limit.
+        artifact_limit_bytes: how much it may write to its artefact folder; None is no limit.
         scratch_limit_bytes: size of its ``/tmp`` and of its ``/dev/shm`` where the sandbox gives it its own.
         output_limit_bytes: how much of its standard output and error is kept, each.
         sandbox: ``"none"``, ``"process"``, ``"bubblewrap"`` or ``"docker"``; ``"strongest"`` is the better one of
@@ -128,6 +129,7 @@ class Submission:
     cpu_limit: float | None = None
     process_limit: int | None = 512
     file_size_limit_bytes: int | None = None
+    artifact_limit_bytes: int | None = 16 * 2**30
     scratch_limit_bytes: int = DEFAULT_SCRATCH_BYTES
     output_limit_bytes: int = 10 * 2**20
     sandbox: str = STRONGEST

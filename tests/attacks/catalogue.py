@@ -117,6 +117,10 @@ ASSAULTS = (
         "endless_loop", "endless loop deaf to SIGTERM", FailureKind.TIMEOUT, "did not return within 1 s", timeout_s=1
     ),
     Assault("output", "100 MB of output", None, limits={"output_bytes": MIB}),
+    Assault(
+        "fill_the_disk", "fill the disk", FailureKind.OUTPUT_LIMIT, "artefact folder", "process",
+        {"artifact_bytes": 4 * MIB}, arguments={"megabytes": 16},
+    ),
     Assault("daemons", "leave a daemon behind", None, arguments={"folder": "{artifacts}"}),
     Assault("late_answer", "close the wire and live on", FailureKind.BAD_OUTPUT, "closed its connection"),
     Assault("kill_everything", "kill every process it can", None, stopped_from="bubblewrap"),

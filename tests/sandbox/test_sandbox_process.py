@@ -13,6 +13,7 @@ import pytest
 
 from a2perf.errors import InfrastructureError
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
+from a2perf.sandbox.guard.tree import descendants
 
 MIB = 1024 * 1024
 
@@ -62,6 +63,7 @@ def start(tmp_path: Path):
             argv=(sys.executable, "-I", "-S", "-c", textwrap.dedent(code)),
             cwd=tmp_path,
             env={"PATH": os.defpath, "ONLY": "this"},
+            readable=(tmp_path,),
             limits=limits or Limits(),
             stdout=tmp_path / "stdout.log",
             stderr=tmp_path / "stderr.log",
@@ -76,7 +78,10 @@ def start(tmp_path: Path):
         confined.kill_tree()
 
 
-@pytest.mark.parametrize("level", ["none", "process"])
+LEVELS = ["none", "process", pytest.param("bubblewrap", marks=pytest.mark.group("bwrap"))]
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_exit_status_and_output_are_those_of_the_program(start, tmp_path: Path, level: str) -> None:
     ending = start("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)", level=level).wait(20)
     assert (ending.exit_code, ending.signal, ending.killed) == (7, None, False)
@@ -84,8 +89,9 @@ def test_exit_status_and_output_are_those_of_the_program(start, tmp_path: Path, 
     assert (tmp_path / "stderr.log").read_text() == "err\n"
 
 
-def test_signal_that_ended_it_is_told(start) -> None:
-    ending = start("import os; os.kill(os.getpid(), 11)").wait(20)
+@pytest.mark.parametrize("level", LEVELS)
+def test_signal_that_ended_it_is_told(start, level: str) -> None:
+    ending = start("import os; os.kill(os.getpid(), 11)", level=level).wait(20)
     assert (ending.exit_code, ending.signal) == (None, signal.SIGSEGV)
 
 
@@ -114,9 +120,10 @@ def test_environment_descriptors_and_session_are_its_own(start, tmp_path: Path) 
     assert lines[3] == "True []"  # none of SIGHUP, SIGINT, SIGTERM, SIGCHLD, whatever the guard ignores
 
 
-def test_given_descriptor_stays_open_under_its_number(start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_given_descriptor_stays_open_under_its_number(start, tmp_path: Path, level: str) -> None:
     read, write = os.pipe()
-    confined = start(f"import os; os.write({write}, b'through')", fds=(write,))
+    confined = start(f"import os; os.write({write}, b'through')", fds=(write,), level=level)
     os.close(write)
     confined.wait(20)
     assert os.read(read, 100) == b"through"
@@ -208,7 +215,8 @@ def test_none_enforces_no_limit(start, tmp_path: Path) -> None:
     assert (tmp_path / "stdout.log").read_text() == "given\n"
 
 
-def test_processor_time_counts_children_that_are_long_dead(start) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_processor_time_counts_children_that_are_long_dead(start, level: str) -> None:
     code = """
     import os, time
     for _ in range(4):
@@ -218,7 +226,7 @@ def test_processor_time_counts_children_that_are_long_dead(start) -> None:
             os._exit(0)
         os.wait()
     """
-    ending = start(code).wait(60)
+    ending = start(code, level=level).wait(60)
     assert ending.cpu_s >= 0.6
 
 
@@ -271,10 +279,12 @@ def test_stopped_guard_does_not_save_the_tree(start, monkeypatch: pytest.MonkeyP
     assert wait_until(lambda: not is_alive(confined.pid))
 
 
-def test_program_dies_when_its_guard_is_killed(start) -> None:
-    confined = start("import time; time.sleep(60)")
+@pytest.mark.parametrize("level", LEVELS)
+def test_program_dies_when_its_guard_is_killed(start, level: str) -> None:
+    confined = start("import time; time.sleep(60)", level=level)
+    tree = descendants(confined.tree_root)
     os.kill(confined.tree_root, signal.SIGKILL)
-    assert wait_until(lambda: not is_alive(confined.pid))
+    assert wait_until(lambda: not any(map(is_alive, tree)))
     ending = confined.wait(20)
     assert (ending.exit_code, ending.signal) == (None, None)
 
@@ -284,6 +294,35 @@ def test_temporary_folder_is_deleted_at_the_end(start, tmp_path: Path) -> None:
     scratch.mkdir()
     start("open('scratch/left', 'w').write('over')", temporary=(scratch,)).wait(20)
     assert not scratch.exists()
+
+
+def test_disk_space_of_what_it_writes_is_limited(start, tmp_path: Path) -> None:
+    (tmp_path / "writable" / "deep").mkdir(parents=True)
+    code = """
+    import time
+    for number in range(64):
+        open(f"writable/deep/{number}", "wb").write(bytes(100_000))
+    time.sleep(60)
+    """
+    ending = start(code, writable=(tmp_path / "writable",), limits=Limits(artifact_bytes=MIB)).wait(20)
+    assert ending.limit == "artifact_bytes"
+    assert ending.limit_value > MIB
+
+
+def test_guard_can_be_neither_traced_nor_read(start, tmp_path: Path) -> None:
+    # as another user than root, whose privileges no process of root can keep from it
+    code = """
+    import ctypes, os
+    if os.geteuid() == 0:
+        os.setgroups([]), os.setgid(65534), os.setuid(65534)
+    print(ctypes.CDLL(None).ptrace(16, os.getppid(), None, None))
+    try:
+        print(open(f"/proc/{os.getppid()}/mem", "rb"))
+    except PermissionError as error:
+        print("refused")
+    """
+    start(code).wait(20)
+    assert (tmp_path / "stdout.log").read_text() == "-1\nrefused\n"
 
 
 def test_wait_returns_none_while_it_runs(start) -> None:

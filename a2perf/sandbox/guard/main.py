@@ -19,7 +19,7 @@ import resource
 import select
 import time
 
-from .accounts import Accounts
+from .accounts import Accounts, disk_bytes
 from .streams import Log
 from .tree import descendants, held_bytes, kill_descendants
 
@@ -35,6 +35,7 @@ PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 SAMPLE_INTERVAL_S = 0.25
+WRITTEN_INTERVAL_S = 1.0
 
 _RLIMITS = {
     "cpu_s": resource.RLIMIT_CPU,
@@ -61,6 +62,7 @@ class _Guard:
         self.peak_tree_bytes = 0
         self.ended = False
         self.next_sample = 0.0
+        self.next_walk = 0.0
         self.started_at = time.monotonic()
 
     def tell(self, line: str) -> None:
@@ -201,6 +203,8 @@ class _Guard:
     def _pause_ms(self) -> int | None:
         if "memory_bytes" in self.limits or "processes" in self.limits:
             return int(SAMPLE_INTERVAL_S * 1000)
+        if "artifact_bytes" in self.limits:
+            return int(WRITTEN_INTERVAL_S * 1000)
         if "wall_s" in self.limits:
             return max(0, int((self.started_at + self.limits["wall_s"] - time.monotonic()) * 1000) + 1)
         return None
@@ -209,6 +213,8 @@ class _Guard:
         now = time.monotonic()
         if now - self.started_at >= self.limits.get("wall_s", _NEVER):
             self.tell(f"limit wall_s {now - self.started_at:.3f}")
+            return True
+        if now >= self.next_walk and self._over_disk():
             return True
         if now < self.next_sample or not ("memory_bytes" in self.limits or "processes" in self.limits):
             return False
@@ -242,6 +248,19 @@ class _Guard:
             if used <= allowed:
                 return False
         self.tell(f"limit memory_bytes {used}")
+        return True
+
+    def _over_disk(self) -> bool:
+        allowed = self.limits.get("artifact_bytes", _NEVER)
+        if allowed == _NEVER:
+            return False
+        started = time.monotonic()
+        used = sum(disk_bytes(path, allowed) for path in self.spec["written"])
+        now = time.monotonic()
+        self.next_walk = now + max(WRITTEN_INTERVAL_S, 50 * (now - started))  # a million files must not keep us busy
+        if used <= allowed:
+            return False
+        self.tell(f"limit artifact_bytes {used}")
         return True
 
     def _reap(self) -> None:

@@ -304,6 +304,12 @@ def assault_output():
     return 1
 
 
+def assault_fill_the_disk(megabytes):
+    for number in range(megabytes):  # many small files: no limit on one of them holds it
+        Path(os.environ["A2PERF_ARTIFACTS"], str(number)).write_bytes(bytes(2**20))
+    time.sleep(30)
+
+
 def assault_daemons(folder):
     """Leaves a daemon behind that writes a file over and over, and says which it is."""
     read, write = os.pipe()

@@ -1,0 +1,82 @@
+"""What was asked for is given, refused with a mend, or, where that was allowed, replaced and named."""
+
+import pytest
+
+from a2perf.errors import UserError
+from a2perf.sandbox import (
+    Level,
+    Limits,
+    ProcessSandbox,
+    choose_sandbox,
+    get_sandbox,
+    limits,
+    register_sandbox,
+    strongest_level,
+)
+from a2perf.sandbox.interface import _levels
+
+
+@pytest.fixture
+def bubblewrap_missing():
+    before = dict(_levels)
+    register_sandbox(
+        "bubblewrap", Level(lambda: ProcessSandbox(confined=True), lambda: "no bwrap here", "apt-get install it")
+    )
+    yield
+    _levels.clear()
+    _levels.update(before)
+
+
+@pytest.fixture
+def no_groups(monkeypatch):
+    monkeypatch.setattr(limits, "place", lambda: limits.Place(2, {}))
+
+
+def test_strongest_is_the_better_of_process_and_bubblewrap(bubblewrap_missing) -> None:
+    assert strongest_level() == "process"
+    sandbox, lost = choose_sandbox("strongest", Limits())
+    assert (sandbox.level, lost) == ("process", [])
+
+
+@pytest.mark.group("bwrap")
+def test_strongest_is_bubblewrap_where_it_works() -> None:
+    assert choose_sandbox("strongest", Limits())[0].level == "bubblewrap"
+
+
+def test_level_that_is_not_to_be_had_is_an_error_with_the_mend(bubblewrap_missing) -> None:
+    with pytest.raises(UserError, match="not available on this host: no bwrap here") as caught:
+        choose_sandbox("bubblewrap", Limits())
+    assert "apt-get install it" in str(caught.value.mend)
+    assert "--allow-weaker" in str(caught.value.mend)
+
+
+def test_weaker_level_is_named_where_it_was_allowed(bubblewrap_missing) -> None:
+    sandbox, lost = choose_sandbox("bubblewrap", Limits(), allow_weaker=True)
+    assert sandbox.level == "process"
+    assert lost == ["the level 'bubblewrap' that was asked for: no bwrap here"]
+
+
+def test_misspelt_level_is_an_error_whatever_is_allowed() -> None:
+    with pytest.raises(UserError, match="did you mean 'bubblewrap'"):
+        choose_sandbox("bublewrap", Limits(), allow_weaker=True)
+
+
+def test_limit_that_nothing_enforces_is_an_error_or_named(no_groups) -> None:
+    with pytest.raises(UserError, match="cpus needs a control group") as caught:
+        choose_sandbox("process", Limits(cpus=1))
+    assert "--allow-weaker" in str(caught.value.mend)
+    _, lost = choose_sandbox("process", Limits(cpus=1), allow_weaker=True)
+    assert len(lost) == 1
+    assert "cpus" in lost[0]
+
+
+def test_limits_at_level_none_are_an_error_or_named() -> None:
+    with pytest.raises(UserError, match="memory_bytes needs the level 'process'"):
+        choose_sandbox("none", Limits(memory_bytes=2**30))
+    sandbox, lost = choose_sandbox("none", Limits(memory_bytes=2**30), allow_weaker=True)
+    assert sandbox.level == "none"
+    assert lost == ["memory_bytes needs the level 'process'"]
+
+
+def test_host_without_control_groups_says_that_limits_are_sampled(no_groups) -> None:
+    assert not any("by the kernel" in sentence for sentence in get_sandbox("process").guarantees())

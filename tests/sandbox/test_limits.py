@@ -1,0 +1,221 @@
+"""Control groups of both versions: found, made, set, read and removed; on this host and in trees of files."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits
+from a2perf.sandbox.guard.accounts import Accounts, disk_bytes
+from a2perf.sandbox.limits import ControlGroup, Place, counters, find_place, most_tasks
+
+MIB = 2**20
+SECOND = "35 25 0:30 {root} {point} rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+FIRST = "{id} 25 0:3{id} / {point} rw,nosuid shared:{id} - cgroup cgroup rw,{options}\n"
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """A tree of files with the names of version 2."""
+    base = tmp_path / "cgroup" / "user.slice" / "run.scope"
+    base.mkdir(parents=True)
+    (base / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    (base / "cgroup.subtree_control").write_text("memory pids cpu\n")
+    (base / "cgroup.procs").write_text("")
+    return base
+
+
+def test_version_2_is_found_below_the_own_group(tmp_path: Path, second: Path) -> None:
+    place = find_place(SECOND.format(root="/", point=tmp_path / "cgroup"), "0::/user.slice/run.scope\n")
+    assert place == Place(2, dict.fromkeys(("memory", "pids", "cpu"), second))
+    assert place.enforces == {"memory_bytes", "processes", "cpus"}
+
+
+def test_version_2_in_a_container_starts_at_the_root_that_it_sees(tmp_path: Path, second: Path) -> None:
+    mounted = SECOND.format(root="/user.slice", point=tmp_path / "cgroup" / "user.slice")
+    assert find_place(mounted, "0::/user.slice/run.scope\n").parents["memory"] == second
+
+
+def test_evaluator_that_was_moved_aside_makes_groups_beside_itself(tmp_path: Path, second: Path) -> None:
+    mounted = SECOND.format(root="/", point=tmp_path / "cgroup")
+    assert find_place(mounted, "0::/user.slice/run.scope/a2perf-evaluators\n").parents["pids"] == second
+
+
+def test_version_1_wins_beside_an_empty_version_2(tmp_path: Path) -> None:
+    for name in ("memory/job", "pids", "unified"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "unified" / "cgroup.controllers").write_text("hugetlb\n")
+    mounted = "".join(
+        FIRST.format(id=number, point=tmp_path / name, options=name) for number, name in enumerate(("memory", "pids"))
+    )
+    mounted += SECOND.format(root="/", point=tmp_path / "unified")
+    place = find_place(mounted, "8:pids:/\n4:memory:/job\n0::/\n")
+    assert place == Place(1, {"memory": tmp_path / "memory" / "job", "pids": tmp_path / "pids"})
+    assert place.enforces == {"memory_bytes", "processes"}
+
+
+def test_host_without_control_groups_enforces_nothing() -> None:
+    assert find_place("22 1 8:1 / / rw - ext4 /dev/root rw\n", "0::/\n").enforces == frozenset()
+
+
+def test_limits_are_written_in_the_words_of_version_2(second: Path) -> None:
+    place = Place(2, dict.fromkeys(("memory", "pids", "cpu"), second))
+    made = _prepared(second)
+    group = ControlGroup(place, Limits(memory_bytes=64 * MIB, processes=10, cpus=1.5))
+    (folder,) = group.paths
+    assert folder.parent == second
+    assert {name: (folder / name).read_text() for name in ("memory.max", "pids.max", "cpu.max")} == {
+        "memory.max": str(64 * MIB), "pids.max": str(most_tasks(10)), "cpu.max": "150000 100000",
+    }  # fmt: skip
+    assert group.document()["join"] == [str(folder / "cgroup.procs")]
+    assert made == folder.name
+
+
+def _prepared(base: Path) -> str:
+    """Makes the folder that the next group will have, with the one file that decides about swap."""
+    name = f"a2perf-run-{os.getpid()}-{limits.started(os.getpid())}-{next(limits._numbers) + 1}"
+    (base / name).mkdir()
+    (base / name / "memory.swap.max").write_text("max")
+    return name
+
+
+def test_swap_is_closed_in_version_2(second: Path) -> None:
+    name = _prepared(second)
+    ControlGroup(Place(2, {"memory": second}), Limits(memory_bytes=MIB))
+    assert (second / name / "memory.swap.max").read_text() == "0"
+
+
+def test_processes_of_the_own_group_move_aside_when_version_2_demands_it(second: Path, monkeypatch) -> None:
+    (second / "cgroup.subtree_control").write_text("")
+    (second / "cgroup.procs").write_text("17\n18\n")
+    moved: list[str] = []
+    write = Path.write_text
+
+    def kernel(self: Path, text: str, **rest) -> int:
+        if self == second / "cgroup.subtree_control" and not moved:
+            raise OSError(16, "Device or resource busy")  # what the kernel says while the group has processes
+        if self == second / "a2perf-evaluators" / "cgroup.procs":
+            moved.append(text)
+        return write(self, text, **rest)
+
+    monkeypatch.setattr(Path, "write_text", kernel)
+    ControlGroup(Place(2, {"memory": second, "pids": second}), Limits())
+    assert moved == ["17", "18"]
+    assert (second / "cgroup.subtree_control").read_text() == "+memory +pids"
+
+
+@pytest.mark.parametrize(
+    ("version", "files", "expected"),
+    [
+        (
+            1,
+            {"memory.max_usage_in_bytes": "4096\n", "memory.oom_control": "under_oom 0\noom_kill 3\n",
+             "cpuacct.usage": "2500000000\n", "pids.current": "7\n", "pids.events": "max 5\n"},
+            {"memory_peak": 4096, "oom_kills": 3, "cpu": 2_500_000_000, "tasks": 7, "refused_forks": 5},
+        ),
+        (
+            2,
+            {"memory.peak": "8192\n", "memory.events": "low 0\noom 1\noom_kill 2\n",
+             "cpu.stat": "usage_usec 1500000\nuser_usec 1\n", "pids.current": "9\n", "pids.events": "max 4\n"},
+            {"memory_peak": 8192, "oom_kills": 2, "cpu": 1_500_000, "tasks": 9, "refused_forks": 4},
+        ),
+    ],
+)  # fmt: skip
+def test_counters_are_read_in_both_versions(tmp_path: Path, version: int, files, expected) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    folders = dict.fromkeys(limits.CONTROLLERS, tmp_path)
+    accounts = Accounts({"counters": counters(version, folders)})
+    assert {name: accounts.read(name) for name in expected} == expected
+
+
+def test_counter_that_the_host_does_not_keep_is_zero() -> None:
+    assert Accounts({}).read("memory_peak") == 0
+
+
+def test_group_of_an_evaluator_that_is_gone_is_removed_once_it_is_old(tmp_path: Path) -> None:
+    stale, fresh, own = (
+        tmp_path / f"a2perf-run-{name}" for name in ("1-5-0", "1-5-1", f"{os.getpid()}-{limits.started(os.getpid())}-0")
+    )
+    for folder in (stale, fresh, own):
+        folder.mkdir()
+    for folder in (stale, own):
+        os.utime(folder, (0, 0))
+    ControlGroup(Place(2, {}), Limits())
+    limits._sweep(tmp_path)
+    assert (stale.exists(), fresh.exists(), own.exists()) == (False, True, True)
+
+
+def test_group_that_the_host_refuses_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    place = Place(1, {"memory": tmp_path / "memory", "pids": tmp_path / "missing"})
+    with pytest.raises(FileNotFoundError):
+        ControlGroup(place, Limits())
+    assert list((tmp_path / "memory").iterdir()) == []
+
+
+def test_tree_without_a_processor_limit_stays_in_its_scheduling_group(tmp_path: Path) -> None:
+    for name in ("memory", "cpu,cpuacct"):
+        (tmp_path / name).mkdir()
+    together = tmp_path / "cpu,cpuacct"
+    place = Place(1, {"memory": tmp_path / "memory", "cpu": together, "cpuacct": together})
+    assert set(ControlGroup(place, Limits()).folders) == {"memory"}
+    assert set(ControlGroup(place, Limits(cpus=1)).folders) == {"memory", "cpu", "cpuacct"}
+
+
+def test_disk_space_counts_links_as_themselves_and_stops_when_it_has_seen_enough(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(100_000))
+    (tmp_path / "link").symlink_to(tmp_path)
+    whole = disk_bytes(str(tmp_path), float("inf"))
+    assert 100_000 < whole < 120_000
+    assert disk_bytes(str(tmp_path / "missing"), float("inf")) == 0
+
+
+needs_groups = pytest.mark.skipif(
+    not {"memory_bytes", "processes", "cpus"} <= limits.place().enforces, reason="no control group can be made here"
+)
+
+
+def start(tmp_path: Path, code: str, bounds: Limits):
+    spec = SandboxSpec(
+        argv=(sys.executable, "-I", "-S", "-c", code), cwd=tmp_path, env={}, limits=bounds, stdout=tmp_path / "out"
+    )
+    return get_sandbox("process").start(spec)
+
+
+@needs_groups
+def test_share_of_a_processor_is_enforced_by_the_kernel(tmp_path: Path) -> None:
+    code = "import time\nstart = time.time()\nwhile time.time() - start < 1.5: pass"
+    ending = start(tmp_path, code, Limits(cpus=0.2)).wait(30)
+    assert ending.exit_code == 0
+    assert ending.cpu_s < 0.6  # of 1.5 s
+
+
+@needs_groups
+def test_peak_memory_and_kills_come_from_the_kernel_and_the_group_is_gone(tmp_path: Path) -> None:
+    code = "import os, mmap\nblock = mmap.mmap(-1, 100 * 2**20)\nfor at in range(0, len(block), 4096): block[at] = 1"
+    confined = start(tmp_path, code, Limits(memory_bytes=64 * MIB))
+    assert confined.cgroups
+    ending = confined.wait(30)
+    assert ending.oom_kills == 1
+    assert 50 * MIB < ending.peak_memory_bytes <= 64 * MIB
+    assert not any(folder.exists() for folder in confined.cgroups)
+
+
+@needs_groups
+def test_forks_beyond_the_groups_bound_are_refused_and_counted(tmp_path: Path) -> None:
+    code = """
+import os, time
+for _ in range(200):
+    try:
+        if os.fork() == 0:
+            time.sleep(30)
+    except OSError as error:
+        print(error.errno, flush=True)
+        time.sleep(30)
+"""
+    ending = start(tmp_path, code, Limits(processes=1)).wait(30)
+    assert (tmp_path / "out").read_text() == "11\n"  # EAGAIN
+    assert ending.limit == "processes"
+    assert ending.refused_forks >= 1
