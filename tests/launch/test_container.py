@@ -248,6 +248,7 @@ def test_the_evaluator_runs_in_a_container_as_it_does_here(
             env=dict(os.environ),
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
+        assert "2 episodes" in done.stdout + done.stderr  # the log of the run is shown as it grows
         returns[name] = toy_returns(tmp_path, name)
     assert returns["docker"] == returns["local"]
     assert len(returns["docker"]) == 2

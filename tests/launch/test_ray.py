@@ -135,6 +135,7 @@ def test_the_evaluator_runs_on_the_cluster_as_it_does_here(ray_cluster: RayClust
             env=dict(os.environ),
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
+        assert "2 episodes" in done.stdout + done.stderr  # the log of the run is shown as it grows
         returns[name] = toy_returns(tmp_path, name)
     assert returns["ray"] == returns["local"]
     assert len(returns["ray"]) == 2

@@ -203,6 +203,7 @@ def test_the_evaluator_runs_on_the_cluster_as_it_does_here(slurm_cluster: SlurmC
             toy_launch(tmp_path, name), capture_output=True, text=True, timeout=120, cwd=tmp_path, env=dict(os.environ)
         )
         assert done.returncode == 0, done.stdout + done.stderr
+        assert "2 episodes" in done.stdout + done.stderr  # the log of the run is shown as it grows
         returns[name] = toy_returns(tmp_path, name)
     assert returns["slurm"] == returns["local"]
     assert len(returns["slurm"]) == 2
