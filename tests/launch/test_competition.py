@@ -290,6 +290,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 @pytest.mark.group("bwrap")
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("_own_cache")
 def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Path) -> None:
     folder, entries, site = tmp_path / "cup", tmp_path / "entries", tmp_path / "site"
@@ -356,14 +357,16 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
         assert link == "data:," or (site / link).is_file(), link
 
     # Who bends a result after the fact is found.
+    assert competitions.check_runs(made) == {}
     rollouts = bundles["good"] / "metrics" / "rollouts.json"
     rollouts.write_text(rollouts.read_text().replace('"length": ', '"length": 1', 1))
-    status, said = run("publish", folder, "-o", site, "--yes")
-    assert status == 1
-    assert "PROBLEM: good/" in said
+    assert competitions.check_runs(made) == {
+        f"good/{task.name}/seed_0/inference": ["metrics/rollouts.json was changed after the run"]
+    }
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.group("bwrap")
 @pytest.mark.parametrize("domain", ["circuit_training", "quadruped_locomotion"])
 def test_training_reaches_the_secret_tasks_of_every_domain(tmp_path: Path, domain: str) -> None:

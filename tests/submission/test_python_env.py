@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -437,6 +438,29 @@ def test_submissions_with_conflicting_pins_run_under_one_evaluator(
         assert (record["kind"], record["packages"]["toy"]) == ("isolated", pin)
         assert "toy" in (bundle / "logs" / "python_env.log").read_text()
         assert "logs/python_env.log" in outcome.manifest("inference")["files"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_numpy_1_in_the_participant_answers_numpy_2_in_the_evaluator(
+    submission: Callable[..., Path], launch: Callable, real_environment: Mapping[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):  # where the user's index settings are
+        if name in real_environment:
+            monkeypatch.setenv(name, real_environment[name])
+        else:
+            monkeypatch.delenv(name)
+    monkeypatch.delenv("A2PERF_OFFLINE")
+    policy = POLICY.replace("import toy\n", "").replace('"toy", toy.VERSION, "numpy"', '"numpy", np.__version__')
+    outcome = launch(
+        submission(inference=policy, inference_gin=GIN, requirements_txt="numpy==1.26.4\n"),
+        "inference.gin",
+        timeout=600,
+    )
+    assert outcome.status == 0, outcome.output
+    assert "numpy 1.26.4" in (outcome.root / "inference" / "logs" / "stdout.log").read_text()
+    assert importlib.metadata.version("numpy").startswith("2.")
 
 
 def test_a_run_whose_package_cannot_be_had_ends_with_status_2_and_keeps_the_log(
