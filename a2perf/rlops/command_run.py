@@ -62,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"a2perf: {error}", file=sys.stderr)
         return int(error.exit_code)
+    except OSError as error:  # a full disk, a store that went away: not the command's fault
+        print(f"a2perf: {error}", file=sys.stderr)
+        return int(ExitCode.INFRASTRUCTURE)
 
 
 def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
@@ -173,16 +176,17 @@ class _Attempt:
         artifacts, folder = self.bundle.artifacts, written.folder
         copied = 0
         for path, rule in written.found().items():
+            name = path.relative_to(folder if path.is_relative_to(folder) else path.parents[1])
             size = path.stat().st_size
             if copied + size > _MOST_COLLECTED_BYTES:
-                self.bundle.manifest.warnings.append(f"{path.relative_to(folder)} was left out: too large")
+                self.bundle.manifest.warnings.append(f"{name} was left out: too large")
                 continue
             copied += size
-            target = artifacts / path.relative_to(folder)
+            target = artifacts / name
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target)
-                self.record.notes.append(f"{path.relative_to(folder).as_posix()}: collected ({rule})")
+                self.record.notes.append(f"{name.as_posix()}: collected ({rule})")
         for path in sorted(artifacts.rglob("*.wandb")):
             self.record.config = {**read_wandb_log(path).config, **self.record.config}
         write_record(self.bundle.path.parent / RUN_FILE, self.record)

@@ -23,7 +23,7 @@ from a2perf.storage import read_record
 INDEX_FILE = "index.sqlite3"
 _VERSION = 1
 _BUSY_TIMEOUT_S = 30.0
-_NOT_RUNS = {"attic", "artifacts", "logs", "metrics", "media"}
+_ATTIC = "attic"
 _ORDER = (RunState.RUNNING, RunState.FAILED, RunState.INTERRUPTED, RunState.FINISHED)
 
 
@@ -179,7 +179,7 @@ def find_run_folders(store: Path) -> Iterator[_Found]:
         names = [
             entry.name
             for entry in entries
-            if not entry.name.startswith(".") and entry.name not in _NOT_RUNS and entry.is_dir(follow_symlinks=False)
+            if not entry.name.startswith(".") and entry.name != _ATTIC and entry.is_dir(follow_symlinks=False)
         ]
         signature = [_stamp(f"{folder}/{RUN_FILE}")] if any(entry.name == RUN_FILE for entry in entries) else []
         modes = []

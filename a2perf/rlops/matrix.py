@@ -269,7 +269,8 @@ def is_finished(folder: Path, bundles: int = 1) -> bool:
 def _check_program(plan: MatrixPlan) -> None:
     program, cwd = plan.words[0], Path(plan.cwd)
     if shutil.which(program) is None and not (cwd / program).exists():
-        raise UserError(f"--command begins with {program!r}, which is no program on PATH", mend="check its spelling")
+        mend = "set variables before a2perf" if "=" in program else "check its spelling"
+        raise UserError(f"--command begins with {program!r}, which is no program on PATH", mend=mend)
     script = next((word for word in plan.words if word.endswith(".py")), None)
     if script is not None and not (cwd / script).exists():
         raise UserError(f"--command names {script}, which is not there", mend=f"it is looked for in {cwd}")

@@ -77,9 +77,20 @@ class WrittenFiles:
                 owned[path] = "name of environment and seed"
             elif path.parent in folders:
                 owned[path] = "same folder"
-            elif self.alone and ("tfevents" in path.name or path.suffix in _CURVES):
+            elif self.alone and _may_hold_curve(path.name):
                 owned[path] = "ran alone"
+        owned.update(dict.fromkeys(self._elsewhere(), "open file elsewhere"))
         return dict(sorted(owned.items()))
+
+    def _elsewhere(self) -> Iterator[Path]:
+        """Yields curves that the run wrote outside the folder, or in it behind a symbolic link."""
+        listed = {name for name, _ in self._listed()}
+        for name in self.opened - listed:
+            path = Path(name)
+            if not _may_hold_curve(path.name) or not path.is_file() or path.is_relative_to(self.folder):
+                continue
+            if not any((parent / RUN_FILE).exists() for parent in path.parents):  # else it is in a store already
+                yield path
 
     def _certain(self, path: Path) -> str | None:
         if str(path) in self.opened:
@@ -145,6 +156,10 @@ def descendants(pid: int) -> list[int]:
             found += children
             pending += children
     return found
+
+
+def _may_hold_curve(name: str) -> bool:
+    return "tfevents" in name or name.endswith(_CURVES)
 
 
 def _is_record(name: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from a2perf.errors import UserError
 from a2perf.records import Manifest, RunState
-from a2perf.rlops.matrix import Matrix, command_matrix, run_matrix
+from a2perf.rlops.matrix import Matrix, command_matrix, run_matrix, submission_matrix
 from a2perf.rlops.run_record import AutotagRecord, ExperimentRun
 from a2perf.rlops.store import Store
 from a2perf.storage import read_record
@@ -176,7 +176,7 @@ def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
         child.send_signal(signal.SIGKILL)
         child.wait()
     _wait_for(lambda: not _alive([int(path.name.rsplit("-", 1)[1]) for path in (project / "marks").iterdir()]))
-    assert not [run for run in Store(project / "runs").runs() if run.state == "running"]
+    _wait_for(lambda: not [run for run in Store(project / "runs").runs() if run.state == "running"])
     started = len(list((project / "marks").iterdir()))
     done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -230,6 +230,23 @@ def test_commands_that_cannot_run_are_refused(project: Path, command: str, said:
         run_matrix(command_matrix(project / "runs", command, ["E"], [1], cwd=project), workers=1)
     assert caught.value.exit_code == 2
     assert not (project / "runs").exists()
+
+
+def test_submission_goes_through_the_evaluator(repository: Path, tmp_path: Path) -> None:
+    matrix = submission_matrix(
+        tmp_path, repository / "examples" / "greedy_placer", ["train.gin"], ["CircuitTraining-ToyMacro-v0"], [5],
+        flags=("--domain", "circuit_training"), experiment="greedy", environment={"WANDB_TAGS": "mine"},
+    )  # fmt: skip
+    (line,) = matrix.command_lines()
+    assert line.startswith("a2perf run --submission ")
+    result = run_matrix(matrix, workers=1)
+    assert result.exit_code == 0, (matrix.runs[0].folder / "launch.log").read_text()
+    (run,) = Store(tmp_path).runs()
+    assert (run.experiment, run.env_id, run.seed) == ("greedy", "CircuitTraining-ToyMacro-v0", 5)
+    assert (run.source, run.state, run.modes, run.tags) == ("submission", "finished", ("train",), frozenset({"mine"}))
+    manifest = read_record(run.path / "train" / "manifest.json", Manifest)
+    assert manifest.root_seed == 5
+    assert len(run_matrix(matrix, workers=1).kept) == 1
 
 
 def test_environments_and_seeds_are_given_once_each(project: Path) -> None:

@@ -126,6 +126,23 @@ def test_run_that_was_alone_has_what_may_hold_a_curve(tmp_path: Path) -> None:
     assert found(beside) == {}
 
 
+def test_curves_behind_a_link_or_elsewhere_are_found_by_their_descriptors(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "project", tmp_path / "big_disk"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (folder / "runs").symlink_to(elsewhere)
+    written = WrittenFiles(folder, "E-v0", 1)
+    with (
+        (folder / "runs" / "progress.csv").open("w") as curve,
+        (elsewhere / "settings.json").open("w"),
+        write(elsewhere, "store/seed_1/rlops.json").open(),
+        (elsewhere / "store" / "seed_1" / "a.csv").open("w"),
+    ):
+        curve.write("x")
+        written.look([os.getpid()])
+    assert written.found() == {elsewhere / "progress.csv": "open file elsewhere"}
+
+
 def test_what_is_never_looked_at(tmp_path: Path) -> None:
     write(tmp_path, "venv/pyvenv.cfg")
     written = WrittenFiles(tmp_path, "E-v0", 1, alone=True)
