@@ -36,6 +36,7 @@ _COMMANDS = {
     "images": ("a2perf.cli.images:images", "List, build and remove the images of the docker launcher."),
     "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
     "perftest": ("a2perf.cli.perftest:perftest", "Test whether k of n trainings reach a value."),
+    "smoketest": ("a2perf.cli.smoketest:smoketest", "Try everything with everything else, shortly."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
     "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command or submission over environments and seeds."),
     "rlops-tags": ("a2perf.cli.rlops_tags:rlops_tags", "Tag runs of the experiment store."),

@@ -1,0 +1,64 @@
+"""``a2perf smoketest``: try everything with everything else, shortly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from a2perf.cli.word_lists import Words, WordsCommand
+from a2perf.errors import UserError
+from a2perf.submission.options import normalised
+
+
+@click.command(cls=WordsCommand, context_settings=normalised())
+@click.option("--algorithms", cls=Words, metavar="NAME...", help="Algorithms of Stable-Baselines3: sac ppo dqn ...")
+@click.option("--submissions", cls=Words, metavar="DIR...", help="Folders of submissions.")
+@click.option("--env-ids", cls=Words, required=True, metavar="ENV...", help="Environments, or tasks of submissions.")
+@click.option("--steps", type=click.IntRange(min=1), default=200, show_default=True, help="Steps of a training.")
+@click.option("--n-jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Pairs at the same time.")
+@click.option("--time-limit", type=float, default=300.0, show_default=True, metavar="S", help="Wall time of a pair.")
+@click.option("--fail-fast", is_flag=True, help="Start nothing more after the first failure.")
+@click.option("--report", type=click.Path(path_type=Path), default=Path("runs", "smoke_test"), show_default=True,
+              metavar="DIR", help="Where models, videos, logs and results go.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def smoketest(**options: Any) -> int:
+    """Construct, train, record, save and reload every pair of algorithm or submission and environment.
+
+    Pairs whose spaces do not fit are excluded and listed. One failure does not hide the others. Exit status: 0 nothing
+    failed, 1 something failed, 2 usage.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from a2perf.rlops.smoke_test.conduct import conduct
+    from a2perf.rlops.smoke_test.plan import PHASES, plan
+    from a2perf.rlops.smoke_test.results import write_results
+
+    algorithms = [word.lower() for word in options["algorithms"] or ()]
+    submissions = [Path(word) for word in options["submissions"] or ()]
+    if not algorithms and not submissions:
+        raise UserError("nothing to try", mend="add --algorithms NAME... or --submissions DIR...")
+    pairs = plan(algorithms, submissions, options["env_ids"])
+    tried = [pair for pair in pairs if not pair.excluded]
+    click.echo(f"Smoke-testing {len(tried)} pairs ({len(pairs) - len(tried)} excluded) ...", err=True)
+    outcomes = conduct(
+        pairs, options["report"], steps=options["steps"], n_jobs=options["n_jobs"], time_limit_s=options["time_limit"],
+        fail_fast=options["fail_fast"], say=lambda line: click.echo(line, err=True),
+    )  # fmt: skip
+    write_results(options["report"], outcomes)
+    if options["as_json"]:
+        click.echo((options["report"] / "smoke_test.json").read_text(encoding="utf-8"), nl=False)
+    else:
+        table = Table("", "environment", *PHASES)
+        for outcome in outcomes:
+            cells = [phase.result for phase in outcome.phases.values()] or [f"excluded: {outcome.pair.excluded}"]
+            table.add_row(outcome.pair.what, outcome.pair.env, *cells)
+        Console(soft_wrap=True).print(table)
+    failed = sum(outcome.has_failed for outcome in outcomes)
+    if not failed:
+        click.echo("All smoke tests passed successfully.", err=True)
+        return 0
+    click.echo(f"{failed} of {len(tried)} pairs failed; logs: {options['report']}", err=True)
+    return 1

@@ -1,0 +1,1 @@
+"""Smoke tests: does everything still work with everything else, whatever it performs?"""

@@ -1,0 +1,45 @@
+"""The command lines of Scilab-RL's entry point for performance and smoke tests, carried out by a2perf.
+
+``python src/main.py +performance=FetchReach/sac_her-test --multirun`` is
+``a2perf perftest run FetchReach/sac_her-test``; ``+performance=smoke_test algorithm=sac,ppo env=Pendulum-v1`` is
+``a2perf smoketest --algorithms sac ppo --env-ids Pendulum-v1``.
+"""
+
+import sys
+from pathlib import Path
+
+from a2perf.cli import main as a2perf
+from a2perf.errors import UserError
+
+CONF = Path(__file__).resolve().parent.parent / "conf" / "performance"
+
+
+def words(arguments: list[str]) -> list[str]:
+    """Translates the words of a command line."""
+    given = dict(word.lstrip("+").split("=", 1) for word in arguments if "=" in word and not word.startswith("--"))
+    rest = [word for word in arguments if word.startswith("--") and word != "--multirun"]
+    name = given.pop("performance", None)
+    if name is None or rest:
+        raise UserError(
+            f"src/main.py runs tests only{', not ' + ' '.join(rest) if rest else ''}",
+            mend="python src/main.py +performance=FetchReach/sac_her-test --multirun",
+        )
+    if name == "smoke_test":
+        algorithms = given.get("algorithm", "sac").split(",")
+        environments = given.get("env", "FetchReach-v2").split(",")
+        return ["smoketest", "--algorithms", *algorithms, "--env-ids", *environments]
+    n_jobs = given.pop("hydra.sweeper.n_jobs", None)
+    if given:
+        raise UserError(
+            f"{', '.join(given)} cannot be overridden here", mend="write it into the test's file, or copy the file"
+        )
+    return ["perftest", "run", *name.split(","), "--conf", str(CONF), *(["--n-jobs", n_jobs] if n_jobs else [])]
+
+
+if __name__ == "__main__":
+    try:
+        translated = words(sys.argv[1:])
+    except UserError as error:
+        print(f"src/main.py: {error}", file=sys.stderr)
+        sys.exit(2)
+    a2perf(translated)

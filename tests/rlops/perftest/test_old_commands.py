@@ -1,0 +1,55 @@
+"""The command lines of the document about performance tests, as they are written there."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from a2perf.errors import UserError
+
+
+@pytest.fixture
+def entry_point(repository: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("scilab_entry_point", repository / "src" / "main.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_the_old_words_mean(entry_point: ModuleType, repository: Path):
+    conf = str(repository / "conf" / "performance")
+    assert entry_point.words(["+performance=FetchReach/sac_her-test", "--multirun"]) == [
+        "perftest", "run", "FetchReach/sac_her-test", "--conf", conf,
+    ]  # fmt: skip
+    assert entry_point.words(["+performance=A/b,C/d", "--multirun", "hydra.sweeper.n_jobs=5"]) == [
+        "perftest", "run", "A/b", "C/d", "--conf", conf, "--n-jobs", "5",
+    ]  # fmt: skip
+    assert entry_point.words(["+performance=smoke_test", "--multirun", "algorithm=sac,ppo", "env=E-v0"]) == [
+        "smoketest", "--algorithms", "sac", "ppo", "--env-ids", "E-v0",
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="gamma cannot be overridden"):
+        entry_point.words(["+performance=A/b", "gamma=3"])
+
+
+def test_the_scripts_start(repository: Path, tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, str(repository / "src" / "main.py"), "+performance=FetchReach/sac_he-test", "--multirun"],
+        cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "did you mean 'FetchReach/sac_her-test'" in done.stderr
+    variables = {**os.environ, "PYTHON": sys.executable, "PERFORMANCE_TEST_LOG": os.devnull}
+    done = subprocess.run(
+        [str(repository / "run_performance_tests.sh"), "--help"], env=variables,
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "--skip" in done.stdout
