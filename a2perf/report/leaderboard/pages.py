@@ -77,7 +77,7 @@ def index_page(
 
 
 def submission_page(
-    name: str, version: str, standings: Sequence[tuple[Board, Ranked]], *, report: str, site_title: str
+    name: str, version: str, standings: Sequence[tuple[Board, Ranked]], *, report: str, problem: str, site_title: str
 ) -> str:
     """Renders the page of one submission.
 
@@ -86,6 +86,7 @@ def submission_page(
         version: hash of its files.
         standings: its entries with their boards.
         report: address of its report, ``""`` when there is none.
+        problem: why its report could not be written.
         site_title: heading of the page with every board.
     """
     return (
@@ -96,6 +97,7 @@ def submission_page(
             version=version,
             standings=_by_entry(standings),
             report=report,
+            problem=problem,
             site_title=site_title,
             style=_style(),
         )

@@ -14,7 +14,7 @@ import io
 import multiprocessing
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from a2perf.report.leaderboard.pages import index_page, rank_words, signature_wo
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
 from a2perf.report.leaderboard.ranking import Board, Ranked, boards_of
 from a2perf.report.leaderboard.scoring import Entry, References, TaskReference, score_entry, stored_references
-from a2perf.report.leaderboard.words import csv_text, slug
+from a2perf.report.leaderboard.words import csv_text, plain, slug
 from a2perf.storage import write_atomic, write_json
 
 FIGURES, SUBMISSIONS, REPORT = "figures", "submissions", "report"
@@ -124,7 +124,7 @@ def write_leaderboard(
     try:
         (out / SUBMISSIONS).mkdir(parents=True, exist_ok=True)
         problems = _write_reports(found, out, processes) if reports else {}
-        _write_pages(record, out, reported=set() if not reports else _pages(found) - set(problems))
+        _write_pages(record, out, reported=set() if not reports else _pages(found) - set(problems), problems=problems)
         write_json(out / RECORD_FILE, msgspec.to_builtins(record))
         write_atomic(out / CSV_FILE, leaderboard_csv(boards))
     except OSError as error:
@@ -218,12 +218,12 @@ def _write_report(out: Path, page: str, entries: Sequence[EntryRuns]) -> str:
         write_report(bundles, out / SUBMISSIONS / page / REPORT, title=entries[0].key.name)
     except UserError as error:
         return error.message
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except Exception as error:  # whatever a stranger's files bring out, the other pages must still be written
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-def _write_pages(record: LeaderboardRecord, out: Path, *, reported: set[str]) -> None:
+def _write_pages(record: LeaderboardRecord, out: Path, *, reported: set[str], problems: Mapping[str, str]) -> None:
     boards = record.boards
     views = {number: pareto_views(board, f"board-{number}") for number, board in enumerate(boards)}
     charts = [view.chart for of_board in views.values() for view in of_board]
@@ -246,6 +246,7 @@ def _write_pages(record: LeaderboardRecord, out: Path, *, reported: set[str]) ->
             *submission,
             standings[submission],
             report=f"{REPORT}/index.html" if page in reported else "",
+            problem=plain(problems.get(page, "")),
             site_title=record.title,
         )
         write_atomic(out / SUBMISSIONS / page / "index.html", text)
