@@ -42,6 +42,7 @@ REPOSITORY = "a2perf-sandbox"
 START_TIMEOUT_S = 60.0
 PROBE_TIMEOUT_S = 5.0
 DOOR = "/run/a2perf/door"
+GUARD = "/run/a2perf/guard"
 ARRIVAL_CODE = "import sys; sys.path.append(sys.argv[1]); from guard.arrival import arrive; arrive(sys.argv[2])"
 _FIRST_NUMBER = 900
 _BY_ENGINE = ("/proc/", "/sys/", "/dev/", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf")
@@ -209,7 +210,7 @@ class ContainerKeeper:
 
 
 def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> Container:
-    binds, tmpfs = [f"{door}:{DOOR}:ro"], {}
+    binds, tmpfs = [f"{door}:{DOOR}:ro", f"{GUARD_FOLDER}:{GUARD}:ro"], {}
     for place in view.places(spec):
         if place.path.startswith(_BY_ENGINE):
             continue
@@ -223,7 +224,7 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
     limits = spec.limits
     return client.containers.create(
         _image(client),
-        [os.fspath(spec.argv[0]), "-I", "-S", "-c", ARRIVAL_CODE, str(GUARD_FOLDER), f"{DOOR}/s"],
+        [os.fspath(spec.argv[0]), "-I", "-S", "-c", ARRIVAL_CODE, GUARD, f"{DOOR}/s"],
         auto_remove=True,
         cap_drop=["ALL"],
         cgroupns="private",
@@ -290,13 +291,16 @@ def _accept(listener: socket.socket, container: Container, said: Any) -> socket.
     Raises:
         OSError: the container ended before; the text is what it said.
     """
+    import docker
+
     deadline = time.monotonic() + START_TIMEOUT_S
     listener.settimeout(0.5)
     while time.monotonic() < deadline:
         with contextlib.suppress(TimeoutError):
             return listener.accept()[0]
-        container.reload()
-        if container.status != "running":
+        try:
+            container.reload()
+        except docker.errors.NotFound:
             break
     raise OSError(f"it ended before the guard spoke: {said.read(4096)[8:].decode(errors='replace').strip()}")
 

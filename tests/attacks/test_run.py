@@ -1,0 +1,107 @@
+"""A whole run of a submission that cheats: the bundle holds what really happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import a2perf.domains  # noqa: F401
+from a2perf.sandbox import strongest_level
+from a2perf.submission.bundle import validate
+
+CHEAT = """
+import json, os, pathlib
+import numpy as np
+
+FORGED = json.dumps({"schema": 1, "task": "x", "env_id": "x", "episodes": []})
+
+def attempt(action):
+    try:
+        return action()
+    except BaseException as error:
+        return type(error).__name__
+
+def load_policy(env, **kwargs):
+    artifacts = pathlib.Path(os.environ["A2PERF_ARTIFACTS"])
+    bundle = artifacts.parent
+    said = {
+        "metrics": attempt(lambda: (bundle / "metrics" / "rollouts.json").write_text(FORGED)),
+        "manifest": attempt(lambda: (bundle / "manifest.json").write_text("{}")),
+        "journal": attempt(lambda: (bundle / "journal.jsonl").open("a").write("{}")),
+        "link": attempt(lambda: (artifacts / "link").symlink_to("/etc/passwd")),
+        "folder": attempt(lambda: (artifacts / "away").symlink_to("/")),
+        "pipe": attempt(lambda: os.mkfifo(artifacts / "pipe")),
+        "forged": attempt(lambda: (artifacts / "rollouts.json").write_text(FORGED)),
+        "reward": attempt(lambda: setattr(type(env.unwrapped), "step", lambda *given: (None, 1e9, True, True, {}))),
+    }
+    print(json.dumps({name: str(value) for name, value in said.items()}))
+    return np.zeros(env.action_space.shape, np.float32)
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    return policy
+"""
+
+GIN = """
+import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.INFERENCE
+Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
+Submission.num_inference_episodes = 2
+Submission.time_participant_code = False
+Submission.record_frames = 0
+create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
+create_domain.mode = 'train'
+"""
+
+
+@pytest.mark.group("bwrap")
+def test_returns_files_and_manifest_are_those_of_the_real_episodes(tmp_path: Path, record_property) -> None:
+    entry, root = tmp_path / "entry", tmp_path / "root"
+    entry.mkdir()
+    for name, text in {
+        "inference.py": CHEAT, "inference.gin": GIN, "train.py": "", "__init__.py": "", "requirements.txt": "",
+    }.items():  # fmt: skip
+        (entry / name).write_text(textwrap.dedent(text))
+    launch = "from a2perf.cli import launch_main; launch_main()"
+    done = subprocess.run(
+        [sys.executable, "-c", launch, "--submission", entry, "--gin-config", "inference.gin", "--root-dir", root],
+        capture_output=True, text=True, env=os.environ.copy(), cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    bundle = root / "inference"
+    assert validate(bundle) == []
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert manifest["sandbox"]["level"] == strongest_level()
+    assert not {"artifacts/link", "artifacts/away", "artifacts/pipe"} & set(manifest["files"])
+    said = json.loads((bundle / "logs" / "stdout.log").read_text())
+    for name in ("metrics", "manifest", "journal"):
+        record_property("attack", (f"a whole run: forge its {name}", strongest_level(), "the real ones stay"))
+    assert said["forged"].isdigit(), "it could write its artefacts"
+    episodes = json.loads((bundle / "metrics" / "rollouts.json").read_text())["episodes"]
+    env = gymnasium.make("QuadrupedLocomotion-SyntheticTrot-v0", mode="train")
+    try:
+        for episode in episodes:
+            assert episode["episode_return"] == pytest.approx(played(env, episode["seed"]), rel=1e-6)
+    finally:
+        env.close()
+    assert len(episodes) == 2
+
+
+def played(env: gymnasium.Env, seed: int) -> float:
+    """Plays one episode with the cheat's real policy."""
+    env.reset(seed=seed)
+    total, over = 0.0, False
+    while not over:
+        _, reward, terminated, truncated, _ = env.step(np.zeros(env.action_space.shape, np.float32))
+        total, over = total + float(reward), terminated or truncated
+    return total

@@ -1,0 +1,165 @@
+"""The level 'docker' against a real engine: what its program finds, and that nothing is left of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from a2perf.errors import InfrastructureError
+from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
+from a2perf.sandbox.container import LABEL, why_unavailable
+from tests.launch.docker_engine import DockerEngine, running_engine
+
+pytestmark = pytest.mark.group("docker")
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[DockerEngine]:
+    with running_engine() as started:
+        yield started
+    why_unavailable.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def address(engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", engine.host)
+
+
+def specification(folder: Path, code: str, **changes) -> SandboxSpec:
+    for name in ("work", "logs"):
+        (folder / name).mkdir(exist_ok=True)
+    return SandboxSpec(
+        argv=(sys.executable, "-I", "-S", "-c", textwrap.dedent(code)),
+        **{
+            "cwd": folder / "work", "env": {"ONLY": "this"}, "writable": [folder / "work"],
+            "stdout": folder / "logs" / "out", "stderr": folder / "logs" / "err", **changes,
+        },
+    )  # fmt: skip
+
+
+def left(engine: DockerEngine) -> list[str]:
+    client = engine.client()
+    try:
+        return [container.status for container in client.containers.list(all=True, filters={"label": LABEL})]
+    finally:
+        client.close()
+
+
+def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngine, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    code = f"""
+    import os, socket
+    status = open("/proc/self/status").read()
+    print(os.getuid() != 0, os.environ["ONLY"], "HOME" in os.environ, "NoNewPrivs:\\t1" in status, "Seccomp:\\t2" in status)
+    print([name for _, name in socket.if_nameindex()], os.path.exists({str(tmp_path / "logs")!r}))
+    try:
+        open("/usr/planted", "w")
+    except OSError as error:
+        print(error.errno)
+    os.mkdir("deep")
+    open("deep/file", "w").write("x")
+    os.write({write}, b"through")
+    raise SystemExit(7)
+    """
+    confined = get_sandbox("docker").start(specification(tmp_path, code, fds=(write,)))
+    os.close(write)
+    assert os.read(read, 100) == b"through"
+    ending = confined.wait(60)
+    os.close(read)
+    assert (ending.exit_code, ending.signal, ending.killed) == (7, None, False)
+    assert (tmp_path / "logs" / "out").read_text().splitlines() == ["True this False True True", "['lo'] False", "30"]
+    written = tmp_path / "work" / "deep" / "file"
+    assert (written.stat().st_uid, written.parent.stat().st_uid) == (os.getuid(), os.getuid())
+    assert left(engine) == []
+    assert ending.cpu_s > 0
+    assert ending.peak_memory_bytes
+
+
+def test_tree_is_known_by_the_hosts_process_ids(tmp_path: Path) -> None:
+    confined = get_sandbox("docker").start(specification(tmp_path, "import time; time.sleep(60)"))
+    try:
+        assert "sleep(60)" in Path(f"/proc/{confined.pid}/cmdline").read_text()
+        parent = Path(f"/proc/{confined.pid}/stat").read_text().rpartition(")")[2].split()[1]
+        assert int(parent) == confined.tree_root
+        assert confined.cgroups
+        assert str(confined.pid) in (confined.cgroups[0] / "cgroup.procs").read_text().split()
+    finally:
+        ending = confined.kill_tree()
+    assert ending.killed
+
+
+def test_signal_and_memory_limit_are_told(tmp_path: Path) -> None:
+    code = "import mmap\nblock = mmap.mmap(-1, 100 * 2**20)\nfor at in range(0, len(block), 4096): block[at] = 1"
+    ending = get_sandbox("docker").start(specification(tmp_path, code, limits=Limits(memory_bytes=64 * MIB))).wait(60)
+    assert (ending.signal, ending.oom_kills) == (signal.SIGKILL, 1)
+
+
+def test_link_that_it_leaves_is_not_followed_when_its_files_are_handed_over(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.touch()
+    before = outside.stat()
+    code = f"import os; os.symlink({str(outside)!r}, 'link')"
+    get_sandbox("docker").start(specification(tmp_path, code)).wait(60)
+    assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
+
+
+def test_path_that_is_missing_is_the_hosts_fault(engine: DockerEngine, tmp_path: Path) -> None:
+    spec = specification(tmp_path, "pass", readable=[tmp_path / "nothing"])
+    with pytest.raises(InfrastructureError, match="nothing"):
+        get_sandbox("docker").start(spec)
+    assert left(engine) == []
+
+
+def test_interpreter_that_does_not_run_says_why(engine: DockerEngine, tmp_path: Path) -> None:
+    broken = tmp_path / "env" / "bin" / "python"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("#!/bin/sh\necho no library >&2\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(InfrastructureError, match="no library"):
+        get_sandbox("docker").start(SandboxSpec(argv=(str(broken),), cwd=tmp_path, env={}))
+    assert left(engine) == []
+
+
+EVALUATOR = """
+import sys, time
+from pathlib import Path
+from a2perf.sandbox import SandboxSpec, get_sandbox
+
+spec = SandboxSpec(argv=(sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"), cwd=Path("/tmp"), env={})
+print(get_sandbox("docker").start(spec).pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_container_ends_with_an_evaluator_that_is_killed(engine: DockerEngine) -> None:
+    evaluator = subprocess.Popen([sys.executable, "-c", EVALUATOR], stdout=subprocess.PIPE, text=True)
+    assert evaluator.stdout is not None
+    with evaluator, evaluator.stdout:
+        pid = int(evaluator.stdout.readline())
+        evaluator.kill()
+        evaluator.wait(20)
+    deadline = time.monotonic() + 30
+    while left(engine) or os.path.exists(f"/proc/{pid}"):
+        assert time.monotonic() < deadline, left(engine)
+        time.sleep(0.05)
+
+
+def test_container_that_was_made_and_forgotten_is_removed_by_the_next(engine: DockerEngine, tmp_path: Path) -> None:
+    client = engine.client()
+    client.containers.create(engine.image, ["/bin/true"], labels={LABEL: "1-5"})
+    client.close()
+    assert left(engine) == ["created"]
+    get_sandbox("docker").start(specification(tmp_path, "pass")).wait(60)
+    assert left(engine) == []
+
+
+def test_engine_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    assert "/nowhere/docker.sock" in str(why_unavailable("unix:///nowhere/docker.sock"))

@@ -1,0 +1,148 @@
+"""From the configuration to the sandbox: what is asked for, what is seen, and what the manifest says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from a2perf.errors import ConfigError, UserError
+from a2perf.sandbox import Level, ProcessSandbox, register_sandbox, strongest_level
+from a2perf.sandbox.interface import _levels
+from a2perf.submission.confinement import confinement
+from a2perf.submission.submission_util import Submission
+
+
+@pytest.fixture
+def settings(tmp_path: Path):
+    def make(**changes) -> Submission:
+        return Submission(
+            mode="inference", domain="quadruped_locomotion", root_dir=str(tmp_path / "root"),
+            participant_module_path=str(tmp_path), **changes,
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def bubblewrap_missing():
+    before = dict(_levels)
+    register_sandbox("bubblewrap", Level(lambda: ProcessSandbox(confined=True), lambda: "no bwrap here"))
+    yield
+    _levels.clear()
+    _levels.update(before)
+
+
+def test_default_is_the_strongest_level_without_network(settings) -> None:
+    chosen = confinement(settings(), {})
+    assert (chosen.record.level, chosen.record.asked) == (strongest_level(), "strongest")
+    assert (chosen.network, chosen.record.network) == (False, False)
+    assert chosen.limits.processes == 512
+    assert chosen.record.limits["processes"] == 512
+    assert chosen.record.guarantees
+
+
+def test_level_that_cannot_be_had_is_an_error_and_with_permission_a_line_in_the_manifest(
+    settings, bubblewrap_missing
+) -> None:
+    with pytest.raises(UserError, match="no bwrap here"):
+        confinement(settings(sandbox="bubblewrap"), {})
+    record = confinement(settings(sandbox="bubblewrap", allow_weaker=True), {}).record
+    assert (record.level, record.asked) == ("process", "bubblewrap")
+    assert record.missing[0] == "the level 'bubblewrap' that was asked for: no bwrap here"
+
+
+def test_memory_limit_without_a_sandbox_is_an_error(settings) -> None:
+    with pytest.raises(UserError, match="memory_bytes"):
+        confinement(settings(sandbox="none", memory_limit_bytes=2**30), {})
+
+
+@pytest.mark.group("bwrap")
+def test_network_is_a_word_of_the_configuration_and_of_the_record(settings) -> None:
+    alone, connected = (confinement(settings(sandbox="bubblewrap", network=given), {}) for given in (False, True))
+    assert any("no network" in sentence for sentence in alone.record.guarantees)
+    assert not any("no network" in sentence for sentence in connected.record.guarantees)
+    assert connected.record.network
+    assert any("network" in sentence for sentence in connected.record.missing)
+
+
+def test_folders_of_the_contract_and_of_the_organizer_are_seen(settings, tmp_path: Path) -> None:
+    for name in ("trained", "datasets", "weights"):
+        (tmp_path / name).mkdir()
+    variables = {"ROOT_DIR": str(tmp_path / "trained"), "MINARI_DATASETS_PATH": str(tmp_path / "datasets"), "SEED": "3"}
+    chosen = confinement(settings(readable_paths=[str(tmp_path / "weights")]), variables)
+    assert set(chosen.readable) == {tmp_path / name for name in ("trained", "datasets", "weights")}
+
+
+def test_readable_path_that_is_missing_is_a_mistake_of_the_configuration(settings, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="readable_paths names"):
+        confinement(settings(readable_paths=[str(tmp_path / "nothing")]), {})
+
+
+def test_bundles_and_private_seeds_are_hidden(settings, tmp_path: Path) -> None:
+    chosen = confinement(settings(evaluation_seeds_file=str(tmp_path / "seeds.txt")), {})
+    assert {tmp_path / "root", tmp_path / "seeds.txt"} <= set(chosen.hidden)
+
+
+CURIOUS = """
+import os, pathlib
+import numpy as np
+
+def load_policy(env, **kwargs):
+    found = [path for path in (pathlib.Path(os.environ["ROOT_DIR"]).parents[1], pathlib.Path(__file__).parents[1])
+             if path.is_dir() for path in path.rglob("manifest.json")]
+    print("found", found, flush=True)
+    print("weights", os.path.exists(kwargs["weights"]), flush=True)
+    return np.zeros(env.action_space.shape, np.float32)
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    return policy
+"""
+
+
+@pytest.mark.group("bwrap")
+def test_run_in_a_folder_of_the_submission_hides_its_bundle(submission, launch, tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("1")
+    path = submission(inference=CURIOUS)
+    outcome = launch(
+        path, "inference.gin", "--participant_args", f"weights={tmp_path / 'weights'}",
+        "--gin_bindings", f"Submission.readable_paths = ['{tmp_path / 'weights'}']",
+        "--gin_bindings", "Submission.time_participant_code = False", root=path / "runs" / "one",
+    )  # fmt: skip
+    assert outcome.status == 0, outcome.output
+    said = (outcome.root / "inference" / "logs" / "stdout.log").read_text()
+    assert "found []" in said
+    assert "weights True" in said
+    record = outcome.manifest("inference")["sandbox"]
+    assert (record["level"], record["asked"], record["network"]) == ("bubblewrap", "strongest", False)
+
+
+FALSE_CLOCK = """
+import time
+import numpy as np
+import a2perf.submission.worker
+ticks = iter(range(10**9))
+time.perf_counter_ns = lambda: next(ticks)
+
+def load_policy(env, **kwargs):
+    return np.zeros(env.action_space.shape, np.float32)
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    time.sleep(0.02)
+    return policy
+"""
+
+
+def test_clock_that_runs_slow_is_named_in_the_manifest(submission, launch) -> None:
+    bindings = ("Submission.num_inference_episodes = 1", "Submission.num_warmup_steps = 1")
+    flags = [word for binding in bindings for word in ("--gin_bindings", binding)]
+    outcome = launch(submission(inference=FALSE_CLOCK), "inference.gin", *flags)
+    assert outcome.status == 0, outcome.output
+    (warning,) = [words for words in outcome.manifest("inference")["warnings"] if "its clock claims" in words]
+    assert "the round trip is the evaluator's own" in warning
