@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from a2perf import assets
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import images
+from a2perf.launch.container_files import check_readable, container_user, give_folders, users_folders
 from a2perf.launch.foreground import run_to_end
 from a2perf.launch.interface import EVALUATOR, Ended, RunCommand
 from a2perf.launch.owner import Owner
@@ -40,12 +41,10 @@ GUARANTEES = (
 )
 """What holds for the whole run; the participant's own confinement inside is in the manifest's ``sandbox``."""
 
-_USER = 1000
 _CACHE = "/tmp/a2perf-cache"
 _POLL_S = 0.2
 _STOP_GRACE_S = 20.0
 _ENGINE_PATIENCE_S = 30.0
-_MADE_BY_RUNS = ("train", "inference", "generalization", "metrics", "attic")
 _KILLED, _TERMINATED = 137, 143
 
 
@@ -83,7 +82,7 @@ class ContainerLauncher:
     ) -> None:
         self._image, self._python, self._network = image, python, network
         given = mounts.split(":") if isinstance(mounts, str) else mounts
-        self._mounts = tuple(Path(path).expanduser().absolute() for path in given)
+        self._mounts = tuple(Path(path).expanduser().absolute() for path in given if path)
         self._pass_env = [name for name in pass_env.split(":") if name]
         self._pids, self._scratch = int(pids), scratch
         self._cpus = None if cpus is None else float(cpus)
@@ -108,14 +107,16 @@ class ContainerLauncher:
         gpus = self._gpus.take(command.resources.gpus)
         container: Container | None = None
         try:
-            with _users_folders(command):
+            with users_folders(command):
                 container = self._client.containers.create(image, **self._settings(command, image, digest, gpus))
                 return self._watch(ContainerJob(self, container, command, gpus))
-        except (self._docker.errors.DockerException, OSError) as error:
+        except BaseException as error:
             self._gpus.give_back(gpus)
             if container is not None:
-                with contextlib.suppress(self._docker.errors.DockerException):
+                with contextlib.suppress(self._docker.errors.DockerException, OSError):
                     container.remove(force=True)
+            if not isinstance(error, (self._docker.errors.DockerException, OSError)):
+                raise
             said = getattr(error, "explanation", None) or str(error)
             raise InfrastructureError(
                 f"the engine did not start {command.name}: {said}", mend="`docker info` and `docker image ls` say more"
@@ -147,7 +148,7 @@ class ContainerLauncher:
         """Removes the containers of launchers of this host that are dead, and returns their names."""
         removed = []
         for container in self._client.containers.list(all=True, filters={"label": OWNER_LABEL}):
-            with contextlib.suppress(self._docker.errors.NotFound):
+            with contextlib.suppress(self._docker.errors.APIError):  # another launcher may be removing it
                 if Owner.parse(container.labels[OWNER_LABEL]).alive() is False:
                     container.remove(force=True, v=True)
                     removed.append(str(container.name))
@@ -235,6 +236,7 @@ class ContainerLauncher:
             read[(assets.cache_dir() / "assets").absolute()] = f"{_CACHE}/assets"
         if missing := [path for path in read if not path.exists()]:
             raise UserError(f"{command.name} reads {missing[0]}, which does not exist", mend="check the path")
+        check_readable(command)
         mount = self._docker.types.Mount
         return [
             *(mount(target, str(path), type="bind", read_only=True) for path, target in read.items()),
@@ -338,7 +340,7 @@ class ContainerJob:
             self._container.remove(force=True, v=True)
         with contextlib.suppress(OSError):
             self._input.close()
-        _give_folders(self._command.writable, os.geteuid(), os.getegid())
+        give_folders(self._command.writable, os.geteuid(), os.getegid())
         self._launcher.ended(self)
         return ended
 
@@ -347,35 +349,6 @@ class ContainerJob:
         with contextlib.suppress(self._launcher.errors.DockerException, OSError), _sink(log) as write:
             for chunk in self._container.logs(stream=True, follow=True):
                 write(chunk)
-
-
-def container_user() -> str:
-    """Returns who a run is in its container: this user, who owns the run's folder; an ordinary one for root."""
-    return f"{os.geteuid()}:{os.getegid()}" if os.geteuid() != 0 else f"{_USER}:{_USER}"
-
-
-@contextlib.contextmanager
-def _users_folders(command: RunCommand) -> Iterator[None]:
-    """Gives a run's folders to the container's user, and back when the container does not start."""
-    _give_folders(command.writable, _USER, _USER)
-    try:
-        yield
-    except BaseException:
-        _give_folders(command.writable, os.geteuid(), os.getegid())
-        raise
-
-
-def _give_folders(folders: tuple[Path, ...], user: int, group: int) -> None:
-    """Changes the owner of run folders and of what a run makes in them, where this is root; links are not followed."""
-    if os.geteuid() != 0:
-        return
-    for folder in folders:
-        os.chown(folder, user, group, follow_symlinks=False)
-        for made in _MADE_BY_RUNS:
-            for parent, names, files in os.walk(folder / made):
-                for path in (parent, *(os.path.join(parent, name) for name in (*names, *files))):
-                    with contextlib.suppress(FileNotFoundError):
-                        os.chown(path, user, group, follow_symlinks=False)
 
 
 @contextlib.contextmanager

@@ -228,6 +228,11 @@ def test_what_the_engine_cannot_give_is_said_in_its_words(
     assert folder.stat().st_uid == os.geteuid()
     with pytest.raises(UserError, match="does not exist"):
         launcher.start(replace(_command(folder, "true"), readable=(folder / "nothing",)))
+    (folder / "private").touch(mode=0o600)
+    if os.geteuid() == 0:
+        with pytest.raises(UserError, match=r"cannot read .*private"):
+            launcher.start(replace(_command(folder, "true"), readable=(folder / "private",)))
+    assert _containers(docker_engine) == []
     monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/no.sock")
     with pytest.raises(UserError, match="no Docker engine answers"):
         get_launcher("docker")

@@ -1,0 +1,64 @@
+"""Whose a run's files are while a container has them: a launcher of root lends them to an ordinary user.
+
+Any other user's containers run as that user, and nothing changes hands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from a2perf.errors import UserError
+from a2perf.launch.interface import RunCommand
+
+USER = 1000
+MADE_BY_RUNS = ("train", "inference", "generalization", "metrics", "attic")
+"""What the evaluator makes in a root directory; nothing else in there changes hands."""
+
+
+def container_user() -> str:
+    """Returns who a run is in its container: this user, who owns the run's folder; an ordinary one for root."""
+    return f"{os.geteuid()}:{os.getegid()}" if os.geteuid() != 0 else f"{USER}:{USER}"
+
+
+def check_readable(command: RunCommand) -> None:
+    """Makes sure that the container's user can read what the run reads, or its failure would look like the run's.
+
+    Raises:
+        UserError: root alone can read a file of it.
+    """
+    if os.geteuid() != 0:
+        return
+    for top in command.readable:
+        for path in (top, *(top.rglob("*") if top.is_dir() else ())):
+            wanted = 0o005 if path.is_dir() else 0o004
+            if not path.is_symlink() and path.stat().st_mode & wanted != wanted and path.stat().st_uid != USER:
+                raise UserError(
+                    f"the user of a container, {container_user()}, cannot read {path}", mend=f"chmod -R o+rX {top}"
+                )
+
+
+@contextlib.contextmanager
+def users_folders(command: RunCommand) -> Iterator[None]:
+    """Gives a run's folders to the container's user, and back when the container does not start."""
+    give_folders(command.writable, USER, USER)
+    try:
+        yield
+    except BaseException:
+        give_folders(command.writable, os.geteuid(), os.getegid())
+        raise
+
+
+def give_folders(folders: tuple[Path, ...], user: int, group: int) -> None:
+    """Changes the owner of run folders and of what a run makes in them, where this is root; links are not followed."""
+    if os.geteuid() != 0:
+        return
+    for folder in folders:
+        os.chown(folder, user, group, follow_symlinks=False)
+        for made in MADE_BY_RUNS:
+            for parent, names, files in os.walk(folder / made):
+                for path in (parent, *(os.path.join(parent, name) for name in (*names, *files))):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.chown(path, user, group, follow_symlinks=False)
