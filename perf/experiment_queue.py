@@ -1,8 +1,8 @@
 """What the queue and the scheduler cost, and how an experiment's time and cost grow with runs and workers.
 
-``python perf/experiment_queue.py [--json] [--quick]``. Three parts: lease and finish against bare SQLite transactions of the same
-file; real commands through the scheduler against starting them directly; and the real queue and scheduler on a virtual
-clock, with a launcher that only pretends, for schedules that would take days.
+``python perf/experiment_queue.py [--json] [--quick]``. Three parts: lease and finish against bare SQLite transactions
+on the same disk; real commands through the scheduler against starting them directly; and the real queue and scheduler
+on a virtual clock, with a launcher that only pretends, for schedules that would take days.
 """
 
 from __future__ import annotations
