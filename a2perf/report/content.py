@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from a2perf.metrics import registry
 from a2perf.metrics.values import Profile
 from a2perf.report import provenance
+from a2perf.report.across_tasks import AcrossTasks, across_tasks
 from a2perf.report.cohorts import Setting, settings_of
 from a2perf.report.conditions import Condition, conditions_of_runs, conditions_of_setting
 from a2perf.report.drawing import Chart
@@ -50,19 +51,23 @@ class Report:
     Attributes:
         profile: set of formulas; ``rules`` is their version.
         settings: what is compared.
+        across: submissions over several tasks; None where fewer than two have references.
         summary: all runs, a row each.
         sources: where the numbers come from, a row a cohort.
         conditions: of all runs and cohorts.
+        own_charts: each run has charts of its own; else the report is too large for them.
     """
 
     title: str
     lede: str
     profile: Profile
     settings: list[SettingSection]
+    across: AcrossTasks | None
     summary: Table
     sources: Table
     conditions: list[Condition]
     roots: list[RootSection]
+    own_charts: bool
     rules: int = registry.RULES
 
     def runs(self) -> list[RunSection]:
@@ -71,8 +76,9 @@ class Report:
 
     def charts(self) -> list[Chart]:
         """Returns every chart in order."""
-        of_settings = [chart for setting in self.settings for chart in setting.charts]
-        return [*of_settings, *(chart for run in self.runs() for chart in run.charts)]
+        compared = [chart for setting in self.settings for chart in setting.charts]
+        compared += [self.across.chart] if self.across is not None and self.across.chart is not None else []
+        return [*compared, *(chart for run in self.runs() for chart in run.charts)]
 
 
 def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile = "corrected") -> Report:
@@ -94,6 +100,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
         lede=_lede(runs),
         profile=profile,
         settings=settings,
+        across=across_tasks([part.setting for part in settings], names.new),
         summary=summary_table(sections),
         sources=provenance.sources_table([section.setting for section in settings], anchors),
         conditions=[
@@ -101,6 +108,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
             *conditions_of_runs(sections),
         ],
         roots=roots,
+        own_charts=own_charts,
     )
 
 

@@ -11,8 +11,10 @@ import io
 from typing import Any
 
 from a2perf import __version__
+from a2perf.metrics.bootstrap import Estimate
 from a2perf.metrics.values import MetricValue
 from a2perf.records import SCHEMA, Failure, Record
+from a2perf.report.across_tasks import AcrossTasks
 from a2perf.report.content import Report, SettingSection
 from a2perf.report.markdown import FIGURES
 from a2perf.report.provenance import noise
@@ -95,6 +97,20 @@ class ReportedRun(Record, kw_only=True):
     figures: list[str]
 
 
+class ReportedAcross(Record, kw_only=True):
+    """Submissions over several tasks, in ``report.json``.
+
+    Attributes:
+        tasks: columns of ``scores``.
+        scores: normalised score by submission, run and task.
+        iqm: their interquartile mean by submission, with its interval.
+    """
+
+    tasks: list[str]
+    scores: dict[str, list[list[float]]]
+    iqm: dict[str, Estimate]
+
+
 class ReportRecord(Record, kw_only=True):
     """``report.json``."""
 
@@ -105,6 +121,7 @@ class ReportRecord(Record, kw_only=True):
     rules: int
     settings: list[ReportedSetting]
     runs: list[ReportedRun]
+    across_tasks: ReportedAcross | None = None
 
 
 def report_record(report: Report) -> ReportRecord:
@@ -116,6 +133,7 @@ def report_record(report: Report) -> ReportRecord:
         rules=report.rules,
         settings=[_reported_setting(section) for section in report.settings],
         runs=[_reported_run(run) for run in report.runs()],
+        across_tasks=None if report.across is None else _reported_across(report.across),
     )
 
 
@@ -164,6 +182,11 @@ def _reported_setting(section: SettingSection) -> ReportedSetting:
         scores=_scores(section),
         figures=[f"{FIGURES}/{view.name}.svg" for chart in section.charts for view in chart.views],
     )
+
+
+def _reported_across(across: AcrossTasks) -> ReportedAcross:
+    scores = {name: matrix.tolist() for name, matrix in across.scores.items()}
+    return ReportedAcross(tasks=list(across.tasks), scores=scores, iqm=across.estimates)
 
 
 def _score_rows(section: SettingSection) -> list[dict[str, Any]]:

@@ -142,6 +142,7 @@ def score_table(setting: Setting, name: str, profile: str, *, headlines: bool = 
             if headlines:
                 named = sorted((m for m in named if m.name in HEADLINES), key=lambda m: HEADLINES.index(m.name))
             rows = [row for metric in named if (row := _row(metric, setting.algorithms, held)) is not None]
+            rows = [row for row in rows if not headlines or _is_worth_a_line(row)]
             if category == "application" and mode == "generalization":
                 rows += _task_rows(setting.algorithms, held, metrics)
             if rows:
@@ -185,6 +186,11 @@ def _row(metric: Metric, algorithms: Sequence[str], held: Mapping[str, Cohort]) 
     if all(value is None for value in values):
         return None
     return make_row(metric, values, algorithms)
+
+
+def _is_worth_a_line(row: ScoreRow) -> bool:
+    """Says whether a row of the short table tells something: a number, or what is lacking for one."""
+    return any(cell.written is not None or cell.condition().startswith(("not enough", "failed")) for cell in row.cells)
 
 
 def _task_rows(algorithms: Sequence[str], held: Mapping[str, Cohort], metrics: Mapping[str, Metric]) -> list[ScoreRow]:

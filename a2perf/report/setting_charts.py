@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from a2perf.metrics.comparison import performance_profile
 from a2perf.metrics.system_series import energy_course
 from a2perf.metrics.values import Values, as_finite
 from a2perf.report import compared_charts as compared
+from a2perf.report.across_tasks import profile_lines, protocol_task, run_means
 from a2perf.report.charts import reliable
 from a2perf.report.cohorts import Cohort, Setting
 from a2perf.report.compared_charts import Lines
@@ -26,7 +26,6 @@ _AXES: tuple[tuple[Axis, str, str], ...] = (
 )  # fmt: skip
 _CALLS = ("infer_once", "round_trip")
 _POWER = ("cpu_power_w", "gpu_power_w", "ram_power_w")
-_THRESHOLDS = 161
 _SHORTEST_RUN_S = 0.5
 _WORTH_A_LOG = 1.5
 _ENERGY_UNITS = ((0.1, 1.0, "kWh"), (1e-4, 1e3, "Wh"), (0.0, 1e6, "mWh"))
@@ -115,34 +114,29 @@ def _returns(setting: Setting, mode: str, new_name: Names) -> list[Chart]:
 
 
 def _profile(setting: Setting, new_name: Names) -> list[Chart]:
-    """Draws the profile of the runs' mean returns; with one task the returns need no normalisation."""
-    scored = []
-    for place, cohort in _placed(setting, "inference"):
-        values = cohort.scores.get("returns")
-        numbers = [] if values is None else [number for number in values.per_run if number is not None]
-        if len(numbers) > 1:
-            scored.append((place, cohort.algorithm, np.array(numbers, np.float64)))
-    if not scored:
+    """Draws the profile of the runs' mean returns, normalised where the protocol has references of the task."""
+    task = protocol_task(setting)
+    means = {
+        cohort.algorithm: values for cohort in setting.in_mode("inference") if (values := run_means(cohort)).size > 1
+    }
+    if not means:
         return []
-    every = np.concatenate([means for _, _, means in scored])
-    room = 0.05 * float(np.ptp(every)) or max(abs(float(every[0])) * 0.05, 0.5)
-    thresholds = np.linspace(float(every.min()) - room, float(every.max()) + room, _THRESHOLDS)
-    drawn = []
-    for place, name, means in scored:
-        estimate = performance_profile(means[:, None], thresholds)
-        low, high = np.array(estimate.low), np.array(estimate.high)
-        drawn.append(Lines(name, place, (), thresholds, np.array(estimate.value), low, high))
-    described = [
-        f"{name}: half of {numbers.size} runs above {_plain(np.median(numbers))}" for _, name, numbers in scored
-    ]
+    scores = {name: (values if task is None else task.normalise(values))[:, None] for name, values in means.items()}
+    drawn = profile_lines(scores, {name: place for place, name in enumerate(setting.algorithms)})
+    described = [f"{name}: half of {s.size} runs above {_plain(np.median(s))}" for name, s in scores.items()]
+    scale = "" if task is None else " Scores are normalised: 0 is the random policy, 1 the expert of the protocol."
     return [
         interactive(
             new_name(setting.title, "profile"),
             "Performance profile",
-            "Share of runs whose mean return is above a threshold, with its 95 % bootstrap interval "
-            "(Agarwal et al. 2021). Algorithms with one run have none.",
+            f"Share of runs whose mean return is above a threshold, with its 95 % bootstrap interval "
+            f"(Agarwal et al. 2021). Submissions with one run have none.{scale}",
             "; ".join(described) + ".",
-            {"linear": partial(compared.profiles, drawn, x_name="mean return of a run")},
+            {
+                "linear": partial(
+                    compared.profiles, drawn, x_name="mean return of a run" if task is None else "normalised score"
+                )
+            },
         )
     ]
 

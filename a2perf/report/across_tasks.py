@@ -1,0 +1,153 @@
+"""Submissions over several tasks: normalised scores, their interquartile mean and their performance profile.
+
+A score is 0 for the random policy and 1 for the expert of the protocol (``metrics.protocol``); tasks without stored
+references, or of another behaviour than the protocol's, have none. Only submissions with the same number of runs on
+every task are aggregated, since the bootstrap is stratified over tasks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from a2perf.metrics import protocol
+from a2perf.metrics.bootstrap import Estimate, aggregate_iqm, bootstrap
+from a2perf.metrics.comparison import performance_profile
+from a2perf.metrics.values import Values
+from a2perf.report import compared_charts as compared
+from a2perf.report.cohorts import Cohort, Setting
+from a2perf.report.compared_charts import Lines
+from a2perf.report.drawing import Chart, interactive
+from a2perf.report.evidence import plain_text
+from a2perf.report.numbers_text import Scale, written
+from a2perf.report.tables import Column, Table, Text
+
+REPETITIONS = 5000
+THRESHOLDS = 161
+
+
+@dataclasses.dataclass(frozen=True)
+class AcrossTasks:
+    """Submissions compared over all tasks of a report that have references.
+
+    Attributes:
+        tasks: their names.
+        table: interquartile mean of each submission with its interval; why there is none where there is none.
+        scores: shape (runs, tasks) of each submission that has a value.
+        estimates: of the same.
+    """
+
+    tasks: tuple[str, ...]
+    table: Table
+    scores: dict[str, Values]
+    estimates: dict[str, Estimate]
+    chart: Chart | None
+
+
+def run_means(cohort: Cohort) -> Values:
+    """Returns the mean episode return of each run that has episodes."""
+    value = cohort.scores.get("returns")
+    return np.array([mean for mean in (value.per_run if value is not None else ()) if mean is not None], np.float64)
+
+
+def protocol_task(setting: Setting) -> protocol.ProtocolTask | None:
+    """Returns the protocol's task of a setting, None where it has no references or the environment is another."""
+    prints = {run.recorded.identity.fingerprint for cohort in setting.in_mode("inference") for run in cohort.runs}
+    if len(prints) != 1:
+        return None
+    task = protocol.load().task_of(setting.task, prints.pop())
+    return task if task is not None and task.has_references() else None
+
+
+def across_tasks(settings: Sequence[Setting], new_name: Callable[..., str]) -> AcrossTasks | None:
+    """Compares submissions over the tasks that have references, or returns None where fewer than two have.
+
+    Args:
+        settings: of the report.
+        new_name: makes a unique name, safe in files, out of words.
+    """
+    referenced = [(setting, task) for setting in settings if (task := protocol_task(setting)) is not None]
+    if len(referenced) < 2:
+        return None
+    algorithms = sorted({name for setting, _ in referenced for name in setting.algorithms})
+    scores: dict[str, Values] = {}
+    lacking: dict[str, str] = {}
+    for name in algorithms:
+        columns = []
+        for setting, task in referenced:
+            cohort = setting.of(name, "inference")
+            columns.append(task.normalise(run_means(cohort)) if cohort is not None else np.empty(0))
+        counts = {column.size for column in columns}
+        if len(counts) > 1 or 0 in counts:
+            told = ", ".join(f"{c.size} on {plain_text(s.task)}" for c, (s, _) in zip(columns, referenced, strict=True))
+            lacking[name] = f"needs as many runs on every task; has {told}"
+        else:
+            scores[name] = np.stack(columns, axis=1)
+    estimates = {name: bootstrap(matrix, aggregate_iqm, repetitions=REPETITIONS) for name, matrix in scores.items()}
+    tasks = tuple(plain_text(setting.task) for setting, _ in referenced)
+    return AcrossTasks(
+        tasks=tasks,
+        table=_table(algorithms, scores, estimates, lacking),
+        scores=scores,
+        estimates=estimates,
+        chart=_chart(algorithms, scores, tasks, new_name) if scores else None,
+    )
+
+
+def profile_lines(scores: dict[str, Values], places: dict[str, int]) -> list[Lines]:
+    """Returns the performance profiles of submissions over their common range.
+
+    Args:
+        scores: shape (runs, tasks) of each.
+        places: of the submissions, which give them their colours.
+    """
+    every = np.concatenate([matrix.ravel() for matrix in scores.values()])
+    room = 0.05 * float(np.ptp(every)) or max(abs(float(every[0])) * 0.05, 0.5)
+    thresholds = np.linspace(float(every.min()) - room, float(every.max()) + room, THRESHOLDS)
+    drawn = []
+    for name, matrix in scores.items():
+        estimate = performance_profile(matrix, thresholds)
+        low, high = (None if end is None else np.array(end) for end in (estimate.low, estimate.high))
+        drawn.append(Lines(name, places[name], (), thresholds, np.array(estimate.value), low, high))
+    return drawn
+
+
+def _table(
+    algorithms: Sequence[str], scores: dict[str, Values], estimates: dict[str, Estimate], lacking: dict[str, str]
+) -> Table:
+    columns = (
+        Column(key="submission", title="Submission"),
+        Column(key="iqm", title="IQM of normalised scores", align="right"),
+        Column(key="interval", title="95 % interval", align="right"),
+        Column(key="runs", title="Runs a task", align="right"),
+    )
+    rows = []
+    for name in sorted(algorithms, key=lambda name: -estimates[name].value if name in estimates else np.inf):
+        if name not in estimates:
+            rows.append((Text(text=name), Text(text=lacking[name]), Text(text="–"), Text(text="–")))
+            continue
+        estimate = estimates[name]
+        ends = None if estimate.low is None else (estimate.low, estimate.high)
+        number = written(estimate.value, Scale(1.0, ""), interval=ends)
+        between = number.interval() or "not enough data (n=1, needs 2)"
+        rows.append((Text(text=name), Text(text=number.text()), Text(text=between), Text(text=str(estimate.n))))
+    return Table(name="across-tasks", caption="Submissions over all tasks", columns=columns, rows=tuple(rows))
+
+
+def _chart(
+    algorithms: Sequence[str], scores: dict[str, Values], tasks: Sequence[str], new_name: Callable[..., str]
+) -> Chart:
+    places = {name: place for place, name in enumerate(algorithms)}
+    drawn = profile_lines(scores, places)
+    medians = [f"{name}: half of the scores above {float(np.median(matrix)):.3g}" for name, matrix in scores.items()]
+    return interactive(
+        new_name("across tasks profile"),
+        "Performance profile over all tasks",
+        f"Share of runs and tasks ({', '.join(tasks)}) whose normalised score is above a threshold, with its 95 % "
+        "bootstrap interval; 0 is the random policy, 1 the expert.",
+        "; ".join(medians) + ".",
+        {"linear": partial(compared.profiles, drawn, x_name="normalised score")},
+    )
