@@ -1,6 +1,6 @@
 """The experiment store: indexing 1,000 runs of 10,000 points and loading one metric of all, cold and warm.
 
-    python perf/rlops_store.py [--json] [--runs 1000] [--points 10000] [--tags 3]
+    python perf/rlops_store.py [--json] [--runs 1000] [--points 10000] [--tags 1]
 
 Every run has its records and an event file of ``--tags`` metrics. Every figure is of a fresh process: wall and CPU
 seconds, and peak resident memory (of the largest of its processes), without index and curve cache (cold), with them
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--points", type=int, default=10_000)
-    parser.add_argument("--tags", type=int, default=3)
+    parser.add_argument("--tags", type=int, default=1)
     options = parser.parse_args()
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:

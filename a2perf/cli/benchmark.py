@@ -54,7 +54,7 @@ def benchmark(**options: Any) -> int:
     """
     from rich.console import Console
 
-    from a2perf.launch import Resources
+    from a2perf.launch import Resources, State
     from a2perf.rlops.matrix import run_matrix
     from a2perf.rlops.matrix_table import MatrixTable
     from a2perf.rlops.store import store_folder
@@ -95,8 +95,12 @@ def benchmark(**options: Any) -> int:
         result = run_matrix(
             matrix, options["workers"], launcher=options["launcher"], resources=resources, on_event=table, on_kept=kept
         )
-    left = len(lines) - table.done - table.failed
-    say(f"{table.done} of {len(lines)} runs finished, {table.failed} failed" + (f", {left} left" if left else ""))
+    # the queue knows what another process has done of the same matrix
+    counts = result.summary.counts if result.summary is not None else {}
+    done = sum(len(run.commands) for run in result.kept) + counts.get(State.FINISHED, 0)
+    failed = counts.get(State.FAILED, 0)
+    left = len(lines) - done - failed
+    say(f"{done} of {len(lines)} runs finished, {failed} failed" + (f", {left} left" if left else ""))
     say(f"store {store}, tags {', '.join(matrix.plan.tags) or 'none'}")
     if left:
         say("the same command goes on with them")

@@ -84,7 +84,8 @@ def test_seeds_go_outside_and_environments_inside(project: Path) -> None:
     assert matrix.plan.wandb_tags == "mine,v1-dirty-12345678"
 
 
-def test_nine_parallel_runs_each_get_their_own_curve(project: Path) -> None:
+def test_nine_parallel_runs_each_get_their_own_curve(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "online")  # commands must not reach out all the same
     # all write into one folder, at the same time, under names that tell nothing but the process
     matrix = planned(project, "--where", "runs/shared")
     result = run_matrix(matrix, workers=9)
@@ -184,6 +185,19 @@ def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
     assert [(run.state, run.seed) for run in runs] == [("finished", 1)] * 3
     assert all(len(list((run.path / "command").rglob("events.out*"))) == 1 for run in runs)
     assert len(list((project / "marks").iterdir())) <= started + 3
+
+
+def test_two_matrices_of_the_same_command_share_the_work(project: Path) -> None:
+    words = [
+        sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *ENVS[:2], "--command",
+        f"{sys.executable} train.py", "--num-seeds", "2", "--workers", "1", "--no-auto-tag",
+    ]  # fmt: skip
+    children = [subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [child.communicate(timeout=200)[0] for child in children]
+    assert [child.returncode for child in children] == [0, 0], said
+    assert all("4 of 4 runs finished, 0 failed" in out for out in said)
+    assert len(list((project / "marks").iterdir())) == 4  # each was executed once
+    assert [run.state for run in Store(project / "runs").runs()] == ["finished"] * 4
 
 
 def test_interrupted_matrix_ends_its_commands_and_says_so(project: Path) -> None:
