@@ -105,7 +105,9 @@ def profile_lines(scores: dict[str, Values], places: dict[str, int]) -> list[Lin
         places: of the submissions, which give them their colours.
     """
     every = np.concatenate([matrix.ravel() for matrix in scores.values()])
-    room = 0.05 * float(np.ptp(every)) or max(abs(float(every[0])) * 0.05, 0.5)
+    # scores that only differ by rounding leave no room for a hundred thresholds between them
+    spread, size = float(np.ptp(every)), float(np.abs(every).max())
+    room = 0.05 * spread if spread > 1e-9 * size else max(0.05 * size, 0.5)
     thresholds = np.linspace(float(every.min()) - room, float(every.max()) + room, THRESHOLDS)
     drawn = []
     for name, matrix in scores.items():
