@@ -30,6 +30,7 @@ from a2perf.submission.bundle import Bundle, Finished, open_bundle
 from a2perf.submission.identity import RunTask, new_manifest
 from a2perf.submission.inference import completed_episodes, episode_seeds, play, training_artifacts
 from a2perf.submission.participant_process import ParticipantFailure
+from a2perf.submission.participant_python import participant_python
 from a2perf.submission.progress import RunProgress
 from a2perf.submission.session import participant_process, supervise, tracker_of
 
@@ -92,7 +93,12 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         return results.already_done(opened, progress)
     bundle = opened
     runs = [_task_run(settings, task, stream, bundle) for stream, task in enumerate(tasks)]
-    return supervise(bundle, progress, lambda: _run_all(settings, runs, bundle, progress))
+
+    def body() -> str:
+        with participant_python(settings, bundle.logs):  # built once; the tasks find it
+            return _run_all(settings, runs, bundle, progress)
+
+    return supervise(bundle, progress, body)
 
 
 def task_folder(bundle: Path, task: str) -> Path:

@@ -67,11 +67,11 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
     except KeyboardInterrupt:
         state, status, reason = RunState.INTERRUPTED, INTERRUPTED, "interrupted"
     except UserError as error:
-        failure = Failure(kind=FailureKind.INFRASTRUCTURE, where=bundle.manifest.mode, message=str(error))
-        status, reason = (
-            int(error.exit_code),
-            "configuration" if error.exit_code is ExitCode.USAGE else "infrastructure",
-        )
+        broken = error.exit_code is ExitCode.PARTICIPANT_FAILED  # the submission does not keep the contract
+        kind = FailureKind.CONTRACT if broken else FailureKind.INFRASTRUCTURE
+        failure = Failure(kind=kind, where=bundle.manifest.mode, message=str(error))
+        usage = error.exit_code is ExitCode.USAGE
+        status, reason = int(error.exit_code), "configuration" if usage else kind.value
     except OSError as error:
         failure, reason = _host_failure(bundle.manifest.mode, error), "infrastructure"
     except Exception as error:
@@ -91,7 +91,7 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         print(f"the manifest of {bundle.path} could not be written: {error.strerror}", file=sys.stderr)
         status = int(ExitCode.INFRASTRUCTURE)
     if failure is not None:
-        _tell(progress, bundle.path, failure)
+        _tell(progress, bundle.path, failure, reason)
     elif state is RunState.INTERRUPTED:
         progress.say(f"interrupted; what was measured is in {bundle.path}, the same command resumes it")
     return status
@@ -216,9 +216,12 @@ def _host_failure(where: str, error: OSError) -> Failure:
     return Failure(kind=FailureKind.INFRASTRUCTURE, where=where, message=message, traceback=traceback.format_exc())
 
 
-def _tell(progress: RunProgress, path: Path, failure: Failure) -> None:
+def _tell(progress: RunProgress, path: Path, failure: Failure, reason: str) -> None:
     whose = "the host" if failure.kind is FailureKind.INFRASTRUCTURE else "the submission"
-    progress.say(f"{whose} failed in {failure.where} ({failure.kind.value}): {failure.message}")
+    if reason == "configuration":
+        progress.say(f"{failure.where} cannot be run as configured: {failure.message}")
+    else:
+        progress.say(f"{whose} failed in {failure.where} ({failure.kind.value}): {failure.message}")
     if failure.traceback:
         progress.say(failure.traceback.rstrip())
     if failure.log:

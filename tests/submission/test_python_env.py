@@ -440,6 +440,28 @@ def test_submissions_with_conflicting_pins_run_under_one_evaluator(
         assert "logs/python_env.log" in outcome.manifest("inference")["files"]
 
 
+def test_a_file_that_is_no_list_of_requirements_is_the_submissions_fault(
+    submission: Callable[..., Path], launch: Callable
+) -> None:
+    outcome = launch(submission(inference_gin=GIN, requirements_txt="toy==1.0\n== nothing\n"), "inference.gin")
+    assert outcome.status == 1
+    manifest = outcome.manifest("inference")
+    assert (manifest["exit_reason"], manifest["failure"]["kind"]) == ("contract", "contract")
+    assert "requirements.txt:2" in manifest["failure"]["message"]
+
+
+def test_generalization_builds_once_and_refuses_as_a_whole(
+    submission: Callable[..., Path], launch: Callable, wheelhouse: Path
+) -> None:
+    gin = GIN.replace("INFERENCE", "GENERALIZATION")
+    folder = submission(inference=POLICY, inference_gin=gin, requirements_txt="toy==3.1\n")
+    outcome = launch(folder, "inference.gin", "--python-env-find-links", wheelhouse)
+    assert outcome.status == 2
+    assert outcome.output.count("toy==3.1 cannot be installed") == 1
+    assert "toy==3.1" in (outcome.root / "generalization" / "logs" / "python_env.log").read_text()
+    assert not list((outcome.root / "generalization" / "metrics").glob("tasks/*/outcome.json"))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_numpy_1_in_the_participant_answers_numpy_2_in_the_evaluator(
