@@ -12,7 +12,7 @@ from a2perf.metrics.protocol import Budget, Generalization, Protocol, Quick, Ref
 TRAINING_SEEDS = (1, 2, 3, 4, 5)
 REFERENCE_TRAINING_SEEDS = (101, 102, 103, 104, 105)
 ARS_SEEDS = (101, 102, 103)
-ARS = {"inputs": "91:103", "diagonal": "1", "time_budget_s": "1000000", "workers": "1", "iterations": "100"}
+ARS = {"inputs": "91:103", "diagonal": "1", "time_budget_s": "1000000", "workers": "1", "iterations": "60"}
 ANNEALING = {"max_moves": "100000", "time_budget_s": "1000000"}
 
 
@@ -168,7 +168,7 @@ def _circuit(name: str, *, core: bool) -> TaskSource:
 
 _PRETRAINED = "the policy published with Peng et al. 2020 for this gait, mean action (examples/motion_imitation)"
 _LINEAR = (
-    "linear policy after 100 iterations of random search (examples/numpy_ars); a bar to pass, no master of the gait"
+    "linear policy after 60 iterations of random search (examples/numpy_ars); a bar to pass, no master of the gait"
 )
 
 TASKS = (
@@ -189,7 +189,7 @@ TASKS = (
     _circuit("ariane_twin", core=False),
     *(_web(level, websites) for level in (1, 2, 3) for websites in (5, 10)),
     _quadruped(
-        "synthetic_trot", _SYNTHETIC, Trained("numpy_ars", ARS, ARS_SEEDS, 20, _LINEAR), core=False, episodes=20
+        "synthetic_trot", _SYNTHETIC, Trained("numpy_ars", ARS, ARS_SEEDS, 20, _LINEAR), core=False, episodes=10
     ),
 )
 

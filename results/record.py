@@ -14,11 +14,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+import numpy as np
+
 from a2perf.metrics.submitted import FILE, Submitted
-from a2perf.records import Manifest
+from a2perf.records import Episode, Manifest, RolloutResults
 from a2perf.storage import read_record, sha256_of, write_record
 from a2perf.submission.bundle import hash_files, write_manifest
 
@@ -26,6 +30,9 @@ HOUSE = Path(__file__).resolve().parents[1]
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
 KEPT = ("config.gin", "media/*.png", "metrics/**/*", "artifacts/**/progress.csv", "artifacts/**/events.out.*")
 """What of a bundle is shipped beside its manifest; of the rest the manifest says that it was left out."""
+
+LEFT_OUT = ("codecarbon.log", "inference_emissions.csv")
+"""Of these files the first is a log, and the second holds what the system trace and the tracking report say too."""
 
 DROPPED = "shipped without logs, journal, and artefacts but the learning curve"
 NOWHERE = "not recorded"
@@ -56,7 +63,7 @@ class Recording:
 _DOGS = ("dog_pace", "dog_trot", "dog_spin")
 _CIRCUITS = ("toy_macro_stdcell", "ariane_twin")
 _WEBSITES = tuple(f"difficulty_level_{level}_num_websites_1" for level in (1, 2, 3))
-_LEARNER = "iterations=20,time_budget_s=3600,workers=1,inputs=91:103,diagonal=1"
+_LEARNER = "iterations=12,time_budget_s=3600,workers=1,inputs=91:103,diagonal=1"
 _ANNEALING = "max_moves=20000,time_budget_s=3600"
 ALONE = ("--no-generalization",)
 
@@ -121,14 +128,48 @@ def ship(source: Path, target: Path) -> None:
     shutil.copyfile(source / "summary.md", target / "summary.md")
 
 
+def compact_rollouts(source: Path, target: Path) -> None:
+    """Copies episodes without what only a picture of the last state needs, and without what is the default anyway."""
+    results = read_record(source, RolloutResults)
+    needed = {"index": -1, "seed": -1, "episode_return": 0.0, "length": -1, "terminated": True, "truncated": True}
+    defaults = msgspec.to_builtins(msgspec.convert(needed, Episode))
+    episodes = []
+    for episode in results.episodes:
+        episode.final_info = {}
+        fields = msgspec.to_builtins(episode)
+        episodes.append({name: value for name, value in fields.items() if name in needed or value != defaults[name]})
+    target.write_bytes(msgspec.json.encode({**msgspec.to_builtins(results), "episodes": episodes}))
+
+
+def compact_latency(source: Path, target: Path) -> None:
+    """Copies the timed calls, in nanoseconds, as narrow as they fit and compressed."""
+    with np.load(source, allow_pickle=False) as arrays:
+        narrow = {
+            name: values.astype(np.int32) if values.size and values.min() >= 0 and values.max() < 2**31 else values
+            for name, values in arrays.items()
+        }
+    np.savez_compressed(target, **narrow)
+
+
+def compact_json(source: Path, target: Path) -> None:
+    """Copies a JSON document without its indentation."""
+    target.write_bytes(msgspec.json.encode(msgspec.json.decode(source.read_bytes())))
+
+
+COMPACT: dict[str, Callable[[Path, Path], object]] = {
+    "rollouts.json": compact_rollouts, "latency.npz": compact_latency, "tracking.json": compact_json,
+    "latency.json": compact_json,
+}  # fmt: skip
+
+
 def strip(source: Path, target: Path) -> None:
     """Copies one bundle without what only its machine needs, and without the machine's name and paths."""
     for pattern in KEPT:
         for path in sorted(source.glob(pattern)):
-            if path.is_file() and path.name != "codecarbon.log":
+            if path.is_file() and path.name not in LEFT_OUT:
                 copy = target / path.relative_to(source)
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, copy)
+                COMPACT.get(path.name, shutil.copyfile)(path, copy)
     manifest = read_record(source / "manifest.json", Manifest)
     manifest.submission.path = f"examples/{manifest.submission.name}"
     manifest.command = ["make", "results"]
