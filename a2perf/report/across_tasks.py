@@ -1,4 +1,4 @@
-"""Submissions over several tasks: normalised scores, their interquartile mean and their performance profile.
+"""Submissions over the tasks of a domain: normalised scores, their interquartile mean and their performance profile.
 
 A score is 0 for the random policy and 1 for the expert of the protocol (``metrics.protocol``); tasks without stored
 references, or of another behaviour than the protocol's, have none. Only submissions with the same number of runs on
@@ -31,15 +31,19 @@ THRESHOLDS = 161
 
 @dataclasses.dataclass(frozen=True)
 class AcrossTasks:
-    """Submissions compared over all tasks of a report that have references.
+    """Submissions compared over all tasks of a domain that have references.
 
     Attributes:
+        anchor: of its part of the page.
+        domain: the domain.
         tasks: their names.
         table: interquartile mean of each submission with its interval; why there is none where there is none.
         scores: shape (runs, tasks) of each submission that has a value.
         estimates: of the same.
     """
 
+    anchor: str
+    domain: str
     tasks: tuple[str, ...]
     table: Table
     scores: dict[str, Values]
@@ -62,16 +66,24 @@ def protocol_task(setting: Setting) -> protocol.ProtocolTask | None:
     return task if task is not None and task.has_references() else None
 
 
-def across_tasks(settings: Sequence[Setting], new_name: Callable[..., str]) -> AcrossTasks | None:
-    """Compares submissions over the tasks that have references, or returns None where fewer than two have.
+def across_tasks(settings: Sequence[Setting], new_name: Callable[..., str]) -> list[AcrossTasks]:
+    """Compares submissions over the tasks of each domain of which at least two have references.
 
     Args:
         settings: of the report.
         new_name: makes a unique name, safe in files, out of words.
     """
-    referenced = [(setting, task) for setting in settings if (task := protocol_task(setting)) is not None]
-    if len(referenced) < 2:
-        return None
+    by_domain: dict[str, list[tuple[Setting, protocol.ProtocolTask]]] = {}
+    for setting in settings:
+        task = protocol_task(setting)
+        if task is not None:
+            by_domain.setdefault(setting.domain, []).append((setting, task))
+    return [_across(domain, held, new_name) for domain, held in by_domain.items() if len(held) > 1]
+
+
+def _across(
+    domain: str, referenced: Sequence[tuple[Setting, protocol.ProtocolTask]], new_name: Callable[..., str]
+) -> AcrossTasks:
     algorithms = sorted({name for setting, _ in referenced for name in setting.algorithms})
     scores: dict[str, Values] = {}
     lacking: dict[str, str] = {}
@@ -88,12 +100,15 @@ def across_tasks(settings: Sequence[Setting], new_name: Callable[..., str]) -> A
             scores[name] = np.stack(columns, axis=1)
     estimates = {name: bootstrap(matrix, aggregate_iqm, repetitions=REPETITIONS) for name, matrix in scores.items()}
     tasks = tuple(plain_text(setting.task) for setting, _ in referenced)
+    anchor = new_name(domain, "across tasks")
     return AcrossTasks(
+        anchor=anchor,
+        domain=plain_text(domain),
         tasks=tasks,
-        table=_table(algorithms, scores, estimates, lacking),
+        table=_table(anchor, algorithms, estimates, lacking),
         scores=scores,
         estimates=estimates,
-        chart=_chart(algorithms, scores, tasks, new_name) if scores else None,
+        chart=_chart(anchor, algorithms, scores, tasks) if scores else None,
     )
 
 
@@ -118,7 +133,7 @@ def profile_lines(scores: dict[str, Values], places: dict[str, int]) -> list[Lin
 
 
 def _table(
-    algorithms: Sequence[str], scores: dict[str, Values], estimates: dict[str, Estimate], lacking: dict[str, str]
+    name_of_table: str, algorithms: Sequence[str], estimates: dict[str, Estimate], lacking: dict[str, str]
 ) -> Table:
     columns = (
         Column(key="submission", title="Submission"),
@@ -136,17 +151,15 @@ def _table(
         number = written(estimate.value, Scale(1.0, ""), interval=ends)
         between = number.interval() or "not enough data (n=1, needs 2)"
         rows.append((Text(text=name), Text(text=number.text()), Text(text=between), Text(text=str(estimate.n))))
-    return Table(name="across-tasks", caption="Submissions over all tasks", columns=columns, rows=tuple(rows))
+    return Table(name=name_of_table, caption="Submissions over all tasks", columns=columns, rows=tuple(rows))
 
 
-def _chart(
-    algorithms: Sequence[str], scores: dict[str, Values], tasks: Sequence[str], new_name: Callable[..., str]
-) -> Chart:
+def _chart(anchor: str, algorithms: Sequence[str], scores: dict[str, Values], tasks: Sequence[str]) -> Chart:
     places = {name: place for place, name in enumerate(algorithms)}
     drawn = profile_lines(scores, places)
     medians = [f"{name}: half of the scores above {float(np.median(matrix)):.3g}" for name, matrix in scores.items()]
     return interactive(
-        new_name("across tasks profile"),
+        f"{anchor}-profile",
         "Performance profile over all tasks",
         f"Share of runs and tasks ({', '.join(tasks)}) whose normalised score is above a threshold, with its 95 % "
         "bootstrap interval; 0 is the random policy, 1 the expert.",

@@ -51,7 +51,7 @@ class Report:
     Attributes:
         profile: set of formulas; ``rules`` is their version.
         settings: what is compared.
-        across: submissions over several tasks; None where fewer than two have references.
+        across: submissions over the tasks of a domain that have references, where there are several.
         summary: all runs, a row each.
         sources: where the numbers come from, a row a cohort.
         conditions: of all runs and cohorts.
@@ -62,7 +62,7 @@ class Report:
     lede: str
     profile: Profile
     settings: list[SettingSection]
-    across: AcrossTasks | None
+    across: list[AcrossTasks]
     summary: Table
     sources: Table
     conditions: list[Condition]
@@ -77,7 +77,7 @@ class Report:
     def charts(self) -> list[Chart]:
         """Returns every chart in order."""
         compared = [chart for setting in self.settings for chart in setting.charts]
-        compared += [self.across.chart] if self.across is not None and self.across.chart is not None else []
+        compared += [across.chart for across in self.across if across.chart is not None]
         return [*compared, *(chart for run in self.runs() for chart in run.charts)]
 
 

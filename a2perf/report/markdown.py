@@ -26,9 +26,9 @@ def to_markdown_report(report: Report) -> str:
         parts += [_figure(chart) for chart in section.charts]
     if report.settings:
         parts.append(LEGEND)
-    if report.across is not None:
-        parts += ["## Across tasks", to_markdown(report.across.table)]
-        parts += [_figure(report.across.chart)] if report.across.chart is not None else []
+    for across in report.across:
+        parts += [f"## {markdown_text(across.domain)} across tasks", to_markdown(across.table)]
+        parts += [_figure(across.chart)] if across.chart is not None else []
     parts += ["## Runs", to_markdown(report.summary)]
     parts.append("≈ marks what a model estimated; everything else was measured or recorded. ± is a standard deviation.")
     parts.append("## Conditions")

@@ -98,7 +98,7 @@ class ReportedRun(Record, kw_only=True):
 
 
 class ReportedAcross(Record, kw_only=True):
-    """Submissions over several tasks, in ``report.json``.
+    """Submissions over the tasks of a domain, in ``report.json``.
 
     Attributes:
         tasks: columns of ``scores``.
@@ -106,6 +106,7 @@ class ReportedAcross(Record, kw_only=True):
         iqm: their interquartile mean by submission, with its interval.
     """
 
+    domain: str
     tasks: list[str]
     scores: dict[str, list[list[float]]]
     iqm: dict[str, Estimate]
@@ -121,7 +122,7 @@ class ReportRecord(Record, kw_only=True):
     rules: int
     settings: list[ReportedSetting]
     runs: list[ReportedRun]
-    across_tasks: ReportedAcross | None = None
+    across_tasks: list[ReportedAcross]
 
 
 def report_record(report: Report) -> ReportRecord:
@@ -133,7 +134,7 @@ def report_record(report: Report) -> ReportRecord:
         rules=report.rules,
         settings=[_reported_setting(section) for section in report.settings],
         runs=[_reported_run(run) for run in report.runs()],
-        across_tasks=None if report.across is None else _reported_across(report.across),
+        across_tasks=[_reported_across(across) for across in report.across],
     )
 
 
@@ -186,7 +187,7 @@ def _reported_setting(section: SettingSection) -> ReportedSetting:
 
 def _reported_across(across: AcrossTasks) -> ReportedAcross:
     scores = {name: matrix.tolist() for name, matrix in across.scores.items()}
-    return ReportedAcross(tasks=list(across.tasks), scores=scores, iqm=across.estimates)
+    return ReportedAcross(domain=across.domain, tasks=list(across.tasks), scores=scores, iqm=across.estimates)
 
 
 def _score_rows(section: SettingSection) -> list[dict[str, Any]]:
