@@ -16,6 +16,7 @@ import marshal
 import os
 import shutil
 import socket
+import struct
 import tarfile
 import tempfile
 import time
@@ -131,7 +132,7 @@ class DockerSandbox:
             numbers = [*range(_FIRST_NUMBER, _FIRST_NUMBER + 3), *spec.fds]
             with stream:
                 socket.send_fds(stream, [marshal.dumps(numbers)], given)
-            container.reload()
+            document = _document(spec, client, numbers)
             guarded = ContainedProcess(client, container, ours, spec)
         except (docker.errors.DockerException, OSError) as error:
             ours.close()
@@ -149,11 +150,14 @@ class DockerSandbox:
                 os.close(descriptor)
             shutil.rmtree(door, ignore_errors=True)  # what is mounted stays in the container
         try:
-            guarded.instruct(_document(spec, client, numbers))
+            guarded.instruct(document)
             guarded.await_start()
         except BaseException:
             guarded.kill_tree()
             raise
+        finally:
+            for folder in spec.temporary:  # the program has a copy
+                shutil.rmtree(folder, ignore_errors=True)
         return guarded
 
 
@@ -296,12 +300,18 @@ def _accept(listener: socket.socket, container: Container, said: Any) -> socket.
     deadline = time.monotonic() + START_TIMEOUT_S
     listener.settimeout(0.5)
     while time.monotonic() < deadline:
+        stream = None
         with contextlib.suppress(TimeoutError):
-            return listener.accept()[0]
+            stream = listener.accept()[0]
         try:
             container.reload()
         except docker.errors.NotFound:
             break
+        if stream is not None:
+            peer = struct.unpack("3i", stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+            if peer == container.attrs["State"]["Pid"]:
+                return stream
+            stream.close()  # a stranger of the same user
     raise OSError(f"it ended before the guard spoke: {said.read(4096)[8:].decode(errors='replace').strip()}")
 
 

@@ -16,7 +16,8 @@ from a2perf.sandbox.interface import SandboxSpec
 SYSTEM = (
     "/usr", "/etc/alternatives", "/etc/ca-certificates", "/etc/chromium", "/etc/chromium.d", "/etc/fonts",
     "/etc/glvnd", "/etc/gai.conf", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
-    "/etc/mime.types", "/etc/nsswitch.conf", "/etc/OpenCL", "/etc/protocols", "/etc/services", "/etc/ssl/certs",
+    "/etc/mime.types", "/etc/nsswitch.conf", "/etc/OpenCL", "/etc/pki/ca-trust/extracted",
+    "/etc/pki/tls/certs", "/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
     "/etc/timezone", "/etc/vulkan", "/sys/devices/system/cpu",
 )  # fmt: skip
 """Programs, libraries and settings without secrets; what a host lacks is left out."""

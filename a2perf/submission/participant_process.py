@@ -462,13 +462,13 @@ class ParticipantProcess:
         if not isinstance(error, ConnectionClosed):
             self.kill()
             return Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=f"it sent {error}")
-        if self._running().wait(ENDING_GRACE_S) is None:
-            self.kill()
+        self._running().wait(ENDING_GRACE_S)
+        self.kill()
+        assert self.ending is not None
+        if self.ending.killed and self.ending.limit is None:
             return Failure(
                 kind=FailureKind.BAD_OUTPUT, where=where, message="it closed its connection to the evaluator"
             )
-        self.kill()
-        assert self.ending is not None
         text = autopsy.tail(self._log_dir / "stderr.log")
         return autopsy.ended(self.ending, where, self._limits, text, oom_killed=autopsy.oom_kills() > self._oom_kills)
 

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,8 @@ def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngin
     code = f"""
     import os, socket
     status = open("/proc/self/status").read()
-    print(os.getuid() != 0, os.environ["ONLY"], "HOME" in os.environ, "NoNewPrivs:\\t1" in status, "Seccomp:\\t2" in status)
+    print(os.getuid() != 0, os.environ["ONLY"], "HOME" in os.environ, end=" ")
+    print("NoNewPrivs:\\t1" in status, "Seccomp:\\t2" in status)
     print([name for _, name in socket.if_nameindex()], os.path.exists({str(tmp_path / "logs")!r}))
     try:
         open("/usr/planted", "w")
@@ -68,7 +70,11 @@ def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngin
     os.write({write}, b"through")
     raise SystemExit(7)
     """
-    confined = get_sandbox("docker").start(specification(tmp_path, code, fds=(write,)))
+    home = tmp_path / "home"
+    home.mkdir()
+    spec = specification(tmp_path, code, fds=(write,))
+    spec = replace(spec, writable=[*spec.writable, home], temporary=(home,))
+    confined = get_sandbox("docker").start(spec)
     os.close(write)
     assert os.read(read, 100) == b"through"
     ending = confined.wait(60)
@@ -78,6 +84,7 @@ def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngin
     written = tmp_path / "work" / "deep" / "file"
     assert (written.stat().st_uid, written.parent.stat().st_uid) == (os.getuid(), os.getuid())
     assert left(engine) == []
+    assert not home.exists()
     assert ending.cpu_s > 0
     assert ending.peak_memory_bytes
 
