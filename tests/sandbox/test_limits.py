@@ -219,3 +219,30 @@ for _ in range(200):
     assert (tmp_path / "out").read_text() == "11\n"  # EAGAIN
     assert ending.limit == "processes"
     assert ending.refused_forks >= 1
+
+
+def second_version() -> Path | None:
+    """A real tree of version 2 in which this user may make groups."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        if " - cgroup2 " in line and os.access(line.split()[4], os.W_OK):
+            return Path(line.split()[4])
+    return None
+
+
+@pytest.mark.skipif(second_version() is None, reason="no tree of version 2 that this user may write")
+def test_tree_joins_a_real_group_of_version_2_that_counts_its_time_and_is_removed(tmp_path: Path, monkeypatch) -> None:
+    base = second_version()
+    assert base is not None
+    monkeypatch.setattr(limits, "place", lambda: Place(2, {"memory": base}))
+    monkeypatch.setattr(limits, "_delegate", lambda where: None)  # the host's controllers may all be in version 1
+    code = """
+import time
+print(open("/proc/self/cgroup").read(), flush=True)
+while time.process_time() < 0.3: pass
+"""
+    confined = start(tmp_path, code, Limits())
+    (folder,) = confined.cgroups
+    ending = confined.wait(60)
+    assert folder.name in (tmp_path / "out").read_text()
+    assert ending.cpu_s >= 0.3
+    assert not folder.exists()
