@@ -69,7 +69,7 @@ def read_json(path: Path) -> Any:
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not a JSON document ({error})") from error
 
 
@@ -96,7 +96,7 @@ def read_record(path: Path, kind: type[R]) -> R:
         raise UserError(f"{path} does not exist", mend="give the folder of a run made by a2perf") from error
     try:
         record = msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UserError(f"{path} is not a valid {kind.__name__} record: {error}") from error
     schema = getattr(record, "schema", SCHEMA)
     if schema > SCHEMA:

@@ -227,7 +227,7 @@ def _asked_signature(path: Path, check: SignatureCheck) -> Signature:
         return check(path)
     except UserError as error:
         return Signature(state="invalid", detail=error.message)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         return Signature(state="invalid", detail=f"{type(error).__name__}: {error}")
 
 
@@ -235,5 +235,5 @@ def _asked(check: Callable[[], list[Any]]) -> list[str]:
     """Asks about one bundle; one whose record makes the check itself fail is not sound either."""
     try:
         return [str(problem) for problem in check()]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         return [f"could not be checked: {type(error).__name__}: {error}"]

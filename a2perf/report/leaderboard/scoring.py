@@ -26,6 +26,7 @@ from a2perf.report.leaderboard.words import plain
 
 REPETITIONS = 10_000
 NOT_RECORDED = "not recorded"
+_LARGEST = 1e100  # beyond, sums over runs overflow
 _ALWAYS = ("energy_to_threshold", "time_to_threshold")
 
 
@@ -176,6 +177,8 @@ def _score(scores: dict[str, dict[str, MetricValue]], reference: TaskReference |
     per_run = np.array([value for value in returns.per_run if value is not None], np.float64)
     if reference is not None:
         per_run = (per_run - reference.random) / (reference.expert - reference.random)
+    if not (np.abs(per_run) < _LARGEST).all():
+        return Score(condition="a run's return is not a finite number", normalised=reference is not None)
     estimate = bootstrap(per_run, repetitions=REPETITIONS)
     return Score(
         value=float(np.asarray(estimate.value)), low=estimate.low, high=estimate.high, per_run=per_run.tolist(),

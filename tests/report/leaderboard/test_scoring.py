@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -204,3 +205,24 @@ def test_a_manifest_that_was_swapped_is_invalid(field: Field, tmp_path: Path) ->
     field.seal(path, warnings=["added later"])
     (reason,) = _stored(field, tmp_path).not_ranked
     assert "manifest.json is not the one that protocol.json names" in reason
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_records_made_to_break_the_reader_cost_only_themselves(field: Field, tmp_path: Path) -> None:
+    field.entry("honest", 7.0, seeds=2, train=False)
+    deep = field.evaluate("deep", [1.0], 0) / "manifest.json"
+    deep.write_text(deep.read_text().replace("{", '{"x":' + "[" * 100_000 + "]" * 100_000 + ",", 1))
+    (field.evaluate("record", [1.0], 0).parents[2] / "protocol.json").write_text("[" * 100_000)
+    field.evaluate("huge", [1e308, 1e308], 0)
+    field.seal(field.evaluate("seeds", [1.0], 0), seeds={"episodes": [[1], [1]]})
+    name = field.evaluate("bytes", [1.0], 0).parents[2]
+    name.rename(Path(os.fsdecode(os.fsencode(field.top) + b"/\xff<x>")))
+    record = _record(field, tmp_path)
+    entries = _entries(record)
+    assert {entry: bool(found.not_ranked) for entry, found in entries.items()} == {
+        "honest": False, "record": False, "bytes": False, "huge": True, "seeds": True,
+    }  # fmt: skip
+    assert entries["huge"].not_ranked == ["a run's return is not a finite number"]
+    assert "could not be checked" in entries["seeds"].not_ranked[0]
+    assert "<x>/trot" in entries["bytes"].runs[0].run
+    assert [broken.run for broken in record.invalid] == ["deep-4/trot/seed_0/inference"]
