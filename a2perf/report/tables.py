@@ -171,21 +171,17 @@ def quantity_text(quantity: Quantity) -> str:
 
 
 def _html_row(table: Table, row: tuple[Cell, ...]) -> Markup:
+    # joined as plain strings, every part escaped already: a large report has a hundred thousand of them
     cells = []
     for index, (column, cell) in enumerate(zip(table.columns, row, strict=True)):
-        tag, role = ("th", "rowheader") if index == 0 else ("td", "cell")
-        scope = Markup(' scope="row"') if index == 0 else Markup("")
-        cells.append(
-            Markup('<{tag} role="{role}"{scope} class="{align}" data-label="{label}">{content}</{tag}>').format(
-                tag=tag,
-                role=role,
-                scope=scope,
-                align=f"{column.align} empty" if _is_empty(cell) else column.align,
-                label=column.title,
-                content=_html_cell(cell),
-            )
-        )
-    return Markup('<tr role="row">{}</tr>').format(Markup("").join(cells))
+        tag, scope = ("th", ' scope="row"') if index == 0 else ("td", "")
+        align = f"{column.align} empty" if _is_empty(cell) else column.align
+        # rows that become cards lose the roles of a table, and their headings, unless they are written out
+        role = "rowheader" if index == 0 else "cell"
+        roles = f' role="{role}" data-label="{escape(column.title)}"' if table.cards else ""
+        cells.append(f'<{tag}{roles}{scope} class="{align}">{_html_cell(cell)}</{tag}>')
+    opening = '<tr role="row">' if table.cards else "<tr>"
+    return Markup(f"{opening}{''.join(cells)}</tr>")
 
 
 def _is_empty(cell: Cell) -> bool:
