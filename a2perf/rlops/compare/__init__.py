@@ -1,0 +1,1 @@
+"""Comparing versions of an algorithm: curves, tables, aggregates, and a verdict."""
