@@ -2,8 +2,8 @@
 
 An experiment draws one score a seed for baseline and candidate on some environments, from a normal, a skewed (gamma) or
 a two-peaked distribution (some seeds fail altogether), and is judged as ``a2perf rlops`` judges.
-``python perf/verdicts.py [--experiments 1000] [--json]`` prints, for each distribution and number of seeds: the share of
-experiments without any difference that are called a regression (false alarms, to be at most 5 %), of those exactly at
+``python perf/verdicts.py [--experiments 1000] [--json]`` prints, for each distribution and number of seeds: the share
+of experiments without any difference that are called a regression (false alarms, to be at most 5 %), of those exactly at
 the tolerance that are, and of those where one environment has lost the stated effect (power, to be at least 80 %).
 """
 
@@ -73,8 +73,7 @@ def main() -> None:
         print(json.dumps(rows, indent=2))
         return
     print(
-        f"{given.experiments} experiments each, {ENVIRONMENTS} environments; "
-        "tolerance 5 % and spread 10 % of the mean"
+        f"{given.experiments} experiments each, {ENVIRONMENTS} environments; tolerance 5 % and spread 10 % of the mean"
     )
     print("distribution  seeds  false alarms  at the tolerance  effect (spreads)  power")
     for row in rows:

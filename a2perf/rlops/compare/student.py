@@ -6,9 +6,11 @@ SciPy has it too, but weighs a hundred megabytes that nothing else here needs; t
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 _TINY = 1e-300
 _TERMS = 10_000
+_STEPS = 200
 
 
 def student_cdf(value: float, freedom: float) -> float:
@@ -26,18 +28,21 @@ def student_quantile(probability: float, freedom: float) -> float:
     """
     if probability < 0.5:
         return -student_quantile(1.0 - probability, freedom)
-    low, high = 0.0, 1.0
-    while student_cdf(high, freedom) < probability:
-        low, high = high, 2.0 * high
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
+    # Newton's method from the normal quantile; the distribution function is concave right of zero, so that a start left
+    # of the root never overshoots
+    value = NormalDist().inv_cdf(probability)
+    for _ in range(_STEPS):
+        step = (probability - student_cdf(value, freedom)) / student_density(value, freedom)
+        value += step
+        if abs(step) <= 1e-14 * max(1.0, abs(value)):
             break
-        if student_cdf(middle, freedom) < probability:
-            low = middle
-        else:
-            high = middle
-    return high
+    return value
+
+
+def student_density(value: float, freedom: float) -> float:
+    """Returns the density of the t distribution."""
+    front = math.lgamma(0.5 * (freedom + 1.0)) - math.lgamma(0.5 * freedom) - 0.5 * math.log(freedom * math.pi)
+    return math.exp(front - 0.5 * (freedom + 1.0) * math.log1p(value * value / freedom))
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

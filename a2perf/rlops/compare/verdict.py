@@ -15,6 +15,7 @@ environment to pass, which needs no correction (it is an intersection-union test
 
 from __future__ import annotations
 
+import bisect
 import enum
 import math
 from collections.abc import Sequence
@@ -193,12 +194,15 @@ def further_seeds(
         The number; None when it exceeds ``MOST_FURTHER_SEEDS``.
     """
     variances = float(candidate.var(ddof=1)), float(baseline.var(ddof=1))
-    for further in range(1, MOST_FURTHER_SEEDS + 1):
-        sizes = candidate.size + further, baseline.size + further
-        error, freedom = _welch_of(variances, sizes)
-        if student_quantile(0.5 + confidence / 2.0, freedom) * error < abs(distance):
-            return further
-    return None
+
+    def is_enough(further: int) -> bool:
+        error, freedom = _welch_of(variances, (candidate.size + further, baseline.size + further))
+        return student_quantile(0.5 + confidence / 2.0, freedom) * error < abs(distance)
+
+    if not is_enough(MOST_FURTHER_SEEDS):
+        return None
+    # the interval only shrinks with more seeds
+    return bisect.bisect_left(range(1, MOST_FURTHER_SEEDS), True, key=is_enough) + 1
 
 
 def _welch(first: Values, second: Values) -> tuple[float, float]:
