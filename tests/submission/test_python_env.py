@@ -422,22 +422,25 @@ def real_wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_submissions_with_conflicting_pins_run_under_one_evaluator(
+@pytest.mark.timeout(900)
+def test_submissions_with_conflicting_pins_run_under_one_evaluator_in_one_command(
     submission: Callable[..., Path], launch: Callable, real_wheelhouse: Path, tmp_path: Path
 ) -> None:
-    for pin in ("1.0", "2.0"):
-        folder = submission(f"s{pin[0]}", inference=POLICY, inference_gin=GIN, requirements_txt=f"toy=={pin}\n")
-        outcome = launch(
-            folder, "inference.gin", "--python-env-find-links", real_wheelhouse, root=tmp_path / f"root{pin}"
-        )
-        assert outcome.status == 0, outcome.output
-        bundle = outcome.root / "inference"
+    first, second = (
+        submission(f"s{pin[0]}", inference=POLICY, inference_gin=GIN, requirements_txt=f"toy=={pin}\n")
+        for pin in ("1.0", "2.0")
+    )
+    flags = ("--submission", second, "--workers", 2, "--python-env-find-links", real_wheelhouse)
+    outcome = launch(first, "inference.gin", *flags, timeout=900)
+    assert outcome.status == 0, outcome.output
+    for folder, pin in ((first, "1.0"), (second, "2.0")):
+        (bundle,) = (outcome.root / folder.name).glob("*/seed_0/inference")
         said = (bundle / "logs" / "stdout.log").read_text()
         assert f"toy {pin} numpy {tmp_path / 'cache' / 'python_envs'}" in said
-        record = outcome.manifest("inference")["python_env"]
-        assert (record["kind"], record["packages"]["toy"]) == ("isolated", pin)
+        manifest = read_json(bundle / "manifest.json")
+        assert (manifest["python_env"]["kind"], manifest["python_env"]["packages"]["toy"]) == ("isolated", pin)
         assert "toy" in (bundle / "logs" / "python_env.log").read_text()
-        assert "logs/python_env.log" in outcome.manifest("inference")["files"]
+        assert "logs/python_env.log" in manifest["files"]
 
 
 def test_a_file_that_is_no_list_of_requirements_is_the_submissions_fault(
