@@ -22,7 +22,6 @@ from a2perf.report.cohorts import Cohort, Setting
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import Chart, interactive
 from a2perf.report.evidence import plain_text
-from a2perf.report.numbers_text import Scale, written
 from a2perf.report.tables import Column, Table, Text
 
 REPETITIONS = 5000
@@ -141,17 +140,23 @@ def _table(
         Column(key="interval", title="95 % interval", align="right"),
         Column(key="runs", title="Runs a task", align="right"),
     )
-    rows = []
+    rows: list[tuple[Text, ...]] = []
     for name in sorted(algorithms, key=lambda name: -estimates[name].value if name in estimates else np.inf):
         if name not in estimates:
             rows.append((Text(text=name), Text(text=lacking[name]), Text(text="–"), Text(text="–")))
             continue
         estimate = estimates[name]
-        ends = None if estimate.low is None else (estimate.low, estimate.high)
-        number = written(estimate.value, Scale(1.0, ""), interval=ends)
-        between = number.interval() or "not enough data (n=1, needs 2)"
-        rows.append((Text(text=name), Text(text=number.text()), Text(text=between), Text(text=str(estimate.n))))
+        between = "not enough data (n=1, needs 2)"
+        if estimate.low is not None:
+            between = f"[{_thousandths(estimate.low)}, {_thousandths(estimate.high)}]"
+        cells = (name, _thousandths(estimate.value), between, str(estimate.n))
+        rows.append(tuple(Text(text=words) for words in cells))
     return Table(name=name_of_table, caption="Submissions over all tasks", columns=columns, rows=tuple(rows))
+
+
+def _thousandths(score: float) -> str:
+    """Writes a normalised score, which is of the order of one whatever the task."""
+    return f"{score + 0.0:.3f}".replace("-", "−")
 
 
 def _chart(anchor: str, algorithms: Sequence[str], scores: dict[str, Values], tasks: Sequence[str]) -> Chart:

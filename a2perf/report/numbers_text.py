@@ -155,11 +155,11 @@ def shown(value: float, unit: str, spread: float | None = None) -> Shown:
     value = value / factor
     if spread is None or not math.isfinite(spread):
         return Shown(_write(value, _decimals(value, 4)), "", name)
-    spread = spread / factor
+    spread = 0.0 if spread < _ROUNDING * abs(value * factor) else spread / factor
     if max(abs(value), spread) >= _LARGE or 0 < max(abs(value), spread) < _SMALL:
         return Shown(_write(value, None), _write(spread, None), name)
     decimals = _decimals_beside(value, spread)
-    return Shown(_write(value, decimals), _write(spread, decimals), name)
+    return Shown(_write(value, decimals), "0" if spread == 0 else _write(spread, decimals), name)
 
 
 def _scale(value: float, unit: str) -> tuple[float, str]:
