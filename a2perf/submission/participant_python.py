@@ -62,15 +62,17 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
         record = PythonEnvRecord(kind="shared", python_version=interpreter.version)
         yield ParticipantPython(given, (given.parent.parent, *interpreter.readable), record)
         return
+    extras, packages = python_env.requirements_of_domain(get_domain(str(settings.domain)))
     recipe = python_env.Recipe(
         python_env.read_requirements(settings.folder / REQUIREMENTS),
-        (get_domain(str(settings.domain)).extra,),
+        extras,
         interpreter,
         python_env.Sources(
             tuple(Path(folder).expanduser().absolute() for folder in settings.python_env_find_links),
             offline=settings.python_env_offline or assets.is_offline(),
             allow_builds=settings.python_env_builds,
         ),
+        packages,
     )
     with python_env.environment(recipe, logs / LOG) as env:
         yield ParticipantPython(env.python, env.readable, env.record)

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 import a2perf
 from a2perf.cli.python_env import python_env as command
+from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, InfrastructureError, SubmissionError
 from a2perf.storage import read_json
 from a2perf.submission import python_env
@@ -134,6 +135,17 @@ def test_base_requirements_hold_the_worker_and_the_extra_and_nothing_heavy() -> 
     assert not every & {"codecarbon", "matplotlib", "click", "rich"}
     with pytest.raises(ConfigError, match="no extra 'circuits'"):
         own_wheel.base_requirements(["circuits"])
+
+
+def test_a_domain_of_another_package_needs_that_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "moon_lander-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: moon-lander\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[a2perf.domains]\nmoon = moon_lander:DOMAIN\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    moon = replace(get_domain("web_navigation"), name="moon", extra="physics")
+    assert python_env.requirements_of_domain(moon) == ((), ("moon-lander[physics]==1.2",))
+    assert python_env.requirements_of_domain(get_domain("web_navigation")) == (("web-navigation",), ())
 
 
 def test_own_wheel_is_complete_and_the_same_each_time(tmp_path: Path) -> None:

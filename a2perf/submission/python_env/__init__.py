@@ -12,6 +12,7 @@ from a2perf.submission.python_env.environments import (
 )
 from a2perf.submission.python_env.installer import Sources
 from a2perf.submission.python_env.interpreter import Interpreter, find_interpreter
+from a2perf.submission.python_env.own_wheel import requirements_of_domain
 from a2perf.submission.python_env.requirements import Requirements, read_requirements
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "folder_of_environments",
     "list_environments",
     "read_requirements",
+    "requirements_of_domain",
 ]

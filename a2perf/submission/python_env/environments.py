@@ -71,17 +71,19 @@ class Recipe:
         extras: the extras of a2perf that the domain needs.
         interpreter: the Python it is made of.
         sources: where packages come from.
+        packages: further requirements, of the package that a domain comes from.
     """
 
     requirements: Requirements
     extras: tuple[str, ...]
     interpreter: Interpreter
     sources: Sources
+    packages: tuple[str, ...] = ()
 
     @property
     def base_requirements(self) -> list[str]:
         """What a2perf's part of the participant process needs."""
-        return base_requirements({*self.extras, *self.requirements.own_extras})
+        return [*base_requirements({*self.extras, *self.requirements.own_extras}), *self.packages]
 
     def made_of(self) -> dict[str, object]:
         """Returns everything that decides about the environment's content."""

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import a2perf
-from a2perf.domains.registry import domains, load_attribute
+from a2perf.domains.registry import Domain, domains, load_attribute
 from a2perf.errors import ConfigError, MissingDependency
 from a2perf.submission.python_env.requirements import OWN_NAME
 
@@ -44,6 +44,19 @@ def base_requirements(extras: Iterable[str]) -> list[str]:
     wanted = _with_nested(set(extras), every)
     found = [requirement for requirement in every if requirement.name != OWN_NAME and _is_wanted(requirement, wanted)]
     return sorted({f"{canonicalize_name(one.name)}{_extras_of(one)}{one.specifier}" for one in found})
+
+
+def requirements_of_domain(domain: Domain) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns what a domain needs in a participant's environment.
+
+    Returns:
+        Extras of a2perf, and further requirements: a domain of another package needs that package, as installed here.
+    """
+    for entry in importlib.metadata.entry_points(group="a2perf.domains"):
+        if entry.name == domain.name and entry.dist is not None and canonicalize_name(entry.dist.name) != OWN_NAME:
+            extra = f"[{domain.extra}]" if domain.extra else ""
+            return (), (f"{canonicalize_name(entry.dist.name)}{extra}=={entry.dist.version}",)
+    return (domain.extra,), ()
 
 
 def _is_wanted(requirement: Requirement, extras: set[str]) -> bool:
