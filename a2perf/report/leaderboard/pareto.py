@@ -164,13 +164,14 @@ def _figure(points: Sequence[Point], scale: Scale, cost_title: str, gain_title: 
             dots.set_urls([f"point-{i}" for i in indices])
     axes.margins(x=0.12, y=0.14)
     if len(front) <= _MOST_NAMES:
-        # above and to the left of a point of the front there is nothing, but for the edge of the chart
+        # above and to the left of a point of the front there is nothing, but for the edge of the chart; below is the line
+        axes.autoscale_view()
         shares = axes.transAxes.inverted().transform(axes.transData.transform(line))[:, 0]
         for number, place in enumerate(line):
             name = _short(points[front[number]].entry.name)
             left = shares[number] > len(name) * _LETTER_SHARE
             axes.annotate(
-                name, place, xytext=(-5 if left else -3, 5),
+                name, place, xytext=(-5, 5) if left else (-3, -14),
                 textcoords="offset points", ha="right" if left else "left", fontsize=8.5, color=INK["ink"],
             )  # fmt: skip
     axes.set_xlabel(f"{cost_title} [{scale.unit}]")
