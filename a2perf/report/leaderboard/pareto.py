@@ -164,7 +164,7 @@ def _figure(points: Sequence[Point], scale: Scale, cost_title: str, gain_title: 
             dots.set_urls([f"point-{i}" for i in indices])
     axes.margins(x=0.12, y=0.14)
     if len(front) <= _MOST_NAMES:
-        # above and to the left of a point of the front there is nothing, but for the edge of the chart; below is the line
+        # above and to the left of a point of the front there is nothing but, at times, the edge of the chart
         axes.autoscale_view()
         shares = axes.transAxes.inverted().transform(axes.transData.transform(line))[:, 0]
         for number, place in enumerate(line):

@@ -76,6 +76,7 @@ def test_the_same_bundles_give_the_same_bytes(field: Field, tmp_path: Path) -> N
     assert str(tmp_path).encode() not in b"".join(contents[0].values())
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same_bytes(field: Field, tmp_path: Path) -> None:
     for number in range(8):
         field.entry(f"agent_{number}", float(number), seeds=2, train=False)
