@@ -87,15 +87,23 @@ def citation(record: Submitted) -> str:
     if overall.iqm is None:
         result = "no score"
     else:
-        interval = "" if overall.low is None or overall.high is None else f" [{overall.low:.3f}, {overall.high:.3f}]"
+        known = overall.low is not None and overall.high is not None
+        interval = f" [{shown(overall.low)}, {shown(overall.high)}]" if known else ""
         tasks = record.tasks[0] if len(record.tasks) == 1 else f"{overall.tasks} tasks"
-        result = f"normalised IQM {overall.iqm:.3f}{interval} ({tasks} x {overall.seeds} of {overall.expected} seeds)"
+        result = (
+            f"normalised IQM {shown(overall.iqm)}{interval} ({tasks} x {overall.seeds} of {overall.expected} seeds)"
+        )
     marks = [record.track.replace("_", " "), *(["quick, not rankable"] if record.quick else [])]
     return (
         f"{record.submission.name} (sha256 {record.submission.sha256[:12]}), A2Perf protocol {record.protocol} "
         f"(sha256 {record.protocol_sha256[:12]}; {', '.join(marks)}), a2perf {record.a2perf_version}, "
         f"{record.recorded_at[:10] or 'no date'}: {result}"
     )
+
+
+def shown(score: float | None) -> str:
+    """Returns a normalised score with three decimals; zero has no sign, and a missing one is a dash."""
+    return "-" if score is None else f"{round(score, 3) + 0.0:.3f}"
 
 
 def _run(

@@ -15,7 +15,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.launch.experiment import QUEUE_FILE, classify, prepare
 from a2perf.launch.interface import Launcher
 from a2perf.launch.protocol_plan import Asked, entries, plan
-from a2perf.launch.protocol_record import record_of
+from a2perf.launch.protocol_record import record_of, shown
 from a2perf.launch.queue import Queue
 from a2perf.launch.scheduler import Event, Happening, Summary, drive
 from a2perf.metrics import protocol as protocols
@@ -116,9 +116,8 @@ def summary_text(record: Submitted) -> str:
     ]
     rows = [*record.scores.items(), *([("**overall**", record.overall)] if len(record.scores) > 1 else [])]
     for name, score in rows:
-        value = "-" if score.iqm is None else f"{score.iqm:.3f}"
-        interval = "-" if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"
-        lines.append(f"| {name} | {value} | {interval} | {score.seeds} of {score.expected} |")
+        interval = "-" if score.low is None else f"{shown(score.low)} to {shown(score.high)}"
+        lines.append(f"| {name} | {shown(score.iqm)} | {interval} | {score.seeds} of {score.expected} |")
     lines += ["", "0 is the protocol's random policy, 1 its expert; see `a2perf protocol`.", ""]
     done = sum(run.state == RunState.FINISHED.value for run in record.runs)
     lines.append(f"Runs: {done} of {len(record.runs)} finished. Track: {_track(record)}.")
