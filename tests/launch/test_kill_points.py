@@ -5,19 +5,22 @@ Every point runs a real experiment with real processes. ``docs/reference/experim
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from a2perf.launch.entry import State
 from a2perf.launch.experiment import QUEUE_FILE
 from a2perf.launch.queue import Queue
+from a2perf.sandbox import available_levels
 from a2perf.storage import Journal
 from a2perf.submission.bundle import validate
 from tests.launch.entries import Stage
-from tests.launch.remains import assert_nothing_remains
+from tests.launch.remains import assert_nothing_remains, processes_of
 
 BOTH = ("--gin_config", "training.gin", "inference.gin", "--workers", "1")
 ONE = ("--gin_config", "inference.gin", "--workers", "1")
@@ -52,6 +55,11 @@ PARTICIPANT = (
     "participant: train",
     "guard: infer_once",
 )
+OUTSIDE = (
+    *((level, victim) for level in ("process", "bubblewrap")
+      for victim in ("a2perf.submission.worker", "guard.main", "main_submission")),
+    ("bubblewrap", "bwrap"),
+)  # fmt: skip
 TASK = ("task: policy loaded",)
 POINTS = (*LAUNCHER, *EVALUATOR, *TRACKER, *PARTICIPANT)
 QUICK = {
@@ -119,6 +127,27 @@ def test_same_command_finishes_after_sigkill(point: str, tmp_path: Path, undistu
         for entry in entries:
             assert sum(change["state"] == "finished" for change in queue.history(entry.key)) == 1
     assert_nothing_remains(stage.folder, stage.temporary)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("level", "victim"), [pair for pair in OUTSIDE if pair[0] in available_levels()])
+def test_a_process_killed_from_outside_leaves_nothing_at_any_level(level: str, victim: str, tmp_path: Path) -> None:
+    bindings = ("--gin_bindings", "Submission.num_inference_episodes = 30")
+    stages = [Stage(tmp_path / name, (*ONE, *bindings, "--sandbox", level)) for name in ("disturbed", "whole")]
+    process = stages[0].start()
+    stages[0].wait_for("entry/*/seed_0/inference/journal.jsonl")
+    for found in processes_of(stages[0].folder):
+        with contextlib.suppress(psutil.Error):
+            program, *words = found.cmdline() or [""]
+            if victim in program or ("bwrap" not in program and any(victim in word for word in words)):
+                found.kill()
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == (0 if victim == "main_submission" else 1), output + errors
+    for stage in stages:
+        status, output = stage.run()
+        assert status == 0, output
+        assert_nothing_remains(stage.folder, stage.temporary)
+    assert stages[0].results() == stages[1].results()
 
 
 @pytest.mark.slow
