@@ -189,7 +189,7 @@ GROUPS: dict[str, Group] = {
     "ray": Group(_ray, "`pip install 'a2perf[ray]'`"),
     "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
-    "latex": Group(_latex, "`make system` as root on Debian"),
+    "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),
     "rapl": Group(_rapl, "a machine that exposes RAPL energy counters to its users"),
     "root": Group(lambda: None if os.geteuid() == 0 else "not root", "run the tests as root"),
