@@ -15,6 +15,7 @@ from rich.console import Console
 
 from a2perf.cli.competition_site import publish_site
 from a2perf.cli.experiment import print_failures, runs_table
+from a2perf.cli.leaderboard import signature_check
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError
 from a2perf.launch.competition import Terms, check_reveal, found, load
@@ -113,8 +114,12 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
 @competition.command(context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 @click.option("-o", "--output", "out", required=True, type=_FOLDER, metavar="DIR", help="Folder of the site.")
+@click.option(
+    "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR_OR_FILE",
+    help="Public keys whose signatures count on the leaderboard.",
+)  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask before the secrets are revealed.")
-def publish(folder: Path, out: Path, yes: bool) -> int:
+def publish(folder: Path, out: Path, trusted_keys: Path | None, yes: bool) -> int:
     """Reveal the secrets and write the site: proof, outcomes, leaderboard, a report of each entrant.
 
     It ends the competition: nobody can enter afterwards. Exit status 1 when something speaks against the results.
@@ -124,7 +129,7 @@ def publish(folder: Path, out: Path, yes: bool) -> int:
         raise ConfigError(f"{out} is not empty and holds no competition", mend="give a new folder with -o")
     if not yes:
         click.confirm(f"reveal the secrets of {made.terms.name!r} and end the competition?", abort=True)
-    page, problems = publish_site(made, out)
+    page, problems = publish_site(made, out, signature_check(trusted_keys))
     for problem in problems:
         click.echo(f"PROBLEM: {problem}")
     click.echo(f"site: {page}")

@@ -14,7 +14,7 @@ from a2perf.launch.entry import Entry, State
 from a2perf.launch.experiment import QUEUE_FILE, blocked, mean_return, run_as_json
 from a2perf.launch.queue import Queue
 from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
-from a2perf.report.leaderboard import write_leaderboard
+from a2perf.report.leaderboard import SignatureCheck, write_leaderboard
 from a2perf.report.leaderboard.words import slug
 from a2perf.storage import read_json, write_atomic, write_json
 from a2perf.submission.bundle import integrity
@@ -22,8 +22,13 @@ from a2perf.submission.bundle import integrity
 LEADERBOARD = "leaderboard"
 
 
-def publish_site(competition: Competition, out: Path) -> tuple[Path, list[str]]:
+def publish_site(competition: Competition, out: Path, signature: SignatureCheck) -> tuple[Path, list[str]]:
     """Reveals the secrets and writes the site.
+
+    Args:
+        competition: whose runs are all settled.
+        out: folder of the site.
+        signature: says who signed a bundle.
 
     Returns:
         The front page, and what speaks against the results, in words.
@@ -34,7 +39,7 @@ def publish_site(competition: Competition, out: Path) -> tuple[Path, list[str]]:
     entries = settled_entries(competition)
     written = write_leaderboard(
         competition.runs, out / LEADERBOARD, title=competition.terms.name, integrity=integrity,
-        processes=len(os.sched_getaffinity(0)),
+        signature=signature, processes=len(os.sched_getaffinity(0)),
     )  # fmt: skip
     reveal(competition, out / "reveal")
     problems = check_reveal(out / "reveal", competition.commitment.commitment)

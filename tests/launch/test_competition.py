@@ -14,6 +14,7 @@ from a2perf.cli.competition_site import results_of
 from a2perf.domains.registry import domains, load_attribute, register_environments
 from a2perf.errors import ConfigError, UserError
 from a2perf.launch import competition as competitions
+from a2perf.launch import signing
 from a2perf.launch.competition.conducting import Entrants, entries_of
 from a2perf.launch.competition.records import Competition, Terms
 from a2perf.launch.entry import PREREQUISITE, Entry, State
@@ -344,8 +345,15 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
     started = {line.split("/")[0] for line in said.splitlines() if line.endswith(": started")}
     assert (status, started) == (1, {"crashing"})
 
-    status, said = run("publish", folder, "-o", site, "--yes")
+    key = tmp_path / "keys" / "organizer"
+    signing.new_key(key)
+    signing.sign(bundles["good"], key)
+    status, said = run("publish", folder, "-o", site, "--yes", "--trusted-keys", key.parent)
     assert (status, "PROBLEM" in said) == (0, False), said
+    runs = [one for board in read_json(site / "leaderboard" / "leaderboard.json")["boards"] for row in board["rows"]
+            for one in row["entry"]["runs"]]  # fmt: skip
+    states = {one["run"]: one["signature"]["state"] for one in runs}
+    assert [run for run, state in states.items() if state == "signed"] == [f"good/{task.name}/seed_0/inference"]
     page = (site / "index.html").read_text()
     for words in ("good", "picky", "timeout", "signal", "bad_output", made.commitment.commitment):
         assert words in page
