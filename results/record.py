@@ -37,6 +37,7 @@ LEFT_OUT = ("codecarbon.log", "inference_emissions.csv")
 
 DROPPED = "shipped without logs, journal, and artefacts but the learning curve"
 NOWHERE = "not recorded"
+MAIN_NUMBERS = ("wall_s", "cpu_seconds", "rss_peak_bytes", "energy")
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def compact_rollouts(source: Path, target: Path) -> None:
     defaults = msgspec.to_builtins(msgspec.convert(needed, Episode))
     episodes = []
     for episode in results.episodes:
-        episode.final_info = {}
+        episode.final_info, episode.wall_s = {}, 0.0
         fields = msgspec.to_builtins(episode)
         episodes.append({name: value for name, value in fields.items() if name in needed or value != defaults[name]})
     target.write_bytes(msgspec.json.encode({**msgspec.to_builtins(results), "episodes": episodes}))
@@ -153,9 +154,10 @@ def compact_latency(source: Path, target: Path) -> None:
 
 
 def compact_picture(source: Path, target: Path) -> None:
-    """Copies a picture with 64 colours."""
+    """Copies a picture at two thirds of its size, with 48 colours."""
     with Image.open(source) as picture:
-        picture.convert("RGB").quantize(64).save(target, optimize=True)
+        smaller = picture.convert("RGB").resize((picture.width * 2 // 3, picture.height * 2 // 3))
+    smaller.quantize(48, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def compact_json(source: Path, target: Path) -> None:
@@ -184,6 +186,8 @@ def strip(source: Path, target: Path) -> None:
     manifest.host.pop("hostname", None)
     for attempt in manifest.attempts:
         attempt.host, attempt.boot_id, attempt.pid = NOWHERE, NOWHERE, 0
+    # the whole report lies in metrics/tracking.json
+    manifest.tracking = {name: manifest.tracking[name] for name in MAIN_NUMBERS if name in manifest.tracking}
     manifest.warnings.append(DROPPED)
     manifest.files = hash_files(target)
     write_manifest(target, manifest)
