@@ -150,6 +150,9 @@ def _figure(points: Sequence[Point], scale: Scale, cost_title: str, gain_title: 
     costs = [point.cost / scale.factor for point in points]
     if min(costs) > 0 and max(costs) / min(costs) >= _LOG_FROM:
         axes.set_xscale("log")
+        # the usual labels of such an axis are formulas, which the drawings do not set
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(lambda *_: "")
     line = [(costs[index], points[index].gain) for index in front]
     axes.step(*zip(*line, strict=True), where="post", color=INK["blue"], linewidth=1.2, zorder=2)
     for indices, fill, edge, order in (

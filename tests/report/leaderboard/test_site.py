@@ -191,3 +191,14 @@ def test_the_command_prints_where_the_site_is_and_its_entries(
         main([*arguments, "--json"])
     document = json.loads(capsys.readouterr().out)
     assert document["boards"][0]["rows"][0]["entry"]["runs"][0]["changed"] == []
+
+
+def test_costs_far_apart_stand_on_a_logarithmic_axis_with_plain_numbers(field: Field, tmp_path: Path) -> None:
+    field.entry("thrifty", 5.0, seeds=2, train=False)
+    field.entry("greedy", 9.0, seeds=2, train=False, latency_scale=500)
+    write_leaderboard(field.top, tmp_path / "site", references=references, reports=False)
+    drawing = (tmp_path / "site" / "figures" / "board-0-inference-energy-gross.svg").read_text()
+    assert "mathdefault" not in drawing
+    assert {"0.001", "0.01", "0.1"} <= set(re.findall(">([0-9.]+)</text>", drawing))
+    assert "point-" not in drawing
+    assert (tmp_path / "site" / "figures" / "board-0-inference-energy-gross.pdf").read_bytes().startswith(b"%PDF")
