@@ -50,8 +50,11 @@ def write_report(
     Raises:
         UserError: a folder does not exist, holds no run, or ``out`` cannot be written.
     """
-    report = make_report(load_runs(runs), title, profile)
+    found = load_runs(runs)
     try:
+        for folder in (FIGURES, TABLES):
+            (out / folder).mkdir(parents=True, exist_ok=True)  # before the minute that a large report takes
+        report = make_report(found, title, profile)
         record = report_record(report)
         _write_figures(report, out / FIGURES)
         _write_tables(report, out / TABLES)
@@ -82,8 +85,7 @@ def _write_tables(report: Report, folder: Path) -> None:
 
 
 def _clear(folder: Path, endings: Sequence[str], kept: Iterable[str]) -> None:
-    """Makes a folder and removes what an earlier report left there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Removes what an earlier report left in a folder."""
     keep = set(kept)
     for old in folder.iterdir():
         if old.suffix in endings and old.name not in keep:
