@@ -230,7 +230,7 @@ def _score_group(
 
 def is_told(value: MetricValue, mode: str) -> bool:
     """Says whether a metric is listed: it has a value, or it is a metric of that mode and says why it has none."""
-    if value.value is not None or value.n > 0 or (value.condition or "").startswith("failed"):
+    if value.value is not None or value.n > 0 or (value.condition or "").startswith(("failed", "threshold")):
         return True
     across_rollouts = value.name.endswith("AcrossRollouts")
     across_runs = value.name[:1].isupper() and not across_rollouts

@@ -190,7 +190,8 @@ def _row(metric: Metric, algorithms: Sequence[str], held: Mapping[str, Cohort]) 
 
 def _is_worth_a_line(row: ScoreRow) -> bool:
     """Says whether a row of the short table tells something: a number, or what is lacking for one."""
-    return any(cell.written is not None or cell.condition().startswith(("not enough", "failed")) for cell in row.cells)
+    lacking = ("not enough", "threshold", "failed")
+    return any(cell.written is not None or cell.condition().startswith(lacking) for cell in row.cells)
 
 
 def _task_rows(algorithms: Sequence[str], held: Mapping[str, Cohort], metrics: Mapping[str, Metric]) -> list[ScoreRow]:

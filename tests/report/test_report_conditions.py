@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a2perf.metrics import protocol
 from a2perf.records import SubmissionIdentity
 from a2perf.report import ReportFiles, write_report
 from tests.metrics import event_bytes as made
@@ -186,3 +187,21 @@ def test_runs_of_other_layouts_are_reported(tmp_path: Path, layout: str) -> None
     assert expected <= set(valued)
     assert valued[min(expected)].n == 3
     assert list((tmp_path / "out" / "figures").glob("*.svg"))
+
+
+def test_a_threshold_that_no_run_reached_is_stated_in_the_table(tmp_path: Path) -> None:
+    name, task = next((name, task) for name, task in protocol.load().tasks.items() if task.has_references())
+    for seed in (1, 2, 3):
+        bundle = made_bundles.write_train(
+            tmp_path / "runs" / str(seed), seed, events=False, task=name, domain=task.domain,
+            env_fingerprint=task.fingerprint,
+        )  # fmt: skip
+        rows = [f"{100 * step},{task.threshold_return() - 1.0!r}" for step in range(20)]
+        (bundle / "artifacts" / "progress.csv").write_text("env_steps,mean_return\n" + "\n".join(rows) + "\n")
+    report = write_report([tmp_path / "runs"], tmp_path / "out")
+    (setting,) = report.record.settings
+    told = {entry.score.name: entry.score.condition for entry in setting.scores if entry.score.condition}
+    for metric in ("time_to_threshold", "energy_to_threshold"):
+        assert "never reached by 3 run(s)" in str(told[metric])
+    first_table = report.page.read_text().partition("</table>")[0]
+    assert first_table.count("never reached by 3 run(s)") == 2
