@@ -230,7 +230,8 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
 
         Returns:
             The observation, the reward, whether the page ended the episode, whether the step limit did, and ``info``:
-            ``action_mask``, ``raw_reward`` (the page's own), ``reason`` (``"solved"``, ``"wrong"``, ``"link"``, None).
+            ``action_mask``, ``raw_reward`` (the page's own), ``reason`` (``"solved"``, ``"wrong"``, ``"link"``, None),
+            ``is_success``.
 
         Raises:
             ConfigError: the action lies outside the space.
@@ -248,7 +249,12 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         if end is not End.RUNNING and self.rules.stale_last_observation:
             info = self._last_info
         else:
-            info = {"action_mask": self.action_mask(), "raw_reward": RAW[end], "reason": REASON[end]}
+            info = {
+                "action_mask": self.action_mask(),
+                "raw_reward": RAW[end],
+                "reason": REASON[end],
+                "is_success": REASON[end] == "solved",
+            }
             self._last_info = info
         if self.render_mode == "human":
             self._show()

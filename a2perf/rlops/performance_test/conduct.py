@@ -266,8 +266,9 @@ def _matrix(test: PerformanceTest, store: Path) -> Matrix:
         if not test.gin_configs:
             raise ConfigError(f"{test.path}: gin_configs is empty", mend="name the configurations of the submission")
         return submission_matrix(
-            store, test.submission, test.gin_configs, [test.env], test.seeds, tag=tag, experiment=test.study_name
-        )
+            store, test.submission, test.gin_configs, [test.env], test.seeds,
+            flags=test.flags, tag=tag, experiment=test.study_name,
+        )  # fmt: skip
     command = test.command or shlex.join([sys.executable, "-m", RUNNER, "--training", str(_training_file(test, store))])
     return command_matrix(store, command, [test.env], test.seeds, tag=tag, experiment=test.study_name)
 

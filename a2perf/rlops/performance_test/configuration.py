@@ -33,7 +33,7 @@ _TOP_KEYS = {
     "defaults", "env", "env_kwargs", "algorithm", "performance_testing_conditions", "hydra", "seed",
     "eval_after_n_steps", "n_test_rollouts", "n_epochs", "early_stop_data_column", "early_stop_threshold",
     "early_stop_last_n", "wandb", "render", "render_freq", "render_args", "save_model_freq", "restore_policy",
-    "base_logdir", "hyperopt_criterion", "command", "submission", "gin_configs",
+    "base_logdir", "hyperopt_criterion", "command", "submission", "gin_configs", "flags",
 }  # fmt: skip
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?")
 
@@ -86,6 +86,7 @@ class PerformanceTest:
         command: the command under test; ``--env-id`` and ``--seed`` are added.
         submission: the submission under test.
         gin_configs: its configurations, in the order in which each run goes through them.
+        flags: further flags of the evaluator, for a submission.
         notices: what a reader should know about how the file was read.
     """
 
@@ -102,6 +103,7 @@ class PerformanceTest:
     command: str | None = None
     submission: Path | None = None
     gin_configs: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
 
@@ -162,6 +164,7 @@ def performance_test(
     command: str | None = None,
     submission: str | None = None,
     gin_configs: Any = (),
+    flags: Any = (),
     algorithm: str | None = None,
     algorithm_parameters: Any = None,
     env_kwargs: Any = None,
@@ -193,6 +196,7 @@ def performance_test(
         "command": command,
         "submission": submission,
         "gin_configs": [gin_configs] if isinstance(gin_configs, str) else list(gin_configs),
+        "flags": [flags] if isinstance(flags, str) else list(flags),
         "env_kwargs": env_kwargs,
         "eval_after_n_steps": eval_after_n_steps,
         "n_test_rollouts": n_test_rollouts,
@@ -300,7 +304,8 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
         training=training,
         command=values.get("command") or None,
         submission=Path(str(values["submission"])) if values.get("submission") else None,
-        gin_configs=tuple(str(item) for item in values.get("gin_configs") or ()),
+        gin_configs=tuple(str(item) for item in _items(values.get("gin_configs") or ())),
+        flags=tuple(str(item) for item in _items(values.get("flags") or ())),
         notices=tuple(notices),
     )
 

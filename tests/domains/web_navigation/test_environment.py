@@ -141,6 +141,7 @@ def test_an_ended_episode_takes_no_step(env):
     env.reset(options={"design": 0})
     _, reward, terminated, truncated, info = env.step(row_of(env.elements, "actionable_submit_p0"))
     assert (reward, terminated, truncated, info["reason"], info["raw_reward"]) == (-1.0, True, False, "wrong", -1.0)
+    assert info["is_success"] is False
     assert not env.is_task_completed
     with pytest.raises(EpisodeOverError, match="after the end"):
         env.step(0)
