@@ -14,6 +14,7 @@ from gymnasium.spaces import Box
 from a2perf.sandbox import LADDER
 from a2perf.submission import participant_process
 from a2perf.submission.actions import check_action
+from a2perf.submission.latency import clock_suspicion
 from a2perf.submission.participant_process import ParticipantFailure
 from tests.attacks.catalogue import ASSAULTS, LIMITS, MIB, PROBES, Assault, Probe, levels_that_stop
 
@@ -84,9 +85,13 @@ def test_assault_has_its_recorded_outcome(
                 answer = participant.infer(observation, timeout_s=assault.timeout_s)
             if assault.name in ("wrong_shape", "not_a_number"):
                 check_action(SPACE, answer.action)
+            if assault.name == "times_too_short":
+                assert answer.infer_ns < 1000
+                claimed, waited = np.array([answer.infer_ns + answer.preprocess_ns]), np.array([answer.round_trip_ns])
+                assert "do not rank by infer_once" in str(clock_suspicion(claimed, waited))
     except ParticipantFailure as error:
         failure = error.failure
-    recorded = "the run goes on" if failure is None else failure.kind.value
+    recorded = failure.kind.value if failure is not None else _RECORDED.get(assault.name, "the run goes on")
     record_property("attack", (assault.what, level, recorded))
     assert (failure.kind if failure else None) is assault.outcome, failure
     if failure is not None:
@@ -121,4 +126,10 @@ def _daemon(stage, participant) -> None:
     _artifacts_are_the_evaluators(stage, participant)
 
 
+_RECORDED = {
+    "times_too_short": "a warning; the round trip is true",
+    "output": "the rest is dropped, a warning",
+    "daemons": "ended with the run",
+    "kill_everything": "only its own",
+}
 _CHECKS: dict[str, Callable[[Any, Any], None]] = {"output": _output_is_cut, "daemons": _daemon}
