@@ -88,7 +88,9 @@ class SlurmCluster:
         daemon = self.daemons.pop(f"slurmd {name}")
         daemon.kill()
         daemon.wait()
-        for pid in _processes_with(f"SLURMD_NODENAME={name}", str(self.folder)):
+        jobs = _processes_with(f"SLURMD_NODENAME={name}", str(self.folder))
+        # The step daemons first, or one would report how its job was killed.
+        for pid in [*{parent for pid in jobs if (parent := _step_daemon_of(pid))}, *jobs]:
             _kill(pid)
         self.call("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=lost")
 
@@ -219,6 +221,15 @@ def _processes_with(*texts: str) -> list[int]:
             if all(re.search(re.escape(text), variables) for text in texts):
                 found.append(int(name))
     return found
+
+
+def _step_daemon_of(pid: int) -> int | None:
+    try:
+        status = Path("/proc", str(pid), "status").read_text()
+        parent = int(re.findall(r"^PPid:\s+(\d+)", status, re.MULTILINE)[0])
+        return parent if "slurmstepd" in Path("/proc", str(parent), "comm").read_text() else None
+    except (OSError, IndexError):
+        return None
 
 
 def _kill(pid: int) -> None:

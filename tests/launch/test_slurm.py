@@ -52,7 +52,7 @@ def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: Slu
 
 def test_what_a_run_may_use_is_what_slurm_gives_it(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
     resources = Resources(cpus=1.5, memory_bytes=300 * 2**20, wall_s=600)
-    launcher = SlurmLauncher(partition="tests", sbatch="comment=night run;exclusive", poll_s="0.1")
+    launcher = SlurmLauncher(partition="tests", sbatch="comment=night run;exclusive", poll_s="0.1", grace_s="1")
     job = launcher.start(shell(tmp_path, "exec sleep 60", resources=resources))
     shown = slurm_cluster.call("scontrol", "show", "job", json.loads(job.identity)[0])
     assert "NumCPUs=2" in shown
