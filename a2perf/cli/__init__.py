@@ -39,6 +39,7 @@ _COMMANDS = {
     "smoketest": ("a2perf.cli.smoketest:smoketest", "Try everything with everything else, shortly."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
     "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command or submission over environments and seeds."),
+    "rlops": ("a2perf.cli.rlops:rlops", "Compare groups of runs and judge a change."),
     "rlops-tags": ("a2perf.cli.rlops_tags:rlops_tags", "Tag runs of the experiment store."),
     "rlops-import": ("a2perf.cli.rlops_import:rlops_import", "Bring others' logs into the experiment store."),
     "demo": ("a2perf.cli.demo:demo", "Run the demonstration and write its report."),

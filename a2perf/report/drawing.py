@@ -87,6 +87,13 @@ _STYLE: dict[str, Any] = {
     "path.simplify": True,
 }
 
+_WITHOUT_DATES: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+_EXTRA: dict[str, dict[str, Any]] = {"png": {"dpi": 160, "facecolor": "white"}}
+
 
 @dataclasses.dataclass(frozen=True)
 class Series:
@@ -253,7 +260,22 @@ def draw(build: Callable[[], Any]) -> tuple[bytes, bytes]:
     return svg, pdf
 
 
+def pictures(build: Callable[[], Drawing | Figure], kinds: Sequence[str] = ("png", "pdf", "svg")) -> dict[str, bytes]:
+    """Builds a figure in the house style and returns it in several formats, on white where a format has no page.
+
+    Args:
+        build: makes the figure; the user's own matplotlib settings have no effect on it.
+        kinds: ``"png"``, ``"pdf"`` or ``"svg"``.
+    """
+    return _pictures(build, kinds)[1]
+
+
 def _draw(build: Callable[[], Any]) -> tuple[Any, bytes, bytes]:
+    built, made = _pictures(build, ("svg", "pdf"))
+    return built, made["svg"], made["pdf"]
+
+
+def _pictures(build: Callable[[], Any], kinds: Sequence[str]) -> tuple[Any, dict[str, bytes]]:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -266,10 +288,12 @@ def _draw(build: Callable[[], Any]) -> tuple[Any, bytes, bytes]:
         built = build()
         figure = built.figure if isinstance(built, Drawing) else built
         FigureCanvasAgg(figure)
-        svg, pdf = io.BytesIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    return built, svg.getvalue(), pdf.getvalue()
+        made = {}
+        for kind in kinds:
+            stream = io.BytesIO()
+            figure.savefig(stream, format=kind, metadata=_WITHOUT_DATES[kind], **_EXTRA.get(kind, {}))
+            made[kind] = stream.getvalue()
+    return built, made
 
 
 def inline_svg(chart: Chart, prefix: str, view: int = 0) -> Markup:

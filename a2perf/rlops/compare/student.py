@@ -11,6 +11,7 @@ from statistics import NormalDist
 _TINY = 1e-300
 _TERMS = 10_000
 _STEPS = 200
+_STEPS = 200
 
 
 def student_cdf(value: float, freedom: float) -> float:
@@ -22,27 +23,24 @@ def student_cdf(value: float, freedom: float) -> float:
 def student_quantile(probability: float, freedom: float) -> float:
     """Returns the value below which a t variable lies with that probability.
 
+    Newton's method from the normal quantile: right of zero the distribution function is concave and its quantile the
+    larger one, so every step stays below the root and none has to be taken back.
+
     Args:
         probability: between 0 and 1, exclusive.
         freedom: degrees of freedom, any positive number.
     """
     if probability < 0.5:
         return -student_quantile(1.0 - probability, freedom)
-    # Newton's method from the normal quantile; the distribution function is concave right of zero, so that a start left
-    # of the root never overshoots
     value = NormalDist().inv_cdf(probability)
+    scale = math.exp(math.lgamma(0.5 * (freedom + 1.0)) - math.lgamma(0.5 * freedom)) / math.sqrt(math.pi * freedom)
     for _ in range(_STEPS):
-        step = (probability - student_cdf(value, freedom)) / student_density(value, freedom)
+        density = scale * (1.0 + value * value / freedom) ** (-0.5 * (freedom + 1.0))
+        step = (probability - student_cdf(value, freedom)) / density
         value += step
-        if abs(step) <= 1e-14 * max(1.0, abs(value)):
+        if step <= 1e-13 * value:
             break
     return value
-
-
-def student_density(value: float, freedom: float) -> float:
-    """Returns the density of the t distribution."""
-    front = math.lgamma(0.5 * (freedom + 1.0)) - math.lgamma(0.5 * freedom) - 0.5 * math.log(freedom * math.pi)
-    return math.exp(front - 0.5 * (freedom + 1.0) * math.log1p(value * value / freedom))
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

@@ -1,12 +1,13 @@
 """Has a change made it worse? A verdict per environment and overall, from the interval of the difference of the means.
 
 The interval is Welch's (B. L. Welch, Biometrika 34, 1947): it allows for different spreads and numbers of seeds, and
-keeps what it promises with three seeds, where bootstrap intervals are far too narrow. With tolerance T (in units of the
-score) and the interval [low, high] of candidate minus baseline:
+keeps what it promises with three seeds, where bootstrap intervals are far too narrow. Where the runs of each side are
+all alike it has no width, and the chance of such a split of the seeds takes its place (permutation test). With
+tolerance T (in units of the score) and the interval [low, high] of candidate minus baseline:
 
 * REGRESSION: high < -T. The candidate is worse by more than the tolerance.
 * PASS: low > -T. It is not worse by more than the tolerance.
-* INCONCLUSIVE: -T lies inside, or a side has fewer than two seeds.
+* INCONCLUSIVE: -T lies inside, a side has fewer than ``LEAST_SEEDS``, or runs of the candidate are lost.
 
 Over several environments a regression is only called where it survives Holm's correction (S. Holm, Scandinavian Journal
 of Statistics 6, 1979), so that the chance of any false alarm stays that of one test; an overall PASS needs every
@@ -15,7 +16,6 @@ environment to pass, which needs no correction (it is an intersection-union test
 
 from __future__ import annotations
 
-import bisect
 import enum
 import math
 from collections.abc import Sequence
@@ -28,6 +28,8 @@ from a2perf.metrics.values import Values
 from a2perf.rlops.compare.student import student_cdf, student_quantile
 
 CONFIDENCE = 0.95
+LEAST_SEEDS = 3
+"""Where runs either learn or fail, two on each side are all good here and all bad there once in 16 times."""
 MOST_FURTHER_SEEDS = 200
 """More seeds than that are not worth naming: the difference is as good as the tolerance."""
 
@@ -58,6 +60,23 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
+class Side:
+    """The scores of one side, summed up.
+
+    Attributes:
+        seeds: number of finite scores.
+        mean: their mean; None without any.
+        variance: their sample variance (ddof 1); None with fewer than two.
+        lost: runs without a finite score: diverged, failed.
+    """
+
+    seeds: int
+    mean: float | None
+    variance: float | None
+    lost: int = 0
+
+
+@dataclass(frozen=True)
 class Judgement:
     """What is said of one environment.
 
@@ -68,13 +87,11 @@ class Judgement:
         low: lower end of its confidence interval; None with fewer than two seeds on a side.
         high: upper end.
         tolerance: in units of the score.
-        candidate_seeds: number of runs.
-        baseline_seeds: number of runs.
-        candidate_mean: mean of the scores.
-        baseline_mean: mean of the scores.
+        candidate: its scores.
+        baseline: its scores.
         p_regression: chance of so low a difference if the true one were just at the tolerance; None as for ``low``.
         further_seeds: how many more seeds on each side would probably settle an inconclusive one; None when it is
-            settled, or when more than ``MOST_FURTHER_SEEDS`` would be needed.
+            settled, or when seeds will not do it (``reason`` says why).
         reason: one sentence.
     """
 
@@ -84,10 +101,8 @@ class Judgement:
     low: float | None
     high: float | None
     tolerance: float
-    candidate_seeds: int
-    baseline_seeds: int
-    candidate_mean: float | None
-    baseline_mean: float | None
+    candidate: Side
+    baseline: Side
     p_regression: float | None = None
     further_seeds: int | None = None
     reason: str = ""
@@ -101,48 +116,53 @@ def judge(
     *,
     higher_is_better: bool = True,
     confidence: float = CONFIDENCE,
+    failed: int = 0,
 ) -> Judgement:
     """Judges one environment by itself.
 
     Args:
         env: its name.
-        candidate: one score a seed; those that are not finite are left out.
-        baseline: the same of the baseline.
+        candidate: one score a seed. One that is not finite is a lost run: what is left may be the lucky part, so that
+            the candidate does not pass.
+        baseline: the same of the baseline, where lost runs are left out.
         tolerance: what may be lost.
         higher_is_better: whether more of the score is better.
         confidence: mass of the two-sided interval.
+        failed: further runs of the candidate that ended without a score.
     """
-    sign = 1.0 if higher_is_better else -1.0
-    ours, theirs = _finite(candidate), _finite(baseline)
-    ours_mean = float(ours.mean()) if ours.size else None
-    theirs_mean = float(theirs.mean()) if theirs.size else None
-    bound = tolerance.of(theirs_mean) if theirs_mean is not None else tolerance.absolute
-    fewest = min(ours.size, theirs.size)
-    if ours_mean is None or theirs_mean is None or fewest < 2:
-        difference = None if ours_mean is None or theirs_mean is None else sign * (ours_mean - theirs_mean)
-        return Judgement(
-            env, Verdict.INCONCLUSIVE, difference, None, None, bound,
-            ours.size, theirs.size, ours_mean, theirs_mean, None, 2 - fewest,
-            f"not enough data (n={fewest}, needs 2)",
-        )  # fmt: skip
-    difference = sign * (ours_mean - theirs_mean)
+    ours, theirs = _side(candidate, failed), _side(baseline)
+    bound = tolerance.of(theirs.mean) if theirs.mean is not None else tolerance.absolute
+    difference = None
+    if ours.mean is not None and theirs.mean is not None:
+        difference = (ours.mean - theirs.mean) * (1.0 if higher_is_better else -1.0)
+    low = high = p_value = None
+    verdict, further = Verdict.INCONCLUSIVE, None
+    reason = "the tolerance lies inside the interval"
     error, freedom = _welch(ours, theirs)
-    half = student_quantile(0.5 + confidence / 2.0, freedom) * error
-    low, high = difference - half, difference + half
-    p_value = student_cdf((difference + bound) / error, freedom) if error else float(difference < -bound)
-    if high < -bound:
+    if difference is not None and error is not None:
+        half = student_quantile(0.5 + confidence / 2.0, freedom) * error
+        low, high = difference - half, difference + half
+        p_value = student_cdf((difference + bound) / error, freedom) if error else _split(ours, theirs)
+        if not error and difference >= -bound:
+            p_value = 1.0
+    fewest = min(ours.seeds, theirs.seeds)
+    if fewest < LEAST_SEEDS or difference is None or low is None or high is None:
+        further = LEAST_SEEDS - fewest
+        reason = f"not enough data (n={fewest}, needs {LEAST_SEEDS})"
+    elif high < -bound and not error and _split(ours, theirs) > (1.0 - confidence) / 2.0:
+        further = 1
+        reason = "runs of a side are all alike: so few may be so by chance"
+    elif high < -bound:
         verdict, reason = Verdict.REGRESSION, "the whole interval lies below the tolerance"
+    elif ours.lost:
+        reason = f"{ours.lost} of {ours.lost + ours.seeds} runs of the candidate failed or diverged"
     elif low > -bound or (not error and difference >= -bound):
         verdict, reason = Verdict.PASS, "the whole interval lies above the tolerance"
     else:
-        verdict, reason = Verdict.INCONCLUSIVE, "the tolerance lies inside the interval"
-    further = None
-    if verdict is Verdict.INCONCLUSIVE:
         further = further_seeds(ours, theirs, difference + bound, confidence=confidence)
-    return Judgement(
-        env, verdict, difference, low, high, bound, ours.size, theirs.size, ours_mean, theirs_mean, p_value, further,
-        reason,
-    )  # fmt: skip
+        if further is None:
+            reason = f"the difference is as good as the tolerance: {MOST_FURTHER_SEEDS} more seeds would not tell"
+    return Judgement(env, verdict, difference, low, high, bound, ours, theirs, p_value, further, reason)
 
 
 def corrected(judgements: Sequence[Judgement], *, confidence: float = CONFIDENCE) -> list[Judgement]:
@@ -164,9 +184,11 @@ def corrected(judgements: Sequence[Judgement], *, confidence: float = CONFIDENCE
         kept.add(index)
     result = []
     for index, item in enumerate(judgements):
-        if item.verdict is Verdict.REGRESSION and index not in kept:
-            reason = f"below the tolerance, but not after correction for {len(ordered)} environments"
-            item = replace(item, verdict=Verdict.INCONCLUSIVE, reason=reason, further_seeds=1)
+        if item.verdict is Verdict.REGRESSION and index not in kept and item.difference is not None:
+            distance = item.difference + item.tolerance
+            needed = further_seeds(item.candidate, item.baseline, distance, confidence=1.0 - 2.0 * level / len(ordered))
+            reason = f"below the tolerance, but not after correction for {len(ordered)} comparisons"
+            item = replace(item, verdict=Verdict.INCONCLUSIVE, reason=reason, further_seeds=needed)
         result.append(item)
     return result
 
@@ -179,46 +201,56 @@ def overall(judgements: Sequence[Judgement]) -> Verdict:
     return Verdict.PASS if verdicts == {Verdict.PASS} else Verdict.INCONCLUSIVE
 
 
-def further_seeds(
-    candidate: Values, baseline: Values, distance: float, *, confidence: float = CONFIDENCE
-) -> int | None:
+def further_seeds(candidate: Side, baseline: Side, distance: float, *, confidence: float = CONFIDENCE) -> int | None:
     """Returns how many more seeds on each side would bring the interval off the tolerance, were nothing else to change.
 
     Args:
-        candidate: scores so far.
-        baseline: scores so far.
+        candidate: scores so far, at least two.
+        baseline: scores so far, at least two.
         distance: from the tolerance to the difference.
         confidence: mass of the interval.
 
     Returns:
         The number; None when it exceeds ``MOST_FURTHER_SEEDS``.
     """
-    variances = float(candidate.var(ddof=1)), float(baseline.var(ddof=1))
 
-    def is_enough(further: int) -> bool:
-        error, freedom = _welch_of(variances, (candidate.size + further, baseline.size + further))
-        return student_quantile(0.5 + confidence / 2.0, freedom) * error < abs(distance)
+    def settles(further: int) -> bool:
+        more = (replace(side, seeds=side.seeds + further) for side in (candidate, baseline))
+        error, freedom = _welch(*more)
+        return error is not None and student_quantile(0.5 + confidence / 2.0, freedom) * error < abs(distance)
 
-    if not is_enough(MOST_FURTHER_SEEDS):
+    if not settles(MOST_FURTHER_SEEDS):
         return None
-    # the interval only shrinks with more seeds
-    return bisect.bisect_left(range(1, MOST_FURTHER_SEEDS), True, key=is_enough) + 1
+    low, high = 0, MOST_FURTHER_SEEDS  # the interval only narrows with more seeds
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if settles(middle) else (middle, high)
+    return high
 
 
-def _welch(first: Values, second: Values) -> tuple[float, float]:
-    return _welch_of((float(first.var(ddof=1)), float(second.var(ddof=1))), (first.size, second.size))
+def _side(scores: ArrayLike, failed: int = 0) -> Side:
+    array: Values = np.asarray(scores, dtype=np.float64).ravel()
+    finite = array[np.isfinite(array)]
+    mean = float(finite.mean()) if finite.size else None
+    variance = float(finite.var(ddof=1)) if finite.size > 1 else None
+    if variance is not None and np.ptp(finite) == 0:
+        variance = 0.0  # not the rounding of the mean
+    return Side(int(finite.size), mean, variance, int(array.size - finite.size) + failed)
 
 
-def _welch_of(variances: tuple[float, float], sizes: tuple[int, int]) -> tuple[float, float]:
+def _split(first: Side, second: Side) -> float:
+    """Returns the chance that seeds fall into these two sides, where the runs of each side are all alike."""
+    return 1.0 / math.comb(first.seeds + second.seeds, first.seeds)
+
+
+def _welch(first: Side, second: Side) -> tuple[float | None, float]:
     """Returns the standard error of the difference of the means, and the degrees of freedom (Welch-Satterthwaite)."""
-    parts = [variance / size for variance, size in zip(variances, sizes, strict=True)]
+    if first.variance is None or second.variance is None:
+        return None, 0.0
+    parts = [(side.variance or 0.0) / side.seeds for side in (first, second)]
     total = sum(parts)
     if total == 0.0:
-        return 0.0, float(sum(sizes) - 2)
-    freedom = total**2 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
+        return 0.0, float(first.seeds + second.seeds - 2)
+    weights = [part / total for part in parts]  # squares of tiny variances would vanish
+    freedom = 1.0 / sum(w * w / (side.seeds - 1) for w, side in zip(weights, (first, second), strict=True))
     return math.sqrt(total), freedom
-
-
-def _finite(scores: ArrayLike) -> Values:
-    array = np.asarray(scores, dtype=np.float64).ravel()
-    return array[np.isfinite(array)]

@@ -1,0 +1,223 @@
+"""The comparison itself: scores to verdicts, probabilities of improvement and aggregates over environments."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from a2perf.metrics.bootstrap import (
+    Aggregate,
+    Estimate,
+    aggregate_iqm,
+    aggregate_mean,
+    aggregate_median,
+    aggregate_optimality_gap,
+    bootstrap,
+    distribution,
+    interval,
+)
+from a2perf.metrics.comparison import probability_of_improvement
+from a2perf.metrics.values import Values
+from a2perf.rlops.compare.references import Reference, references_of
+from a2perf.rlops.compare.request import Request
+from a2perf.rlops.compare.selection import Cell, Panel, select
+from a2perf.rlops.compare.verdict import Judgement, Verdict, corrected, judge, overall
+from a2perf.rlops.store import Store
+
+AGGREGATES: dict[str, Aggregate] = {
+    "IQM": aggregate_iqm,
+    "Mean": aggregate_mean,
+    "Median": aggregate_median,
+    "Optimality Gap": aggregate_optimality_gap,
+}
+REPETITIONS = 2000
+_IMPROVEMENT_REPETITIONS = 1000
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What is said of one group against the baseline.
+
+    Attributes:
+        place: of the group.
+        verdict: overall.
+        judgements: by panel.
+        improvement: by panel, the probability that one of its runs beats one of the baseline's; None without runs.
+        iqm_difference: interquartile mean of its normalised scores less the baseline's, over all panels; None where
+            scores cannot be normalised.
+    """
+
+    place: int
+    verdict: Verdict
+    judgements: tuple[Judgement, ...]
+    improvement: tuple[Estimate | None, ...]
+    iqm_difference: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison with everything that is said about it.
+
+    Attributes:
+        store: folder of the store.
+        request: what was asked for.
+        panels: by environment and metric.
+        candidates: the groups that are judged, in their order; empty for one group alone.
+        references: stored reference scores by panel.
+        normalised: by group, normalised scores of shape ``(runs, panels)``, trimmed to the smallest number of runs;
+            empty where a panel has no reference or no run.
+        aggregates: by group and name of the aggregate.
+        notices: what a reader should know.
+        made_at: ISO 8601 in UTC.
+    """
+
+    store: str
+    request: Request
+    panels: tuple[Panel, ...]
+    candidates: tuple[Candidate, ...]
+    references: dict[str, Reference]
+    normalised: tuple[Values, ...] = field(repr=False)
+    aggregates: tuple[dict[str, Estimate], ...]
+    notices: tuple[str, ...]
+    made_at: str
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the groups."""
+        return [group.name for group in self.request.groups]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The worst verdict of all candidates; None for one group alone."""
+        verdicts = {candidate.verdict for candidate in self.candidates}
+        order = (Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.PASS)
+        return next((verdict for verdict in order if verdict in verdicts), None)
+
+
+def compare(
+    store: Store,
+    request: Request,
+    *,
+    references: dict[str, Reference] | None = None,
+    repetitions: int = REPETITIONS,
+) -> Comparison:
+    """Compares groups of runs.
+
+    Args:
+        store: the experiment store.
+        request: what is asked for.
+        references: the user's reference scores by environment, before those of the protocol.
+        repetitions: resamples for the intervals of aggregates.
+
+    Raises:
+        UserError: nothing to compare; the message says what exists.
+    """
+    panels, notices = select(store, request)
+    found = references_of(panels, references or {})
+    normalised, trimmed = _normalised(request, panels, found)
+    aggregates = tuple(
+        {name: bootstrap(matrix, aggregate, repetitions=repetitions, confidence=request.confidence)
+         for name, aggregate in AGGREGATES.items()}
+        for matrix in normalised
+    )  # fmt: skip
+    judged = _judged(request, panels)
+    candidates = []
+    for at in request.candidates:
+        assert request.baseline is not None
+        iqm = None
+        if normalised:
+            iqm = _iqm_difference(normalised[at], normalised[request.baseline], repetitions, request.confidence)
+        improvement = tuple(_improvement(request, panel, at, request.baseline) for panel in panels)
+        candidates.append(Candidate(at, overall(judged[at]), tuple(judged[at]), improvement, iqm))
+    return Comparison(
+        store=str(store.path),
+        request=request,
+        panels=tuple(panels),
+        candidates=tuple(candidates),
+        references=found,
+        normalised=normalised,
+        aggregates=aggregates,
+        notices=(*notices, *trimmed),
+        made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _judged(request: Request, panels: list[Panel]) -> dict[int, list[Judgement]]:
+    """Judges every candidate on every panel; Holm's correction is over all of them together."""
+    if request.baseline is None:
+        return {}
+    plain = [
+        _judge(request, panel, panel.cells[at], panel.cells[request.baseline])
+        for at in request.candidates
+        for panel in panels
+    ]
+    mended = corrected(plain, confidence=request.confidence)
+    count = len(panels)
+    return {at: mended[place * count : (place + 1) * count] for place, at in enumerate(request.candidates)}
+
+
+def _judge(request: Request, panel: Panel, candidate: Cell, baseline: Cell) -> Judgement:
+    judgement = judge(
+        panel.name,
+        candidate.scores,
+        baseline.scores,
+        request.tolerance,
+        higher_is_better=panel.metric not in request.lower_is_better,
+        confidence=request.confidence,
+        failed=candidate.failed,
+    )
+    prints = panel.fingerprints()
+    if len(prints) > 1:
+        reason = f"the environment behaves differently: fingerprints {', '.join(sorted(mark[:8] for mark in prints))}"
+        return replace(judgement, verdict=Verdict.INCONCLUSIVE, p_regression=None, further_seeds=None, reason=reason)
+    return judgement
+
+
+def _improvement(request: Request, panel: Panel, at: int, baseline: int) -> Estimate | None:
+    sign = -1.0 if panel.metric in request.lower_is_better else 1.0
+    ours, theirs = (
+        sign * panel.cells[place].scores[np.isfinite(panel.cells[place].scores)] for place in (at, baseline)
+    )
+    if not ours.size or not theirs.size:
+        return None
+    return probability_of_improvement(ours, theirs, repetitions=_IMPROVEMENT_REPETITIONS, confidence=request.confidence)
+
+
+def _normalised(
+    request: Request, panels: list[Panel], references: dict[str, Reference]
+) -> tuple[tuple[Values, ...], list[str]]:
+    """Returns the normalised scores of each group, trimmed to its smallest number of runs, and what that cost."""
+    columns = [
+        [panel.cells[at].scores[np.isfinite(panel.cells[at].scores)] for panel in panels]
+        for at in range(len(request.groups))
+    ]
+    if any(panel.name not in references for panel in panels) or any(not c.size for row in columns for c in row):
+        return (), []
+    matrices, said = [], []
+    for group, row in zip(request.groups, columns, strict=True):
+        fewest = min(column.size for column in row)
+        if any(column.size > fewest for column in row):
+            said.append(
+                f"{group.name}: aggregates use the first {fewest} runs on each environment, as many as all have"
+            )
+        normal = [references[panel.name].normalise(c[:fewest]) for panel, c in zip(panels, row, strict=True)]
+        matrices.append(np.stack(normal, axis=1))
+    return tuple(matrices), said
+
+
+def _iqm_difference(ours: Values, theirs: Values, repetitions: int, confidence: float) -> Estimate:
+    """Returns the difference of two interquartile means with its stratified bootstrap interval."""
+    value = aggregate_iqm(ours) - aggregate_iqm(theirs)
+    low = high = None
+    if min(ours.shape[0], theirs.shape[0]) > 1:
+        draws = [
+            distribution(m, aggregate_iqm, repetitions=repetitions, seed=at) for at, m in enumerate((ours, theirs))
+        ]
+        ends = interval(draws[0] - draws[1], value, confidence=confidence)
+        low, high = float(ends[0]), float(ends[1])
+    return Estimate(
+        value=float(value), low=low, high=high, n=min(ours.shape[0], theirs.shape[0]), tasks=ours.shape[1],
+        repetitions=repetitions, confidence=confidence, method="percentile",
+    )  # fmt: skip

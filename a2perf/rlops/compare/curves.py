@@ -1,0 +1,115 @@
+"""Learning curves of the runs of a group as one line with its spread, against steps or time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from a2perf.metrics.values import Values
+from a2perf.rlops.compare.selection import Cell
+from a2perf.rlops.store import RunCurve
+
+POINTS = 250
+"""Points of a line; more would not be told apart in a picture."""
+ROLLING = 100
+TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Line:
+    """The mean over runs with its spread.
+
+    Attributes:
+        x: steps, or time in the unit asked for; shape ``(points,)``.
+        mean: over the runs that reach so far.
+        std: the same, ddof 0.
+        runs: (x, y) of each run.
+    """
+
+    x: Values
+    mean: Values
+    std: Values
+    runs: tuple[tuple[Values, Values], ...]
+
+
+def line_of(
+    cell: Cell, *, time_unit: str | None = None, rolling: int | None = None, max_steps: float | None = None
+) -> Line | None:
+    """Returns the line of a cell, over the range that all its runs share; None where there is nothing to draw.
+
+    Args:
+        cell: runs of one group on one environment.
+        time_unit: ``"s"``, ``"m"`` or ``"h"`` for a line against time; None for steps.
+        rolling: values that each point is the mean of; by default 100, or a tenth of a shorter curve.
+        max_steps: nothing beyond is drawn.
+    """
+    runs = [drawn for curve in cell.curves if (drawn := _drawn(curve, time_unit, rolling, max_steps)) is not None]
+    if not runs:
+        return None
+    low, high = max(float(x[0]) for x, _ in runs), min(float(x[-1]) for x, _ in runs)
+    thin = tuple(_thinned(x, y) for x, y in runs)
+    if not high > low:
+        if len(runs) > 1:
+            return None
+        return Line(runs[0][0][:1], runs[0][1][:1], np.zeros(1), thin)
+    grid = np.linspace(low, high, POINTS)
+    matrix = np.stack([np.interp(grid, x, y) for x, y in runs])
+    return Line(grid, matrix.mean(axis=0), matrix.std(axis=0), thin)
+
+
+def resampled(cell: Cell, places: Values, *, time_s: bool = False) -> Values:
+    """Returns the values of each run at the same places, shape ``(runs, places)``; beyond its end a run keeps its last.
+
+    Args:
+        cell: runs of one group on one environment.
+        places: steps, or seconds.
+        time_s: ``places`` are seconds.
+    """
+    runs = [_drawn(curve, "s" if time_s else None, None, None) for curve in cell.curves]
+    known = [run for run in runs if run is not None]
+    if not known:
+        return np.empty((0, places.size))
+    return np.stack([np.interp(places, x, y) for x, y in known])
+
+
+def ends(cell: Cell, *, time_s: bool = False) -> list[float]:
+    """Returns where each run ends, in steps or seconds."""
+    found = []
+    for curve in cell.curves:
+        axis = curve.times if time_s else curve.steps
+        known = axis[np.isfinite(axis)]
+        found += [float(known.max())] if known.size else []
+    return found
+
+
+def rolled(values: Values, window: int) -> Values:
+    """Returns the mean of each value and those before it, ``window`` in all; fewer at the beginning."""
+    window = max(1, min(window, values.size))
+    sums = np.cumsum(values)
+    sums[window:] = sums[window:] - sums[:-window]
+    return np.asarray(sums / np.minimum(np.arange(1, values.size + 1), window))
+
+
+def _drawn(
+    curve: RunCurve, time_unit: str | None, rolling: int | None, max_steps: float | None
+) -> tuple[Values, Values] | None:
+    axis = curve.steps if time_unit is None else curve.times
+    known = np.isfinite(axis) & np.isfinite(curve.values)
+    if max_steps is not None:
+        known &= curve.steps <= max_steps
+    x, y = axis[known], curve.values[known]
+    if not x.size:
+        return None
+    if time_unit is not None:
+        order = np.argsort(x, kind="stable")
+        x, y = x[order] / TIME_UNITS[time_unit], y[order]
+    window = rolling if rolling is not None else min(ROLLING, max(1, y.size // 10))
+    return x, rolled(y, window)
+
+
+def _thinned(x: Values, y: Values) -> tuple[Values, Values]:
+    if x.size <= POINTS:
+        return x, y
+    places = np.linspace(0, x.size - 1, POINTS).astype(np.intp)
+    return x[places], y[places]

@@ -1,0 +1,131 @@
+"""The self-contained HTML report of a comparison, made of the parts that run reports are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import jinja2
+
+from a2perf import __version__
+from a2perf.metrics.values import Values
+from a2perf.report import compared_charts as compared
+from a2perf.report.drawing import Chart, Drawing, interactive, single
+from a2perf.report.page import render
+from a2perf.rlops.compare.aggregate_figures import AggregateFigure
+from a2perf.rlops.compare.comparison import Comparison
+from a2perf.rlops.compare.curves import Line
+from a2perf.rlops.compare.figures import Lines, Style, x_label
+from a2perf.rlops.compare.selection import Panel
+from a2perf.rlops.compare.tables import (
+    UNKNOWN,
+    Grid,
+    energy_grid,
+    number,
+    runtime_grid,
+    score_grid,
+    verdict_grid,
+)
+from a2perf.rlops.compare.words import lede, method, reasons, title_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_SINGLE_RUNS = 60
+"""Beyond so many in a chart single runs are left out of it."""
+_LOADER = jinja2.PackageLoader("a2perf.rlops.compare", "templates")
+
+
+def to_page(
+    comparison: Comparison, steps: Lines, times: Lines, style: Style, aggregates: Sequence[AggregateFigure] = ()
+) -> str:
+    """Renders a comparison as one HTML document.
+
+    Args:
+        comparison: what is compared.
+        steps: lines against steps; empty for a page without charts.
+        times: lines against time.
+        style: how curves are drawn.
+        aggregates: figures over all environments.
+    """
+    energy = energy_grid(comparison)
+    return render(
+        "compare.html",
+        loader=_LOADER,
+        title=title_of(comparison),
+        lede=lede(comparison),
+        candidates=[
+            {"grid": verdict_grid(comparison, c), "verdict": c.verdict.value, "reasons": reasons(c)}
+            for c in comparison.candidates
+        ],
+        grids=[score_grid(comparison), runtime_grid(comparison), *([energy] if energy is not None else [])],
+        aggregate_charts=[_aggregate_chart(figure) for figure in aggregates],
+        step_charts=_curve_charts(comparison, steps, style, time=False),
+        time_charts=_curve_charts(comparison, times, style, time=True),
+        notices=comparison.notices,
+        runs=_runs(comparison),
+        method=method(comparison),
+        version=__version__,
+        made_at=comparison.made_at,
+    )
+
+
+def _aggregate_chart(figure: AggregateFigure) -> Chart:
+    words = (figure.name, figure.title, figure.caption, figure.description)
+    if figure.name == "aggregate":
+        return single(*words, cast("Callable[[], Figure]", figure.build))
+    return interactive(*words, {"linear": cast("Callable[[], Drawing]", figure.build)})
+
+
+def _curve_charts(comparison: Comparison, lines: Lines, style: Style, *, time: bool) -> list[Chart]:
+    charts = []
+    label = x_label(comparison, style, time=time)
+    for at, (panel, row) in enumerate(zip(comparison.panels, lines, strict=False)):
+        drawn = _drawn(comparison, panel, row)
+        if not drawn:
+            continue
+        charts.append(
+            interactive(
+                f"{'time' if time else 'steps'}-{at}",
+                panel.name,
+                f"{panel.metric}: mean over runs with their standard deviation.",
+                "; ".join(f"{line.name} ends at {_last(line.mean)}" for line in drawn if line.mean is not None) + ".",
+                {"linear": partial(compared.lines, drawn, x_name=label, y_name=style.ylabel or panel.metric)},
+            )
+        )
+    return charts
+
+
+def _drawn(comparison: Comparison, panel: Panel, row: list[Line | None]) -> list[compared.Lines]:
+    few = sum(len(line.runs) for line in row if line is not None) <= _MOST_SINGLE_RUNS
+    drawn = []
+    for place, (name, line) in enumerate(zip(comparison.names, row, strict=True)):
+        if line is None:
+            continue
+        seeds = [f"seed {run.seed}" if run.seed is not None else run.run_id for run in panel.cells[place].runs]
+        runs = [(seed, x, y) for seed, (x, y) in zip(seeds, line.runs, strict=False)]
+        if len(runs) == 1:
+            drawn.append(compared.Lines(name, place, runs))
+            continue
+        low, high = line.mean - line.std, line.mean + line.std
+        drawn.append(compared.Lines(name, place, runs if few else (), line.x, line.mean, low, high))
+    return drawn
+
+
+def _runs(comparison: Comparison) -> Grid:
+    rows = [
+        (
+            run.run_id, name, panel.name, UNKNOWN if run.seed is None else str(run.seed), run.version,
+            ", ".join(sorted(run.tags)), number(float(score)),
+        )
+        for panel in comparison.panels
+        for name, cell in zip(comparison.names, panel.cells, strict=True)
+        for run, score in zip(cell.runs, cell.scores, strict=True)
+    ]  # fmt: skip
+    heads = ("run", "group", "environment", "seed", "version", "tags", "score")
+    return Grid("Runs", heads, tuple(rows), right=6)
+
+
+def _last(values: Values | None) -> str:
+    return UNKNOWN if values is None else f"{values[-1]:.3g}"

@@ -1,0 +1,247 @@
+"""``compare.json``: everything that a comparison says, as plain typed data for other programs."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from a2perf import __version__
+from a2perf.metrics.bootstrap import Estimate
+from a2perf.records import SCHEMA, Record
+from a2perf.rlops.compare.comparison import Candidate, Comparison
+from a2perf.rlops.compare.selection import Cell, Panel
+
+
+class ComparedRun(Record, kw_only=True):
+    """One run of a group on an environment.
+
+    Attributes:
+        run: its folder below the store.
+        seed: its seed.
+        version: of the code.
+        tags: as they were taken.
+        score: mean of the last values; None when it diverged.
+        wall_s: wall time.
+        energy_kwh: gross energy.
+        energy_quality: ``"measured"`` or ``"estimated"``.
+    """
+
+    run: str
+    seed: int | None
+    version: str
+    tags: list[str]
+    score: float | None
+    wall_s: float | None
+    energy_kwh: float | None
+    energy_quality: str
+
+
+class ComparedCell(Record, kw_only=True):
+    """A group on an environment.
+
+    Attributes:
+        env_id: the environment's name in this group.
+        n: number of runs with a score.
+        mean: of the scores.
+        std: of the scores, ddof 0.
+        failed: runs that ended without a score.
+        runs: each of them.
+    """
+
+    env_id: str
+    n: int
+    mean: float | None
+    std: float | None
+    failed: int
+    runs: list[ComparedRun]
+
+
+class ComparedPanel(Record, kw_only=True):
+    """One metric on one environment.
+
+    Attributes:
+        name: of the panel.
+        metric: its metric.
+        groups: by name of the group.
+        reference: stored scores of the random and the expert policy, and where they are from.
+    """
+
+    name: str
+    metric: str
+    groups: dict[str, ComparedCell]
+    reference: dict[str, float | str] | None = None
+
+
+class VerdictRecord(Record, kw_only=True):
+    """The verdict on one panel; see ``verdict.Judgement`` and, for units, the panel's metric.
+
+    Attributes:
+        panel: its name.
+        verdict: PASS, REGRESSION or INCONCLUSIVE.
+        difference: candidate less baseline; positive is better.
+        low: lower end of the interval.
+        high: upper end.
+        tolerance: what may be lost.
+        p_regression: chance of so low a difference if the true one were just at the tolerance.
+        candidate_n: scores of the candidate.
+        baseline_n: scores of the baseline.
+        lost: runs of the candidate without a score.
+        further_seeds: how many more on each side would probably settle it.
+        probability_of_improvement: that a run of the candidate beats one of the baseline; ties count half.
+        reason: one sentence.
+    """
+
+    panel: str
+    verdict: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    tolerance: float
+    p_regression: float | None
+    candidate_n: int
+    baseline_n: int
+    lost: int
+    further_seeds: int | None
+    probability_of_improvement: Estimate | None
+    reason: str
+
+
+class CandidateRecord(Record, kw_only=True):
+    """A group against the baseline.
+
+    Attributes:
+        group: its name.
+        verdict: overall.
+        panels: by panel.
+        iqm_difference: difference of the interquartile means of normalised scores over all panels.
+    """
+
+    group: str
+    verdict: str
+    panels: list[VerdictRecord]
+    iqm_difference: Estimate | None
+
+
+class CompareRecord(Record, kw_only=True):
+    """``compare.json``.
+
+    Attributes:
+        a2perf_version: what made it.
+        made_at: ISO 8601 in UTC.
+        store: folder of the store.
+        groups: name and filter of each.
+        baseline: name of the baseline.
+        last: a score is the mean of so many last logged values.
+        confidence: mass of the intervals.
+        tolerance: relative and absolute.
+        as_of: tags are those of this moment.
+        verdict: the worst of all candidates.
+        candidates: each group but the baseline.
+        panels: the numbers behind.
+        aggregates: by group: IQM, Mean, Median and Optimality Gap of normalised scores.
+        notices: what a reader should know.
+    """
+
+    schema: int = SCHEMA
+    a2perf_version: str
+    made_at: str
+    store: str
+    groups: dict[str, str]
+    baseline: str | None
+    last: int
+    confidence: float
+    tolerance: dict[str, float]
+    as_of: str | None
+    verdict: str | None
+    candidates: list[CandidateRecord]
+    panels: list[ComparedPanel]
+    aggregates: dict[str, dict[str, Estimate]]
+    notices: list[str] = msgspec.field(default_factory=list)
+
+
+def compare_record(comparison: Comparison) -> CompareRecord:
+    """Returns a comparison as plain data."""
+    request = comparison.request
+    return CompareRecord(
+        a2perf_version=__version__,
+        made_at=comparison.made_at,
+        store=comparison.store,
+        groups={group.name: str(group.query) for group in request.groups},
+        baseline=None if request.baseline is None else request.groups[request.baseline].name,
+        last=request.last,
+        confidence=request.confidence,
+        tolerance={"relative": request.tolerance.relative, "absolute": request.tolerance.absolute},
+        as_of=None if request.as_of is None else request.as_of.isoformat(),
+        verdict=None if comparison.verdict is None else comparison.verdict.value,
+        candidates=[_candidate(comparison, candidate) for candidate in comparison.candidates],
+        panels=[_panel(comparison, panel) for panel in comparison.panels],
+        aggregates=dict(zip(comparison.names, comparison.aggregates, strict=False)),
+        notices=list(comparison.notices),
+    )
+
+
+def _candidate(comparison: Comparison, candidate: Candidate) -> CandidateRecord:
+    panels = [
+        VerdictRecord(
+            panel=judgement.env,
+            verdict=judgement.verdict.value,
+            difference=judgement.difference,
+            low=judgement.low,
+            high=judgement.high,
+            tolerance=judgement.tolerance,
+            p_regression=judgement.p_regression,
+            candidate_n=judgement.candidate.seeds,
+            baseline_n=judgement.baseline.seeds,
+            lost=judgement.candidate.lost,
+            further_seeds=judgement.further_seeds,
+            probability_of_improvement=improvement,
+            reason=judgement.reason,
+        )
+        for judgement, improvement in zip(candidate.judgements, candidate.improvement, strict=True)
+    ]
+    return CandidateRecord(
+        group=comparison.names[candidate.place],
+        verdict=candidate.verdict.value,
+        panels=panels,
+        iqm_difference=candidate.iqm_difference,
+    )
+
+
+def _panel(comparison: Comparison, panel: Panel) -> ComparedPanel:
+    reference = comparison.references.get(panel.name)
+    return ComparedPanel(
+        name=panel.name,
+        metric=panel.metric,
+        groups={
+            name: _cell(env, cell) for name, env, cell in zip(comparison.names, panel.env_ids, panel.cells, strict=True)
+        },
+        reference=None
+        if reference is None
+        else {"random": reference.random, "expert": reference.expert, "source": reference.source},
+    )
+
+
+def _cell(env: str, cell: Cell) -> ComparedCell:
+    finite = cell.scores[np.isfinite(cell.scores)]
+    return ComparedCell(
+        env_id=env,
+        n=int(finite.size),
+        mean=float(finite.mean()) if finite.size else None,
+        std=float(finite.std()) if finite.size else None,
+        failed=cell.failed,
+        runs=[
+            ComparedRun(
+                run=run.run_id,
+                seed=run.seed,
+                version=run.version,
+                tags=sorted(run.tags),
+                score=float(score) if math.isfinite(score) else None,
+                wall_s=run.wall_s,
+                energy_kwh=run.energy_kwh,
+                energy_quality=run.energy_quality,
+            )
+            for run, score in zip(cell.runs, cell.scores, strict=True)
+        ],
+    )

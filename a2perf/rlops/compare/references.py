@@ -1,0 +1,116 @@
+"""Stored reference scores, by which scores of different environments are put on one scale: 0 random, 1 expert.
+
+They come from a file of the user or from the protocol that is shipped; never from the runs at hand, whose lowest and
+highest scores change from one comparison to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from a2perf.errors import UserError
+from a2perf.metrics import protocol
+from a2perf.metrics.values import Values
+from a2perf.rlops.compare.selection import Panel
+from a2perf.rlops.store import RETURN_METRICS
+
+_FORM = '{"CartPole-v1": {"random": 22.0, "expert": 500.0}} in JSON or YAML'
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The two ends of a scale.
+
+    Attributes:
+        random: score of the random policy.
+        expert: score of the expert.
+        source: where they are stored.
+    """
+
+    random: float
+    expert: float
+    source: str
+
+    def normalise(self, scores: ArrayLike) -> Values:
+        """Returns ``(scores - random) / (expert - random)``, shaped like ``scores``."""
+        return (np.asarray(scores, np.float64) - self.random) / (self.expert - self.random)
+
+
+def read_references(path: Path) -> dict[str, Reference]:
+    """Reads reference scores by environment from a file.
+
+    Raises:
+        UserError: the file is missing or of another form; the message names the entry.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(
+            f"the reference scores {path} cannot be read: {error.strerror}", mend=f"write {_FORM}"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is neither JSON nor YAML: {error}", mend=f"write {_FORM}") from error
+    if not isinstance(content, dict) or not content:
+        raise UserError(f"{path} does not map environments to scores", mend=f"write {_FORM}")
+    return {str(env): _reference(path, str(env), value) for env, value in content.items()}
+
+
+def references_of(panels: Sequence[Panel], given: dict[str, Reference]) -> dict[str, Reference]:
+    """Returns the references of panels by name; those without any are absent.
+
+    Args:
+        panels: what is compared.
+        given: by environment, from the user's file; they come first.
+    """
+    found = {}
+    for panel in panels:
+        own = next((given[env] for env in (*panel.env_ids, panel.env) if env in given), None)
+        reference = own or (_of_protocol(panel) if panel.metric in RETURN_METRICS else None)
+        if reference is not None:
+            found[panel.name] = reference
+    return found
+
+
+def need_references(panels: Sequence[Panel], found: dict[str, Reference]) -> None:
+    """Checks that every panel can be normalised.
+
+    Raises:
+        UserError: some cannot; the message names them.
+    """
+    missing = [panel.name for panel in panels if panel.name not in found]
+    if missing:
+        known = sorted({task.env_id for task in protocol.load().tasks.values() if task.has_references()})
+        raise UserError(
+            f"there are no stored reference scores of {', '.join(missing)}, and --rliable normalises by them",
+            mend=f"give --reference-scores FILE with {_FORM}; a2perf itself has those of {', '.join(known)}",
+        )
+
+
+def _reference(path: Path, env: str, value: Any) -> Reference:
+    ends: Any = [value.get("random"), value.get("expert")] if isinstance(value, dict) else value
+    numeric = isinstance(ends, list) and len(ends) == 2
+    if not numeric or not all(isinstance(end, int | float) and np.isfinite(end) for end in ends):
+        raise UserError(f"{path}: {env} needs two numbers, random and expert, and has {value!r}", mend=f"write {_FORM}")
+    if ends[0] == ends[1]:
+        raise UserError(f"{path}: {env} has equal scores of random and expert", mend="give the scores of two policies")
+    return Reference(float(ends[0]), float(ends[1]), str(path))
+
+
+def _of_protocol(panel: Panel) -> Reference | None:
+    """Returns the protocol's references where the task is plain: by its name, or the only one of its environment."""
+    if len(set(panel.env_ids)) > 1:
+        return None
+    shipped, prints = protocol.load(), panel.fingerprints()
+    tasks = [task for task in shipped.tasks.values() if panel.env in (task.name, task.env_id) and task.has_references()]
+    if len(tasks) != 1 or len(prints) > 1 or (prints and prints != {tasks[0].fingerprint}):
+        return None
+    random, expert = (tasks[0].reference(kind).mean for kind in ("random", "expert"))
+    return Reference(random, expert, f"protocol {shipped.name}, task {tasks[0].name}")

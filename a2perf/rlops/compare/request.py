@@ -1,0 +1,161 @@
+"""What is to be compared: groups of runs, on which environments, by which metric, and what may be lost.
+
+Both generations of command lines end here: ``--exp-name E --tags T1 T2`` makes a group of each tag, ``--filters`` one
+of each experiment that it names. Several ``--env-ids`` are matched with several ``--filters`` by position, and their
+environments with each other, so that one environment may have another name in each group.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from a2perf.errors import UserError, did_you_mean
+from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
+from a2perf.rlops.filters import DEFAULT_AXIS, RunQuery, parse_filters, parse_tag_expression
+
+ACCEPTED = "latest"
+"""The tag of the accepted version, by convention."""
+LAST = 100
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that are set against those of other groups.
+
+    Attributes:
+        name: what it is called, unique in its comparison.
+        query: which runs.
+        env_ids: its environments, in the order in which they are paired; None for those that there are.
+        metrics: names of the metrics in this group, by position; empty for the usual name of the return.
+        xaxis: what its curves run over.
+    """
+
+    name: str
+    query: RunQuery
+    env_ids: tuple[str, ...] | None = None
+    metrics: tuple[str, ...] = ()
+    xaxis: str = DEFAULT_AXIS
+
+
+@dataclass(frozen=True)
+class Request:
+    """A comparison that is asked for.
+
+    Attributes:
+        groups: at least one; all have the same number of metrics, and of environments where they name them.
+        baseline: place of the group that the others are judged against; None when there is only one.
+        last: a run's score is the mean of so many last logged values.
+        tolerance: what a candidate may lose.
+        confidence: mass of the intervals.
+        lower_is_better: metrics of which less is better.
+        check_empty_runs: an environment without runs is an error.
+        as_of: tags are taken as they were then.
+    """
+
+    groups: tuple[Group, ...]
+    baseline: int | None
+    last: int = LAST
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    confidence: float = CONFIDENCE
+    lower_is_better: frozenset[str] = frozenset()
+    check_empty_runs: bool = True
+    as_of: datetime.datetime | None = None
+
+    @property
+    def candidates(self) -> list[int]:
+        """Places of the groups that are judged."""
+        return [] if self.baseline is None else [at for at in range(len(self.groups)) if at != self.baseline]
+
+
+def groups_of_tags(
+    experiment: str | None, tags: Sequence[str], env_lists: Sequence[Sequence[str]], metrics: Sequence[str] = ()
+) -> tuple[Group, ...]:
+    """Returns the groups of the first generation: one for each tag expression, all of one experiment.
+
+    Args:
+        experiment: its name; None for any.
+        tags: ``a;b!c;d?user`` each; none is one group of all runs.
+        env_lists: the values of ``--env-ids``; together they are one list.
+        metrics: names of the metrics.
+
+    Raises:
+        UserError: an expression is empty or given twice.
+    """
+    envs = tuple(env for words in env_lists for env in words) or None
+    queries = [replace(parse_tag_expression(tag), experiment=experiment) for tag in tags]
+    if not queries:
+        queries = [RunQuery(experiment=experiment, text=experiment or "all runs")]
+    return _named([Group("", query, envs, tuple(metrics)) for query in queries])
+
+
+def groups_of_filters(
+    filters: Sequence[Sequence[str]], env_lists: Sequence[Sequence[str]], metrics: Sequence[str] = ()
+) -> tuple[Group, ...]:
+    """Returns the groups of the second generation: one for each experiment of each ``--filters``.
+
+    Args:
+        filters: the words of each ``--filters``.
+        env_lists: the words of each ``--env-ids``: one for all filters, or as many as there are.
+        metrics: names of the metrics where the filters name none.
+
+    Raises:
+        UserError: a filter cannot be read, or the lists do not fit each other.
+    """
+    if len(env_lists) not in (0, 1, len(filters)):
+        raise UserError(
+            f"there are {len(filters)} --filters and {len(env_lists)} --env-ids",
+            mend="give one list of environments for all filters, or one after each",
+        )
+    groups = []
+    for at, words in enumerate(filters):
+        read = parse_filters(words)
+        envs = None if not env_lists else tuple(env_lists[at if len(env_lists) > 1 else 0])
+        named = read.metrics or tuple(metrics)
+        groups += [Group("", query, envs, named, read.xaxis) for query in read.queries]
+    lengths = {len(group.env_ids) for group in groups if group.env_ids is not None}
+    if len(lengths) > 1:
+        raise UserError(
+            f"the lists of environments have different lengths: {', '.join(map(str, sorted(lengths)))}",
+            mend="environments are paired by position; give lists of equal length",
+        )
+    if len({len(group.metrics) for group in groups}) > 1:
+        raise UserError(
+            "the filters name different numbers of metrics", mend="metrics are paired by position; name as many in each"
+        )
+    return _named(groups)
+
+
+def choose_baseline(groups: Sequence[Group], given: str | None) -> int | None:
+    """Returns the place of the group that the others are judged against.
+
+    It is the one that is named; else the one that asks for the tag ``latest``; else the last. None for one group alone.
+
+    Raises:
+        UserError: no group is called so.
+    """
+    if given is not None:
+        named = [at for at, group in enumerate(groups) if given in (group.name, group.query.text, *group.query.tags)]
+        if len(named) != 1:
+            names = [group.name for group in groups]
+            raise UserError(
+                f"--baseline {given!r} means {len(named)} of the groups{did_you_mean(given, names)}",
+                mend=f"name one of: {', '.join(names)}",
+            )
+        if len(groups) == 1:
+            raise UserError("--baseline needs a second group", mend="give two --tags or two filters")
+        return named[0]
+    if len(groups) < 2:
+        return None
+    accepted = [at for at, group in enumerate(groups) if ACCEPTED in group.query.tags]
+    return accepted[0] if len(accepted) == 1 else len(groups) - 1
+
+
+def _named(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Gives each group a name: its legend, else what was written; experiments that differ go first."""
+    names = [" ".join((group.query.legend or str(group.query)).split()) for group in groups]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"the group {name!r} is given twice", mend="tell groups apart by tags, or by cl=LEGEND")
+    return tuple(replace(group, name=name) for group, name in zip(groups, names, strict=True))

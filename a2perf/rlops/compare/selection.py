@@ -1,0 +1,259 @@
+"""From groups to numbers: the runs, curves and scores of every group on every environment.
+
+Whatever is left out is said: runs that are not finished, that lack the metric, that mix versions of the code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from a2perf.errors import UserError, did_you_mean
+from a2perf.metrics.values import Values
+from a2perf.rlops.compare.request import Group, Request
+from a2perf.rlops.filters import env_of
+from a2perf.rlops.store import RunCurve, Store, StoredRun
+
+_ENDED_BADLY = ("failed", "killed", "interrupted", "unreadable")
+_SHORT = 0.9
+"""A run that ends before this share of the longest of its panel is mentioned."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The runs of one group on one environment.
+
+    Attributes:
+        runs: those that have the metric, by version and seed.
+        curves: of each, in the order of steps.
+        scores: mean of the last values of each, shape ``(runs,)``; NaN where a run diverged.
+        failed: number of runs that the query means but that ended without finishing, or lack the metric.
+    """
+
+    runs: tuple[StoredRun, ...] = ()
+    curves: tuple[RunCurve, ...] = field(default=(), repr=False)
+    scores: Values = field(default_factory=lambda: np.empty(0))
+    failed: int = 0
+
+    @property
+    def wall_s(self) -> list[float]:
+        """Wall times of the runs that say, in seconds."""
+        return [run.wall_s for run in self.runs if run.wall_s is not None]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One metric on one environment, of all groups.
+
+    Attributes:
+        name: the environment, with the metric where there are several.
+        env: the environment's name in the first group, with those of others where they differ.
+        env_ids: its name in each group.
+        metric: the metric's name in the first group.
+        cells: by group.
+    """
+
+    name: str
+    env: str
+    env_ids: tuple[str, ...]
+    metric: str
+    cells: tuple[Cell, ...]
+
+    def fingerprints(self) -> set[str]:
+        """Returns the known fingerprints of environments of one id; more than one are never compared."""
+        if len(set(self.env_ids)) > 1:
+            return set()
+        return {run.fingerprint for cell in self.cells for run in cell.runs if run.fingerprint}
+
+
+def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
+    """Reads what a comparison needs.
+
+    Args:
+        store: the experiment store.
+        request: what is asked for.
+
+    Returns:
+        The panels, by environment and then by metric, and notices for people.
+
+    Raises:
+        UserError: a group, an environment or a metric has no runs; the message says what exists.
+    """
+    known = store.runs(as_of=request.as_of)
+    notices: list[str] = []
+    finished: list[dict[str, list[StoredRun]]] = []
+    lost: list[dict[str, list[StoredRun]]] = []
+    for group in request.groups:
+        anyhow = replace(group.query, states=())
+        meant = [run for run in known if anyhow.matches(run)]
+        if not any(run.state in group.query.states for run in meant):
+            store.select(group.query, as_of=request.as_of)  # says what exists instead
+        finished.append(_by_env(group, [run for run in meant if run.state in group.query.states]))
+        lost.append(_by_env(group, [run for run in meant if run.state not in group.query.states]))
+    notices += _shared(request, finished)
+    env_lists = _paired(request.groups, finished)
+    if request.check_empty_runs:
+        _check(store, request, env_lists, finished)
+    metrics = max((group.metrics for group in request.groups), key=len) or (None,)
+    read = [_curves(store, group, finished[at], env_lists[at], len(metrics)) for at, group in enumerate(request.groups)]
+    panels = []
+    for envs in zip(*env_lists, strict=True):
+        for place, metric in enumerate(metrics):
+            cells = []
+            for at, group in enumerate(request.groups):
+                runs, unfinished = finished[at].get(envs[at], []), lost[at].get(envs[at], [])
+                cells.append(_cell(runs, unfinished, read[at][place], request.last))
+                notices += _notices(group, envs[at], runs, unfinished, cells[-1]) if place == 0 else []
+            used = Counter(curve.metric for cell in cells for curve in cell.curves)
+            name = metric or (used.most_common(1)[0][0] if used else "episode return")
+            if metric is None and len(used) > 1:
+                notices.append(f"{envs[0]}: the return is logged under different names: {', '.join(sorted(used))}")
+            env = " / ".join(dict.fromkeys(envs))
+            titled = env if len(metrics) == 1 else f"{env}, {name}"
+            panels.append(Panel(titled, env, envs, name, tuple(cells)))
+            notices += _short_runs(panels[-1], request)
+    return panels, list(dict.fromkeys(notices))
+
+
+def _shared(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) -> list[str]:
+    """Finds runs that a candidate and the baseline have in common.
+
+    Raises:
+        UserError: they are the same runs.
+    """
+    if request.baseline is None:
+        return []
+    ids = [{run.run_id for runs in found.values() for run in runs} for found in finished]
+    said = []
+    for at in request.candidates:
+        name, other = request.groups[at].name, request.groups[request.baseline].name
+        both = ids[at] & ids[request.baseline]
+        if both and ids[at] == ids[request.baseline]:
+            raise UserError(
+                f"{name} and {other} are the same {len(both)} runs",
+                mend="a2perf rlops-tags --list shows which runs have which tags",
+            )
+        if both:
+            said.append(f"{len(both)} runs belong to both {name} and {other}")
+    return said
+
+
+def _by_env(group: Group, runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
+    found: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        found.setdefault(env_of(run, group.query.env_key), []).append(run)
+    return found
+
+
+def _paired(groups: Sequence[Group], finished: Sequence[dict[str, list[StoredRun]]]) -> list[tuple[str, ...]]:
+    """Returns the environments of each group; where none are named, every one that any group has runs on."""
+    every = tuple(sorted({env for found in finished for env in found}))
+    named = next((group.env_ids for group in groups if group.env_ids is not None), None)
+    return [group.env_ids or named or every for group in groups]
+
+
+def _check(
+    store: Store,
+    request: Request,
+    env_lists: Sequence[tuple[str, ...]],
+    finished: Sequence[dict[str, list[StoredRun]]],
+) -> None:
+    for group, envs, found in zip(request.groups, env_lists, finished, strict=True):
+        for env in envs:
+            if env not in found:
+                if group.env_ids is not None:
+                    store.select(replace(group.query, env_ids=(env,)), as_of=request.as_of)
+                raise UserError(
+                    f"{group.name} has no finished run on {env}{did_you_mean(env, found)}",
+                    mend=f"it has runs on {', '.join(sorted(found))}; name them with --env-ids, or give "
+                    "--no-check-empty-runs",
+                )
+
+
+def _curves(
+    store: Store, group: Group, finished: dict[str, list[StoredRun]], envs: Sequence[str], places: int
+) -> list[dict[str, RunCurve]]:
+    """Returns the curves of a group by run, one mapping a metric."""
+    runs = [run for env in envs for run in finished.get(env, [])]
+    found = []
+    for metric in group.metrics or (None,) * places:
+        curves = store.curves(runs, metric, xaxis=group.xaxis)
+        if runs and not curves:
+            names = store.metric_names(runs)
+            if metric is not None and metric in names:
+                raise UserError(
+                    f"no run of {group.name} has the axis {group.xaxis!r}{did_you_mean(group.xaxis, names)}",
+                    mend=f"values that exist: global_step, {', '.join(names)}",
+                )
+            missing = "the return under a usual name" if metric is None else f"the metric {metric!r}"
+            raise UserError(
+                f"no run of {group.name} has {missing}{did_you_mean(metric or '', names)}",
+                mend=f"metrics that exist: {', '.join(names)}; name one with --metric, or metric= in --filters"
+                if names
+                else "these runs logged no values; see a2perf rlops-import for what is read",
+            )
+        found.append({run_id: _ordered(curve) for run_id, curve in curves.items()})
+    return found
+
+
+def _ordered(curve: RunCurve) -> RunCurve:
+    known = np.isfinite(curve.steps)
+    if known.all() and bool((np.diff(curve.steps) >= 0).all()):
+        return curve
+    order = np.flatnonzero(known)[np.argsort(curve.steps[known], kind="stable")]
+    return RunCurve(curve.metric, curve.steps[order], curve.values[order], curve.times[order])
+
+
+def _cell(runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], curves: dict[str, RunCurve], last: int) -> Cell:
+    held = [run for run in runs if run.run_id in curves and curves[run.run_id].values.size]
+    chosen = tuple(curves[run.run_id] for run in held)
+    scores = np.array([float(np.mean(curve.values[-last:])) for curve in chosen], np.float64)
+    ended = sum(run.state in _ENDED_BADLY for run in unfinished)
+    return Cell(tuple(held), chosen, scores, ended + len(runs) - len(held))
+
+
+def _notices(
+    group: Group, env: str, runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], cell: Cell
+) -> list[str]:
+    where = f"{group.name} on {env}"
+    said = []
+    if unfinished:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(r.state for r in unfinished).items()))
+        said.append(f"{where}: left out {states}")
+    if len(cell.runs) < len(runs):
+        said.append(f"{where}: {len(runs) - len(cell.runs)} of {len(runs)} runs lack the metric")
+    versions = sorted({run.version for run in cell.runs if run.version})
+    if len(versions) > 1:
+        said.append(f"{where}: mixes {len(versions)} versions of the code: {', '.join(versions[:5])}")
+    seeds = Counter((run.version, run.seed) for run in cell.runs if run.seed is not None)
+    twice = sorted({str(seed) for (_, seed), count in seeds.items() if count > 1})
+    if twice:
+        said.append(f"{where}: several runs have the seed {', '.join(twice)}")
+    diverged = int(np.count_nonzero(~np.isfinite(cell.scores)))
+    if diverged:
+        said.append(f"{where}: {diverged} of {len(cell.runs)} runs end in values that are no numbers")
+    return said
+
+
+def _short_runs(panel: Panel, request: Request) -> list[str]:
+    said = []
+    ends = [[float(c.steps[-1]) if c.steps.size else 0.0 for c in cell.curves] for cell in panel.cells]
+    longest = max((end for row in ends for end in row), default=0.0)
+    for group, row in zip(request.groups, ends, strict=True):
+        short = sum(end < _SHORT * longest for end in row)
+        if short:
+            said.append(
+                f"{group.name} on {panel.name}: {short} of {len(row)} runs end before {_SHORT:.0%} of the longest "
+                f"({min(row):g} of {longest:g} steps)"
+            )
+    counts = [curve.values.size for cell in panel.cells for curve in cell.curves]
+    whole = sum(count <= request.last for count in counts)
+    if whole:
+        said.append(
+            f"{panel.name}: {whole} of {len(counts)} runs have no more than {request.last} values, so that their score "
+            "is the mean of the whole curve; see --metric-last-n-average-window"
+        )
+    return said

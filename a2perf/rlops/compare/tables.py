@@ -1,0 +1,150 @@
+"""Tables of a comparison: scores, run times, energy, and verdicts; for Markdown, CSV, a terminal and the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from a2perf.metrics.values import Values
+from a2perf.report.tables import markdown_text
+from a2perf.rlops.compare.comparison import Candidate, Comparison
+from a2perf.rlops.compare.selection import Cell
+
+UNKNOWN = "–"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Words in rows and columns; the first column names the row.
+
+    Attributes:
+        title: what it shows.
+        heads: a heading each column.
+        rows: as long as ``heads``.
+        right: from this column on numbers, aligned to the right.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: int = 1
+
+
+def score_grid(comparison: Comparison) -> Grid:
+    """Returns mean ± standard deviation (ddof 0) over runs of the mean of the last values."""
+    return _by_group(
+        comparison,
+        f"Mean of the last {comparison.request.last} values",
+        lambda cell: cell.scores[np.isfinite(cell.scores)],
+    )
+
+
+def runtime_grid(comparison: Comparison) -> Grid:
+    """Returns wall times in minutes; the last row is the mean over environments."""
+    grid = _by_group(comparison, "Wall time of a run, minutes", lambda cell: np.array(cell.wall_s) / 60.0)
+    means = ["average"]
+    for at in range(len(comparison.names)):
+        per_env = [np.mean(panel.cells[at].wall_s) / 60.0 for panel in comparison.panels if panel.cells[at].wall_s]
+        means.append(f"{np.mean(per_env):.2f}" if per_env else UNKNOWN)
+    return Grid(grid.title, grid.heads, (*grid.rows, tuple(means)))
+
+
+def energy_grid(comparison: Comparison) -> Grid | None:
+    """Returns the energy of a run in watt hours, measured and estimated never in one cell; None when unknown."""
+    qualities = {run.energy_quality for panel in comparison.panels for cell in panel.cells for run in cell.runs}
+    qualities -= {""}
+    if not qualities:
+        return None
+    only = qualities.pop() if len(qualities) == 1 else "measured"
+
+    def energies(cell: Cell) -> Values:
+        known = [run.energy_kwh for run in cell.runs if run.energy_kwh is not None and run.energy_quality == only]
+        return np.array(known, np.float64) * 1e3
+
+    return _by_group(comparison, f"Energy of a run, Wh ({only})", energies)
+
+
+def verdict_grid(comparison: Comparison, candidate: Candidate) -> Grid:
+    """Returns the verdicts on one candidate, an environment a row, and the overall one last."""
+    rows = []
+    for judgement, improvement in zip(candidate.judgements, candidate.improvement, strict=True):
+        width = None if judgement.low is None or judgement.high is None else judgement.high - judgement.low
+        rows.append((
+            judgement.env,
+            number(judgement.baseline.mean, width),
+            number(judgement.candidate.mean, width),
+            number(judgement.difference, width, sign=True),
+            f"[{number(judgement.low, width, sign=True)}, {number(judgement.high, width, sign=True)}]"
+            if width is not None
+            else UNKNOWN,
+            number(-judgement.tolerance, width),
+            UNKNOWN if improvement is None else f"{improvement.value:.0%}",
+            f"{judgement.candidate.seeds} / {judgement.baseline.seeds}",
+            UNKNOWN if judgement.further_seeds is None else f"{judgement.further_seeds}",
+            judgement.verdict.value,
+        ))  # fmt: skip
+    empty = ("",) * 8
+    rows.append(("overall", *empty, candidate.verdict.value))
+    baseline = comparison.names[comparison.request.baseline or 0]
+    confidence = f"{comparison.request.confidence:.0%}".replace("%", " %")
+    return Grid(
+        f"{comparison.names[candidate.place]} against {baseline}",
+        ("environment", "baseline", "candidate", "difference", f"{confidence} interval", "limit", "P(better)",
+         "seeds", "more seeds", "verdict"),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def number(value: float | None, spread: float | None = None, *, sign: bool = False) -> str:
+    """Writes a number with two digits of its spread, else with four of its own; a dash when there is none."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    scale = spread / 10.0 if spread else abs(value) / 100.0
+    decimals = 2 if not scale else min(6, max(0, 1 - math.floor(math.log10(scale))))
+    text = f"{value:+.{decimals}f}" if sign else f"{value:.{decimals}f}"
+    return text.replace("-", "−")
+
+
+def to_markdown(grid: Grid) -> str:
+    """Renders a grid as GitHub-flavoured Markdown."""
+    heads = " | ".join(markdown_text(head) for head in grid.heads)
+    rules = " | ".join("---" if at < grid.right else "---:" for at in range(len(grid.heads)))
+    rows = [" | ".join(markdown_text(word) for word in row) for row in grid.rows]
+    return "\n".join([f"| {heads} |", f"| {rules} |", *(f"| {row} |" for row in rows)]) + "\n"
+
+
+def to_csv(grid: Grid) -> str:
+    """Renders a grid as CSV."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([grid.heads, *grid.rows])
+    return stream.getvalue()
+
+
+def to_text(grid: Grid) -> str:
+    """Renders a grid for a terminal."""
+    widths = [max(len(row[at]) for row in (grid.heads, *grid.rows)) for at in range(len(grid.heads))]
+    lines = [grid.heads, *grid.rows]
+    return "\n".join(_line(row, widths, grid.right) for row in lines) + "\n"
+
+
+def _line(row: Sequence[str], widths: Sequence[int], right: int) -> str:
+    words = [
+        word.ljust(w) if at < right else word.rjust(w) for at, (word, w) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(words).rstrip()
+
+
+def _by_group(comparison: Comparison, title: str, values: Callable[[Cell], Values]) -> Grid:
+    rows = []
+    for panel in comparison.panels:
+        rows.append((panel.name, *(_mean_and_std(values(cell)) for cell in panel.cells)))
+    return Grid(title, ("environment", *comparison.names), tuple(rows))
+
+
+def _mean_and_std(values: Values) -> str:
+    return f"{values.mean():.2f} ± {values.std():.2f}" if values.size else UNKNOWN
