@@ -263,12 +263,12 @@ def _learned(curve: Path) -> list[str]:
     if not curve.is_file():
         return []
     with curve.open(encoding="utf-8") as stream:
-        values = [float(row["average_return"]) for row in csv.DictReader(stream)]
+        values = [float(row["average_return"]) for row in csv.DictReader(stream) if row["average_return"]]
     part = max(1, len(values) // 20)
     if len(values) < 2 * part:
         return []
     first, last = sum(values[:part]) / part, sum(values[-part:]) / part
-    return [f"  return of its rollouts, as the participant logged it: {first:.1f} at first, {last:.1f} at the end"]
+    return [f"  return of whole episodes, as the participant logged it: {first:.1f} at first, {last:.1f} at the end"]
 
 
 def _cost(tracking: dict[str, Any]) -> str:

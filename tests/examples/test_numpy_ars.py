@@ -31,9 +31,9 @@ def train(numpy_ars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-def _curve(artifacts: Path) -> list[float]:
+def _curve(artifacts: Path, column: str = "training_return") -> list[float]:
     with (artifacts / "progress.csv").open() as stream:
-        return [float(row["average_return"]) for row in csv.DictReader(stream)]
+        return [float(row[column]) for row in csv.DictReader(stream) if row[column]]
 
 
 def _records(path: Path, masked_crc32c) -> list[bytes]:
@@ -94,9 +94,21 @@ def test_event_file_holds_the_curve_of_the_csv(train, numpy_ars) -> None:
     (path,) = (artifacts / "train").glob("events.out.tfevents.*")
     header, *events = _records(path, masked_crc32c)
     assert header[9:] == b"\x1a\x0dbrain.Event:2"
-    tag = b"Metrics/AverageReturn"
-    values = [struct.unpack("<f", event[-4:])[0] for event in events if tag in event]
-    assert values == pytest.approx(_curve(artifacts), rel=1e-5)
+    for tag, column, count in (
+        (b"Metrics/AverageReturn", "average_return", 1),
+        (b"Training/AverageReturn", "training_return", 2),
+    ):
+        values = [struct.unpack("<f", event[-4:])[0] for event in events if tag in event]
+        assert len(values) == count
+        assert values == pytest.approx(_curve(artifacts, column), rel=1e-5)
+
+
+def test_the_clock_of_the_curve_goes_on_after_a_restart(train) -> None:
+    for iterations in ("1", "2"):
+        artifacts = train("run", iterations=iterations, evaluate_every="1", **TINY)
+    first, second = _curve(artifacts, "elapsed_s")
+    assert 0 < first < second
+    assert len(_curve(artifacts, "average_return")) == 2
 
 
 @pytest.mark.parametrize(
