@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import signal
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from click.testing import CliRunner
 import a2perf
 from a2perf.cli.python_env import python_env as command
 from a2perf.domains.registry import get_domain
-from a2perf.errors import ConfigError, InfrastructureError, SubmissionError
+from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.storage import read_json
 from a2perf.submission import python_env
 from a2perf.submission.python_env import environments, installer, own_wheel
@@ -32,17 +30,18 @@ EXTRA = "web-navigation"
 
 @pytest.fixture
 def wheelhouse(tmp_path: Path) -> Path:
-    """A folder with two versions of a toy package and hollow stand-ins for everything else."""
-    folder = tmp_path / "wheels"
-    wheels.hollow_base(folder)
-    for version in ("1.0", "2.0"):
-        wheels.write_wheel(folder, "toy", version, script="toy-says")
-    return folder
+    return wheels.toy_wheelhouse(tmp_path / "wheels")
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out the byte code, which takes most of a small build."""
+    monkeypatch.setattr(installer.Installer, "compile", lambda self, final: None)
 
 
 def recipe(folder: Path, requirements: str, wheelhouse: Path, **sources: bool) -> python_env.Recipe:
@@ -59,69 +58,6 @@ def recipe(folder: Path, requirements: str, wheelhouse: Path, **sources: bool) -
 def says(env: python_env.PythonEnv) -> str:
     done = subprocess.run([env.path / "bin" / "toy-says"], capture_output=True, text=True, check=True)
     return done.stdout.strip()
-
-
-# --- what is read ---------------------------------------------------------------------------------------------------
-
-
-def test_comments_spacing_order_and_continuations_make_no_other_content(tmp_path: Path) -> None:
-    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
-    first.write_text("# wanted\ntoy==1.0   # the toy\n\nother >= 2, \\\n  < 3\n")
-    second.write_text("other >= 2, < 3\r\ntoy==1.0\r\n")
-    assert read_requirements(first).normalised() == read_requirements(second).normalised()
-    assert [line.place for line in read_requirements(first).lines] == ["a.txt:2", "a.txt:4"]
-    second.write_text("other >= 2, < 3\ntoy==1.1\n")
-    assert read_requirements(first).normalised() != read_requirements(second).normalised()
-
-
-def test_named_files_are_part_of_the_content(tmp_path: Path) -> None:
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "base.txt").write_text("-r deeper.txt\n")
-    (tmp_path / "more" / "deeper.txt").write_text("deep==1\n")
-    (tmp_path / "limits.txt").write_text("toy<2\n")
-    top = tmp_path / "requirements.txt"
-    top.write_text("--requirement more/base.txt\n-c limits.txt\n--find-links wheels\ntoy\n")
-    lines = read_requirements(top).lines
-    assert [(line.text, line.constraint) for line in lines] == [
-        ("deep==1", False), ("toy<2", True), (f"--find-links {tmp_path / 'wheels'}", False), ("toy", False),
-    ]  # fmt: skip
-    assert lines[0].place == "more/deeper.txt:1"
-
-
-def test_a_local_wheel_counts_with_its_bytes(tmp_path: Path) -> None:
-    wheel = wheels.write_wheel(tmp_path / "vendor", "toy", "1.0")
-    file = tmp_path / "requirements.txt"
-    file.write_text("./vendor/toy-1.0-py3-none-any.whl\n")
-    before = read_requirements(file)
-    assert before.lines[0].name == "toy"
-    assert not before.lines[0].builds
-    wheel.write_bytes(wheel.read_bytes() + b"x")
-    assert read_requirements(file).normalised() != before.normalised()
-
-
-def test_a2perf_itself_is_taken_out_and_its_extras_are_kept(tmp_path: Path) -> None:
-    file = tmp_path / "requirements.txt"
-    file.write_text("a2perf[circuit-training]>=0.5\ntoy\n")
-    read = read_requirements(file)
-    assert [line.text for line in read.lines] == ["toy"]
-    assert read.own_extras == ("circuit-training",)
-    assert read_requirements(tmp_path / "none.txt").lines == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("toy==1.0\n==nothing\n", "requirements.txt:2: '==nothing'"),
-        ("-r missing.txt\n", "requirements.txt:1"),
-        ("-r requirements.txt\n", "in a circle"),
-        ("./nowhere.whl\n", "no such file"),
-    ],
-)
-def test_a_line_that_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "requirements.txt").write_text(text)
-    with pytest.raises(SubmissionError) as caught:
-        read_requirements(tmp_path / "requirements.txt")
-    assert words in str(caught.value)
 
 
 # --- a2perf's own part ----------------------------------------------------------------------------------------------
@@ -205,6 +141,7 @@ def test_two_versions_of_one_package_stand_side_by_side(tmp_path: Path, wheelhou
         assert ".building" not in (first.path / "bin" / "toy-says").read_text()
 
 
+@pytest.mark.usefixtures("quick")
 def test_an_environment_is_built_once_and_its_log_stays(tmp_path: Path, wheelhouse: Path) -> None:
     wanted = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
     with python_env.environment(wanted, tmp_path / "first.log") as first:
@@ -271,6 +208,17 @@ def test_a_build_that_is_killed_leaves_nothing_that_counts(tmp_path: Path, wheel
     assert [one.stamp is not None for one in python_env.list_environments()] == [True]
 
 
+@pytest.mark.usefixtures("quick")
+def test_what_killed_builds_of_other_keys_left_goes_with_the_next_build(tmp_path: Path, wheelhouse: Path) -> None:
+    left = python_env.folder_of_environments() / ".building-0123456789abcdef0123-xyz"
+    (left / "environment" / "lib").mkdir(parents=True)
+    with python_env.environment(recipe(tmp_path / "s", "toy==1.0\n", wheelhouse), tmp_path / "log"):
+        pass
+    assert not left.exists()
+    assert len(python_env.list_environments()) == 1
+
+
+@pytest.mark.usefixtures("quick")
 def test_a_folder_without_a_stamp_is_built_anew(tmp_path: Path, wheelhouse: Path) -> None:
     wanted = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
     with python_env.environment(wanted, tmp_path / "log") as env:
@@ -357,6 +305,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return done.return_value or 0, done.output
 
 
+@pytest.mark.usefixtures("quick")
 def test_list_shows_key_size_use_and_requirements(tmp_path: Path, wheelhouse: Path) -> None:
     assert "no environments" in run("list")[1]
     wanted = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
@@ -370,6 +319,7 @@ def test_list_shows_key_size_use_and_requirements(tmp_path: Path, wheelhouse: Pa
     assert "in use" in shown
 
 
+@pytest.mark.usefixtures("quick")
 def test_prune_deletes_by_age_and_spares_what_is_in_use(tmp_path: Path, wheelhouse: Path) -> None:
     recipes = {pin: recipe(tmp_path / f"s{pin}", f"toy=={pin}\n", wheelhouse) for pin in ("1.0", "2.0")}
     for pin, wanted in recipes.items():
@@ -386,6 +336,7 @@ def test_prune_deletes_by_age_and_spares_what_is_in_use(tmp_path: Path, wheelhou
     assert python_env.list_environments() == []
 
 
+@pytest.mark.usefixtures("quick")
 def test_prune_asks_and_understands_ages(tmp_path: Path, wheelhouse: Path) -> None:
     with python_env.environment(recipe(tmp_path / "s", "toy\n", wheelhouse), tmp_path / "log"):
         pass
@@ -394,125 +345,3 @@ def test_prune_asks_and_understands_ages(tmp_path: Path, wheelhouse: Path) -> No
     assert len(python_env.list_environments()) == 1
     with pytest.raises(ConfigError, match="is no age"):
         run("prune", "--older-than", "soon", "--yes")
-
-
-# --- whole runs -----------------------------------------------------------------------------------------------------
-
-POLICY = """
-import numpy as np
-import toy
-
-def load_policy(env, **kwargs):
-    print("toy", toy.VERSION, "numpy", np.__file__)
-    return env.action_space
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    return policy.sample()
-"""
-
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
-Submission.num_inference_steps = 5
-Submission.num_inference_episodes = 1
-Submission.record_frames = 0
-Submission.python_env = 'isolated'
-create_domain.env_name = 'WebNavigation-Difficulty-01-v0'
-"""
-
-
-@pytest.fixture(scope="module")
-def real_wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheels")
-    wheels.real_base(folder)
-    for version in ("1.0", "2.0"):
-        wheels.write_wheel(folder, "toy", version)
-    return folder
-
-
-@pytest.mark.timeout(900)
-def test_submissions_with_conflicting_pins_run_under_one_evaluator_in_one_command(
-    submission: Callable[..., Path], launch: Callable, real_wheelhouse: Path, tmp_path: Path
-) -> None:
-    first, second = (
-        submission(f"s{pin[0]}", inference=POLICY, inference_gin=GIN, requirements_txt=f"toy=={pin}\n")
-        for pin in ("1.0", "2.0")
-    )
-    flags = ("--submission", second, "--workers", 2, "--python-env-find-links", real_wheelhouse)
-    outcome = launch(first, "inference.gin", *flags, timeout=900)
-    assert outcome.status == 0, outcome.output
-    for folder, pin in ((first, "1.0"), (second, "2.0")):
-        (bundle,) = (outcome.root / folder.name).glob("*/seed_0/inference")
-        said = (bundle / "logs" / "stdout.log").read_text()
-        assert f"toy {pin} numpy {tmp_path / 'cache' / 'python_envs'}" in said
-        manifest = read_json(bundle / "manifest.json")
-        assert (manifest["python_env"]["kind"], manifest["python_env"]["packages"]["toy"]) == ("isolated", pin)
-        assert "toy" in (bundle / "logs" / "python_env.log").read_text()
-        assert "logs/python_env.log" in manifest["files"]
-
-
-def test_a_file_that_is_no_list_of_requirements_is_the_submissions_fault(
-    submission: Callable[..., Path], launch: Callable
-) -> None:
-    outcome = launch(submission(inference_gin=GIN, requirements_txt="toy==1.0\n== nothing\n"), "inference.gin")
-    assert outcome.status == 1
-    manifest = outcome.manifest("inference")
-    assert (manifest["exit_reason"], manifest["failure"]["kind"]) == ("contract", "contract")
-    assert "requirements.txt:2" in manifest["failure"]["message"]
-
-
-def test_generalization_builds_once_and_refuses_as_a_whole(
-    submission: Callable[..., Path], launch: Callable, wheelhouse: Path
-) -> None:
-    gin = GIN.replace("INFERENCE", "GENERALIZATION")
-    folder = submission(inference=POLICY, inference_gin=gin, requirements_txt="toy==3.1\n")
-    outcome = launch(folder, "inference.gin", "--python-env-find-links", wheelhouse)
-    assert outcome.status == 2
-    assert outcome.output.count("toy==3.1 cannot be installed") == 1
-    assert "toy==3.1" in (outcome.root / "generalization" / "logs" / "python_env.log").read_text()
-    assert not list((outcome.root / "generalization" / "metrics").glob("tasks/*/outcome.json"))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_numpy_1_in_the_participant_answers_numpy_2_in_the_evaluator(
-    submission: Callable[..., Path], launch: Callable, real_environment: Mapping[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):  # where the user's index settings are
-        if name in real_environment:
-            monkeypatch.setenv(name, real_environment[name])
-        else:
-            monkeypatch.delenv(name)
-    monkeypatch.delenv("A2PERF_OFFLINE")
-    policy = POLICY.replace("import toy\n", "").replace('"toy", toy.VERSION, "numpy"', '"numpy", np.__version__')
-    outcome = launch(
-        submission(inference=policy, inference_gin=GIN, requirements_txt="numpy==1.26.4\n"),
-        "inference.gin",
-        timeout=600,
-    )
-    assert outcome.status == 0, outcome.output
-    assert "numpy 1.26.4" in (outcome.root / "inference" / "logs" / "stdout.log").read_text()
-    assert importlib.metadata.version("numpy").startswith("2.")
-
-
-def test_a_run_whose_package_cannot_be_had_ends_with_status_2_and_keeps_the_log(
-    submission: Callable[..., Path], launch: Callable, wheelhouse: Path
-) -> None:
-    folder = submission(inference=POLICY, inference_gin=GIN, requirements_txt="toy==3.1\n")
-    outcome = launch(folder, "inference.gin", "--python-env-find-links", wheelhouse)
-    assert outcome.status == 2
-    assert "requirements.txt:1: toy==3.1 cannot be installed" in outcome.output
-    manifest = outcome.manifest("inference")
-    assert (manifest["state"], manifest["exit_reason"]) == ("failed", "configuration")
-    assert "toy==3.1" in (outcome.root / "inference" / "logs" / "python_env.log").read_text()
-
-
-def test_a_kind_that_does_not_exist_is_refused(submission: Callable[..., Path], launch: Callable) -> None:
-    outcome = launch(submission(inference_gin=GIN), "inference.gin", "--python-env", "isolatd")
-    assert outcome.status == 2
-    assert "did you mean 'isolated'?" in outcome.output

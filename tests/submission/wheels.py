@@ -46,6 +46,14 @@ def hollow_base(folder: Path, extra: str = "web-navigation") -> None:
         write_wheel(folder, Requirement(text).name, "99.0")
 
 
+def toy_wheelhouse(folder: Path) -> Path:
+    """Writes two versions of a toy package, which has a script, and hollow stand-ins for everything else."""
+    hollow_base(folder)
+    for version in ("1.0", "2.0"):
+        write_wheel(folder, "toy", version, script="toy-says")
+    return folder
+
+
 def real_base(folder: Path, extra: str = "web-navigation") -> None:
     """Packs what a2perf's part of a participant process needs, with its dependencies, from what is installed here."""
     waiting, seen = [Requirement(text) for text in base_requirements([extra])], set()

@@ -211,16 +211,15 @@ def delete_environment(path: Path) -> bool:
     """Deletes one environment, or what an interrupted build left of it.
 
     Returns:
-        Whether it was deleted; not while a process uses or builds it.
+        Whether it was deleted; not while a process uses or builds it, or when another one was quicker.
     """
     with _lock(path.parent, _key_of(path)) as lock:
-        if not _try_exclusive(lock):
+        if not _try_exclusive(lock) or not path.exists():
             return False
         # Renamed first, so that a deletion that is cut off leaves nothing that looks complete.
         gone = path.with_name(f"{_BUILDING}{_key_of(path)}-deleted-{os.getpid()}")
-        if path != gone:
-            path.rename(gone)
-        shutil.rmtree(gone)
+        path.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
     return True
 
 
@@ -256,14 +255,18 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
         target.rename(path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+    _remove_remains(path)  # once more: what a killed build had started may have written for longer than it lived
+    for remains in path.parent.glob(f"{_BUILDING}*"):  # of other keys, which nobody may ever build again
+        delete_environment(remains)
     return stamp
 
 
 def _remove_remains(path: Path) -> None:
     """Deletes what earlier builds of the same key left when they were killed, and a folder without a stamp."""
-    for remains in [*path.parent.glob(f"{_BUILDING}{path.name}-*"), path]:
-        if remains.exists():
-            shutil.rmtree(remains)
+    for remains in path.parent.glob(f"{_BUILDING}{path.name}-*"):
+        shutil.rmtree(remains, ignore_errors=True)
+    if path.exists() and _stamp_of(path) is None:
+        shutil.rmtree(path)
 
 
 def _rewrite_paths(target: Path, final: Path) -> None:
