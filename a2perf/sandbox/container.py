@@ -222,9 +222,11 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
             binds.append(f"{place.source}:{place.path}:{'ro' if place.kind == 'read' else 'rw'}")
         elif place.kind == "nothing":
             binds.append(f"{os.devnull}:{place.path}:ro")
-        elif place.kind == "tmpfs":
-            # the engine gives it the mode of the folder below, so it has to be the user's own
-            tmpfs[place.path] = f"size={max(4096, place.size)},mode=1777,exec,uid={user},gid={user}"
+        elif place.kind == "tmpfs" or Path(place.path) in spec.temporary:
+            # The engine gives it the mode of the folder below, so it has to be the user's own; and it makes the folders
+            # above other mounts for root, so that the user could make no temporary folder among them.
+            size = max(4096, place.size or spec.limits.scratch_bytes)
+            tmpfs[place.path] = f"size={size},mode=1777,exec,uid={user},gid={user}"
     limits = spec.limits
     return client.containers.create(
         _image(client),

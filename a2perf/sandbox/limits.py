@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from a2perf.sandbox.interface import Limits
 
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
 PERIOD_US = 100_000
+EMPTY_S = 5.0
 STALE_S = 600.0
 """A group whose maker is gone is removed by the next one that is made, once it is that old."""
 
@@ -229,6 +231,23 @@ def _delegate(where: Place) -> None:
                 with contextlib.suppress(ProcessLookupError):
                     (leaf / "cgroup.procs").write_text(pid)
             (base / "cgroup.subtree_control").write_text(text)
+
+
+def empty(folders: tuple[Path, ...]) -> None:
+    """Kills every process in a group whose guard was killed: some may not be bound to their parent's life yet."""
+    deadline = time.monotonic() + EMPTY_S
+    for folder in folders:
+        while time.monotonic() < deadline:
+            try:
+                members = [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+            except OSError:
+                break
+            if not members:
+                break
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
 
 
 def _sweep(parent: Path) -> None:

@@ -384,6 +384,7 @@ class GuardedProcess:
             self._keeper.wait(KILL_TIMEOUT_S)
         if self._done is None and self._pid:
             self._keeper.sweep(self._pid)
+            control_groups.empty(self._cgroups)
             orphans.clear(self._cgroups, self._spec.temporary)
         for folder in self._cgroups:  # the guard does it, where it could
             with contextlib.suppress(OSError):

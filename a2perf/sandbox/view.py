@@ -182,11 +182,9 @@ def _ordered(found: Iterable[Place]) -> list[Place]:
             chosen[place.path] = place
     result: list[Place] = []
     for place in sorted(chosen.values(), key=lambda place: place.path.count("/")):
-        above = _nearest(place.path, result)
-        same = above is not None and above.kind == place.kind == "read"
-        if same and above is not None and place.source == above.source + place.path[len(above.path) :]:
-            continue  # it is visible already
-        result.append(place)
+        above = _nearest(place.path, result) if place.kind == "read" else None
+        if above is None or above.kind != "read" or place.source != above.source + place.path[len(above.path) :]:
+            result.append(place)  # else it is visible already
     return result
 
 

@@ -14,6 +14,7 @@ import pytest
 from a2perf.errors import InfrastructureError
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
 from a2perf.sandbox.guard.tree import descendants
+from a2perf.sandbox.limits import place
 
 MIB = 1024 * 1024
 
@@ -279,9 +280,20 @@ def test_stopped_guard_does_not_save_the_tree(start, monkeypatch: pytest.MonkeyP
     assert wait_until(lambda: not is_alive(confined.pid))
 
 
+@pytest.mark.group("bwrap")
+@pytest.mark.skipif(not place().parents, reason="no control group can be made here")
+def test_what_bubblewrap_was_setting_up_dies_with_the_guard_too(start) -> None:
+    for _ in range(5):  # at various moments of the set-up, in which nothing binds the new processes to their parent
+        confined = start("import time; time.sleep(60)", level="bubblewrap")
+        os.kill(confined.tree_root, signal.SIGKILL)
+        confined.wait(20)
+        assert not any(folder.exists() for folder in confined.cgroups)  # a group with processes cannot be removed
+
+
 @pytest.mark.parametrize("level", LEVELS)
-def test_program_dies_when_its_guard_is_killed(start, level: str) -> None:
-    confined = start("import time; time.sleep(60)", level=level)
+def test_program_dies_when_its_guard_is_killed(start, tmp_path: Path, level: str) -> None:
+    confined = start("open('ready', 'w').close(); import time; time.sleep(60)", level=level, writable=(tmp_path,))
+    assert wait_until((tmp_path / "ready").exists)
     tree = descendants(confined.tree_root)
     os.kill(confined.tree_root, signal.SIGKILL)
     assert wait_until(lambda: not any(map(is_alive, tree)))
