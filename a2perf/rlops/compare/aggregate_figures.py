@@ -181,9 +181,10 @@ def aggregates(comparison: Comparison) -> Figure:
     figure = new_figure(height)
     left = 0.04 + 0.0145 * max(len(shortened(name)) for name in names)
     panels = figure.subplots(1, len(AGGREGATES), sharey=True)
-    figure.subplots_adjust(left=left, right=0.98, bottom=0.3 / height, top=1 - 0.3 / height, wspace=0.16)
+    figure.subplots_adjust(left=left, right=0.95, bottom=0.3 / height, top=1 - 0.3 / height, wspace=0.2)
     for axes, kind in zip(panels, AGGREGATES, strict=True):
-        axes.set_title(kind, fontsize=9, loc="left", color=INK["ink"])
+        axes.set_title(kind.capitalize() if kind != "IQM" else kind, fontsize=8.5, loc="left", color=INK["ink"])
+        axes.use_sticky_edges = False  # bars otherwise end at the axes' edge
         axes.grid(axis="x")
         axes.grid(visible=False, axis="y")
         for row, found in enumerate(comparison.aggregates):
@@ -191,6 +192,7 @@ def aggregates(comparison: Comparison) -> Figure:
             if estimate.low is not None:
                 axes.barh(row, estimate.high - estimate.low, left=estimate.low, height=0.5, color=colour, alpha=0.3)
             axes.plot([estimate.value] * 2, [row - 0.25, row + 0.25], color=colour, linewidth=2)
-        axes.locator_params(axis="x", nbins=3)
+        axes.margins(x=0.14)
+        axes.locator_params(axis="x", nbins=2)
     rows_of_names(panels[0], names)
     return figure

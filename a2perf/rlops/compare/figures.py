@@ -100,7 +100,7 @@ def grid(comparison: Comparison, lines: Lines, style: Style, *, time: bool = Fal
     axes = figure.subplots(rows, columns, squeeze=False, sharex=style.sharex)
     figure.subplots_adjust(
         left=0.72 / width,
-        right=1 - 0.15 / width,
+        right=1 - 0.22 / width,
         top=1 - 0.35 / height,
         bottom=(legend_in + 0.5) / height,
         hspace=0.9 / max(style.rm - 0.9, 0.3) if style.hspace is None else style.hspace,

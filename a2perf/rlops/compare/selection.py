@@ -183,7 +183,7 @@ def _curves(
         curves = store.curves(runs, metric, xaxis=group.xaxis)
         if runs and not curves:
             names = store.metric_names(runs)
-            if metric is not None and metric in names:
+            if store.curves(runs, metric):
                 raise UserError(
                     f"no run of {group.name} has the axis {group.xaxis!r}{did_you_mean(group.xaxis, names)}",
                     mend=f"values that exist: global_step, {', '.join(names)}",

@@ -91,7 +91,7 @@ def verdict_grid(comparison: Comparison, candidate: Candidate) -> Grid:
     empty = ("",) * 8
     rows.append(("overall", *empty, candidate.verdict.value))
     baseline = comparison.names[comparison.request.baseline or 0]
-    confidence = f"{comparison.request.confidence:.0%}".replace("%", " %")
+    confidence = f"{100 * comparison.request.confidence:g} %"
     return Grid(
         f"{comparison.names[candidate.place]} against {baseline}",
         ("environment", "baseline", "candidate", "difference", f"{confidence} interval", "limit", "P(better)",

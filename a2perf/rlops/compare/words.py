@@ -85,7 +85,7 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
     said = [
         ("Score", f"mean of the last {request.last} values of {metrics}"),
         ("Tolerance", tolerance),
-        ("Interval", f"{request.confidence:.0%} of the difference of the means (Welch), Holm's correction over "
+        ("Interval", f"{100 * request.confidence:g} % of the difference of the means (Welch), Holm's correction over "
                      f"{sum(len(c.judgements) for c in comparison.candidates)} comparisons"),
         ("P(better)", "probability that a run of the candidate beats a run of the baseline; ties count half"),
     ]  # fmt: skip

@@ -1,0 +1,238 @@
+"""``a2perf rlops``: both generations of flags, pairing, verdicts that are withheld, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2perf.records import RunState
+from tests.rlops.compare.conftest import Run
+from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD, POINTS, curve, write_references
+from tests.rlops.made_runs import METRIC, write_run
+
+LIGHT = "--no-figures --no-report"
+BOTH = f"rlops --exp-name {EXPERIMENT} --tags {NEW} {OLD} {LIGHT}"
+
+
+def record(name: str = "compare.json") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(name).read_text())
+    return found
+
+
+def verdicts(found: dict[str, Any], candidate: int = 0) -> dict[str, str]:
+    return {panel["panel"]: panel["verdict"] for panel in found["candidates"][candidate]["panels"]}
+
+
+def test_second_generation_of_filters_means_the_same(run: Run, written_store: Path) -> None:
+    first = f"{BOTH} --store {written_store} --env-ids Hopper-v2 HalfCheetah-v2"
+    second = (
+        f"rlops --filters '?we=openrlbenchmark&wpn=cleanrl&ceik=env_id&cen=exp_name&metric={METRIC}' "
+        f"'{EXPERIMENT}?tag={NEW}&cl=New one' '{EXPERIMENT}?tag={OLD}&seed=1&seed=2&seed=3' "
+        f"--env-ids Hopper-v2 HalfCheetah-v2 --store {written_store} {LIGHT} --output-filename second/x "
+        "--check-empty-runs --scan-history --offline --pc.ncols 3 --pc.ncols-legend 1 "
+        "--pc.xlabel X --pc.ylabel 'A return' --pc.hspace 0.5 --pc.wspace 0.5 "
+        "--pc.sharex --pc.max_steps 100000 --pc.rolling 10 --pc.time_unit h --pc.cm 5 --pc.rm 2 "
+        "--rc.normalized_score_threshold 2 --rc.nsubsamples 5 --rc.sample_efficiency_plots "
+        "--rc.no-performance_profile_plots --rc.aggregate_metrics_plots "
+        "--rc.sample_efficiency_and_walltime_efficiency_method Median --rc.sample_efficiency_num_bootstrap_reps 10 "
+        "--rc.performance_profile_num_bootstrap_reps 10 --rc.aggregate_metrics_num_bootstrap_reps 10"
+    )
+    assert run(first)[0] == run(second)[0] == 0
+    ours, theirs = record(), record("second/x.json")
+    assert list(theirs["groups"]) == ["New one", f"{EXPERIMENT}?tag={OLD}&seed=1&seed=2&seed=3"]
+    assert verdicts(ours) == verdicts(theirs) == {"Hopper-v2": "PASS", "HalfCheetah-v2": "REGRESSION"}
+    assert ours["candidates"][0]["panels"][1]["low"] == theirs["candidates"][0]["panels"][1]["low"]
+
+
+def test_lists_of_environments_are_paired_by_position(run: Run, own_store: Path) -> None:
+    for seed in range(1, 4):
+        write_run(own_store, f"ppo2/HopperOld-v1/v9/seed_{seed}", experiment="ppo2", env_id="HopperOld-v1", seed=seed,
+                  tags=["v9"], version="v9", curves={"rollout/ep_rew_mean": curve(2000.0, seed + 50)})  # fmt: skip
+    status, out, _ = run(
+        f"rlops --filters '?metric={METRIC}' '{EXPERIMENT}?tag={OLD}&cl=ours' --env-ids Hopper-v2 Walker2d-v2 "
+        f"--filters '?metric=rollout/ep_rew_mean' 'ppo2?cl=theirs' --env-ids HopperOld-v1 HopperOld-v1 "
+        f"--baseline theirs --store {own_store} {LIGHT}"
+    )
+    assert status == 0, out
+    assert verdicts(record()) == {"Hopper-v2 / HopperOld-v1": "PASS", "Walker2d-v2 / HopperOld-v1": "PASS"}
+
+
+def test_baseline_is_the_accepted_version_or_the_one_named(run: Run, own_store: Path) -> None:
+    run(f"rlops-tags --add latest --source-tag {NEW} --yes --store {own_store}")
+    run(f"rlops --exp-name {EXPERIMENT} --tags latest {OLD} --store {own_store} {LIGHT}")
+    assert record()["baseline"] == "latest"
+    run(f"rlops --exp-name {EXPERIMENT} --tags latest {OLD} --baseline {OLD} --store {own_store} {LIGHT}")
+    assert record()["baseline"] == OLD
+    run(f"rlops --exp-name {EXPERIMENT} --tags {OLD} {NEW} --store {own_store} {LIGHT}")
+    assert record()["baseline"] == NEW
+    assert verdicts(record())["HalfCheetah-v2"] == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("extra", "status"),
+    [("", 0), ("--fail-on regression", 1), ("--fail-on inconclusive", 1),
+     ("--env-ids Hopper-v2 --fail-on inconclusive", 0), ("--tolerance 0.9 --fail-on inconclusive", 0),
+     ("--tolerance-absolute 9000 --fail-on regression", 0)],
+)  # fmt: skip
+def test_exit_status_follows_fail_on(run: Run, written_store: Path, extra: str, status: int) -> None:
+    assert run(f"{BOTH} {extra} --store {written_store}")[0] == status
+
+
+def test_too_few_seeds_are_inconclusive_and_fail_only_when_asked(run: Run, own_store: Path) -> None:
+    shutil.rmtree(own_store / EXPERIMENT / "HalfCheetah-v2" / "v1.0.0b2-9-g4605546" / "seed_3")
+    line = f"{BOTH} --store {own_store} --env-ids HalfCheetah-v2"
+    assert run(f"{line} --fail-on regression")[0] == 0
+    status, out, _ = run(f"{line} --fail-on inconclusive")
+    assert status == 1
+    assert "not enough data (n=2, needs 3); about 1 more seed on each side would settle it" in out
+
+
+def test_failed_run_of_the_candidate_withholds_the_pass(run: Run, own_store: Path) -> None:
+    folder = f"{EXPERIMENT}/Hopper-v2/v1.0.0b2-9-g4605546/seed_4"
+    write_run(own_store, folder, experiment=EXPERIMENT, env_id="Hopper-v2", seed=4, tags=[NEW], state=RunState.FAILED)
+    _, out, _ = run(f"{BOTH} --store {own_store} --env-ids Hopper-v2")
+    assert verdicts(record()) == {"Hopper-v2": "INCONCLUSIVE"}
+    assert "1 of 4 runs of the candidate failed or diverged" in out
+    assert "left out 1 failed" in out
+
+
+def test_diverged_run_of_the_candidate_withholds_the_pass(run: Run, own_store: Path) -> None:
+    points = [*curve(2000.0, 1)[:-1], (1000 * POINTS, float("nan"))]
+    folder = f"{EXPERIMENT}/Hopper-v2/v1.0.0b2-9-g4605546/seed_4"
+    write_run(own_store, folder, experiment=EXPERIMENT, env_id="Hopper-v2", seed=4, tags=[NEW], version="w",
+              curves={METRIC: points})  # fmt: skip
+    _, out, _ = run(f"{BOTH} --store {own_store} --env-ids Hopper-v2")
+    assert verdicts(record()) == {"Hopper-v2": "INCONCLUSIVE"}
+    assert "1 of 4 runs end in values that are no numbers" in out
+    assert "mixes 2 versions of the code" in out
+
+
+def test_environments_that_behave_differently_are_not_compared(run: Run, own_store: Path) -> None:
+    for at, (version, mark) in enumerate((("v1.0.0", "a" * 64), ("v1.0.0b2-9-g4605546", "b" * 64))):
+        for seed in range(1, 4):
+            path = own_store / EXPERIMENT / "HalfCheetah-v2" / version / f"seed_{seed}" / "command" / "manifest.json"
+            manifest = json.loads(path.read_text())
+            manifest["env_fingerprint"] = mark
+            path.write_text(json.dumps(manifest) + " " * (at + 1))
+    run(f"{BOTH} --store {own_store} --env-ids HalfCheetah-v2")
+    (panel,) = record()["candidates"][0]["panels"]
+    assert panel["verdict"] == "INCONCLUSIVE"
+    assert "aaaaaaaa, bbbbbbbb" in panel["reason"]
+
+
+def test_several_metrics_and_one_of_which_less_is_better(run: Run, own_store: Path) -> None:
+    for seed in range(1, 4):
+        for tag, loss in ((OLD, 0.1), (NEW, 0.9)):
+            curves = {"losses/q": [(1, loss + seed / 99)], METRIC: [(1, 5.0 + seed / 99)]}
+            folder = f"sac/A/{tag}/seed_{seed}"
+            write_run(
+                own_store, folder, experiment="sac", env_id="A", seed=seed, tags=[tag], version=tag, curves=curves
+            )
+    run(f"rlops --exp-name sac --tags {NEW} {OLD} --metric losses/q {METRIC} --lower-is-better losses/q "
+        f"--store {own_store} {LIGHT}")  # fmt: skip
+    assert verdicts(record()) == {"A, losses/q": "REGRESSION", f"A, {METRIC}": "PASS"}
+
+
+def test_tags_can_be_taken_as_of_a_date(run: Run, own_store: Path) -> None:
+    run(f"rlops-tags --add latest --source-tag {OLD} --yes --store {own_store}")
+    assert run(f"rlops --exp-name {EXPERIMENT} --tags {NEW} latest --store {own_store} {LIGHT}")[0] == 0
+    status, _, err = run(f"rlops --exp-name {EXPERIMENT} --tags {NEW} latest --as-of 2026-11-02 --store {own_store}")
+    assert status == 2
+    assert "no run has the tag 'latest'" in err
+
+
+def test_one_group_has_tables_and_no_verdict(run: Run, written_store: Path) -> None:
+    status, out, _ = run(f"rlops --exp-name {EXPERIMENT} --tags {OLD} --store {written_store} {LIGHT}")
+    assert status == 0
+    assert re.search(r"^Hopper-v2 +\d+\.\d\d ± ", out, re.MULTILINE)
+    assert record()["verdict"] is None
+
+
+def test_empty_cell_can_be_allowed(run: Run, own_store: Path) -> None:
+    shutil.rmtree(own_store / EXPERIMENT / "Hopper-v2" / "v1.0.0b2-9-g4605546")
+    status, _, err = run(f"{BOTH} --store {own_store}")
+    assert status == 2
+    assert f"{NEW} has no finished run on Hopper-v2" in err
+    assert "HalfCheetah-v2, Walker2d-v2" in err
+    assert run(f"{BOTH} --store {own_store} --no-check-empty-runs")[0] == 0
+    assert verdicts(record())["Hopper-v2"] == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"--exp-name {EXPERIMENT} --tags v1.0.0b2-9-g460554 {OLD}", "did you mean"),
+        (f"--exp-name {EXPERIMENT} --tags nothing {OLD}", f"tags that exist: {OLD}, {NEW}"),
+        (f"--exp-name dpg --tags {NEW} {OLD}", f"experiments that exist: {EXPERIMENT}"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --env-ids Hoper-v2", "environments that exist: HalfCheetah-v2"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --metric charts/return", f"metrics that exist: {METRIC}"),
+        (f"--exp-name {EXPERIMENT} --tags ''", "a tag filter is empty"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {NEW}", "given twice"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {NEW};{NEW}", "are the same 9 runs"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} --fail-on regression", "there is one group"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --baseline old", f"name one of: {NEW}, {OLD}"),
+        (f"--exp-name {EXPERIMENT} --filters 'a?tag=b'", "two ways to say the same"),
+        ("--env-ids Hopper-v2", "nothing to compare was named"),
+        ("--filters ''", "a filter is empty"),
+        ("--filters '?metrc=a' 'b?tag=c'", "did you mean"),
+        (f"--filters '{EXPERIMENT}?gamma=0.9'", "keys that exist"),
+        (f"--filters '?xaxis=epoch' '{EXPERIMENT}?tag={OLD}&cl=a'", "values that exist: global_step"),
+        ("--filters 'a?tag=b' --filters 'c?tag=d' --filters 'e?tag=f' --env-ids A --env-ids B", "3 --filters and 2"),
+        ("--filters 'a?tag=b' --env-ids A --filters 'c?tag=d' --env-ids B C", "different lengths: 1, 2"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --rliable", "there are no stored reference scores of"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --reference-scores nowhere.json", "cannot be read"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --pc.max-steps 10", "before the first value, at step 1000"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --pc.max-stps 10", "No such option"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --tolerance -1", "not in the range"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --as-of yesterday", "yesterday"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(run: Run, written_store: Path, line: str, said: str) -> None:
+    status, _, err = run(f"rlops {line} --store {written_store}")
+    assert status == 2
+    assert said in err
+    assert list(Path().iterdir()) == []
+
+
+def test_store_that_is_missing_or_empty_is_refused(run: Run, tmp_path: Path) -> None:
+    status, _, err = run("rlops --exp-name a --tags b")
+    assert status == 2
+    assert "no store at runs" in err
+    (tmp_path / "empty").mkdir()
+    status, _, err = run(f"rlops --exp-name a --tags b --store {tmp_path / 'empty'}")
+    assert status == 2
+    assert "holds no runs" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("[1, 2]", "does not map"), ('{"Hopper-v2": [1]}', "Hopper-v2 needs two numbers"),
+     ('{"Hopper-v2": {"random": 1}}', "Hopper-v2 needs two numbers"), ('{"Hopper-v2": [3, 3]}', "equal scores"),
+     ("{", "neither JSON nor YAML")],
+)  # fmt: skip
+def test_broken_reference_scores_are_refused(run: Run, written_store: Path, content: str, said: str) -> None:
+    Path("scores.json").write_text(content)
+    status, _, err = run(f"{BOTH} --store {written_store} --reference-scores scores.json")
+    assert status == 2
+    assert said in err
+
+
+def test_file_that_cannot_be_written_is_refused(run: Run, written_store: Path) -> None:
+    Path("taken").write_text("")
+    status, _, err = run(f"{BOTH} --store {written_store} --output-filename taken/compare")
+    assert status == 2
+    assert "cannot be written" in err
+
+
+def test_references_of_the_file_make_aggregates_without_rliable(run: Run, written_store: Path) -> None:
+    references = write_references(Path("references.json"))
+    run(f"{BOTH} --store {written_store} --reference-scores {references}")
+    found = record()
+    assert set(found["aggregates"][OLD]) == {"IQM", "Mean", "Median", "Optimality Gap"}
+    run(f"{BOTH} --store {written_store}")
+    assert record()["aggregates"] == {}

@@ -1,0 +1,140 @@
+"""Every file of a comparison, by the command line of the practice's own document and with ``--rliable``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from a2perf.cli import main
+from tests.rlops.compare.made_experiment import write_references
+
+DOCUMENT = """rlops --exp-name ddpg_continuous_action_jax --wandb-project-name cleanrl --wandb-entity openrlbenchmark
+    --tags v1.0.0b2-9-g4605546 rlops-pilot --env-ids Hopper-v2 Walker2d-v2 HalfCheetah-v2
+    --output-filename compare.png --report"""
+AGGREGATED = {"sample_efficiency", "sample_walltime_efficiency", "performance_profile", "aggregate"}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one call left: its folder, exit status and output."""
+
+    folder: Path
+    status: int
+    out: str
+
+    def text(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    def record(self) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.text("compare.json"))
+        return found
+
+
+@pytest.fixture(scope="module")
+def written(written_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """One call with everything on: it draws, which takes a while, and is looked at by all tests here."""
+    folder = tmp_path_factory.mktemp("written")
+    references = write_references(folder / "references.json")
+    words = [*DOCUMENT.split(), "--store", str(written_store), "--rliable", "--reference-scores", str(references)]
+    words += ["--rc.score_normalization_method", "maxmin", "--fail-on", "regression"]
+    with pytest.MonkeyPatch.context() as patch, io.StringIO() as out:
+        patch.chdir(folder)
+        patch.setattr("sys.stdout", out)
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        return Written(folder, int(ended.value.code or 0), out.getvalue())
+
+
+def test_every_file_is_there(written: Written) -> None:
+    plain = {f"compare{part}.{kind}" for part in ("", "-time") for kind in ("png", "pdf", "svg")}
+    tables = {f"compare{part}.{kind}" for part in ("", "_runtimes") for kind in ("md", "csv")}
+    drawn = {f"compare_{name}.{kind}" for name in AGGREGATED for kind in ("png", "pdf")}
+    rest = {"compare.json", "compare_comment.md", "compare.html", "references.json"}
+    assert {path.name for path in written.folder.iterdir()} == plain | tables | drawn | rest
+
+
+def test_pictures_are_pictures_of_their_kind(written: Written) -> None:
+    for path in written.folder.glob("*.p*"):
+        if path.suffix == ".png":
+            with Image.open(path) as image:
+                assert min(image.size) > 150, path.name
+                pixels = np.asarray(image.convert("RGB"), np.int64) @ (1, 2**8, 2**16)
+                assert pixels[0, 0] == 2**24 - 1
+                assert len(np.unique(pixels)) > 20, path.name
+        else:
+            assert path.read_bytes().startswith(b"%PDF"), path.name
+    assert "<svg" in written.text("compare.svg")
+    for env in ("Hopper-v2", "Walker2d-v2", "HalfCheetah-v2"):
+        assert f">{env}</text>" in written.text("compare.svg")
+    assert "time, min" in written.text("compare-time.svg")
+
+
+def test_status_output_and_record_tell_the_same_regression(written: Written) -> None:
+    assert written.status == 1
+    assert re.search(r"^HalfCheetah-v2 .* REGRESSION$", written.out, re.MULTILINE)
+    assert re.search(r"^Hopper-v2 .* PASS$", written.out, re.MULTILINE)
+    assert re.search(r"^overall +REGRESSION$", written.out, re.MULTILINE)
+    record = written.record()
+    assert record["verdict"] == "REGRESSION"
+    assert record["baseline"] == "rlops-pilot"
+    (candidate,) = record["candidates"]
+    verdicts = {panel["panel"]: panel["verdict"] for panel in candidate["panels"]}
+    assert verdicts == {"Hopper-v2": "PASS", "Walker2d-v2": "PASS", "HalfCheetah-v2": "REGRESSION"}
+    cheetah = candidate["panels"][2]
+    assert cheetah["low"] < cheetah["difference"] < cheetah["high"] < -cheetah["tolerance"] < 0
+    assert cheetah["probability_of_improvement"]["value"] == 0.0
+    assert candidate["iqm_difference"]["value"] < 0
+
+
+def test_tables_hold_the_scores_of_the_runs(written: Written) -> None:
+    record = written.record()
+    cell = record["panels"][0]["groups"]["rlops-pilot"]
+    scores = [run["score"] for run in cell["runs"]]
+    assert cell["mean"] == pytest.approx(np.mean(scores))
+    rows = list(csv.reader(io.StringIO(written.text("compare.csv"))))
+    assert rows[0] == ["environment", "v1.0.0b2-9-g4605546", "rlops-pilot"]
+    assert rows[1] == ["Hopper-v2", rows[1][1], f"{np.mean(scores):.2f} ± {np.std(scores):.2f}"]
+    runtimes = list(csv.reader(io.StringIO(written.text("compare_runtimes.csv"))))
+    assert [row[0] for row in runtimes[1:]] == ["Hopper-v2", "Walker2d-v2", "HalfCheetah-v2", "average"]
+    assert runtimes[1][1] == "0.21 ± 0.00"  # 12.5 seconds
+    assert "| HalfCheetah-v2 |" in written.text("compare.md")
+    assert "Energy of a run, Wh (estimated)" in written.text("compare.md")
+
+
+def test_scores_are_normalised_by_the_file_and_said_so(written: Written) -> None:
+    assert "not by the lowest and highest of these runs" in written.out
+    record = written.record()
+    panels = {panel["name"]: panel for panel in record["panels"]}
+    low, high = 20.0, 3000.0
+    hopper = panels["Hopper-v2"]["groups"]["rlops-pilot"]["mean"]
+    walker = panels["Walker2d-v2"]["groups"]["rlops-pilot"]["mean"]
+    cheetah = panels["HalfCheetah-v2"]["groups"]["rlops-pilot"]["mean"]
+    expected = np.mean([(hopper - low) / (high - low), (walker - 2) / 4498, (cheetah + 280) / 12280])
+    assert record["aggregates"]["rlops-pilot"]["Mean"]["value"] == pytest.approx(expected)
+    assert panels["Hopper-v2"]["reference"]["source"].endswith("references.json")
+
+
+def test_comment_is_for_a_pull_request(written: Written) -> None:
+    text = written.text("compare_comment.md")
+    assert text.startswith("### ❌ REGRESSION: v1.0.0b2-9-g4605546 against rlops-pilot")
+    assert "| overall |" in text
+    assert "whole interval lies below the tolerance" in text
+    assert "<details><summary>Scores</summary>" in text
+
+
+def test_page_is_whole_in_itself(written: Written) -> None:
+    page = written.text("compare.html")
+    assert not re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page)
+    assert page.count("<svg role") == 4 + 2 * 3
+    for anchor in re.findall(r'href="#([\w-]+)"', page):
+        assert f'id="{anchor}"' in page, anchor
+    assert 'class="state failed"' in page
+    assert "ddpg_continuous_action_jax/Hopper-v2/v1.0.0/seed_1" in page
