@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.quadruped_locomotion.robot import DEFAULT_MOTOR_POSE, MOTOR_DIRECTION, MOTOR_OFFSET
 from a2perf.metrics.protocol import Budget, Generalization, Protocol, Quick, Reference
 
 TRAINING_SEEDS = (1, 2, 3, 4, 5)
 REFERENCE_TRAINING_SEEDS = (101, 102, 103, 104, 105)
-ARS_SEEDS = (101, 102, 103)
-ARS = {"inputs": "91:103", "diagonal": "1", "time_budget_s": "1000000", "workers": "1", "iterations": "60"}
+NEXT_TARGET = slice(91, 103)  # of the observation: joint angles of the target frame that comes next, rad
 ANNEALING = {"max_moves": "100000", "time_budget_s": "1000000"}
 
 
@@ -73,6 +76,33 @@ class Trained:
             means.append(sum(returns) / len(returns))
         return tools.reference(
             means, of="seeds", policy=self.policy, command=_command(task.name, "expert"), seeds=list(self.seeds)
+        )
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A script that turns the joint angles of the next target frame into motor targets; no learning, no feedback.
+
+    Attributes:
+        gain: share of the way from the standing pose to the target, 0 stands still.
+        episodes: how many.
+        policy: in words.
+    """
+
+    gain: float
+    episodes: int
+    policy: str
+
+    def measured(self, task: Any, tools: Any) -> Reference:
+        """Returns the reference; ``n`` counts episodes."""
+
+        def follow(observation: NDArray[np.float32]) -> NDArray[np.float32]:
+            motors = (observation[NEXT_TARGET] - MOTOR_OFFSET) * MOTOR_DIRECTION
+            return (self.gain * (motors - DEFAULT_MOTOR_POSE)).astype(np.float32)
+
+        returns = tools.returns(task, lambda env: follow, self.episodes)
+        return tools.reference(
+            returns, of="episodes", policy=self.policy, command=_command(task.name, "expert"), seeds=[20_000]
         )
 
 
@@ -167,9 +197,7 @@ def _circuit(name: str, *, core: bool) -> TaskSource:
 
 
 _PRETRAINED = "the policy published with Peng et al. 2020 for this gait, mean action (examples/motion_imitation)"
-_LINEAR = (
-    "linear policy after 60 iterations of random search (examples/numpy_ars); a bar to pass, no master of the gait"
-)
+_FOLLOWER = "a scripted follower: 0.8 of the way from the standing pose to the joint angles of the next target frame"
 
 TASKS = (
     *(
@@ -188,9 +216,7 @@ TASKS = (
     _circuit("ariane", core=True),
     _circuit("ariane_twin", core=False),
     *(_web(level, websites) for level in (1, 2, 3) for websites in (5, 10)),
-    _quadruped(
-        "synthetic_trot", _SYNTHETIC, Trained("numpy_ars", ARS, ARS_SEEDS, 20, _LINEAR), core=False, episodes=10
-    ),
+    _quadruped("synthetic_trot", _SYNTHETIC, Followed(0.8, 50, _FOLLOWER), core=False, episodes=10),
 )
 
 PROTOCOL = Protocol(

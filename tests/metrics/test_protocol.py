@@ -18,7 +18,7 @@ from a2perf.metrics import protocol as protocols
 from a2perf.submission.seeds import spawn_seeds
 
 HOUSE = Path(__file__).resolve().parents[2]
-SHA256 = {"v1": "82171085e8df1d1bd0693013ad4ec0d9f8b2b027d50143a3f9ed456546b5cf0b"}
+SHA256 = {"v1": "ef6e1317838c69b0d3d18646252e5de863ee6f16164816b21ed3bd7a22689b9c"}
 CORE_IDS = {
     "QuadrupedLocomotion-DogPace-v0", "QuadrupedLocomotion-DogTrot-v0", "QuadrupedLocomotion-DogSpin-v0",
     "WebNavigation-Difficulty-01-v0", "WebNavigation-Difficulty-02-v0", "WebNavigation-Difficulty-03-v0",
