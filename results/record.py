@@ -65,7 +65,9 @@ class Recording:
 _DOGS = ("dog_pace", "dog_trot", "dog_spin")
 _CIRCUITS = ("toy_macro_stdcell", "ariane_twin")
 _WEBSITES = tuple(f"difficulty_level_{level}_num_websites_1" for level in (1, 2, 3))
-_LEARNER = "iterations=12,time_budget_s=3600,workers=1,horizon=150,evaluate_every=2,step_size=0.04,noise=0.04,inputs=91:103,diagonal=1"
+# the learner evaluates episodes of four horizons: 600 steps are whole ones
+_SEARCH = "horizon=150,evaluate_every=2,step_size=0.04,noise=0.04,inputs=91:103,diagonal=1"
+_LEARNER = f"iterations=12,time_budget_s=3600,workers=1,{_SEARCH}"
 _ANNEALING = "max_moves=20000,time_budget_s=3600"
 ALONE = ("--no-generalization",)
 
