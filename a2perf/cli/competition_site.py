@@ -50,8 +50,8 @@ def publish_site(competition: Competition, out: Path, signature: SignatureCheck)
         title=competition.terms.name,
         terms=terms_in_words(competition.terms),
         commitment=competition.commitment.commitment,
-        founded_at=competition.commitment.founded_at,
-        revealed_at=str(read_json(competition.folder / REVEALED)["revealed_at"]),
+        founded_at=_minute(competition.commitment.founded_at),
+        revealed_at=_minute(read_json(competition.folder / REVEALED)["revealed_at"]),
         problems=problems,
         entrants=results_of(entries, pages),
     )
@@ -123,6 +123,10 @@ def terms_in_words(terms: Terms) -> list[tuple[str, str]]:
         ("Memory limit", "none" if memory is None else f"{memory / 2**20:.0f} MiB"),
         ("Sandbox", terms.sandbox),
     ]
+
+
+def _minute(moment: str) -> str:
+    return f"{moment[:16].replace('T', ' ')} UTC"
 
 
 def _standing(entrant: EntrantResults) -> tuple[bool, float, str]:
