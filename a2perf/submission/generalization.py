@@ -84,7 +84,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         raise ConfigError("Submission.generalization_tasks names a task twice", mend="name each task once")
     tasks = [RunTask.named(domain.name, name) for name in names]
     for task in tasks:
-        create_domain(env_name=task.env_id, **task.env_kwargs).close()
+        create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs).close()
     count = settings.num_generalization_episodes
     manifest = new_manifest(settings, RunTask(domain.name, "all", "", {}), episodes=count)
     manifest.env_kwargs = {"tasks": names}
@@ -213,7 +213,8 @@ def _run_task(item: _TaskRun, parent: int) -> None:
 def _evaluate(item: _TaskRun, journal: Journal) -> None:
     quiet = RunProgress(quiet=True)
     item.artifacts.mkdir(parents=True, exist_ok=True)
-    with closing(create_domain(env_name=item.task.env_id, **item.task.env_kwargs)) as env, journal:
+    env = create_domain(env_name=item.task.env_id, framework="gymnasium", **item.task.env_kwargs)
+    with closing(env), journal:
         confined = participant_process(
             item.settings, item.task, item.manifest, mode="generalization",
             root_dir=item.root_dir, artifacts=item.artifacts, logs=item.logs, bundle_path=item.bundle,

@@ -37,7 +37,7 @@ _NOT_CODE = {
     "runs",
     "node_modules",
 }
-_NOT_ENV_KWARGS = {"env_name", "root_dir", "env_wrappers", "gym_env_wrappers"}
+_NOT_ENV_KWARGS = {"env_name", "root_dir", "env_wrappers", "gym_env_wrappers", "framework"}
 
 
 @dataclass(frozen=True)

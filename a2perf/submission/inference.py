@@ -40,7 +40,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     progress = progress or RunProgress()
     task = _task(settings)
     seeds = episode_seeds(settings, settings.num_inference_episodes)
-    with closing(create_domain(env_name=task.env_id, **task.env_kwargs)) as env:
+    with closing(create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs)) as env:
         manifest = new_manifest(settings, task, episodes=len(seeds))
         manifest.seeds["episodes"] = seeds
         opened = open_bundle(settings.root / "inference", manifest, configuration.text(), force=force)

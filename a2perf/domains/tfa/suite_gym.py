@@ -1,51 +1,66 @@
-"""``create_domain``: the environment that a gin file describes.
+"""``create_domain``, ``load`` and ``wrap_env``: the environment that a gin file describes.
 
-The name and the parameters are those of the earlier public platform, so that its gin files go on working
-(``create_domain.env_name = ...``, any further ``create_domain.<kwarg>``). The Gymnasium environment needs nothing of
-TensorFlow; importing this module imports neither Gymnasium nor a domain.
+The names and the parameters are those of the earlier public platform, so that its gin files go on working
+(``create_domain.env_name = ...``, any further ``create_domain.<kwarg>``, ``load.discount``, ``wrap_env.auto_reset``).
+The Gymnasium environment needs nothing of TensorFlow; importing this module imports neither Gymnasium, nor TF-Agents,
+nor a domain. ``load`` and ``wrap_env`` always make a TF-Agents environment; ``create_domain`` does so when asked.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gin
 
-from a2perf.domains.registry import find_environment, load_attribute, register_environments
+from a2perf.domains.registry import all_environments, find_environment, load_attribute, register_environments
 from a2perf.errors import ConfigError, MissingDependency, did_you_mean
 
 if TYPE_CHECKING:
     import gymnasium
+
+FRAMEWORKS = ("gymnasium", "tf_agents")
+"""What ``create_domain`` can make."""
+
+Wrapper = Callable[[Any], Any]
 
 
 @gin.configurable(module="suite_gym")
 def create_domain(
     env_name: str | None = None,
     root_dir: str | None = None,
-    env_wrappers: Sequence[Callable[[Any], Any]] = (),
-    gym_env_wrappers: Sequence[Callable[[Any], Any]] = (),
+    env_wrappers: Sequence[Wrapper] = (),
+    gym_env_wrappers: Sequence[Wrapper] = (),
+    framework: str | None = None,
     **env_kwargs: Any,
-) -> gymnasium.Env[Any, Any]:
+) -> Any:
     """Makes the configured environment.
 
     Args:
         env_name: a registered id or alias; by default the one in ``A2PERF_ENV_ID``.
         root_dir: folder of the run, for domains that write files; by default ``ROOT_DIR``.
-        env_wrappers: wrappers applied last.
-        gym_env_wrappers: wrappers applied first, directly around the environment.
+        env_wrappers: wrappers applied last, around the environment of the framework.
+        gym_env_wrappers: wrappers applied first, directly around the Gymnasium environment.
+        framework: ``"gymnasium"``, or ``"tf_agents"`` for the environment that ``load`` makes of it, whose actions are
+            clipped into their range. By default TF-Agents when a wrapper in ``env_wrappers`` is one of TF-Agents, else
+            Gymnasium.
         **env_kwargs: keyword arguments of the environment; they override ``A2PERF_ENV_KWARGS``.
 
     Returns:
-        The Gymnasium environment.
+        The ``gymnasium.Env``, or the ``tf_agents.environments.PyEnvironment``.
 
     Raises:
-        ConfigError: no id was given, the id is unknown, or the environment does not take an argument.
-        MissingDependency: the domain's extra is not installed.
+        ConfigError: no id was given, the id is unknown, the environment does not take an argument, or the framework
+            does not exist or does not go with the wrappers.
+        MissingDependency: the domain's extra, or TF-Agents where it is asked for, is not installed.
     """
     del root_dir  # no domain writes files yet unless an argument of its own asks for it
+    framework = _framework(framework, env_wrappers)
     if env_name is None:
         env_name = os.environ.get("A2PERF_ENV_ID")
         env_kwargs = {**json.loads(os.environ.get("A2PERF_ENV_KWARGS", "{}")), **env_kwargs}
@@ -54,10 +69,181 @@ def create_domain(
             "create_domain was given no env_name and A2PERF_ENV_ID is not set",
             mend="add `create_domain.env_name = '<id>'` to the gin file; `a2perf envs list` shows the ids",
         )
-    env: Any = make_environment(env_name, env_kwargs)
-    for wrapper in (*gym_env_wrappers, *env_wrappers):
+    if framework == "tf_agents":
+        find_environment(env_name)  # ``load`` takes any id of Gymnasium; this function only those of a2perf
+        wrappers = (_clip_actions, *env_wrappers)
+        return load(env_name, gym_env_wrappers=gym_env_wrappers, env_wrappers=wrappers, gym_kwargs=env_kwargs)
+    return _wrapped(make_environment(env_name, env_kwargs), (*gym_env_wrappers, *env_wrappers))
+
+
+@gin.configurable(module="suite_gym")
+def load(
+    environment_name: str,
+    discount: float = 1.0,
+    max_episode_steps: int | None = None,
+    gym_env_wrappers: Sequence[Wrapper] = (),
+    env_wrappers: Sequence[Wrapper] = (),
+    spec_dtype_map: Mapping[Any, Any] | None = None,
+    gym_kwargs: Mapping[str, Any] | None = None,
+    render_kwargs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Makes a registered Gymnasium environment as a TF-Agents one.
+
+    Args:
+        environment_name: an id of a2perf or any other id that Gymnasium knows.
+        discount: that of every step but a terminal one, in [0, 1].
+        max_episode_steps: steps after which an episode is truncated; by default as registered; 0 for no limit.
+        gym_env_wrappers: wrappers of the Gymnasium environment, the first innermost.
+        env_wrappers: wrappers of the TF-Agents environment, the first innermost.
+        spec_dtype_map: dtypes by kind of space, ``{"Box": numpy.float32}``; the keys are classes or their names.
+        gym_kwargs: keyword arguments of the environment, ``render_mode`` among them.
+        render_kwargs: keyword arguments of the environment's ``render``, where it takes any.
+
+    Returns:
+        The ``tf_agents.environments.PyEnvironment``.
+
+    Raises:
+        ConfigError: unknown id, or an argument that does not fit.
+        MissingDependency: TF-Agents or what the environment needs is not installed.
+    """
+    gym_env, registered_limit = _without_time_limit(environment_name, dict(gym_kwargs or {}))
+    try:
+        return wrap_env(
+            gym_env,
+            discount=discount,
+            max_episode_steps=registered_limit if max_episode_steps is None else max_episode_steps,
+            gym_env_wrappers=gym_env_wrappers,
+            env_wrappers=env_wrappers,
+            spec_dtype_map=spec_dtype_map,
+            render_kwargs=render_kwargs,
+        )
+    except BaseException:
+        gym_env.close()
+        raise
+
+
+def time_limit(env: Any, duration: int) -> Any:
+    """Wraps a TF-Agents environment in TF-Agents' own ``TimeLimit``, which leaves the discount of the last step alone.
+
+    Args:
+        env: the ``PyEnvironment``.
+        duration: steps after which an episode ends.
+    """
+    from a2perf.domains.tfa.legacy_keras import tf_agents_module
+
+    return tf_agents_module("environments.wrappers").TimeLimit(env, duration)
+
+
+@gin.configurable(module="suite_gym")
+def wrap_env(
+    gym_env: gymnasium.Env[Any, Any],
+    discount: float = 1.0,
+    max_episode_steps: int | None = None,
+    gym_env_wrappers: Sequence[Wrapper] = (),
+    time_limit_wrapper: Callable[[Any, int], Any] = time_limit,
+    env_wrappers: Sequence[Wrapper] = (),
+    spec_dtype_map: Mapping[Any, Any] | None = None,
+    auto_reset: bool = True,
+    render_kwargs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Makes a TF-Agents environment of a Gymnasium one.
+
+    Args:
+        gym_env: the environment; the result closes it.
+        discount: that of every step but a terminal one, in [0, 1].
+        max_episode_steps: steps after which ``time_limit_wrapper`` ends an episode; ``None`` or 0 for no such wrapper.
+        gym_env_wrappers: wrappers of the Gymnasium environment, the first innermost.
+        time_limit_wrapper: called with the TF-Agents environment and the number of steps.
+        env_wrappers: wrappers of the TF-Agents environment, the first innermost.
+        spec_dtype_map: dtypes by kind of space; see ``load``.
+        auto_reset: whether ``step`` after the last step of an episode starts the next one and ignores the action.
+        render_kwargs: keyword arguments of the environment's ``render``, where it takes any.
+
+    Returns:
+        The ``tf_agents.environments.PyEnvironment``.
+
+    Raises:
+        ConfigError: the discount is outside [0, 1], or ``spec_dtype_map`` names no kind of space.
+        MissingDependency: TF-Agents or TensorFlow is not installed.
+        SpaceMismatch: a space is no array of fixed shape.
+    """
+    if not 0.0 <= discount <= 1.0:
+        raise ConfigError(f"a discount of {discount!r} was given", mend="give a discount between 0 and 1")
+    from a2perf.domains.tfa.py_environment import GymnasiumEnvironment
+
+    env: Any = GymnasiumEnvironment(
+        _wrapped(gym_env, gym_env_wrappers),
+        discount=discount,
+        spec_dtype_map=spec_dtype_map,
+        auto_reset=auto_reset,
+        render_kwargs=dict(render_kwargs or {}),
+    )
+    if max_episode_steps is not None and max_episode_steps > 0:
+        env = time_limit_wrapper(env, max_episode_steps)
+    return _wrapped(env, env_wrappers)
+
+
+def _wrapped(env: Any, wrappers: Sequence[Wrapper]) -> Any:
+    for wrapper in wrappers:
         env = wrapper(env)
-    return env  # type: ignore[no-any-return]
+    return env
+
+
+def _framework(asked: str | None, env_wrappers: Sequence[Wrapper]) -> str:
+    theirs = [wrapper for wrapper in env_wrappers if _is_of_tf_agents(wrapper)]
+    if asked is None:
+        return "tf_agents" if theirs else "gymnasium"
+    if asked not in FRAMEWORKS:
+        raise ConfigError(
+            f"create_domain was given framework={asked!r}{did_you_mean(asked, FRAMEWORKS)}",
+            mend=f"choose one of: {', '.join(FRAMEWORKS)}",
+        )
+    if theirs and asked == "gymnasium":
+        names = ", ".join(getattr(wrapper, "__name__", repr(wrapper)) for wrapper in theirs)
+        raise ConfigError(
+            f"create_domain was asked for a Gymnasium environment, but {names} wraps one of TF-Agents",
+            mend="remove it from create_domain.env_wrappers, where the evaluator sees it, and give it in train.py",
+        )
+    return asked
+
+
+def _is_of_tf_agents(wrapper: Wrapper) -> bool:
+    """Tells without importing anything: while TF-Agents is not imported, nobody can have a wrapper of it."""
+    wrappers = sys.modules.get("tf_agents.environments.wrappers")
+    if wrappers is None:
+        return False
+    given = wrapper.func if isinstance(wrapper, functools.partial) else wrapper
+    return isinstance(given, type) and issubclass(given, wrappers.PyEnvironmentBaseWrapper)
+
+
+def _clip_actions(env: Any) -> Any:
+    from a2perf.domains.tfa.py_environment import clip_actions
+
+    return clip_actions(env)
+
+
+def _without_time_limit(env_id: str, env_kwargs: dict[str, Any]) -> tuple[gymnasium.Env[Any, Any], int | None]:
+    """Makes an environment that nothing truncates but itself; returns the registered limit as well."""
+    if env_id in all_environments():
+        env = make_environment(env_id, env_kwargs)
+        return env, None  # ours count for themselves
+    import gymnasium
+
+    register_environments()
+    try:
+        registered = gymnasium.spec(env_id)
+    except gymnasium.error.Error as error:
+        raise ConfigError(
+            f"{env_id} is not registered: {error}", mend="`a2perf envs list` shows the ids of a2perf"
+        ) from error
+    limit = registered.max_episode_steps
+    unlimited = dataclasses.replace(registered, max_episode_steps=None)
+    try:
+        return gymnasium.make(unlimited, **env_kwargs), limit
+    except TypeError as error:
+        raise ConfigError(f"{env_id} cannot be made with {env_kwargs}: {error}") from error
+    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise MissingDependency(f"{env_id} needs a package that is not installed: {error}") from error
 
 
 def make_environment(env_id: str, env_kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
