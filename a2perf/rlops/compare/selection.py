@@ -246,11 +246,11 @@ def _short_runs(panel: Panel, request: Request) -> list[str]:
         short = sum(end < _SHORT * longest for end in row)
         if short:
             said.append(
-                f"{group.name} on {panel.name}: {short} of {len(row)} runs end before {_SHORT:.0%} of the longest "
+                f"{group.name} on {panel.name}: {short} of {len(row)} runs end before {100 * _SHORT:g} % of the longest "
                 f"({min(row):g} of {longest:g} steps)"
             )
     counts = [curve.values.size for cell in panel.cells for curve in cell.curves]
-    whole = sum(count <= request.last for count in counts)
+    whole = sum(1 < count <= request.last for count in counts)
     if whole:
         said.append(
             f"{panel.name}: {whole} of {len(counts)} runs have no more than {request.last} values, so that their score "

@@ -23,7 +23,7 @@ def lede(comparison: Comparison) -> str:
     size = f"{seeds} runs on {len(comparison.panels)} environment{'s' if len(comparison.panels) != 1 else ''}"
     if not comparison.candidates:
         return f"{size}; nothing to compare with, so no verdict."
-    parts = [f"{_name(comparison, candidate)} is a {_told(candidate)}" for candidate in comparison.candidates]
+    parts = [f"{_name(comparison, candidate)}: {_told(candidate)}" for candidate in comparison.candidates]
     return f"{'; '.join(parts)}. Baseline: {comparison.names[comparison.request.baseline or 0]}; {size}."
 
 
