@@ -142,7 +142,7 @@ class View:
         name: stem of its files.
         scale: ``"linear"`` or ``"log"``.
         svg: a complete document.
-        pdf: the same for LaTeX.
+        pdf: the same for LaTeX; empty where only a page is made.
         frame: where the axes lie in the drawing and what they span; empty for a chart that nothing is read out of.
     """
 
@@ -229,7 +229,13 @@ def single(name: str, title: str, caption: str, description: str, build: Callabl
 
 
 def interactive(
-    name: str, title: str, caption: str, description: str, builds: dict[str, Callable[[], Drawing]]
+    name: str,
+    title: str,
+    caption: str,
+    description: str,
+    builds: dict[str, Callable[[], Drawing]],
+    *,
+    paper: bool = True,
 ) -> Chart:
     """Draws a chart whose series can be hidden and read out.
 
@@ -239,14 +245,17 @@ def interactive(
         caption: as in ``Chart``.
         description: as in ``Chart``.
         builds: by scale, ``"linear"`` or ``"log"``; the first is the one that is shown.
+        paper: make the PDF too; a page alone has no use for it.
     """
     views: list[View] = []
     series: tuple[Series, ...] = ()
     for scale, build in builds.items():
-        drawing, svg, pdf = _draw(build)
+        drawing, made = _pictures(build, ("svg", "pdf") if paper else ("svg",))
         assert isinstance(drawing, Drawing)
         series = drawing.series
-        views.append(View(f"{name}-{scale}" if views else name, scale, svg, pdf, _frame(drawing)))
+        views.append(
+            View(f"{name}-{scale}" if views else name, scale, made["svg"], made.get("pdf", b""), _frame(drawing))
+        )
     return Chart(name, title, caption, description, tuple(views), series)
 
 

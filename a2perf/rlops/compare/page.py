@@ -75,7 +75,7 @@ def _aggregate_chart(figure: AggregateFigure) -> Chart:
     words = (figure.name, figure.title, figure.caption, figure.description)
     if figure.name == "aggregate":
         return single(*words, cast("Callable[[], Figure]", figure.build))
-    return interactive(*words, {"linear": cast("Callable[[], Drawing]", figure.build)})
+    return interactive(*words, {"linear": cast("Callable[[], Drawing]", figure.build)}, paper=False)
 
 
 def _curve_charts(comparison: Comparison, lines: Lines, style: Style, *, time: bool) -> list[Chart]:
@@ -92,6 +92,7 @@ def _curve_charts(comparison: Comparison, lines: Lines, style: Style, *, time: b
                 f"{panel.metric}: mean over runs with their standard deviation.",
                 "; ".join(f"{line.name} ends at {_last(line.mean)}" for line in drawn if line.mean is not None) + ".",
                 {"linear": partial(compared.lines, drawn, x_name=label, y_name=style.ylabel or panel.metric)},
+                paper=False,
             )
         )
     return charts

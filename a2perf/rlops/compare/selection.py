@@ -246,8 +246,8 @@ def _short_runs(panel: Panel, request: Request) -> list[str]:
         short = sum(end < _SHORT * longest for end in row)
         if short:
             said.append(
-                f"{group.name} on {panel.name}: {short} of {len(row)} runs end before {100 * _SHORT:g} % of the longest "
-                f"({min(row):g} of {longest:g} steps)"
+                f"{group.name} on {panel.name}: {short} of {len(row)} runs end before {100 * _SHORT:g} % of the "
+                f"longest ({min(row):g} of {longest:g} steps)"
             )
     counts = [curve.values.size for cell in panel.cells for curve in cell.curves]
     whole = sum(1 < count <= request.last for count in counts)

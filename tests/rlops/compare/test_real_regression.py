@@ -16,8 +16,8 @@ import pytest
 from tests.rlops.test_autotag import git
 
 BENCHMARK = """benchmark --submission annealing_placer --gin-config train.gin
-    --gin-config toy_macro_stdcell/inference.gin --env-ids toy_macro_stdcell --num-seeds 4 --workers 2 -- --domain circuit_training
-    --participant_args=max_moves=4000 --gin_bindings Submission.num_inference_steps=2
+    --gin-config toy_macro_stdcell/inference.gin --env-ids toy_macro_stdcell --num-seeds 4 --workers 2
+    -- --domain circuit_training --participant_args=max_moves=4000 --gin_bindings Submission.num_inference_steps=2
     --gin_bindings Submission.num_inference_episodes=1"""
 COMPARE = "rlops --exp-name annealing_placer --tags v1.1.0 v1.0.0 --tolerance 0 --tolerance-absolute 0.003"
 
