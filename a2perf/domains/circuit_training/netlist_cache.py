@@ -60,7 +60,7 @@ def cached_arrays(key: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> d
         return found
     made = {name: np.asarray(array) for name, array in make().items()}
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **made)
+    np.savez(buffer, **made)  # its allow_pickle is new in NumPy 2.2; before, it would be stored as one of the arrays
     try:
         write_atomic(path, buffer.getvalue())
     except OSError as error:
