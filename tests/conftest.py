@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -146,6 +147,11 @@ def _ray() -> str | None:
     return ray_cluster.lacking()
 
 
+def _tf_agents() -> str | None:
+    missing = [name for name in ("tensorflow", "tf_agents") if importlib.util.find_spec(name) is None]
+    return f"no {' and no '.join(missing)}" if missing else None
+
+
 def _golden() -> str | None:
     folder = os.environ.get("A2PERF_DATA_DIR")
     return None if folder and (Path(folder) / "golden").is_dir() else "A2PERF_DATA_DIR names no folder with golden/"
@@ -187,6 +193,7 @@ GROUPS: dict[str, Group] = {
     "docker": Group(_docker, "`apt-get install docker.io` as root on Debian; the tests start a daemon of their own"),
     "slurm": Group(_slurm, "`apt-get install slurmctld slurmd munge` as root on Debian, `pip install submitit`"),
     "ray": Group(_ray, "`pip install 'a2perf[ray]'`"),
+    "tf_agents": Group(_tf_agents, "a Python of its own for TensorFlow, see docs/reference/adapters.md"),
     "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),
