@@ -177,13 +177,16 @@ def profile_drawing(lines: list[Lines]) -> Drawing:
 def aggregates(comparison: Comparison) -> Figure:
     """Draws IQM, mean, median and optimality gap of each group with their intervals; within ``drawing`` only."""
     names = comparison.names
-    height = 0.75 + 0.3 * max(2, len(names))
+    row_in = 0.62 + 0.26 * max(2, len(names))
+    height = 2 * row_in + 0.1
     figure = new_figure(height)
     left = 0.04 + 0.0145 * max(len(shortened(name)) for name in names)
-    panels = figure.subplots(1, len(AGGREGATES), sharey=True)
-    figure.subplots_adjust(left=left, right=0.95, bottom=0.3 / height, top=1 - 0.3 / height, wspace=0.2)
-    for axes, kind in zip(panels, AGGREGATES, strict=True):
-        axes.set_title(kind.capitalize() if kind != "IQM" else kind, fontsize=8.5, loc="left", color=INK["ink"])
+    panels = figure.subplots(2, 2, sharey=True)
+    figure.subplots_adjust(
+        left=left, right=0.97, bottom=0.3 / height, top=1 - 0.3 / height, wspace=0.1, hspace=0.6 / (row_in - 0.6)
+    )
+    for axes, kind in zip(panels.flat, AGGREGATES, strict=True):
+        axes.set_title(kind.capitalize() if kind != "IQM" else kind, fontsize=9, loc="left", color=INK["ink"])
         axes.use_sticky_edges = False  # bars otherwise end at the axes' edge
         axes.grid(axis="x")
         axes.grid(visible=False, axis="y")
@@ -193,6 +196,7 @@ def aggregates(comparison: Comparison) -> Figure:
                 axes.barh(row, estimate.high - estimate.low, left=estimate.low, height=0.5, color=colour, alpha=0.3)
             axes.plot([estimate.value] * 2, [row - 0.25, row + 0.25], color=colour, linewidth=2)
         axes.margins(x=0.14)
-        axes.locator_params(axis="x", nbins=2)
-    rows_of_names(panels[0], names)
+        axes.locator_params(axis="x", nbins=5)
+    for axes in panels[:, 0]:
+        rows_of_names(axes, names)
     return figure

@@ -104,7 +104,7 @@ def grid(comparison: Comparison, lines: Lines, style: Style, *, time: bool = Fal
         top=1 - 0.35 / height,
         bottom=(legend_in + 0.5) / height,
         hspace=0.9 / max(style.rm - 0.9, 0.3) if style.hspace is None else style.hspace,
-        wspace=0.75 / max(style.cm - 0.75, 0.3) if style.wspace is None else style.wspace,
+        wspace=0.95 / max(style.cm - 0.95, 0.3) if style.wspace is None else style.wspace,
     )
     flat, label = list(axes.flat), x_label(comparison, style, time=time)
     for panel, row, place in zip(comparison.panels, lines, flat, strict=False):

@@ -70,33 +70,32 @@ def energy_grid(comparison: Comparison) -> Grid | None:
 
 
 def verdict_grid(comparison: Comparison, candidate: Candidate) -> Grid:
-    """Returns the verdicts on one candidate, an environment a row, and the overall one last."""
+    """Returns the verdicts on one candidate, an environment a row, and the overall one in the last."""
     rows = []
     for judgement, improvement in zip(candidate.judgements, candidate.improvement, strict=True):
         width = None if judgement.low is None or judgement.high is None else judgement.high - judgement.low
+        between = f"[{number(judgement.low, width, sign=True)}, {number(judgement.high, width, sign=True)}]"
         rows.append((
             judgement.env,
-            number(judgement.baseline.mean, width),
-            number(judgement.candidate.mean, width),
+            judgement.verdict.value,
             number(judgement.difference, width, sign=True),
-            f"[{number(judgement.low, width, sign=True)}, {number(judgement.high, width, sign=True)}]"
-            if width is not None
-            else UNKNOWN,
+            UNKNOWN if width is None else between,
             number(-judgement.tolerance, width),
+            number(judgement.candidate.mean, width),
+            number(judgement.baseline.mean, width),
             UNKNOWN if improvement is None else f"{improvement.value:.0%}",
             f"{judgement.candidate.seeds} / {judgement.baseline.seeds}",
             UNKNOWN if judgement.further_seeds is None else f"{judgement.further_seeds}",
-            judgement.verdict.value,
         ))  # fmt: skip
-    empty = ("",) * 8
-    rows.append(("overall", *empty, candidate.verdict.value))
+    rows.append(("overall", candidate.verdict.value, *("",) * 8))
     baseline = comparison.names[comparison.request.baseline or 0]
     confidence = f"{100 * comparison.request.confidence:g} %"
     return Grid(
         f"{comparison.names[candidate.place]} against {baseline}",
-        ("environment", "baseline", "candidate", "difference", f"{confidence} interval", "limit", "P(better)",
-         "seeds", "more seeds", "verdict"),
+        ("environment", "verdict", "difference", f"{confidence} interval", "limit", "candidate", "baseline",
+         "P(better)", "seeds", "more seeds"),
         tuple(rows),
+        right=2,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from a2perf.report.tables import markdown_text
 from a2perf.rlops.compare.comparison import Candidate, Comparison
-from a2perf.rlops.compare.tables import score_grid, to_markdown, to_text, verdict_grid
+from a2perf.rlops.compare.tables import number, score_grid, to_markdown, to_text, verdict_grid
 from a2perf.rlops.compare.verdict import Verdict
 
 _SIGNS = {Verdict.PASS: "✅", Verdict.REGRESSION: "❌", Verdict.INCONCLUSIVE: "❔"}
@@ -28,7 +28,7 @@ def lede(comparison: Comparison) -> str:
 
 
 def reasons(candidate: Candidate) -> list[str]:
-    """Returns what to know and to do about each environment that did not pass."""
+    """Returns what to know and to do about each environment that did not pass, and the difference over all of them."""
     said = []
     for judgement in candidate.judgements:
         if judgement.verdict is Verdict.PASS:
@@ -38,6 +38,12 @@ def reasons(candidate: Candidate) -> list[str]:
             plural = "s" if judgement.further_seeds != 1 else ""
             words += f"; about {judgement.further_seeds} more seed{plural} on each side would settle it"
         said.append(words)
+    iqm = candidate.iqm_difference
+    if iqm is not None:
+        between = "" if iqm.low is None else f" [{number(iqm.low, sign=True)}, {number(iqm.high, sign=True)}]"
+        said.append(
+            f"IQM of normalised scores over all environments: {number(iqm.value, sign=True)}{between} (bootstrap)"
+        )
     return said
 
 
@@ -78,7 +84,7 @@ def comment(comparison: Comparison) -> str:
 def method(comparison: Comparison) -> list[tuple[str, str]]:
     """Returns how the numbers came about, as names and words."""
     request = comparison.request
-    tolerance = f"{request.tolerance.relative:.3g} of the baseline's mean"
+    tolerance = f"{100 * request.tolerance.relative:g} % of the baseline's mean"
     if request.tolerance.absolute:
         tolerance += f", at least {request.tolerance.absolute:g}"
     metrics = ", ".join(dict.fromkeys(panel.metric for panel in comparison.panels))

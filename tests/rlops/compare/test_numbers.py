@@ -1,0 +1,144 @@
+"""The numbers behind the pictures: rolling means, lines, efficiency, and where reference scores come from."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.metrics import protocol
+from a2perf.rlops.compare.aggregate_figures import AggregateStyle, efficiency, profile
+from a2perf.rlops.compare.comparison import compare
+from a2perf.rlops.compare.curves import line_of, resampled, rolled
+from a2perf.rlops.compare.figures import Style, lines_of
+from a2perf.rlops.compare.references import Reference, read_references, references_of
+from a2perf.rlops.compare.request import Group, Request
+from a2perf.rlops.compare.selection import Cell, Panel, select
+from a2perf.rlops.compare.tables import number
+from a2perf.rlops.filters import RunQuery
+from a2perf.rlops.store import RunCurve, Store
+from tests.rlops.compare.made_experiment import NEW, OLD, write_references
+
+TASK = "dog_pace"
+
+
+def curve(steps: list[float], values: list[float], times: list[float] | None = None) -> RunCurve:
+    return RunCurve("r", np.array(steps, float), np.array(values, float), np.array(times or steps, float))
+
+
+def cell(*curves: RunCurve) -> Cell:
+    return Cell(curves=curves)
+
+
+@pytest.fixture
+def request_() -> Request:
+    groups = tuple(Group(tag, RunQuery(tags=(tag,))) for tag in (NEW, OLD))
+    return Request(groups, baseline=1)
+
+
+def test_rolling_mean_is_that_of_the_last_values() -> None:
+    assert rolled(np.array([1.0, 3.0, 5.0, 7.0]), 2).tolist() == [1.0, 2.0, 4.0, 6.0]
+    assert rolled(np.array([1.0, 3.0]), 100).tolist() == [1.0, 2.0]
+
+
+def test_line_is_the_mean_over_the_range_that_all_runs_share() -> None:
+    line = line_of(cell(curve([0, 10], [0, 10]), curve([2, 8], [4, 4])), rolling=1)
+    assert line is not None
+    assert (line.x[0], line.x[-1]) == (2.0, 8.0)
+    assert line.mean[[0, -1]] == pytest.approx([3.0, 6.0])
+    assert line.std[[0, -1]] == pytest.approx([1.0, 2.0])
+    assert line_of(cell(curve([0, 1], [0, 1]), curve([2, 3], [0, 1])), rolling=1) is None
+    assert line_of(cell()) is None
+
+
+def test_line_against_time_has_its_unit_and_no_runs_without_times() -> None:
+    timed, untimed = curve([1, 2], [5, 6], [0, 7200]), curve([1, 2], [9, 9], [float("nan")] * 2)
+    line = line_of(cell(timed, untimed), time_unit="h", rolling=1)
+    assert line is not None
+    assert line.x[-1] == 2.0
+    assert line.mean[-1] == 6.0
+
+
+def test_values_that_are_no_numbers_and_steps_beyond_the_limit_are_not_drawn() -> None:
+    line = line_of(cell(curve([0, 1, 2, 3], [1, float("nan"), 3, 99])), rolling=1, max_steps=2)
+    assert line is not None
+    assert np.isfinite(line.mean).all()
+    assert (line.x[-1], line.mean[-1]) == (2.0, 3.0)
+
+
+def test_run_that_has_ended_keeps_its_last_value() -> None:
+    found = resampled(cell(curve([0, 1], [0, 1])), np.array([0.5, 5.0]))
+    assert found == pytest.approx(np.array([[0.5, 1.0]]))
+
+
+def test_efficiency_ends_at_the_scores_and_rises(written_store: Path, request_: Request, tmp_path: Path) -> None:
+    references = read_references(write_references(tmp_path / "r.json"))
+    comparison = compare(Store(written_store), request_, references=references, repetitions=50)
+    style = AggregateStyle(nsubsamples=4, method="Mean", sample_efficiency_num_bootstrap_reps=50,
+                           performance_profile_num_bootstrap_reps=50)  # fmt: skip
+    for unit in (None, "s"):
+        lines = efficiency(comparison, style, time_unit=unit)
+        assert [line.name for line in lines] == [NEW, OLD]
+        for line in lines:
+            assert line.x is not None
+            assert line.mean is not None
+            assert line.low is not None
+            assert line.x[-1] == pytest.approx(100.0 if unit is None else 119.0)  # a point a second
+            assert (np.diff(line.mean) > 0).all()
+            assert (line.low <= line.mean).all()
+    old = comparison.panels[0].cells[1]
+    last = resampled(old, np.array([120_000.0])).mean()
+    whole = [
+        references[p.env].normalise(resampled(p.cells[1], np.array([120_000.0]))).mean() for p in comparison.panels
+    ]
+    assert efficiency(comparison, style)[1].mean[-1] == pytest.approx(np.mean(whole))
+    assert last > 0
+    for line in profile(comparison, style):
+        assert line.mean[0] == 1.0
+        assert line.mean[-1] == 0.0
+        assert (np.diff(line.mean) <= 0).all()
+
+
+def test_selection_reads_scores_of_last_values(written_store: Path, request_: Request) -> None:
+    panels, notices = select(Store(written_store), dataclasses.replace(request_, last=10))
+    assert [panel.name for panel in panels] == ["HalfCheetah-v2", "Hopper-v2", "Walker2d-v2"]
+    for panel in panels:
+        for found in panel.cells:
+            expected = [held.values[-10:].mean() for held in found.curves]
+            assert found.scores == pytest.approx(np.array(expected))
+            assert [run.seed for run in found.runs] == [1, 2, 3]
+    assert notices == []
+    assert len(lines_of(compare(Store(written_store), request_), Style())) == 3
+
+
+def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_store: Path) -> None:
+    task = protocol.load().task(TASK)
+    run = Store(written_store).runs()[0]
+
+    def panel(env: str, fingerprint: str, metric: str = "inference/episode_return") -> Panel:
+        runs = (dataclasses.replace(run, fingerprint=fingerprint),)
+        return Panel(env, env, (env, env), metric, (Cell(runs), Cell(runs)))
+
+    for env in (task.name, task.env_id):
+        found = references_of([panel(env, task.fingerprint)], {})[env]
+        assert found.normalise([task.reference("random").mean, task.reference("expert").mean]) == pytest.approx([0, 1])
+        assert references_of([panel(env, "0" * 64)], {}) == {}
+        assert references_of([panel(env, task.fingerprint, "losses/q")], {}) == {}
+    own = {TASK: Reference(0.0, 2.0, "mine")}
+    assert references_of([panel(TASK, "0" * 64)], own)[TASK].normalise(1.0) == 0.5
+    # three tasks share this environment, so its name alone does not say which
+    web = "WebNavigation-Difficulty-01-v0"
+    assert references_of([panel(web, protocol.load().task("difficulty_level_1_num_websites_1").fingerprint)], {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "text"),
+    [(8294.49, 1900.0, "8294"), (-0.98104, 0.02, "−0.9810"), (1.5, None, "1.500"), (0.0, None, "0.00"),
+     (None, None, "–"), (float("nan"), 1.0, "–")],
+)  # fmt: skip
+def test_numbers_are_written_with_two_digits_of_their_spread(
+    value: float | None, spread: float | None, text: str
+) -> None:
+    assert number(value, spread) == text
