@@ -53,3 +53,19 @@ def test_simulated_table_keeps_what_the_page_promises(page: str) -> None:
     for row in rows:
         assert all(float(cell.strip(" %")) <= 5.0 for cell in row[2:4]), row
         assert float(row[5].strip(" %")) >= 80.0, row
+
+
+@pytest.mark.parametrize("name", ["docs/rlops.md", "docs/reference/rlops.md", "CONTRIBUTING.md"])
+def test_files_that_are_linked_to_exist(repository: Path, name: str) -> None:
+    text = (repository / name).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    assert links
+    for link in links:
+        assert ((repository / name).parent / link).exists(), link
+
+
+def test_pull_request_template_asks_for_the_class_of_change(repository: Path) -> None:
+    text = (repository / ".github" / "pull_request_template.md").read_text(encoding="utf-8")
+    assert "**Not performance-impacting**" in text
+    assert "**Performance-impacting**" in text
+    assert "a2perf rlops --exp-name" in text

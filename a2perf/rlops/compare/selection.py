@@ -95,6 +95,10 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
         lost.append(_by_env(group, [run for run in meant if run.state not in group.query.states]))
     notices += _shared(request, finished)
     env_lists = _paired(request.groups, finished)
+    pairs = Counter(zip(*env_lists, strict=True))
+    twice = [" / ".join(dict.fromkeys(envs)) for envs, count in pairs.items() if count > 1]
+    if twice:
+        raise UserError(f"--env-ids names {', '.join(twice)} more than once", mend="name each environment once")
     if request.check_empty_runs:
         _check(store, request, env_lists, finished)
     metrics = max((group.metrics for group in request.groups), key=len) or (None,)

@@ -171,6 +171,7 @@ def test_empty_cell_can_be_allowed(run: Run, own_store: Path) -> None:
         (f"--exp-name dpg --tags {NEW} {OLD}", f"experiments that exist: {EXPERIMENT}"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --env-ids Hoper-v2", "environments that exist: HalfCheetah-v2"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --metric charts/return", f"metrics that exist: {METRIC}"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --env-ids Hopper-v2 Hopper-v2", "more than once"),
         (f"--exp-name {EXPERIMENT} --tags ''", "a tag filter is empty"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {NEW}", "given twice"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {NEW};{NEW}", "are the same 9 runs"),

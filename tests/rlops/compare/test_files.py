@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from a2perf.cli import main
+from tests.report.browser import Browser
 from tests.rlops.compare.made_experiment import write_references
 
 DOCUMENT = """rlops --exp-name ddpg_continuous_action_jax --wandb-project-name cleanrl --wandb-entity openrlbenchmark
@@ -138,3 +139,22 @@ def test_page_is_whole_in_itself(written: Written) -> None:
         assert f'id="{anchor}"' in page, anchor
     assert 'class="state failed"' in page
     assert "ddpg_continuous_action_jax/Hopper-v2/v1.0.0/seed_1" in page
+
+
+@pytest.mark.group("chromium")
+def test_page_works_in_a_browser_at_any_width(written: Written, tmp_path: Path) -> None:
+    browser = Browser(tmp_path / "profile")
+    try:
+        for width in (1280, 390):
+            browser.open(written.folder / "compare.html", width=width, dark=width == 390)
+            assert browser.complaints() == []
+            assert browser.run("return document.documentElement.scrollWidth") <= width
+        boxes = browser.run("return document.querySelectorAll('#s1-chart .controls input').length")
+        assert boxes == 2 + 6  # two groups and their runs
+        lines = "[...document.querySelectorAll('#s1-chart svg [id^=\"s1v0-s0-\"]')]"
+        seen = f"return {lines}.filter(e => e.getClientRects().length).length"
+        assert browser.run(seen) > 3
+        browser.run("document.querySelector('#s1-chart .controls input').click()")
+        assert browser.run(seen) == 0
+    finally:
+        browser.close()
