@@ -58,7 +58,7 @@ def cached_arrays(key: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> d
     found = _read(path)
     if found is not None:
         return found
-    made = {name: np.asarray(array) for name, array in make().items()}
+    made: dict[str, Any] = {name: np.asarray(array) for name, array in make().items()}
     buffer = io.BytesIO()
     np.savez(buffer, **made)  # its allow_pickle is new in NumPy 2.2; before, it would be stored as one of the arrays
     try:
