@@ -48,6 +48,20 @@ def share_of_regressions(draw: Draw, seeds: int, losses: list[float], experiment
     return called / experiments
 
 
+def share_settled(seeds: int, loss: float, experiments: int, seed: int) -> float:
+    """Returns the share of inconclusive experiments that the further seeds which are named then do settle."""
+    rng = np.random.default_rng(seed)
+    draw, named, settled = DISTRIBUTIONS["normal"], 0, 0
+    for _ in range(experiments):
+        candidate, baseline = draw(rng, seeds) - loss, draw(rng, seeds)
+        further = judge("0", candidate, baseline, TOLERANCE).further_seeds
+        if further is not None:
+            more = np.append(candidate, draw(rng, further) - loss), np.append(baseline, draw(rng, further))
+            named += 1
+            settled += judge("0", *more, TOLERANCE).verdict is not Verdict.INCONCLUSIVE
+    return settled / max(named, 1)
+
+
 def main() -> None:
     """Simulates and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -70,8 +84,10 @@ def main() -> None:
                     "power": share_of_regressions(draw, seeds, lost, given.experiments, 3),
                 }
             )
+    losses = (0.0, 12.0)
+    settled = {count: [share_settled(count, loss, given.experiments, 4) for loss in losses] for count in (3, 5, 10)}
     if given.json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps({"rows": rows, "settled": settled}, indent=2))
         return
     print(
         f"{given.experiments} experiments each, {ENVIRONMENTS} environments; tolerance 5 % and spread 10 % of the mean"
@@ -82,6 +98,10 @@ def main() -> None:
             f"{row['distribution']:12}  {row['seeds']:5}  {row['false_alarms']:12.1%}  {row['at_the_tolerance']:16.1%}"
             f"  {row['effect']:16.1f}  {row['power']:5.1%}"
         )
+    print("\ninconclusive comparisons that the named number of further seeds settles (normal, one environment)")
+    print("seeds  no difference  a loss of 1.2 spreads")
+    for count, (nothing_lost, lost_some) in settled.items():
+        print(f"{count:5}  {nothing_lost:13.0%}  {lost_some:21.0%}")
 
 
 if __name__ == "__main__":

@@ -36,14 +36,15 @@ def reasons(candidate: Candidate) -> list[str]:
         words = f"{judgement.env}: {judgement.reason}"
         if judgement.further_seeds:
             plural = "s" if judgement.further_seeds != 1 else ""
-            words += f"; about {judgement.further_seeds} more seed{plural} on each side would settle it"
+            words += f"; about {judgement.further_seeds} more seed{plural} on each side would probably settle it"
         said.append(words)
     iqm = candidate.iqm_difference
     if iqm is not None:
-        between = "" if iqm.low is None else f" [{number(iqm.low, sign=True)}, {number(iqm.high, sign=True)}]"
-        said.append(
-            f"IQM of normalised scores over all environments: {number(iqm.value, sign=True)}{between} (bootstrap)"
-        )
+        width = None if iqm.low is None else iqm.high - iqm.low
+        ends = [number(end, width, sign=True) for end in (iqm.low, iqm.high)]
+        between = "" if width is None else f" [{', '.join(ends)}]"
+        words = f"IQM of normalised scores over all environments: {number(iqm.value, width, sign=True)}{between}"
+        said.append(f"{words} (bootstrap)")
     return said
 
 
