@@ -1,0 +1,16 @@
+"""``python -m a2perf.rlops.compare``: the comparison as a module, for habits of ``openrlbenchmark.rlops``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+
+def main() -> None:
+    """Runs ``a2perf rlops`` with the words of this process."""
+    # by name: the command line lies above this room
+    importlib.import_module("a2perf.cli").main(["rlops", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
