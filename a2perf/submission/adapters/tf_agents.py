@@ -11,6 +11,7 @@ is imported when the policy is loaded, and Keras 2 with it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -77,7 +78,11 @@ def contract(
         if read is None:
             raise ContractError("load_policy was not called")
         first = episode_start is not None and bool(episode_start(seen))
-        return first, read(seen if observation is None else observation(seen))
+        try:
+            return first, read(seen if observation is None else observation(seen))
+        except UserError as error:  # only where the environment could not be made and compared beforehand
+            require_fit("the policy", [error.message])
+            raise
 
     return Contract(load_policy, preprocess_observation, _infer_once)
 
@@ -106,6 +111,7 @@ class SavedPolicy:
     def __init__(self, path: Path, *, stateful: bool, action: Callable[[Any], Any] | None) -> None:
         from a2perf.domains.tfa.legacy_keras import tf_agents_module
 
+        _limit_threads()
         self._name = path.name
         self._translate = action
         if not (path / SPECS_FILE).is_file():
@@ -191,6 +197,13 @@ class SavedPolicy:
         step = self._policy.action(self._time_step(observation=observation, **values), self.state)
         self.state = step.state
         return step.action if self._translate is None else self._translate(step.action)
+
+
+def _limit_threads() -> None:
+    """Gives TensorFlow as many threads as the run gives every other library; it has variables of its own for them."""
+    if (threads := os.environ.get("OMP_NUM_THREADS")) is not None:
+        os.environ.setdefault("TF_NUM_INTRAOP_THREADS", threads)
+        os.environ.setdefault("TF_NUM_INTEROP_THREADS", threads)
 
 
 def _has_state(spec: Any) -> bool:

@@ -120,6 +120,23 @@ def test_policy_of_another_environment_is_refused_with_the_shapes(tmp_path: Path
 
 
 @tf_only
+def test_first_observation_tells_where_the_environment_cannot_be_made(
+    robot: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unmakeable:
+        @property
+        def observation_space(self) -> Any:
+            raise ModuleNotFoundError("No module named 'pybullet'", name="pybullet")
+
+    monkeypatch.setenv("ROOT_DIR", str(robot[0]))
+    load, preprocess, infer = tf_agents.contract()
+    policy = load(Unmakeable())
+    assert infer(policy, preprocess(np.zeros(160))).shape == (12,)
+    with pytest.raises(ContractError, match=r"another environment .* observation has the shape \(4,\), not \(160,\)"):
+        preprocess(np.zeros(4))
+
+
+@tf_only
 def test_checkpoint_of_another_policy_is_refused(
     tmp_path: Path, robot: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +210,18 @@ def test_folder_without_a_policy_is_named(
     monkeypatch.setenv("ROOT_DIR", str(root))
     with pytest.raises(ContractError, match="the policy greedy_policy cannot be loaded"):
         tf_agents.contract().load_policy(None)
+
+
+def test_evaluator_steps_gymnasium_whatever_the_gin_file_asks_for() -> None:
+    import gin
+
+    from a2perf.submission.identity import RunTask
+
+    gin.clear_config()
+    gin.parse_config(f"create_domain.env_name = {submissions.TASK!r}\ncreate_domain.framework = 'tf_agents'")
+    task = RunTask.configured("quadruped_locomotion")
+    gin.clear_config()
+    assert "framework" not in task.env_kwargs
 
 
 def test_missing_framework_is_named_in_the_run(tmp_path: Path) -> None:
