@@ -194,6 +194,14 @@ def test_fractional_actions_of_a_domain_are_clipped() -> None:
     assert after(1.0).tolist() == after(3.0).tolist()
 
 
+@pytest.fixture(scope="module")
+def _multiprocessing() -> None:
+    """What ``handle_main`` does in a program; TF-Agents lets a process do it once."""
+    from tf_agents.system import system_multiprocessing
+
+    system_multiprocessing.enable_interactive_mode()
+
+
 def test_tf_py_environment_steps_it() -> None:
     from tf_agents.environments import tf_py_environment
     from tf_agents.policies import random_tf_policy
@@ -209,11 +217,10 @@ def test_tf_py_environment_steps_it() -> None:
     assert kinds == [FIRST, MID, MID, MID, MID, LAST, FIRST]
 
 
+@pytest.mark.usefixtures("_multiprocessing")
 def test_parallel_py_environment_steps_and_seeds_several() -> None:
     from tf_agents.environments import parallel_py_environment
-    from tf_agents.system import system_multiprocessing
 
-    system_multiprocessing.enable_interactive_mode()
     load = functools.partial(suite_gym.load, "CartPole-v1", max_episode_steps=5)
     with parallel_py_environment.ParallelPyEnvironment([load, load], start_serially=False) as env:
         env.seed([1, 2])
@@ -224,3 +231,20 @@ def test_parallel_py_environment_steps_and_seeds_several() -> None:
     assert kinds == [[MID, MID], [MID, MID], [MID, MID], [LAST, LAST], [FIRST, FIRST]]
     alone = [gymnasium.make("CartPole-v1").reset(seed=seed)[0].tolist() for seed in (1, 2)]
     assert first.tolist() == alone
+
+
+@pytest.mark.usefixtures("_multiprocessing")
+def test_domain_runs_in_parallel_and_in_tensorflow() -> None:
+    from tf_agents.environments import parallel_py_environment, tf_py_environment
+
+    make = functools.partial(suite_gym.create_domain, "CircuitTraining-ToyMacro-v0", framework="tf_agents")
+    alone = make().reset().observation
+    valid = int(alone["mask"].argmax())
+    both = parallel_py_environment.ParallelPyEnvironment([make, make])
+    env = tf_py_environment.TFPyEnvironment(both)
+    first = env.reset()
+    step = env.step(np.array([valid, valid]))
+    assert {key: part.shape[1:] for key, part in first.observation.items()} == {k: v.shape for k, v in alone.items()}
+    assert first.observation["mask"].numpy().tolist() == [alone["mask"].tolist()] * 2
+    assert step.observation["is_node_placed"].numpy().sum(axis=1).tolist() == [alone["is_node_placed"].sum() + 1] * 2
+    both.close()
