@@ -15,6 +15,7 @@ import functools
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -219,6 +220,9 @@ def _groups_of(item: pytest.Item) -> list[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     _required()
+    # children inherit it when a shell has started the suite in the background, and could then not be interrupted
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="a2perf-tests-"))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     _isolate(folder)

@@ -135,6 +135,8 @@ def drive(
     due = started + heartbeat_s
     while not (stopped := stop()):
         loop.collect()
+        if stopped := stop():  # what has just ended may have settled what the caller wants to know
+            break
         loop.fill()
         if not loop.running and not queue.unsettled():
             break

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.launch.remains import wait_until
 
 KILL = """
-import os, signal, subprocess, sys
+import os, signal, subprocess, sys, time
 
 def reached(point):
     once = os.environ["KILL_ONCE"]
@@ -22,6 +22,7 @@ def reached(point):
         except FileExistsError:
             return
         os.kill(os.getppid() if os.environ["KILL_AT"].startswith("guard") else os.getpid(), signal.SIGKILL)
+        time.sleep(60)  # the guard's death takes this process along, but not at once on a busy machine
 
 def leave_a_daemon():
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"

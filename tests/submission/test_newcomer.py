@@ -15,6 +15,7 @@ import pytest
 
 import a2perf
 from a2perf.domains import domains
+from a2perf.errors import MissingDependency
 from tests.submission.conftest import command
 
 
@@ -31,6 +32,10 @@ def test_02_every_module_imports_with_the_declared_dependencies() -> None:
             continue
         try:
             importlib.import_module(module.name)
+        except MissingDependency as error:
+            # only what stands for a framework as a whole may need it, and then says how to get it
+            if module.name != "a2perf.domains.tfa.py_environment" or "pip install" not in (error.mend or ""):
+                failed.append(f"{module.name}: {error}")
         except ModuleNotFoundError as error:
             failed.append(f"{module.name}: {error}")
     assert failed == []
