@@ -5,15 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from a2perf.constants import ExitCode
-
-if TYPE_CHECKING:
-    from a2perf.launch.interface import Launcher, RunCommand
+from a2perf.launch.interface import Launcher, RunCommand, heeded_signals
 
 _POLL_S = 0.5
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LogTail:
@@ -53,7 +49,7 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
         Its exit status; 3 when it has none.
     """
     job = launcher.start(command)
-    previous = {number: signal.signal(number, lambda received, frame: job.cancel()) for number in _SIGNALS}
+    previous = {number: signal.signal(number, lambda received, frame: job.cancel()) for number in heeded_signals()}
     try:
         while (ended := job.poll()) is None:
             launcher.wait(_POLL_S)
