@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -25,7 +26,7 @@ _COMMON = (
 )  # fmt: skip
 
 
-def _common(function: click.Command) -> click.Command:
+def _common(function: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_COMMON):
         function = option(function)
     return function
@@ -33,7 +34,7 @@ def _common(function: click.Command) -> click.Command:
 
 @perftest.command(context_settings=normalised())
 @click.argument("tests", nargs=-1, required=True, metavar="TEST...")
-@_common  # type: ignore[arg-type]
+@_common
 def run(
     tests: tuple[str, ...], conf: Path | None, store: str | None, n_jobs: int | None, launcher: str, report: Path | None
 ) -> int:
@@ -46,7 +47,7 @@ def run(
 
 @perftest.command(name="run-all", context_settings=normalised())
 @click.option("--skip", multiple=True, metavar="TEST", help="Name or glob of tests to leave out, repeatable.")
-@_common  # type: ignore[arg-type]
+@_common
 def run_all(
     skip: tuple[str, ...], conf: Path | None, store: str | None, n_jobs: int | None, launcher: str, report: Path | None
 ) -> int:

@@ -158,7 +158,7 @@ def identify_submission(folder: Path) -> SubmissionIdentity:
     for path in _code_files(folder):
         digest.update(str(path.relative_to(folder)).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    commit, dirty = _git_state(folder)
+    commit, dirty = git_state(folder)
     return SubmissionIdentity(
         name=folder.resolve().name, path=str(folder), sha256=digest.hexdigest(), git_commit=commit, git_dirty=dirty
     )
@@ -209,7 +209,8 @@ def _code_files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _git_state(folder: Path) -> tuple[str | None, bool | None]:
+def git_state(folder: Path) -> tuple[str | None, bool | None]:
+    """Returns the commit of a folder's repository, and whether the folder has changes; None without a repository."""
     if not any((parent / ".git").exists() for parent in (folder.resolve(), *folder.resolve().parents)):
         return None, None
     try:

@@ -23,7 +23,7 @@ def _namespace() -> str:
 
 
 _PREFIX = f"a2perf-home-{_namespace()}-"
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 def make_home(assets: Mapping[str, Path]) -> Path:
@@ -72,7 +72,7 @@ def variables(
         "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)]),
         "HOME": str(home),
         "LANG": "C.UTF-8",
-        **{name: str(threads) for name in _THREAD_VARIABLES},
+        **{name: str(threads) for name in THREAD_VARIABLES},
     }
     if artifacts is not None:
         result["A2PERF_ARTIFACTS"] = str(artifacts)

@@ -9,7 +9,6 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +27,13 @@ from a2perf.storage import sha256_of, write_json, write_record
 from a2perf.submission import autopsy
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
 from a2perf.submission.failures import ParticipantFailure
+from a2perf.submission.identity import git_state
+from a2perf.submission.participant_home import THREAD_VARIABLES
 from a2perf.submission.progress import RunProgress
 from a2perf.submission.session import record_tracking, supervise
 
 MODE = "command"
 _CHILD = "a2perf.rlops.script_wrapper.child"
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _POLL_S = 0.1
 _OWN_ENVIRONMENT = ("none", "process")
 """Levels under which a script is the user's own, and gets the user's environment."""
@@ -66,6 +66,15 @@ class Wrapping:
     time_limit_s: float | None = None
     mirror: str = ""
     mirror_entity: str = ""
+
+    def command(self) -> list[str]:
+        """Returns a command that repeats the run, however it was started."""
+        limit = [] if self.time_limit_s is None else ["--time-limit", f"{self.time_limit_s:g}"]
+        return [
+            "a2perf", "wrap", str(self.script), "--env", self.env, "--seed", str(self.seed), "--sandbox", self.sandbox,
+            "--test-episodes", str(self.test_episodes), "--videos", str(self.videos), *limit,
+            *(["--", *self.arguments] if self.arguments else []),
+        ]  # fmt: skip
 
 
 def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = False, echo: TextIO | None = None) -> int:
@@ -192,7 +201,7 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) 
 def _environment(wanted: Wrapping) -> dict[str, str]:
     own = dict(os.environ) if wanted.sandbox in _OWN_ENVIRONMENT else {"PATH": os.environ.get("PATH", os.defpath)}
     own.setdefault("LANG", "C.UTF-8")
-    for name in _THREADS:
+    for name in THREAD_VARIABLES:
         own.setdefault(name, "1")
     return own | {
         "PYTHONHASHSEED": str(wanted.seed % 2**32),
@@ -232,7 +241,7 @@ def _manifest(wanted: Wrapping, sandbox: Sandbox) -> Manifest:
         root_seed=wanted.seed,
         seeds={"script": wanted.seed},
         participant_args={},
-        command=["a2perf", "wrap", *sys.argv[2:]],
+        command=wanted.command(),
         config_sha256=hashlib.sha256(_settings(wanted).encode()).hexdigest(),
         state=RunState.RUNNING,
         attempts=[],
@@ -244,22 +253,7 @@ def _manifest(wanted: Wrapping, sandbox: Sandbox) -> Manifest:
 
 
 def _identity(script: Path) -> SubmissionIdentity:
-    commit = _git(script.resolve().parent, "rev-parse", "HEAD")
-    changes = _git(script.resolve().parent, "status", "--porcelain") if commit else None
+    commit, dirty = git_state(script.resolve().parent)
     return SubmissionIdentity(
-        name=script.stem,
-        path=str(script),
-        sha256=sha256_of(script),
-        git_commit=commit,
-        git_dirty=None if changes is None else bool(changes),
+        name=script.stem, path=str(script), sha256=sha256_of(script), git_commit=commit, git_dirty=dirty
     )
-
-
-def _git(folder: Path, *words: str) -> str | None:
-    try:
-        found = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return found.stdout.strip() if found.returncode == 0 else None

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from pathlib import Path
 
 from a2perf.rlops.autotag import autotag
+from a2perf.rlops.matrix_plan import folder_name
 from a2perf.rlops.run_record import RUN_FILE, ExperimentRun, config_of, user_name
 from a2perf.rlops.script_wrapper.run import Wrapping
 from a2perf.rlops.store import store_folder
 from a2perf.storage import sha256_of, write_record
 from a2perf.submission.bundle import now
-from a2perf.submission.identity import command_line
 
 
 def new_run_folder(wanted: Wrapping, store: str | None) -> Path:
@@ -30,8 +29,14 @@ def new_run_folder(wanted: Wrapping, store: str | None) -> Path:
     instrument(wanted.script)
     tagged = autotag(wanted.script.resolve().parent, os.environ)
     words = "\0".join([sha256_of(wanted.script), *wanted.arguments])
-    version = f"{_safe(tagged.tag)}-{_digest(words)}"
-    root = store_folder(store) / _safe(wanted.script.stem) / _safe(wanted.env) / version / f"seed_{wanted.seed}"
+    version = f"{folder_name(tagged.tag)}-{_digest(words)}"
+    root = (
+        store_folder(store)
+        / folder_name(wanted.script.stem)
+        / folder_name(wanted.env)
+        / version
+        / f"seed_{wanted.seed}"
+    )
     if not (root / RUN_FILE).exists():
         root.mkdir(parents=True, exist_ok=True)
         record = ExperimentRun(
@@ -42,17 +47,13 @@ def new_run_folder(wanted: Wrapping, store: str | None) -> Path:
             user=user_name(),
             config=config_of(wanted.arguments),
             source="script",
-            command=command_line(),
+            command=wanted.command(),
             version=version,
             autotag=tagged,
             created_at=now(),
         )
         write_record(root / RUN_FILE, record)
     return root
-
-
-def _safe(name: str) -> str:
-    return re.sub(r"[^\w.@+=-]+", "_", name, flags=re.ASCII).strip(".") or "_"
 
 
 def _digest(words: str) -> str:

@@ -124,6 +124,9 @@ def test_the_command_of_the_document(logged: tuple[Path, subprocess.CompletedPro
     assert manifest.tracking["rss_peak_bytes"] > 1e6
     assert bundles.validate(bundle) == []
     (run,) = Store(folder / "store").runs()
+    # a command that repeats the run, though the run was started through variables
+    assert manifest.command[:3] == ["a2perf", "wrap", "myscript.py"]
+    assert manifest.command[-2:] == ["--", "--myarg=1234"]
     assert (run.experiment, run.env_id, run.seed, run.config["myarg"]) == ("myscript", "FrozenLake-v1", 42, 1234)
 
 
