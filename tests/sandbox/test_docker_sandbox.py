@@ -48,7 +48,8 @@ def specification(folder: Path, code: str, **changes) -> SandboxSpec:
 def left(engine: DockerEngine) -> list[str]:
     client = engine.client()
     try:
-        return [container.status for container in client.containers.list(all=True, filters={"label": LABEL})]
+        # The list as the engine gives it: asking for each container by name fails for one that ends in between.
+        return [found["State"] for found in client.api.containers(all=True, filters={"label": LABEL})]
     finally:
         client.close()
 
