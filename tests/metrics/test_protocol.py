@@ -18,7 +18,10 @@ from a2perf.metrics import protocol as protocols
 from a2perf.submission.seeds import spawn_seeds
 
 HOUSE = Path(__file__).resolve().parents[2]
-SHA256 = {"v1": "ef6e1317838c69b0d3d18646252e5de863ee6f16164816b21ed3bd7a22689b9c"}
+SHA256 = {
+    "v1": "ef6e1317838c69b0d3d18646252e5de863ee6f16164816b21ed3bd7a22689b9c",
+    "v1-small": "b64471fb8a80b746cc7722d90ce6267c675b70e6e62663b4e8adc9970c29a971",
+}
 CORE_IDS = {
     "QuadrupedLocomotion-DogPace-v0", "QuadrupedLocomotion-DogTrot-v0", "QuadrupedLocomotion-DogSpin-v0",
     "WebNavigation-Difficulty-01-v0", "WebNavigation-Difficulty-02-v0", "WebNavigation-Difficulty-03-v0",
@@ -34,10 +37,21 @@ def test_a_published_protocol_never_changes() -> None:
         assert protocols.sha256(name) == digest, f"protocol {name} is frozen: restore it, and make v2 for a change"
 
 
-def test_core_tasks_are_the_eight_published_ids() -> None:
-    core = protocols.load("v1").core_tasks()
+@pytest.mark.parametrize("name", sorted(SHA256))
+def test_core_tasks_are_the_eight_published_ids(name: str) -> None:
+    core = protocols.load(name).core_tasks()
     assert {task.env_id for task in core} == CORE_IDS
     assert len(core) == 8
+
+
+def test_small_protocol_keeps_budgets_and_references_of_the_whole_one() -> None:
+    whole, small = protocols.load("v1"), protocols.load("v1-small")
+    assert small.tasks.keys() < whole.tasks.keys()
+    for name, task in small.tasks.items():
+        assert (task.references, task.budget, task.env_kwargs) == (
+            whole.tasks[name].references, whole.tasks[name].budget, whole.tasks[name].env_kwargs,
+        )  # fmt: skip
+        assert task.training_seeds == [1, 2, 3]
 
 
 @each_task
