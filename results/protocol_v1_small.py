@@ -32,7 +32,7 @@ def small(whole: Protocol) -> Protocol:
     return msgspec.structs.replace(
         whole,
         name=f"{whole.name}-small",
-        summary=f"{whole.summary} This is the small form of {whole.name}: three seeds, fewer episodes, ten websites a level.",
+        summary=f"{whole.summary} The small form of {whole.name}: three seeds, fewer episodes, ten websites.",
         quick=Quick(seeds=3, episodes=5, timed_calls=100, warmup_calls=10, train_time_limit_s=60.0),
         tasks={name: _reduced(whole.task(name), episodes) for name, episodes in EPISODES.items()},
         generalization={},

@@ -49,12 +49,14 @@ class Recording:
         example: folder below ``examples/``.
         tasks: of the protocol.
         flags: further flags.
+        python: interpreter that has the framework; relative to the repository, "" is this one.
     """
 
     domain: str
     example: str
     tasks: tuple[str, ...]
     flags: tuple[str, ...] = ()
+    python: str = ""
 
     @property
     def name(self) -> str:
@@ -71,6 +73,20 @@ _LEARNER = f"iterations=12,time_budget_s=3600,workers=1,{_SEARCH}"
 _ANNEALING = "max_moves=20000,time_budget_s=3600"
 ALONE = ("--no-generalization",)
 
+SMALL = ("--protocol", "v1-small")
+TF_AGENTS = ".venv-tf/bin/python"
+"""`make frameworks` makes it: TensorFlow asks for an older NumPy than the rest."""
+
+_TEN_WEBSITES = tuple(f"difficulty_level_{level}_num_websites_10" for level in (1, 2, 3))
+_PLACEMENTS = ("toy_macro_stdcell", "ariane", "ariane_twin")
+_BASELINES = (
+    Recording("small", "minimal", (*_DOGS, *_TEN_WEBSITES, *_PLACEMENTS), SMALL),
+    Recording("small", "motion_imitation", _DOGS, SMALL),
+    Recording("small", "web_solver", _TEN_WEBSITES, SMALL),
+    Recording("small", "greedy_placer", _PLACEMENTS, SMALL),
+    Recording("small", "annealing_placer", _PLACEMENTS, (*SMALL, "--participant-args", _ANNEALING)),
+)
+
 RECORDINGS = (
     Recording("circuit_training", "minimal", _CIRCUITS, ALONE),
     Recording("circuit_training", "greedy_placer", _CIRCUITS, ALONE),
@@ -84,6 +100,7 @@ RECORDINGS = (
     ),
     Recording("quadruped_locomotion", "minimal", _DOGS, (*ALONE, "--quick")),
     Recording("quadruped_locomotion", "motion_imitation", _DOGS, (*ALONE, "--quick")),
+    *_BASELINES,
 )  # fmt: skip
 
 
@@ -112,8 +129,12 @@ def main() -> None:
 def record(recording: Recording) -> int:
     """Runs one submission; returns the status of `a2perf submit`."""
     tasks = [word for task in recording.tasks for word in ("--task", task)]
+    python = str(HOUSE / recording.python) if recording.python else sys.executable
+    if not os.access(python, os.X_OK):
+        print(f"{recording.name}: {recording.python} is missing: make frameworks", file=sys.stderr)
+        return 3
     command = [
-        sys.executable, "-m", "a2perf", "submit", f"examples/{recording.example}", *tasks, *recording.flags,
+        python, "-m", "a2perf", "submit", f"examples/{recording.example}", *tasks, *recording.flags,
         "-o", str(WORK / recording.name),
     ]  # fmt: skip
     print(f"\n$ a2perf {' '.join(command[3:])}", flush=True)

@@ -20,7 +20,7 @@ from a2perf.submission.seeds import spawn_seeds
 HOUSE = Path(__file__).resolve().parents[2]
 SHA256 = {
     "v1": "ef6e1317838c69b0d3d18646252e5de863ee6f16164816b21ed3bd7a22689b9c",
-    "v1-small": "b64471fb8a80b746cc7722d90ce6267c675b70e6e62663b4e8adc9970c29a971",
+    "v1-small": "7f5e751fae86b2c85b869476db7b310a7fcb7b9b7ea7c08e1d8cd6bb96aeb92e",
 }
 CORE_IDS = {
     "QuadrupedLocomotion-DogPace-v0", "QuadrupedLocomotion-DogTrot-v0", "QuadrupedLocomotion-DogSpin-v0",
