@@ -24,14 +24,14 @@ def test_every_folder_has_rivals_and_learning_has_curves() -> None:
     rivals: dict[str, set[str]] = {}
     for folder in FOLDERS:
         rivals.setdefault(folder.parent.name, set()).add(folder.name)
-    assert set(rivals) == {"circuit_training", "web_navigation", "quadruped_locomotion", "learning"}
+    assert set(rivals) == {"circuit_training", "web_navigation", "quadruped_locomotion", "learning", "small"}
     assert all(len(names) >= 2 for names in rivals.values())
     curves = list(SHIPPED.glob("learning/numpy_ars/synthetic_trot/seed_*/train/artifacts/progress.csv"))
     assert len(curves) == 5
 
 
 def test_they_are_small() -> None:
-    assert sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()) < 4_000_000
+    assert sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()) < 16_000_000
 
 
 @each_submission
@@ -79,6 +79,9 @@ def test_rivals_stand_where_they_should() -> None:
     assert iqm("web_navigation/web_solver") == pytest.approx(1.0, abs=0.01)
     assert iqm("quadruped_locomotion/motion_imitation") == pytest.approx(1.0, abs=0.1)
     assert iqm("learning/numpy_ars") > 0.2
+    assert iqm("small/minimal") == pytest.approx(0.0, abs=0.1)
+    assert iqm("small/motion_imitation") == pytest.approx(1.0, abs=0.1)
+    assert iqm("small/greedy_placer") < iqm("small/annealing_placer")
 
 
 def test_they_score_without_any_damage() -> None:
