@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from a2perf.errors import UserError
 from a2perf.submission.lazy_environment import LazyEnvironment
 from a2perf.submission.participant import Participant
 from a2perf.submission.protocol import (
@@ -157,7 +158,7 @@ class Worker:
 
     def _failure(self, error: BaseException) -> tuple[Any, ...]:
         kind, text, code = "exception", None, None
-        if isinstance(error, ContractError):
+        if isinstance(error, ContractError | UserError):  # the participant's to mend: no traceback
             return ("error", "contract", self._place(), _cut(str(error), _MAX_MESSAGE), None, None)
         message = f"{type(error).__name__}: {_text_of(error)}"
         if isinstance(error, MemoryError):
