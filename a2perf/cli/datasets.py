@@ -1,0 +1,119 @@
+"""``a2perf datasets``: make, combine, list, inspect and validate offline data sets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from a2perf.cli.datasets_text import describe_text, made_text
+from a2perf.datasets import naming
+from a2perf.submission.options import normalised
+
+_ROOT = click.option("--datasets-path", metavar="DIR", help="Folder of all data sets.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+_FORCE = click.option("--force", is_flag=True, help="Put aside what is there, and begin anew.")
+
+
+@click.group(context_settings=normalised())
+def datasets() -> None:
+    """Make, combine, list, inspect and validate offline data sets.
+
+    They lie in --datasets-path, else in the folder that MINARI_DATASETS_PATH or A2PERF_DATASETS_DIR names, else in
+    the user's data folder; Minari can read them.
+    """
+
+
+@datasets.command(name="combine", context_settings=normalised())
+@click.argument("names", nargs=-1, required=True, metavar="NAME_OR_FOLDER...")
+@click.option("--id", "dataset_id", required=True, metavar="NAME", help="Name of the result: namespace/name-v0.")
+@click.option(
+    "--merge", type=click.Choice(("linear", "binary")), default="linear", show_default=True,
+    help="In one pass, or in pairs; the result is the same.",
+)  # fmt: skip
+@_FORCE
+@_ROOT
+@_JSON
+def combine(
+    names: tuple[str, ...], dataset_id: str, merge: str, force: bool, datasets_path: str | None, as_json: bool
+) -> int:
+    """Combine data sets of one environment into one; what each of them cost stays known."""
+    from a2perf.datasets import open_dataset
+    from a2perf.datasets.combine import combine as put_together
+
+    inputs = [open_dataset(name, datasets_path) for name in names]
+    made = put_together(
+        inputs,
+        naming.DatasetId.parse(dataset_id),
+        naming.root_folder(datasets_path),
+        merge=merge,  # type: ignore[arg-type]  # click has checked it
+        force=force,
+    )
+    _print(msgspec.to_builtins(made.record), as_json, made_text(made))
+    return 0
+
+
+@datasets.command(name="list", context_settings=normalised())
+@_ROOT
+@_JSON
+def list_datasets(datasets_path: str | None, as_json: bool) -> int:
+    """List the data sets that there are."""
+    root = naming.root_folder(datasets_path)
+    found = []
+    for name in naming.all_ids(root):
+        metadata = json.loads((root / name / "data" / naming.METADATA_FILE).read_text(encoding="utf-8"))
+        found.append({"dataset_id": name, **{key: metadata.get(key) for key in ("total_episodes", "total_steps")}})
+    lines = [f"{row['dataset_id']}  {row['total_episodes']} episodes, {row['total_steps']} steps" for row in found]
+    _print(found, as_json, "\n".join(lines) or f"no data set in {root}")
+    return 0
+
+
+@datasets.command(name="inspect", context_settings=normalised())
+@click.argument("name", metavar="NAME_OR_FOLDER")
+@click.option("--picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw the returns: .svg, .png, .pdf.")
+@_ROOT
+@_JSON
+def inspect(name: str, picture: Path | None, datasets_path: str | None, as_json: bool) -> int:
+    """Show what a data set holds: episodes, returns, spaces, policies and cost."""
+    from a2perf.datasets import inspection, open_dataset
+
+    data = open_dataset(name, datasets_path)
+    found = inspection.describe(data)
+    if picture is not None:
+        inspection.draw(data, picture)
+    _print(found, as_json, describe_text(found))
+    return 0
+
+
+@datasets.command(name="validate", context_settings=normalised())
+@click.argument("names", nargs=-1, required=True, metavar="NAME_OR_FOLDER...")
+@_ROOT
+@_JSON
+def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -> int:
+    """Check data sets: SUCCESS, or every problem with its file and place. Exit status 1 when anything is wrong."""
+    from a2perf.datasets import open_dataset
+    from a2perf.datasets.validation import problems_of
+
+    found = {name: problems_of(open_dataset(name, datasets_path)) for name in names}
+    lines = []
+    for name, problems in found.items():
+        lines += [f"{name}: {'INVALID' if problems else 'SUCCESS'}", *(f"  {problem}" for problem in problems)]
+    _print(found, as_json, "\n".join(lines))
+    return 1 if any(found.values()) else 0
+
+
+def _print(found: Any, as_json: bool, text: str) -> None:
+    click.echo(json.dumps(found, indent=2) if as_json else text)
+
+
+def _add_commands() -> None:
+    from a2perf.cli.datasets_making import generate, skill_levels
+
+    datasets.add_command(generate)
+    datasets.add_command(skill_levels)
+
+
+_add_commands()

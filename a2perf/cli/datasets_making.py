@@ -1,0 +1,276 @@
+"""``a2perf datasets generate`` and ``skill-levels``: what plays episodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from a2perf.cli.datasets_text import levels_text, made_text, msgspec_dict
+from a2perf.datasets import naming
+from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, submission_of
+from a2perf.datasets.generate import Player, Request, level_players, random_player, submission_player
+from a2perf.datasets.generate import generate as play
+from a2perf.datasets.plan import RANDOM, Confining
+from a2perf.datasets.records import Energy
+from a2perf.datasets.skill_levels import LEVELS, RULES, SkillLevels, cut, evaluate
+from a2perf.domains.registry import Task, domains
+from a2perf.errors import ConfigError, did_you_mean
+from a2perf.metrics import protocol
+from a2perf.storage import read_record, write_record
+from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.progress import RunProgress
+
+_CONFINING = (
+    click.option("--sandbox", default="strongest", metavar="LEVEL", help="How policies are confined."),
+    click.option("--allow-weaker", is_flag=True, help="Run although the sandbox cannot be had here; it is recorded."),
+    click.option("--python-env", default="shared", metavar="KIND", help="Packages of the policies."),
+    click.option("--participant-python", metavar="FILE", help="Interpreter of the policies."),
+    click.option("--call-timeout", type=float, default=60.0, metavar="S", help="Limit of one answer in seconds."),
+)
+
+
+def _confined(function: Any) -> Any:
+    for option in reversed(_CONFINING):
+        function = option(function)
+    return function
+
+
+@click.command(name="generate", context_settings=normalised())
+@click.option("--submission", metavar="DIR|random", help="Whose policy plays; `random` draws actions.")
+@click.option("--task", metavar="NAME", help="Name of a task, as the protocol evaluates it, or an environment's id.")
+@click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
+@click.option("--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
+@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option("--id", "dataset_id", metavar="NAME", help="Name: namespace/name-v0; <domain>/<task>/<policy>-v0.")
+@click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR", help="A training, whose policy plays.")
+@click.option("--checkpoint", type=int, metavar="N", help="Of that training, the checkpoint with this number.")
+@click.option("--checkpoints", metavar="GLOB", help="How its checkpoints are found, below the artefacts.")
+@click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")
+@click.option(
+    "--skill-levels", "levels_file", type=click.Path(path_type=Path), metavar="FILE",
+    help="What `a2perf datasets skill-levels` wrote; with --level.",
+)  # fmt: skip
+@click.option("--level", type=click.Choice(LEVELS), help="Checkpoints of this level play.")
+@click.option(
+    "--num-checkpoints", type=click.IntRange(min=1), metavar="N",
+    help="How many are drawn with replacement; by default as many as the level has.",
+)  # fmt: skip
+@click.option("--info", "infos", multiple=True, metavar="NAME", help="Entry of info to keep: action_mask.")
+@click.option("--participant-args", default="", metavar="K=V,...", help="Passed to load_policy().")
+@click.option(
+    "--training-energy-kwh", type=float, metavar="KWH", help="What training the policy is known to have took."
+)
+@click.option("--description", default="", help="Of the data set, in a sentence.")
+@click.option("--author", default="")
+@click.option("--force", is_flag=True, help="Put aside what is there, and begin anew.")
+@click.option("--datasets-path", metavar="DIR", help="Folder of all data sets.")
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
+@_confined
+def generate(**options: Any) -> int:
+    """Generate a data set: a policy, or checkpoints of a skill level, play episodes that are kept.
+
+    The policy runs in a participant process, as in an evaluation. The same command finishes what was interrupted, and
+    the episodes do not depend on --processes.
+    """
+    levels = None if options["levels_file"] is None else read_record(options["levels_file"], SkillLevels)
+    if (levels is None) != (options["level"] is None):
+        raise ConfigError("--level and --skill-levels go together", mend="give both, or --submission alone")
+    players, words = _players(options, levels)
+    task = _task(options, levels, players)
+    kwargs = {**task["env_kwargs"], **_json_pairs(options["env_args"])}
+    dataset_id = options["dataset_id"] or f"{task['domain']}/{task['task']}/{words}-v0"
+    request = Request(
+        name=naming.DatasetId.parse(dataset_id),
+        domain=task["domain"],
+        task=task["task"],
+        env_id=task["env_id"],
+        env_kwargs=kwargs,
+        players=players,
+        episodes=options["episodes"],
+        seed=options["seed"],
+        infos=options["infos"],
+        skill_level=options["level"] or "",
+        thresholds={} if levels is None else _thresholds(levels),
+        description=options["description"],
+        author=options["author"],
+        confining=_confining(options),
+    )
+    with RunProgress(quiet=options["as_json"]) as progress:
+        made = play(
+            request, naming.root_folder(options["datasets_path"]), processes=options["processes"],
+            force=options["force"], progress=progress,
+        )  # fmt: skip
+    click.echo(json.dumps(msgspec_dict(made.record), indent=2) if options["as_json"] else made_text(made))
+    return 0
+
+
+@click.command(name="skill-levels", context_settings=normalised())
+@click.argument("root_dirs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="ROOT_DIR...")
+@click.option("--submission", type=click.Path(path_type=Path), metavar="DIR", help="Where the submission is now.")
+@click.option("--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
+@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
+@click.option("--checkpoints", metavar="GLOB", help="How checkpoints are found, below the artefacts of a training.")
+@click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")
+@click.option("--measure", type=click.Choice(("mean", "median")), default="mean", show_default=True)
+@click.option(
+    "--thresholds", type=click.Choice(RULES), default="sigma", show_default=True,
+    help="sigma: mean and standard deviation over the checkpoints; references: the task's random and expert scores; "
+    "quantiles: of the checkpoints.",
+)  # fmt: skip
+@click.option("--participant-args", default="", metavar="K=V,...", help="Passed to load_policy().")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("skill_levels.json"), show_default=True,
+    metavar="FILE", help="The levels, for `generate`.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the levels as JSON.")
+@_confined
+def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
+    """Play the checkpoints of trainings and cut them into novice, intermediate and expert.
+
+    ROOT_DIR is the --root-dir of a training, or a folder that holds several. Results of every checkpoint stay beside
+    their training in checkpoint_evaluation/evaluation.json and are not played again.
+    """
+    extra = parse_participant_args(options["participant_args"])
+    evaluations, remarks = [], []
+    with RunProgress(quiet=options["as_json"]) as progress:
+        for training in find_trainings(root_dirs):
+            found, said = find_checkpoints(training, options["checkpoints"], options["checkpoint_arg"])
+            folder, sha256, more = submission_of(training, options["submission"])
+            remarks += [*said, *more]
+            manifest = training.manifest
+            evaluations.append(
+                evaluate(
+                    found, folder.absolute(), sha256, domain=manifest.domain, task=manifest.task,
+                    env_id=str(manifest.env_id), env_kwargs={
+                        **evaluation_kwargs(manifest.task, str(manifest.env_id), manifest.env_kwargs),
+                        **_json_pairs(options["env_args"]),
+                    },
+                    episodes=options["episodes"], seed=options["seed"], processes=options["processes"],
+                    progress=progress, participant_args=extra, confining=_confining(options),
+                )
+            )  # fmt: skip
+    levels = cut(evaluations, rule=options["thresholds"], measure=options["measure"], remarks=remarks)
+    write_record(options["output"], levels)
+    click.echo(json.dumps(msgspec_dict(levels), indent=2) if options["as_json"] else levels_text(levels))
+    return 0
+
+
+def _players(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[Player], str]:
+    """Returns who plays, and the name that the data set gets by default."""
+    folder = options["submission"]
+    if levels is not None:
+        draws = options["num_checkpoints"] or len(levels.of(options["level"]))
+        given = None if folder is None else _folder(folder)
+        draws = min(draws, options["episodes"])
+        return level_players(levels, options["level"], draws, options["seed"], given), options["level"]
+    arguments = parse_participant_args(options["participant_args"])
+    known = options["training_energy_kwh"]
+    energy = None if known is None else Energy(kwh=known, provenance="given", method="--training-energy-kwh")
+    if options["root_dir"] is not None:
+        training = find_trainings([options["root_dir"]])[0]
+        found, _ = find_checkpoints(training, options["checkpoints"], options["checkpoint_arg"])
+        chosen = found[-1]
+        if options["checkpoint"] is not None:
+            numbers = {checkpoint.number: checkpoint for checkpoint in found}
+            if options["checkpoint"] not in numbers:
+                raise ConfigError(
+                    f"{training.name} has no checkpoint {options['checkpoint']}",
+                    mend=f"it has {', '.join(map(str, sorted(numbers)))}",
+                )
+            chosen = numbers[options["checkpoint"]]
+        where, _, _ = submission_of(training, None if folder is None else _folder(folder))
+        player = submission_player(where, arguments, checkpoint=chosen, training_energy=energy)
+        return [player], where.resolve().name
+    if folder is None:
+        raise ConfigError("nobody plays", mend="give --submission, --root-dir, or --skill-levels with --level")
+    if folder == RANDOM:
+        return [random_player()], RANDOM
+    where = _folder(folder)
+    return [submission_player(where, arguments, training_energy=energy)], where.resolve().name
+
+
+def _task(options: dict[str, Any], levels: SkillLevels | None, players: list[Player]) -> dict[str, Any]:
+    if options["task"] is not None:
+        return _named_task(options["task"])
+    if levels is not None:
+        return {name: getattr(levels, name) for name in ("domain", "task", "env_id", "env_kwargs")}
+    if options["root_dir"] is not None:
+        manifest = find_trainings([options["root_dir"]])[0].manifest
+        kwargs = evaluation_kwargs(manifest.task, str(manifest.env_id), manifest.env_kwargs)
+        return {"domain": manifest.domain, "task": manifest.task, "env_id": manifest.env_id, "env_kwargs": kwargs}
+    raise ConfigError("no task was given", mend="add --task NAME; `a2perf envs list` shows the tasks")
+
+
+def _named_task(name: str) -> dict[str, Any]:
+    by_name: dict[str, tuple[str, Task]] = {}
+    for domain in domains().values():
+        for task in domain.tasks:
+            by_name.setdefault(task.name, (domain.name, task))
+        for environment in domain.environments:
+            if name in (environment.id, *environment.aliases):
+                return {"domain": domain.name, "task": environment.id, "env_id": environment.id, "env_kwargs": {}}
+    if name not in by_name:
+        raise ConfigError(
+            f"there is no task {name!r}{did_you_mean(name, by_name)}", mend="`a2perf envs list` shows the tasks"
+        )
+    owner, found = by_name[name]
+    kwargs = evaluation_kwargs(found.name, found.env_id, found.kwargs)
+    return {"domain": owner, "task": found.name, "env_id": found.env_id, "env_kwargs": kwargs}
+
+
+def evaluation_kwargs(task: str, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments under which a task is evaluated: the protocol's, where it has the task.
+
+    Args:
+        task: its name.
+        env_id: its environment.
+        kwargs: arguments that are kept where the protocol says nothing.
+    """
+    wanted = protocol.load(protocol.LATEST).tasks.get(task)
+    if wanted is None or wanted.env_id != env_id:
+        return dict(kwargs)
+    return {**kwargs, **wanted.env_kwargs}
+
+
+def _folder(given: str) -> Path:
+    folder = Path(given).expanduser()
+    if not (folder / "inference.py").is_file():
+        raise ConfigError(
+            f"{given} is no submission: there is no inference.py in it", mend="give a submission's folder"
+        )
+    return folder
+
+
+def _json_pairs(pairs: tuple[str, ...]) -> dict[str, Any]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise ConfigError(f"--env-arg {pair!r} is not name=value", mend="write --env-arg mode=train")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _thresholds(levels: SkillLevels) -> dict[str, Any]:
+    return {"rule": levels.rule, "measure": levels.measure, **msgspec.to_builtins(levels.bounds)}
+
+
+def _confining(options: dict[str, Any]) -> Confining:
+    return Confining(
+        sandbox=options["sandbox"],
+        allow_weaker=options["allow_weaker"],
+        python_env=options["python_env"],
+        participant_python=options["participant_python"],
+        call_timeout_s=options["call_timeout"],
+    )

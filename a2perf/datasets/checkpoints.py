@@ -1,0 +1,228 @@
+"""The policies that trainings left behind: one for each checkpoint in the artefacts, with the energy it took.
+
+Known are the layouts of TF-Agents (``policies/checkpoints/policy_checkpoint_<step>``), of Stable-Baselines3
+(``checkpoints/..._<step>.zip``) and folders that look like finished artefacts (``policies/step_<step>/``,
+``checkpoints/<...step>/``); anything else is named by a pattern. The energy of a checkpoint is the training's in
+proportion to its number, as for the earlier platform.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2perf.datasets.collection import energy_in_report
+from a2perf.datasets.plan import PlannedPolicy
+from a2perf.datasets.records import Energy
+from a2perf.errors import UserError
+from a2perf.metrics.data_cost import checkpoint_energies
+from a2perf.records import Manifest
+from a2perf.storage import read_json, read_record
+from a2perf.submission.identity import identify_submission
+
+_NUMBER = re.compile(r"(\d+)(?=\D*$)")
+_LAYOUTS: tuple[tuple[str, str | None], ...] = (
+    ("policies/checkpoints/policy_checkpoint_*", "checkpoint"),
+    ("policies/step_*/", None),
+    ("checkpoints/**/*_*.zip", "file"),
+    ("checkpoints/*/", None),
+)
+"""Pattern below the artefacts, and the participant argument that names the checkpoint; None makes it ``ROOT_DIR``."""
+
+_RESUMABLE_RUN = "run.json"
+"""Left by ``a2perf.training``, whose ``checkpoints`` are for going on with a training and hold no whole policy."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A finished training.
+
+    Attributes:
+        root: its root folder, which holds ``train``.
+        manifest: of the bundle.
+        sha256: hash of that manifest's file.
+        energy: of the whole training.
+    """
+
+    root: Path
+    manifest: Manifest
+    sha256: str
+    energy: Energy
+
+    @property
+    def artifacts(self) -> Path:
+        """What it left."""
+        return self.root / "train" / "artifacts"
+
+    @property
+    def name(self) -> str:
+        """The last folders of its root, such as ``dog_pace/seed_3``."""
+        return "/".join(self.root.parts[-2:])
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A policy of one moment of a training.
+
+    Attributes:
+        training: where it comes from.
+        path: below the artefacts; empty for the final policy.
+        number: its training step; 1 for a final policy without a number.
+        energy: what training up to it took.
+        root_dir: what the policy sees as ``ROOT_DIR``.
+        participant_args: what makes ``load_policy`` take it.
+    """
+
+    training: Training
+    path: str
+    number: int
+    energy: Energy
+    root_dir: Path
+    participant_args: dict[str, str]
+
+    def planned(self, submission: Path, sha256: str, extra: dict[str, str]) -> PlannedPolicy:
+        """Returns it as a policy that plays.
+
+        Args:
+            submission: the folder whose ``inference.py`` loads it.
+            sha256: hash of that folder.
+            extra: further participant arguments.
+        """
+        return PlannedPolicy(
+            name=f"{self.training.name}/{self.path or 'final policy'}",
+            submission=str(submission),
+            submission_sha256=sha256,
+            root_dir=str(self.root_dir),
+            participant_args={**self.training.manifest.participant_args, **self.participant_args, **extra},
+            checkpoint=self.path,
+            number=self.number,
+            training=self.training.sha256,
+        )
+
+
+def find_trainings(given: Sequence[Path]) -> list[Training]:
+    """Finds the trainings at or below folders, each once, in order of their paths.
+
+    Raises:
+        UserError: a folder does not exist or holds none.
+    """
+    found: dict[Path, Training] = {}
+    for folder in given:
+        if not folder.is_dir():
+            raise UserError(
+                f"{folder} does not exist", mend="give the --root-dir of a training, or a folder of several"
+            )
+        here = sorted(
+            path.parent.parent
+            for path in folder.rglob("train/manifest.json")
+            if not any(part == "attic" or part.startswith(".") for part in path.relative_to(folder).parts)
+        )
+        if not here:
+            raise UserError(f"{folder} holds no training", mend="give the --root-dir of a run in mode train")
+        for root in here:
+            found.setdefault(root.absolute(), _training(root.absolute()))
+    return [found[root] for root in sorted(found)]
+
+
+def find_checkpoints(
+    training: Training, pattern: str | None = None, argument: str | None = None
+) -> tuple[list[Checkpoint], list[str]]:
+    """Finds the checkpoints of a training, by their number.
+
+    Args:
+        training: where to look.
+        pattern: below the artefacts; the known layouts by default.
+        argument: the participant argument that gets the path of a matching file or folder; without it a folder is
+            what the policy sees as ``ROOT_DIR``, and a file's path goes to ``checkpoint``.
+
+    Returns:
+        The checkpoints, and remarks that a reader should see.
+
+    Raises:
+        UserError: the pattern matches nothing.
+    """
+    layouts = _LAYOUTS if pattern is None else ((pattern, argument),)
+    for layout, name in layouts:
+        if pattern is None and layout.startswith("checkpoints/") and (training.artifacts / _RESUMABLE_RUN).exists():
+            continue
+        paths = _numbered(training.artifacts, layout)
+        if paths:
+            energies = _energies(training, [number for _, number in paths])
+            return [
+                _checkpoint(training, path, number, energy, name, given=pattern is not None)
+                for (path, number), energy in zip(paths, energies, strict=True)
+            ], []
+    if pattern is not None:
+        raise UserError(
+            f"nothing in {training.artifacts} matches {pattern!r} and has a number in its name",
+            mend=f"it holds {_shown(training.artifacts)}",
+        )
+    final = Checkpoint(training, "", 1, training.energy, training.artifacts, {})
+    return [final], [f"{training.name} has no checkpoints; its final policy stands for it"]
+
+
+def submission_of(training: Training, given: Path | None) -> tuple[Path, str, list[str]]:
+    """Returns the folder whose policies a training made, its hash, and remarks.
+
+    Raises:
+        UserError: it is not where the training had it.
+    """
+    folder = given or Path(training.manifest.submission.path)
+    if not (folder / "inference.py").is_file():
+        raise UserError(
+            f"the submission {folder} of {training.name} is not there", mend="say where it is with --submission"
+        )
+    sha256 = identify_submission(folder).sha256
+    same = sha256 == training.manifest.submission.sha256
+    return folder, sha256, [] if same else [f"{folder} has changed since {training.name} was trained"]
+
+
+def _training(root: Path) -> Training:
+    file = root / "train" / "manifest.json"
+    manifest = read_record(file, Manifest)
+    tracking = root / "train" / "metrics" / "tracking.json"
+    report = read_json(tracking) if tracking.is_file() else manifest.tracking
+    energy = energy_in_report(report if isinstance(report, dict) else {})
+    return Training(root, manifest, hashlib.sha256(file.read_bytes()).hexdigest(), energy)
+
+
+def _numbered(artifacts: Path, layout: str) -> list[tuple[Path, int]]:
+    only_folders = layout.endswith("/")
+    found = []
+    for path in artifacts.glob(layout.rstrip("/")):
+        relative = path.relative_to(artifacts)
+        match = _NUMBER.search(path.stem if path.is_file() else path.name)
+        hidden = any(part.startswith(".") for part in relative.parts)
+        if match is not None and not hidden and not (only_folders and not path.is_dir()):
+            found.append((relative, int(match.group(1))))
+    return sorted(found, key=lambda entry: (entry[1], str(entry[0])))
+
+
+def _energies(training: Training, numbers: Sequence[int]) -> list[Energy]:
+    total = training.energy
+    if total.kwh is None:
+        return [total] * len(numbers)
+    return [
+        Energy(kwh=float(kwh), provenance=total.provenance, method=f"share of the training by number; {total.method}")
+        for kwh in checkpoint_energies(total.kwh, numbers)
+    ]
+
+
+def _checkpoint(
+    training: Training, path: Path, number: int, energy: Energy, argument: str | None, *, given: bool
+) -> Checkpoint:
+    place = training.artifacts / path
+    text = path.as_posix()
+    if argument is None and place.is_dir():
+        return Checkpoint(training, text, number, energy, place, {})
+    name = argument or "checkpoint"
+    value = str(number) if name == "checkpoint" and not given else text
+    return Checkpoint(training, text, number, energy, training.artifacts, {name: value})
+
+
+def _shown(folder: Path) -> str:
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "nothing"

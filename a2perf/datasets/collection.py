@@ -1,0 +1,198 @@
+"""Has a plan played by several processes, resumes what was interrupted, and says what it cost.
+
+The working folder holds the plan, the finished blocks and one folder of tracking for each attempt. Blocks that are
+finished are never played again; the energy of an attempt that was killed is in the rows that its tracker had written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from a2perf.datasets.plan import Block, Plan
+from a2perf.datasets.player import BlockRecord, record_path
+from a2perf.datasets.records import Energy, together
+from a2perf.errors import InfrastructureError, SubmissionError, UserError
+from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.records import Failure
+from a2perf.storage import read_json, read_record, write_json
+from a2perf.submission.progress import RunProgress
+
+_TRACKING = "tracking"
+_MODE = "inference"
+
+
+def collect(work: Path, plan: Plan, *, processes: int, progress: RunProgress) -> list[BlockRecord]:
+    """Plays every block of a plan that is not finished yet.
+
+    Args:
+        work: the working folder, with the plan in it.
+        plan: what is played.
+        processes: how many play at the same time.
+        progress: where episodes are counted.
+
+    Returns:
+        The records of all blocks, in order.
+
+    Raises:
+        SubmissionError: a policy failed.
+        UserError: something that was asked for cannot be had.
+        InfrastructureError: a process ended by itself.
+    """
+    left = [block for block in plan.blocks if not record_path(work, block.index).exists()]
+    if left:
+        done = plan.episodes - sum(block.count for block in left)
+        progress.phase(f"{plan.name}: episodes", plan.episodes)
+        progress.advance(done)
+        with _tracked(work), _Team(work, min(processes, len(left))) as team:
+            team.play(left, done, progress)
+    return [read_record(record_path(work, block.index), BlockRecord) for block in plan.blocks]
+
+
+def energy_of(work: Path) -> Energy:
+    """Returns what all attempts in a working folder took together; unknown where one left nothing."""
+    attempts = sorted((work / _TRACKING).glob("attempt_*"))
+    return together(_attempt_energy(folder) for folder in attempts) if attempts else Energy()
+
+
+def energy_in_report(report: dict[str, Any]) -> Energy:
+    """Returns the energy that a tracking report states."""
+    energy = report.get("energy")
+    if not isinstance(energy, dict):
+        return Energy()
+    kwh, quality = energy.get("gross_kwh"), str(energy.get("quality") or "none")
+    if not isinstance(kwh, int | float) or quality == "none":
+        return Energy(method=str(energy.get("method") or ""))
+    return Energy(kwh=float(kwh), provenance=quality, method=str(energy.get("method") or ""))
+
+
+def _attempt_energy(folder: Path) -> Energy:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return energy_in_report(read_json(folder / "tracking.json"))
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        rows = list(csv.DictReader((folder / f"{_MODE}_emissions.csv").read_text(encoding="utf-8").splitlines()))
+        if rows:
+            return Energy(
+                kwh=float(rows[-1]["energy_consumed"]),
+                provenance="estimated",
+                method="last row of the table of an attempt that was killed",
+            )
+    return Energy(kwh=0.0, provenance="estimated", method="an attempt was killed before its first sample")
+
+
+@contextlib.contextmanager
+def _tracked(work: Path) -> Iterator[None]:
+    """Tracks this process with all that it starts: environments and policies."""
+    attempts = work / _TRACKING
+    attempts.mkdir(parents=True, exist_ok=True)
+    folder = attempts / f"attempt_{len(list(attempts.glob('attempt_*'))):03d}"
+    sampler = Sampler(directory=folder, mode=_MODE, with_codecarbon=False)
+    sampler.attach(os.getpid())
+    try:
+        yield
+    finally:
+        write_json(folder / "tracking.json", msgspec.to_builtins(sampler.stop()))
+
+
+class _Team:
+    """Processes that play blocks; all of them are gone when the context is left."""
+
+    def __init__(self, work: Path, size: int) -> None:
+        self._work = work
+        self._size = size
+        self._processes: list[subprocess.Popen[str]] = []
+        self._heard: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
+
+    def __enter__(self) -> _Team:
+        logs = self._work / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        for number in range(self._size):
+            with (logs / f"worker_{number}.log").open("ab") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "a2perf.datasets.worker", str(self._work)],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                )  # fmt: skip
+            self._processes.append(process)
+            threading.Thread(target=self._listen, args=(number, process), daemon=True).start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        for process in self._processes:
+            if process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    process.stdin.close()  # by which it ends
+        for process in self._processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def play(self, blocks: Sequence[Block], done: int, progress: RunProgress) -> None:
+        """Gives blocks to whoever is free until all are played; ``done`` episodes were played before."""
+        waiting = list(reversed(blocks))
+        playing: set[int] = set()
+        while waiting or playing:
+            number, answer = self._heard.get()
+            kind = None if answer is None else answer["kind"]
+            if answer is None:
+                if number in playing or waiting:
+                    raise self._ended(number)
+            elif kind == "episode":
+                done += 1
+                progress.advance(done, f"last return {answer['return']:.2f}")
+            elif kind in ("ready", "done"):
+                playing.discard(number)
+                if waiting:
+                    playing.add(number)
+                    self._ask(number, waiting.pop())
+            else:
+                raise _failed(answer, self._work)
+
+    def _ask(self, number: int, block: Block) -> None:
+        stream = self._processes[number].stdin
+        assert stream is not None
+        try:
+            stream.write(f"{block.index}\n")
+            stream.flush()
+        except OSError:  # it has ended, which the listener says
+            return
+
+    def _listen(self, number: int, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            with contextlib.suppress(ValueError):
+                self._heard.put((number, json.loads(line)))
+        self._heard.put((number, None))
+
+    def _ended(self, number: int) -> InfrastructureError:
+        status = self._processes[number].wait()
+        log = self._work / "logs" / f"worker_{number}.log"
+        return InfrastructureError(
+            f"a process that plays episodes ended by itself (status {status}); see {log}",
+            mend="the same command goes on with what is left",
+        )
+
+
+def _failed(answer: dict[str, Any], work: Path) -> UserError | RuntimeError:
+    if answer["kind"] == "participant":
+        failure = msgspec.convert(answer["failure"], Failure)
+        said = f"\n{failure.traceback.rstrip()}" if failure.traceback else ""
+        return SubmissionError(
+            f"the policy failed in {failure.where} ({failure.kind.value}): {failure.message}{said}",
+            mend="mend it and give the same command; what was played is kept",
+        )
+    if answer["kind"] == "user":
+        return UserError(answer["message"], mend=answer["mend"])
+    return RuntimeError(f"a process that plays episodes failed:\n{answer['traceback']}")

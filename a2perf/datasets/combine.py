@@ -1,0 +1,161 @@
+"""Combining data sets of one environment into one; what each of them cost stays known.
+
+Episodes keep their order and are copied as they are. Linear and binary merging give the same bytes: one pass over all
+inputs, or halves put together again and again, which needs room for intermediate files but touches few files at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from a2perf.datasets import assembly, naming
+from a2perf.datasets.generate import Made
+from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.reader import Dataset
+from a2perf.datasets.records import DatasetRecord, PolicyRecord, SourceRecord, cost_of, together
+from a2perf.datasets.space_json import differences
+from a2perf.errors import UserError
+from a2perf.storage import read_record
+
+Merge = Literal["linear", "binary"]
+_SAME = ("env_id", "env_kwargs", "env_fingerprint", "domain", "task", "infos")
+
+
+def combine(
+    inputs: Sequence[Dataset], name: DatasetId, root: Path, *, merge: Merge = "linear", force: bool = False
+) -> Made:
+    """Combines data sets.
+
+    Args:
+        inputs: in order.
+        name: of the result.
+        root: the folder of all data sets.
+        merge: how.
+        force: put aside what has the name.
+
+    Raises:
+        UserError: they are of different environments (named), one is damaged or not made by a2perf, or the name is
+            taken.
+    """
+    if len(inputs) < 2:
+        raise UserError("there is nothing to combine", mend="give two data sets or more")
+    records = [_record(data) for data in inputs]
+    for data, record in zip(inputs[1:], records[1:], strict=True):
+        _require_same(inputs[0], records[0], data, record)
+    target, work = naming.dataset_folder(root, name), assembly.work_folder(root, name)
+    if target.exists() and not force:
+        raise UserError(f"there is a data set {name} already", mend="give another --id, or --force to replace it")
+    shutil.rmtree(work, ignore_errors=True)
+    policies, renumbered = _policies(records)
+    data_folder = work / "dataset" / "data"
+    parts: list[tuple[Path, Mapping[int, int] | None]] = [
+        (data.file, numbers) for data, numbers in zip(inputs, renumbered, strict=True)
+    ]
+    if merge == "binary":
+        parts = _halved(parts, work / "parts")
+    episodes, steps, content, returns = assembly.join(parts, data_folder / naming.DATA_FILE)
+    levels = {record.skill_level for record in records}
+    first = records[0]
+    record = DatasetRecord(
+        dataset_id=str(name),
+        domain=first.domain,
+        task=first.task,
+        env_id=first.env_id,
+        env_kwargs=first.env_kwargs,
+        env_fingerprint=first.env_fingerprint,
+        skill_level=levels.pop() if len(levels) == 1 else "",
+        infos=first.infos,
+        episodes=episodes,
+        steps=steps,
+        content_sha256=content,
+        policies=policies,
+        cost=cost_of(policies, together(record.cost.generation for record in records), steps),
+        sources=[
+            SourceRecord(
+                dataset_id=record.dataset_id,
+                content_sha256=record.content_sha256,
+                episodes=record.episodes,
+                steps=record.steps,
+                cost=record.cost,
+            )
+            for record in records
+        ],
+        **assembly.common_fields(data_folder, returns),
+    )
+    metadata = {
+        **{key: inputs[0].metadata[key] for key in ("observation_space", "action_space")},
+        **{key: inputs[0].metadata[key] for key in ("env_spec",) if key in inputs[0].metadata},
+        "description": f"{episodes} episodes of {first.task}, combined from {len(inputs)} data sets",
+        "combined_datasets": [record.dataset_id for record in records],
+    }
+    if target.exists():
+        assembly.put_aside(target)
+    folder = assembly.publish(root, name, work / "dataset", record, metadata)
+    assembly.remove(work)
+    return Made(folder, record)
+
+
+def _record(data: Dataset) -> DatasetRecord:
+    if not data.record:
+        raise UserError(
+            f"{data.id} was not made by a2perf: it has no {naming.RECORD_FILE}", mend="combine it with minari"
+        )
+    return read_record(data.path / naming.RECORD_FILE, DatasetRecord)
+
+
+def _require_same(first: Dataset, its: DatasetRecord, other: Dataset, others: DatasetRecord) -> None:
+    lines = [
+        f"{name} is {getattr(its, name)!r} and {getattr(others, name)!r}"
+        for name in _SAME
+        if getattr(its, name) != getattr(others, name)
+    ]
+    names = (first.id, other.id)
+    lines += differences(first.observation_space, other.observation_space, "observation", names=names)
+    lines += differences(first.action_space, other.action_space, "action", names=names)
+    if lines:
+        raise UserError(
+            f"{first.id} and {other.id} cannot be combined: " + "; ".join(lines),
+            mend="combine data sets of the same environment",
+        )
+
+
+def _policies(records: Sequence[DatasetRecord]) -> tuple[list[PolicyRecord], list[dict[int, int]]]:
+    """Returns every policy once, with its episodes of all data sets, and the new numbers for each of these."""
+    found: dict[bytes, PolicyRecord] = {}
+    renumbered = []
+    for record in records:
+        numbers = {}
+        for place, policy in enumerate(record.policies):
+            key = msgspec.json.encode(msgspec.structs.replace(policy, episodes=0))
+            if not policy.training and not policy.submission_sha256 and policy.submission != "random":
+                key += str((record.dataset_id, place)).encode()
+            if key in found:
+                found[key].episodes += policy.episodes
+            else:
+                found[key] = msgspec.structs.replace(policy)
+            numbers[place] = list(found).index(key)
+        renumbered.append(numbers)
+    return list(found.values()), renumbered
+
+
+def _halved(
+    parts: list[tuple[Path, Mapping[int, int] | None]], folder: Path
+) -> list[tuple[Path, Mapping[int, int] | None]]:
+    """Puts pairs together until two are left."""
+    round_number = 0
+    while len(parts) > 2:
+        pairs = []
+        for place in range(0, len(parts), 2):
+            if place + 1 == len(parts):
+                pairs.append(parts[place])
+                continue
+            target = folder / f"round_{round_number}" / f"{place:05d}.hdf5"
+            assembly.join(parts[place : place + 2], target)
+            pairs.append((target, None))
+        parts, round_number = pairs, round_number + 1
+    return parts

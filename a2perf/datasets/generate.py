@@ -1,0 +1,279 @@
+"""Generating a data set: policies of a level, or any one policy, play episodes that are kept."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from a2perf.datasets import assembly, naming
+from a2perf.datasets.checkpoints import Checkpoint
+from a2perf.datasets.collection import collect, energy_of
+from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.plan import (
+    RANDOM,
+    Confining,
+    Plan,
+    PlannedPolicy,
+    blocks_of,
+    draw_with_replacement,
+    evenly,
+    open_plan,
+)
+from a2perf.datasets.player import episodes_path
+from a2perf.datasets.records import NO_TRAINING, DatasetRecord, Energy, PolicyRecord, cost_of
+from a2perf.datasets.skill_levels import SkillLevels
+from a2perf.domains.fingerprint import stored_fingerprint
+from a2perf.domains.tfa.suite_gym import create_domain
+from a2perf.errors import UserError
+from a2perf.storage import read_record
+from a2perf.submission.identity import identify_submission
+from a2perf.submission.progress import RunProgress
+
+
+@dataclass(frozen=True)
+class Player:
+    """A policy that is to play, with what is known about it.
+
+    Attributes:
+        planned: how it is run.
+        training_energy: spent on it.
+        training_name: where its training lay.
+        mean_return: in the evaluation that gave it its level.
+    """
+
+    planned: PlannedPolicy
+    training_energy: Energy = field(default_factory=Energy)
+    training_name: str = ""
+    mean_return: float | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be generated.
+
+    Attributes:
+        name: of the data set.
+        domain: of the environment.
+        task: its name.
+        env_id: its id.
+        env_kwargs: its arguments.
+        players: who plays; the episodes are split evenly.
+        episodes: how many.
+        seed: root seed.
+        infos: entries of ``info`` that are kept.
+        skill_level: of the policies, where they have one.
+        thresholds: how it was cut.
+        description: of the data set.
+        author: who made it.
+        confining: how policies are run.
+    """
+
+    name: DatasetId
+    domain: str
+    task: str
+    env_id: str
+    env_kwargs: dict[str, Any]
+    players: Sequence[Player]
+    episodes: int
+    seed: int
+    infos: tuple[str, ...] = ()
+    skill_level: str = ""
+    thresholds: dict[str, Any] = field(default_factory=dict)
+    description: str = ""
+    author: str = ""
+    confining: Confining = field(default_factory=Confining)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A data set that is there.
+
+    Attributes:
+        folder: its folder.
+        record: its record.
+        already: whether it was there before.
+    """
+
+    folder: Path
+    record: DatasetRecord
+    already: bool = False
+
+
+def generate(
+    request: Request, root: Path, *, processes: int = 1, force: bool = False, progress: RunProgress | None = None
+) -> Made:
+    """Generates a data set; one that is there is not made again, one that was begun is finished.
+
+    Args:
+        request: what.
+        root: the folder of all data sets.
+        processes: how many play at the same time; the episodes are the same whatever their number.
+        force: put aside what is there and begin anew.
+        progress: where episodes are counted.
+
+    Raises:
+        SubmissionError: a policy failed.
+        UserError: something that was asked for cannot be had, or the name is taken by another data set.
+    """
+    progress = progress or RunProgress()
+    target, work = naming.dataset_folder(root, request.name), assembly.work_folder(root, request.name)
+    plan = _plan(request)
+    if force:
+        assembly.remove(work)
+        if target.exists():
+            assembly.put_aside(target)
+    if target.exists():
+        record = read_record(target / "data" / naming.RECORD_FILE, DatasetRecord)
+        if record.plan != plan.digest():
+            raise UserError(
+                f"there is a data set {request.name} of another configuration",
+                mend="give another --id, or --force to replace it",
+            )
+        return Made(target, record, already=True)
+    with closing(create_domain(env_name=plan.env_id, framework="gymnasium", **plan.env_kwargs)) as env:
+        metadata = assembly.metadata_of(env, request.description or _description(request))
+    if request.author:
+        metadata["author"] = [request.author]
+    open_plan(work, plan)
+    played = collect(work, plan, processes=processes, progress=progress)
+    progress.phase("putting the episodes together")
+    shutil.rmtree(work / "dataset", ignore_errors=True)
+    data = work / "dataset" / "data"
+    episodes, steps, content, returns = assembly.join(
+        [(episodes_path(work, block.index), None) for block in plan.blocks], data / naming.DATA_FILE
+    )
+    counts = [0] * len(request.players)
+    for block in plan.blocks:
+        counts[block.policy] += block.count
+    policies = [_policy_record(player, count) for player, count in zip(request.players, counts, strict=True)]
+    record = DatasetRecord(
+        dataset_id=str(request.name),
+        domain=plan.domain,
+        task=plan.task,
+        env_id=plan.env_id,
+        env_kwargs=plan.env_kwargs,
+        env_fingerprint=stored_fingerprint(plan.env_id),
+        skill_level=request.skill_level,
+        thresholds=request.thresholds,
+        seed=plan.seed,
+        infos=plan.infos,
+        episodes=episodes,
+        steps=steps,
+        content_sha256=content,
+        policies=policies,
+        cost=cost_of(policies, energy_of(work), steps),
+        sandbox=next((block.sandbox for block in played if block.sandbox is not None), None),
+        plan=plan.digest(),
+        **assembly.common_fields(data, returns),
+    )
+    folder = assembly.publish(root, request.name, work / "dataset", record, metadata)
+    assembly.remove(work)
+    return Made(folder, record)
+
+
+def random_player() -> Player:
+    """Returns the policy that draws its actions."""
+    return Player(PlannedPolicy(name=RANDOM, submission=RANDOM), NO_TRAINING)
+
+
+def submission_player(
+    folder: Path,
+    participant_args: dict[str, str],
+    *,
+    root_dir: Path | None = None,
+    checkpoint: Checkpoint | None = None,
+    training_energy: Energy | None = None,
+) -> Player:
+    """Returns the policy of a submission.
+
+    Args:
+        folder: the submission's.
+        participant_args: of its ``load_policy``.
+        root_dir: what it sees as ``ROOT_DIR``; an empty folder by default.
+        checkpoint: of a training, instead.
+        training_energy: what somebody says that training it took.
+    """
+    sha256 = identify_submission(folder).sha256
+    if checkpoint is not None:
+        planned = checkpoint.planned(folder.absolute(), sha256, participant_args)
+        return Player(planned, training_energy or checkpoint.energy, checkpoint.training.name)
+    planned = PlannedPolicy(
+        name=folder.resolve().name,
+        submission=str(folder.absolute()),
+        submission_sha256=sha256,
+        root_dir="" if root_dir is None else str(root_dir.absolute()),
+        participant_args=participant_args,
+    )
+    return Player(planned, training_energy or Energy())
+
+
+def level_players(levels: SkillLevels, level: str, draws: int, seed: int, submission: Path | None) -> list[Player]:
+    """Draws checkpoints of a level with replacement; one that is drawn twice plays twice as many episodes.
+
+    Raises:
+        UserError: no checkpoint is of the level, or the submission is not there.
+    """
+    available = levels.of(level)
+    folder = submission or Path(levels.submission)
+    if not (folder / "inference.py").is_file():
+        raise UserError(f"the submission {folder} is not there", mend="say where it is with --submission")
+    sha256 = identify_submission(folder).sha256
+    found = []
+    for index in draw_with_replacement(seed, len(available), draws):
+        chosen = available[index]
+        planned = PlannedPolicy(
+            name=f"{chosen.training_name}/{chosen.path or 'final policy'}",
+            submission=str(folder.absolute()),
+            submission_sha256=sha256,
+            root_dir=chosen.root_dir,
+            participant_args=chosen.participant_args,
+            checkpoint=chosen.path,
+            number=chosen.checkpoint_number,
+            training=chosen.training,
+        )
+        found.append(Player(planned, chosen.training_energy, chosen.training_name, chosen.mean))
+    return found
+
+
+def _plan(request: Request) -> Plan:
+    return Plan(
+        purpose="generate",
+        name=str(request.name),
+        domain=request.domain,
+        task=request.task,
+        env_id=request.env_id,
+        env_kwargs=json.loads(json.dumps(request.env_kwargs)),
+        seed=request.seed,
+        infos=list(request.infos),
+        policies=[player.planned for player in request.players],
+        blocks=blocks_of(request.seed, evenly(request.episodes, len(request.players))),
+        confining=msgspec.structs.replace(request.confining),
+    )
+
+
+def _policy_record(player: Player, episodes: int) -> PolicyRecord:
+    planned = player.planned
+    return PolicyRecord(
+        submission=RANDOM if planned.submission == RANDOM else Path(planned.submission).name,
+        submission_sha256=planned.submission_sha256,
+        training=planned.training,
+        training_name=player.training_name,
+        checkpoint=planned.checkpoint,
+        checkpoint_number=planned.number,
+        participant_args=planned.participant_args,
+        mean_return=player.mean_return,
+        training_energy=player.training_energy,
+        episodes=episodes,
+    )
+
+
+def _description(request: Request) -> str:
+    who = request.skill_level or request.players[0].planned.name
+    return f"{request.episodes} episodes of {request.task}, {who}"

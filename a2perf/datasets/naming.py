@@ -1,0 +1,118 @@
+"""Names of data sets and where they lie: ``<root>/<namespace>/<name>-v<version>/data``, as Minari has it.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2perf.errors import ConfigError, UserError, did_you_mean
+
+DATA_FILE = "main_data.hdf5"
+METADATA_FILE = "metadata.json"
+RECORD_FILE = "a2perf.json"
+"""The record of a2perf beside Minari's two files: policies, energy, hashes."""
+
+VARIABLES = ("MINARI_DATASETS_PATH", "A2PERF_DATASETS_DIR")
+_ID = re.compile(r"(?:(?P<namespace>[-_\w]+(?:/[-_\w]+)*)/)?(?P<name>[-_\w]+?)-v(?P<version>\d+)")
+
+
+@dataclass(frozen=True)
+class DatasetId:
+    """A name such as ``quadruped_locomotion/dog_pace/expert-v0``.
+
+    Attributes:
+        namespace: ``"quadruped_locomotion/dog_pace"``, or empty.
+        name: ``"expert"``.
+        version: ``0``.
+    """
+
+    namespace: str
+    name: str
+    version: int
+
+    @classmethod
+    def parse(cls, text: str) -> DatasetId:
+        """Reads a name.
+
+        Raises:
+            ConfigError: it is not of the form ``[namespace/]name-v<version>``.
+        """
+        match = _ID.fullmatch(text)
+        if match is None:
+            raise ConfigError(
+                f"{text!r} is no name of a data set", mend="use `namespace/name-v0` of letters, digits, - and _"
+            )
+        return cls(match["namespace"] or "", match["name"], int(match["version"]))
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.folder}" if self.namespace else self.folder
+
+    @property
+    def folder(self) -> str:
+        """The last part of the name."""
+        return f"{self.name}-v{self.version}"
+
+
+def root_folder(given: str | os.PathLike[str] | None = None) -> Path:
+    """Returns the folder of all data sets: the given one, that of the environment, or that of the user's data."""
+    for name in (given, *(os.environ.get(variable) for variable in VARIABLES)):
+        if name:
+            return Path(name).expanduser().absolute()
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data).expanduser().absolute() / "a2perf" / "datasets"
+
+
+def dataset_folder(root: Path, name: DatasetId) -> Path:
+    """Returns the folder of a data set, which holds ``data``."""
+    return root / name.namespace / name.folder
+
+
+def all_ids(root: Path) -> list[str]:
+    """Returns the names of the data sets below a root, sorted."""
+    return sorted(_ids(root, root)) if root.is_dir() else []
+
+
+def find(given: str | os.PathLike[str], root: Path) -> Path:
+    """Returns the ``data`` folder of a data set.
+
+    Args:
+        given: its name; or the path of its folder, of ``data`` in it or of a file in that.
+        root: the folder of all data sets.
+
+    Raises:
+        UserError: there is none.
+    """
+    path = Path(given).expanduser()
+    for place in (path, path / "data", path.parent):
+        if (place / METADATA_FILE).is_file() and (place != path.parent or path.is_file()):
+            return place.absolute()
+    text = os.fspath(given)
+    if path.is_absolute() or path.exists() or _ID.fullmatch(text) is None:
+        raise UserError(
+            f"{text} is no data set: there is no {METADATA_FILE} in it",
+            mend="give the name of one, or its folder; `a2perf datasets list` shows what there is",
+        )
+    place = dataset_folder(root, DatasetId.parse(text)) / "data"
+    if (place / METADATA_FILE).is_file():
+        return place
+    known = all_ids(root)
+    raise UserError(
+        f"there is no data set {text} in {root}{did_you_mean(text, known)}",
+        mend=f"there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}; another folder is named by "
+        f"--datasets-path or {VARIABLES[0]}",
+    )
+
+
+def _ids(folder: Path, root: Path) -> Iterator[str]:
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.name.startswith("."):
+            if (path / "data" / METADATA_FILE).is_file():
+                yield path.relative_to(root).as_posix()
+            else:
+                yield from _ids(path, root)

@@ -1,0 +1,176 @@
+"""Plays blocks of a plan: the policy in its participant process, the environment here, the episodes into a file.
+
+A finished block is two files that appear at once or not at all: its episodes (when they are kept), then its record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from a2perf.datasets import hdf5_file
+from a2perf.datasets.plan import RANDOM, Block, Plan, PlannedPolicy, episode_seed
+from a2perf.datasets.recording import RecordingEnvironment
+from a2perf.domains.tfa.suite_gym import create_domain
+from a2perf.fault_point import fault_point
+from a2perf.records import Episode, Record, RunState, SandboxRecord
+from a2perf.storage import write_record
+from a2perf.submission.identity import RunTask, new_manifest
+from a2perf.submission.rollouts import Policy, rollout
+from a2perf.submission.session import participant_process
+from a2perf.submission.submission_util import Submission
+
+
+class BlockRecord(Record, kw_only=True):
+    """``block_<index>.json``: the episodes of a finished block."""
+
+    schema: int = 1
+    index: int
+    policy: int
+    episodes: list[Episode]
+    sandbox: SandboxRecord | None = None
+    warnings: list[str] = msgspec.field(default_factory=list)
+
+
+def record_path(work: Path, index: int) -> Path:
+    """Returns where the record of a block lies."""
+    return work / "blocks" / f"block_{index:05d}.json"
+
+
+def episodes_path(work: Path, index: int) -> Path:
+    """Returns where the episodes of a block lie."""
+    return work / "blocks" / f"block_{index:05d}.hdf5"
+
+
+class Player:
+    """Plays blocks one after the other.
+
+    Every block gets a new environment, since one can remember earlier episodes: a curriculum does.
+
+    Args:
+        work: the working folder of the plan.
+        plan: what is played.
+    """
+
+    def __init__(self, work: Path, plan: Plan) -> None:
+        self._work = work
+        self._plan = plan
+        self._keeps = plan.purpose == "generate"
+
+    def play(self, block: Block, on_episode: Callable[[Episode], None]) -> None:
+        """Plays a block into its files.
+
+        Args:
+            block: what is played.
+            on_episode: called after every episode.
+
+        Raises:
+            ParticipantFailure: the policy failed.
+            UserError: something that was asked for cannot be had here.
+        """
+        played = BlockRecord(index=block.index, policy=block.policy, episodes=[])
+        path = episodes_path(self._work, block.index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        with contextlib.ExitStack() as stack:
+            stream = None
+            if self._keeps:
+                stack.callback(unfinished.unlink, missing_ok=True)
+                stream = stack.enter_context(hdf5_file.create(unfinished))
+            env = stack.enter_context(closing(_environment(self._plan)))
+            recorded = RecordingEnvironment(env, self._plan.infos, keeps=self._keeps)
+            policy = stack.enter_context(self._policy(self._plan.policies[block.policy], block, played, recorded))
+            for place in range(block.count):
+                index = block.first + place
+                seed = episode_seed(self._plan.seed, index)
+                episode = rollout(recorded, policy, index=index, seed=seed)
+                played.episodes.append(episode)
+                if stream is not None:
+                    attributes: dict[str, Any] = {"policy": block.policy}
+                    if episode.success is not None:
+                        attributes["success"] = episode.success
+                    hdf5_file.write_episode(stream, place, recorded.episode(**attributes))
+                fault_point("datasets: episode played")
+                on_episode(episode)
+            if stream is not None:
+                stream.close()
+                _to_disk(unfinished)
+                os.replace(unfinished, path)
+        fault_point("datasets: block written")
+        write_record(record_path(self._work, block.index), played)
+
+    @contextlib.contextmanager
+    def _policy(
+        self, planned: PlannedPolicy, block: Block, played: BlockRecord, env: RecordingEnvironment
+    ) -> Iterator[Policy]:
+        if planned.submission == RANDOM:
+            yield _RandomPolicy(env, block.seed)
+            return
+        plan, confining = self._plan, self._plan.confining
+        scratch = self._work / "scratch" / f"block_{block.index:05d}"
+        shutil.rmtree(scratch, ignore_errors=True)
+        for name in ("artifacts", "logs", "empty"):
+            (scratch / name).mkdir(parents=True)
+        settings = Submission(
+            mode="inference",
+            domain=plan.domain,
+            root_dir=str(self._work),
+            participant_module_path=planned.submission,
+            participant_args=planned.participant_args,
+            seed=plan.seed,
+            record_frames=0,
+            **msgspec.to_builtins(confining),
+        )
+        task = RunTask(plan.domain, plan.task, plan.env_id, plan.env_kwargs)
+        manifest = new_manifest(settings, task, episodes=block.count)
+        manifest.state = RunState.RUNNING
+        manifest.seeds["participant"] = block.seed
+        with participant_process(
+            settings, task, manifest, mode="inference",
+            root_dir=Path(planned.root_dir) if planned.root_dir else scratch / "empty",
+            artifacts=scratch / "artifacts", logs=scratch / "logs", bundle_path=scratch,
+        ) as participant:  # fmt: skip
+            participant.start()
+            participant.load_policy(planned.participant_args, timeout_s=confining.load_timeout_s)
+            yield participant.policy(timeout_s=confining.call_timeout_s)
+        played.sandbox, played.warnings = manifest.sandbox, manifest.warnings
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _environment(plan: Plan) -> Any:
+    return create_domain(env_name=plan.env_id, framework="gymnasium", **plan.env_kwargs)
+
+
+class _Chosen(NamedTuple):
+    action: Any
+
+
+class _RandomPolicy:
+    """Draws actions uniformly; among those that the environment's action mask allows, where it has one."""
+
+    def __init__(self, env: RecordingEnvironment, seed: int) -> None:
+        self._env = env
+        self._env.action_space.seed(seed)
+        self._generator = np.random.default_rng(seed)
+
+    def infer(self, observation: Any) -> _Chosen:
+        allowed = np.flatnonzero(self._env.info.get("action_mask", ()))
+        if allowed.size:
+            return _Chosen(int(self._generator.choice(allowed)))
+        return _Chosen(self._env.action_space.sample())
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,310 @@
+"""Reading a data set: its record, its episodes, and its transitions for a training.
+
+    from a2perf.datasets import open_dataset
+
+    data = open_dataset("quadruped_locomotion/dog_pace/expert-v0")
+    for batch in data.transitions().batches(256, seed=0, epochs=10):
+        ...  # batch.observations, batch.actions
+
+Any data set of Minari in HDF5 can be read, also one that a2perf did not make. Needs NumPy, Gymnasium and h5py.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.datasets import hdf5_file, naming, usage
+from a2perf.errors import UserError
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+    from a2perf.datasets.transitions import Transitions
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode of n steps.
+
+    Attributes:
+        index: position in the data set.
+        seed: of ``env.reset``; -1 when it is not recorded.
+        observations: array, or dict or tuple of arrays, of n + 1 rows.
+        actions: likewise, of n rows.
+        rewards: (n,) float64.
+        terminations: (n,) bool.
+        truncations: (n,) bool.
+        infos: entries that were kept, each of n + 1 rows.
+    """
+
+    index: int
+    seed: int
+    observations: Any
+    actions: Any
+    rewards: NDArray[np.float64]
+    terminations: NDArray[np.bool_]
+    truncations: NDArray[np.bool_]
+    infos: dict[str, NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+class Dataset:
+    """A data set on disk.
+
+    Args:
+        path: its ``data`` folder.
+
+    Attributes:
+        path: that folder.
+        metadata: content of ``metadata.json``.
+        record: content of ``a2perf.json``; empty when a2perf did not make it.
+
+    Raises:
+        UserError: its description cannot be read, or is of a kind of file that is not read here.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metadata: dict[str, Any] = _json_object(path / naming.METADATA_FILE)
+        record = path / naming.RECORD_FILE
+        self.record: dict[str, Any] = _json_object(record) if record.is_file() else {}
+        if self.metadata.get("data_format", "hdf5") != "hdf5":
+            raise UserError(
+                f"{path} holds {self.metadata['data_format']!r}, and only 'hdf5' is read here", mend="convert it"
+            )
+
+    @property
+    def file(self) -> Path:
+        """The file of the episodes."""
+        return self.path / naming.DATA_FILE
+
+    @property
+    def id(self) -> str:
+        """The name."""
+        return str(self.metadata.get("dataset_id") or self.path.parent.name)
+
+    @property
+    def env_id(self) -> str:
+        """Id of the environment; empty when it is not recorded."""
+        return str(self.record.get("env_id") or self._env_spec.get("id") or "")
+
+    @property
+    def env_kwargs(self) -> dict[str, Any]:
+        """Arguments of the environment."""
+        return dict(self.record.get("env_kwargs") or {})
+
+    @property
+    def content_sha256(self) -> str:
+        """Hash of the episodes as it was recorded; empty when it was not."""
+        return str(self.record.get("content_sha256", ""))
+
+    @functools.cached_property
+    def observation_space(self) -> spaces.Space[Any]:
+        """The space of the observations."""
+        return self._space("observation_space")
+
+    @functools.cached_property
+    def action_space(self) -> spaces.Space[Any]:
+        """The space of the actions."""
+        return self._space("action_space")
+
+    @property
+    def episode_count(self) -> int:
+        """How many episodes there are."""
+        return len(self.lengths)
+
+    @property
+    def step_count(self) -> int:
+        """How many steps they have together."""
+        return int(self.lengths.sum())
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Steps of each episode, (episodes,)."""
+        return self._columns[0]
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """Undiscounted return of each episode, (episodes,)."""
+        return self._columns[1]
+
+    @property
+    def seeds(self) -> NDArray[np.int64]:
+        """Seed of each episode, (episodes,); -1 where it is not recorded."""
+        return self._columns[2]
+
+    def require_fit(self, env: Any) -> None:
+        """Refuses a data set that is of another environment.
+
+        Args:
+            env: a Gymnasium environment, or its spaces of observations and actions.
+
+        Raises:
+            UserError: the spaces differ; the message says in what.
+        """
+        from a2perf.datasets.space_json import differences
+
+        observation, action = env if isinstance(env, tuple) else (env.observation_space, env.action_space)
+        names = ("the data set", "the environment")
+        lines = differences(self.observation_space, observation, "observation", names=names)
+        lines += differences(self.action_space, action, "action", names=names)
+        if lines:
+            raise UserError(
+                f"the data set {self.id} is of {self.env_id or 'another environment'} and does not fit: "
+                + "; ".join(lines),
+                mend="give a data set of this task",
+            )
+
+    def episode(self, index: int) -> Episode:
+        """Reads one episode.
+
+        Raises:
+            UserError: there is no such episode, or the file is damaged there.
+        """
+        return next(self.episodes([index]))
+
+    def episodes(self, indices: Sequence[int] | None = None) -> Iterator[Episode]:
+        """Reads episodes one after the other.
+
+        Args:
+            indices: which; all by default.
+
+        Raises:
+            UserError: as for ``episode``.
+        """
+        wanted = range(self.episode_count) if indices is None else [self._checked(index) for index in indices]
+        self.note_use(int(sum(self.lengths[index] for index in wanted)))
+        with hdf5_file.opened(self.file) as stream:
+            for index in wanted:
+                yield self._episode(stream, index)
+
+    def transitions(
+        self,
+        *,
+        next_observations: bool = False,
+        keys: Sequence[str] | None = None,
+        episodes: Sequence[int] | None = None,
+        infos: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Transitions:
+        """Loads transitions into arrays, once.
+
+        Args:
+            next_observations: whether observations after an action are needed too.
+            keys: entries of a ``Dict`` observation; the others are not read.
+            episodes: which; all by default.
+            infos: entries of ``info`` that are needed.
+            limit: at most so many transitions, the first ones.
+
+        Raises:
+            UserError: an entry that is not there, no transition at all, or a damaged file.
+        """
+        from a2perf.datasets.transitions import load
+
+        indices = range(self.episode_count) if episodes is None else [self._checked(index) for index in episodes]
+        found = load(
+            self, indices, next_observations=next_observations, keys=keys, infos=tuple(infos), limit=limit
+        )  # fmt: skip
+        self.note_use(len(found))
+        return found
+
+    def note_use(self, samples: int) -> None:
+        """Leaves a note of what was read in the artefacts of the training that runs here, if one does."""
+        usage.note(self.record, self.id, samples)
+
+    def _episode(self, stream: Any, index: int) -> Episode:
+        from a2perf.datasets.space_json import nest
+
+        found = hdf5_file.read_episode(stream, index)
+        try:
+            return Episode(
+                index=index,
+                seed=found.seed,
+                observations=nest(self.observation_space, found.arrays, "observations"),
+                actions=nest(self.action_space, found.arrays, "actions"),
+                rewards=found.arrays["rewards"],
+                terminations=found.arrays["terminations"],
+                truncations=found.arrays["truncations"],
+                infos={
+                    name.removeprefix("infos/"): array
+                    for name, array in found.arrays.items()
+                    if name.startswith("infos/")
+                },
+            )
+        except KeyError as error:
+            raise hdf5_file.damaged(stream, f"/{hdf5_file.name_of(index)}/{error.args[0]}", error) from error
+
+    def _checked(self, index: int) -> int:
+        if not 0 <= index < self.episode_count:
+            raise UserError(f"{self.id} has no episode {index}", mend=f"use 0 to {self.episode_count - 1}")
+        return index
+
+    @functools.cached_property
+    def _env_spec(self) -> Mapping[str, Any]:
+        try:
+            spec = json.loads(self.metadata.get("env_spec") or "{}")
+        except (TypeError, ValueError):
+            return {}
+        return spec if isinstance(spec, dict) else {}
+
+    @functools.cached_property
+    def _columns(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+        lengths, returns, seeds = [], [], []
+        with hdf5_file.opened(self.file) as stream:
+            for index in range(hdf5_file.episode_count(stream)):
+                group = hdf5_file.group_of(stream, index)
+                found = dict(group.attrs.items())
+                lengths.append(int(found.get("total_steps", -1)))
+                seeds.append(int(found.get("seed", -1)))
+                if "episode_return" in found and lengths[-1] >= 0:
+                    returns.append(float(found["episode_return"]))
+                    continue
+                rewards = hdf5_file.read_array(stream, group, "rewards")
+                lengths[-1] = len(rewards)
+                returns.append(float(rewards.sum()))
+        return np.array(lengths, np.int64), np.array(returns, np.float64), np.array(seeds, np.int64)
+
+    def _space(self, name: str) -> spaces.Space[Any]:
+        from a2perf.datasets.space_json import from_json
+
+        text = self.metadata.get(name)
+        if not isinstance(text, str):
+            raise UserError(
+                f"{self.path / naming.METADATA_FILE} has no {name!r}", mend="make the data set with its spaces"
+            )
+        return from_json(text)
+
+
+def open_dataset(name: str | os.PathLike[str], datasets_path: str | os.PathLike[str] | None = None) -> Dataset:
+    """Opens a data set.
+
+    Args:
+        name: its name, or the path of its folder.
+        datasets_path: the folder of all data sets; by default ``MINARI_DATASETS_PATH``, ``A2PERF_DATASETS_DIR`` or the
+            user's own.
+
+    Raises:
+        UserError: there is none of this name, or its description cannot be read.
+    """
+    return Dataset(naming.find(name, naming.root_folder(datasets_path)))
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {error}", mend="the file is damaged: copy or make it again") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{path} is no JSON object", mend="the file is damaged: copy or make it again")
+    return found

@@ -1,0 +1,86 @@
+"""Keeps what happens in an environment: the episode as arrays, while the ordinary rollout plays it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from a2perf.datasets.hdf5_file import Array, EpisodeArrays
+from a2perf.datasets.space_json import flatten
+from a2perf.errors import UserError, did_you_mean
+
+
+class RecordingEnvironment:
+    """An environment whose episodes are kept.
+
+    Args:
+        env: the environment; it is not closed here.
+        infos: entries of ``info`` that are kept beside observations, actions and rewards.
+        keeps: whether anything is kept at all.
+
+    Attributes:
+        observation_space: the environment's.
+        action_space: the environment's.
+        info: the latest ``info``.
+    """
+
+    def __init__(self, env: Any, infos: Sequence[str] = (), *, keeps: bool = True) -> None:
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+        self.info: dict[str, Any] = {}
+        self._keeps = keeps
+        self._env = env
+        self._wanted = tuple(infos)
+        self._rows: dict[str, list[Array]] = {}
+        self._seed = -1
+        self._scalars: dict[str, list[Any]] = {}
+
+    def reset(self, *, seed: int) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode, and forgets the one before."""
+        observation, info = self._env.reset(seed=seed)
+        self._seed, self._rows = seed, {}
+        self._scalars = {"rewards": [], "terminations": [], "truncations": []}
+        self._keep_seen(observation, info)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Steps the environment."""
+        taken = list(flatten(self.action_space, action, "actions")) if self._keeps else []
+        observation, reward, terminated, truncated, info = self._env.step(action)
+        for name, value in taken:
+            self._rows.setdefault(name, []).append(value)
+        for name, scalar in (("rewards", reward), ("terminations", terminated), ("truncations", truncated)):
+            self._scalars[name].append(scalar)
+        self._keep_seen(observation, info)
+        return observation, reward, terminated, truncated, info
+
+    def episode(self, **attributes: Any) -> EpisodeArrays:
+        """Returns the episode since the last reset.
+
+        Args:
+            **attributes: scalars that are recorded with it.
+        """
+        arrays = {name: np.stack(rows) for name, rows in self._rows.items()}
+        arrays["rewards"] = np.array(self._scalars["rewards"], np.float64)
+        for name in ("terminations", "truncations"):
+            arrays[name] = np.array(self._scalars[name], np.bool_)
+        return EpisodeArrays(self._seed, arrays, attributes)
+
+    def _keep_seen(self, observation: Any, info: dict[str, Any]) -> None:
+        self.info = info
+        if not self._keeps:
+            return
+        for name, value in flatten(self.observation_space, observation, "observations"):
+            self._rows.setdefault(name, []).append(value)
+        for entry in self._wanted:
+            if entry not in info:
+                raise UserError(
+                    f"the environment's info has no {entry!r}{did_you_mean(entry, info)}",
+                    mend=f"it has {', '.join(sorted(info)) or 'nothing'}",
+                )
+            kept = np.array(info[entry])
+            if kept.dtype.kind not in "biuf":
+                raise UserError(f"the info {entry!r} is no array of numbers", mend="leave it out of --info")
+            self._rows.setdefault(f"infos/{entry}", []).append(kept)

@@ -1,0 +1,193 @@
+"""What is written down beside the data: the policies behind it, the energy behind those, and the hashes.
+
+``a2perf.json`` of a data set, and the ways in which energies are put together. Units are part of the names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from a2perf.records import SCHEMA, Record, SandboxRecord
+
+
+class Energy(msgspec.Struct, kw_only=True, frozen=True):
+    """An amount of energy and how it is known.
+
+    Attributes:
+        kwh: the amount; None when it is not known.
+        provenance: ``"measured"``, ``"estimated"``, ``"mixed"``, ``"given"`` (somebody said so), ``"none"`` (nothing
+            was trained) or ``"unknown"``.
+        method: by which counters or model.
+    """
+
+    kwh: float | None = None
+    provenance: str = "unknown"
+    method: str = ""
+
+
+NO_TRAINING = Energy(kwh=0.0, provenance="none", method="a random policy is not trained")
+
+
+class PolicyRecord(Record, kw_only=True):
+    """One policy whose episodes are in a data set.
+
+    Attributes:
+        submission: name of its folder; ``"random"`` for uniformly drawn actions.
+        submission_sha256: hash of the folder's files.
+        training: hash of the manifest of the training it comes from; empty without one.
+        training_name: where that training lay, its last folders.
+        checkpoint: path of the checkpoint in the training's artefacts; empty for the final policy.
+        checkpoint_number: its training step.
+        participant_args: what ``load_policy`` was given.
+        mean_return: in the evaluation that gave it its level.
+        training_energy: spent up to the checkpoint.
+        episodes: how many of the data set's are its.
+    """
+
+    submission: str
+    submission_sha256: str = ""
+    training: str = ""
+    training_name: str = ""
+    checkpoint: str = ""
+    checkpoint_number: int | None = None
+    participant_args: dict[str, str] = msgspec.field(default_factory=dict)
+    mean_return: float | None = None
+    training_energy: Energy = Energy()
+    episodes: int = 0
+
+
+class Cost(msgspec.Struct, kw_only=True, frozen=True):
+    """What a data set cost.
+
+    Attributes:
+        generation: energy of playing the episodes, environment and policy.
+        training: of all trainings behind it, each up to its latest checkpoint that was played.
+        checkpoint_kwh: of each checkpoint behind it; their mean is the training sample cost.
+        per_sample_kwh: generation and training together over the number of steps.
+    """
+
+    generation: Energy = Energy()
+    training: Energy = Energy()
+    checkpoint_kwh: list[float | None] = msgspec.field(default_factory=list)
+    per_sample_kwh: float | None = None
+
+    @property
+    def training_sample_cost_kwh(self) -> float | None:
+        """The mean over the checkpoints whose energy is known, as the earlier platform defines it."""
+        known = [kwh for kwh in self.checkpoint_kwh if kwh is not None]
+        return sum(known) / len(known) if known else None
+
+
+class Returns(msgspec.Struct, kw_only=True, frozen=True):
+    """Distribution of the episode returns; ``std`` with ddof 1, None for one episode."""
+
+    mean: float
+    std: float | None
+    min: float
+    median: float
+    max: float
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> Returns:
+        """Summarises at least one return."""
+        array = np.asarray(values, np.float64)
+        return cls(
+            mean=float(array.mean()),
+            std=float(array.std(ddof=1)) if array.size > 1 else None,
+            min=float(array.min()),
+            median=float(np.median(array)),
+            max=float(array.max()),
+        )
+
+
+class SourceRecord(Record, kw_only=True):
+    """One of the data sets that another was combined from."""
+
+    dataset_id: str
+    content_sha256: str
+    episodes: int
+    steps: int
+    cost: Cost
+
+
+class DatasetRecord(Record, kw_only=True):
+    """``a2perf.json``.
+
+    Attributes:
+        dataset_id: its name.
+        env_fingerprint: hash of the environment's behaviour.
+        skill_level: ``"novice"``, ``"intermediate"``, ``"expert"``, or empty.
+        thresholds: how that level was cut.
+        seed: root seed of the episodes.
+        infos: entries of ``info`` that were kept.
+        content_sha256: hash of the episodes, whatever the container.
+        file_sha256: hash of ``main_data.hdf5``.
+        sandbox: how the policies were confined.
+        sources: what it was combined from, in order; empty when it was generated.
+        plan: hash of the configuration that it was generated under.
+    """
+
+    schema: int = SCHEMA
+    dataset_id: str
+    a2perf_version: str
+    made_at: str
+    domain: str
+    task: str
+    env_id: str
+    env_kwargs: dict[str, Any]
+    env_fingerprint: str | None = None
+    skill_level: str = ""
+    thresholds: dict[str, Any] = msgspec.field(default_factory=dict)
+    seed: int | None = None
+    infos: list[str] = msgspec.field(default_factory=list)
+    episodes: int
+    steps: int
+    returns: Returns
+    content_sha256: str
+    file_sha256: str
+    policies: list[PolicyRecord]
+    cost: Cost
+    sandbox: SandboxRecord | None = None
+    sources: list[SourceRecord] = msgspec.field(default_factory=list)
+    plan: str = ""
+
+
+def together(energies: Iterable[Energy]) -> Energy:
+    """Adds energies; the sum is unknown when one of them is, and mixed when they are known in different ways."""
+    given = list(energies)
+    if not given or any(energy.kwh is None for energy in given):
+        return Energy(method="; ".join(dict.fromkeys(energy.method for energy in given if energy.method)))
+    counted = [energy for energy in given if energy.provenance != "none"] or given
+    ways = {energy.provenance for energy in counted}
+    return Energy(
+        kwh=math.fsum(energy.kwh or 0.0 for energy in given),
+        provenance=ways.pop() if len(ways) == 1 else "mixed",
+        method="; ".join(dict.fromkeys(energy.method for energy in counted if energy.method)),
+    )
+
+
+def cost_of(policies: Sequence[PolicyRecord], generation: Energy, steps: int) -> Cost:
+    """Puts together what a data set cost.
+
+    A training that several policies come from counts once, up to the latest of them.
+    """
+    trainings: dict[str, Energy] = {}
+    for place, policy in enumerate(policies):
+        key = policy.training or f"without a record {place}"
+        known = trainings.get(key)
+        if known is None or (policy.training_energy.kwh or 0.0) > (known.kwh or 0.0):
+            trainings[key] = policy.training_energy
+    training = together(trainings.values())
+    whole = together([training, generation])
+    return Cost(
+        generation=generation,
+        training=training,
+        checkpoint_kwh=[policy.training_energy.kwh for policy in policies],
+        per_sample_kwh=whole.kwh / steps if whole.kwh is not None and steps else None,
+    )

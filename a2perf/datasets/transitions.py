@@ -1,0 +1,260 @@
+"""Transitions of many episodes in memory: each value is read once, straight into its place.
+
+Next observations are rows of the same arrays and not copies of them. Batches are drawn with a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.datasets import hdf5_file
+from a2perf.datasets.space_json import leaves, nest
+from a2perf.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from a2perf.datasets.reader import Dataset
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some transitions; arrays, or dicts and tuples of arrays, with one row each.
+
+    Attributes:
+        observations: before the action.
+        actions: as taken.
+        rewards: float64.
+        next_observations: after the action; None unless they were loaded.
+        terminations: bool.
+        truncations: bool.
+        infos: entries of ``info`` before the action, as an action mask is.
+        indices: which transitions.
+    """
+
+    observations: Any
+    actions: Any
+    rewards: NDArray[np.float64]
+    next_observations: Any
+    terminations: NDArray[np.bool_]
+    truncations: NDArray[np.bool_]
+    infos: dict[str, Any]
+    indices: Rows
+
+
+class Transitions:
+    """Transitions in arrays.
+
+    Args:
+        data: the data set.
+        arrays: flat arrays by path; those of observations and infos have a row of the end of each episode where
+            ``rows`` says so.
+        rows: row of the observation before each transition; None when rows and transitions are the same.
+        episode: (n,) number of each transition's episode.
+    """
+
+    def __init__(self, data: Dataset, arrays: dict[str, NDArray[Any]], rows: Rows | None, episode: Rows) -> None:
+        self._data = data
+        self._arrays = arrays
+        self._rows = rows
+        self.episode = episode
+
+    def __len__(self) -> int:
+        return len(self.episode)
+
+    @property
+    def observations(self) -> Any:
+        """Observations before the actions, of n rows; views unless next observations were loaded."""
+        return self._of_space("observations", self._rows)
+
+    @property
+    def next_observations(self) -> Any:
+        """Observations after the actions, of n rows.
+
+        Raises:
+            UserError: they were not loaded.
+        """
+        return self._of_space("observations", self._following(np.arange(len(self))))
+
+    @property
+    def actions(self) -> Any:
+        """Actions, of n rows."""
+        return self._of_space("actions", None)
+
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        """(n,) rewards."""
+        return self._arrays["rewards"]
+
+    @property
+    def terminations(self) -> NDArray[np.bool_]:
+        """(n,) whether the task ended the episode with the transition."""
+        return self._arrays["terminations"]
+
+    @property
+    def truncations(self) -> NDArray[np.bool_]:
+        """(n,) whether a time limit did."""
+        return self._arrays["truncations"]
+
+    @property
+    def infos(self) -> dict[str, Any]:
+        """Entries of ``info`` before the actions, of n rows each."""
+        return self._infos(self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all arrays."""
+        return sum(array.nbytes for array in self._arrays.values())
+
+    def batch(self, indices: Any) -> Batch:
+        """Gathers transitions.
+
+        Args:
+            indices: which, an integer array.
+        """
+        chosen = np.asarray(indices, np.int64)
+        rows = chosen if self._rows is None else self._rows[chosen]
+        following = None if self._rows is None else self._of_space("observations", self._following(chosen))
+        return Batch(
+            observations=self._of_space("observations", rows),
+            actions=self._of_space("actions", chosen),
+            rewards=self.rewards[chosen],
+            next_observations=following,
+            terminations=self.terminations[chosen],
+            truncations=self.truncations[chosen],
+            infos=self._infos(rows),
+            indices=chosen,
+        )
+
+    def batches(
+        self, size: int, *, seed: int = 0, epochs: int | None = 1, shuffle: bool = True, drop_last: bool = False
+    ) -> Iterator[Batch]:
+        """Yields batches; every epoch is a new permutation, and the same seed gives the same batches.
+
+        Args:
+            size: transitions of a batch.
+            seed: of the permutations.
+            epochs: how often everything is seen; None goes on forever.
+            shuffle: whether the order is drawn; else it is that of the data set.
+            drop_last: whether a last batch that is smaller is left out.
+
+        Raises:
+            UserError: the batch is larger than everything there is, and the last one is left out.
+        """
+        if size < 1 or (drop_last and size > len(self)):
+            raise UserError(
+                f"a batch of {size} out of {len(self)} transitions is not possible", mend="use a smaller one"
+            )
+        generator = np.random.default_rng(seed)
+        epoch = 0
+        while epochs is None or epoch < epochs:
+            order = generator.permutation(len(self)) if shuffle else np.arange(len(self))
+            stop = len(order) - (len(order) % size if drop_last else 0)
+            for start in range(0, stop, size):
+                yield self.batch(order[start : start + size])
+            epoch += 1
+
+    def _of_space(self, name: str, rows: Rows | None) -> Any:
+        space = self._data.observation_space if name == "observations" else self._data.action_space
+        prefix = f"{name}/"
+        found = {path: array for path, array in self._arrays.items() if path == name or path.startswith(prefix)}
+        return nest(space, found if rows is None else {path: array[rows] for path, array in found.items()}, name)
+
+    def _infos(self, rows: Rows | None) -> dict[str, Any]:
+        found = {path: array for path, array in self._arrays.items() if path.startswith("infos/")}
+        return {path[6:]: array if rows is None else array[rows] for path, array in found.items()}
+
+    def _following(self, chosen: Rows) -> Rows:
+        if self._rows is None:
+            raise UserError("next observations were not loaded", mend="use transitions(next_observations=True)")
+        following: Rows = self._rows[chosen] + 1
+        return following
+
+
+def load(
+    data: Dataset,
+    indices: Sequence[int],
+    *,
+    next_observations: bool,
+    keys: Sequence[str] | None,
+    infos: tuple[str, ...],
+    limit: int | None,
+) -> Transitions:
+    """Reads transitions; see ``Dataset.transitions``."""
+    lengths, kept = _limited(data, indices, limit)
+    total = int(sum(lengths))
+    if not total:
+        raise UserError(f"{data.id} has no transition in what was asked for", mend="ask for more episodes")
+    extra = 1 if next_observations else 0
+    starts = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) + extra)])
+    ends = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
+    seen = [*_observation_paths(data, keys), *(f"infos/{name}" for name in infos)]
+    taken = [path for path, _ in leaves(data.action_space, "actions")] + ["rewards", "terminations", "truncations"]
+    arrays: dict[str, NDArray[Any]] = {}
+    with hdf5_file.opened(data.file) as stream:
+        for place, index in enumerate(kept):
+            group = hdf5_file.group_of(stream, index)
+            steps = lengths[place]
+            for path in seen:
+                first, rows = int(starts[place]), steps + extra
+                _read_into(stream, group, path, arrays, total + extra * len(kept), first, rows)
+            for path in taken:
+                _read_into(stream, group, path, arrays, total, int(ends[place]), steps)
+    episode = np.repeat(np.array(kept, np.int64), lengths)
+    before: Rows | None = None
+    if next_observations:
+        before = np.arange(total, dtype=np.int64) + np.repeat(np.arange(len(kept), dtype=np.int64), lengths)
+    return Transitions(data, arrays, before, episode)
+
+
+def _limited(data: Dataset, indices: Sequence[int], limit: int | None) -> tuple[list[int], list[int]]:
+    lengths: list[int] = []
+    kept: list[int] = []
+    left = limit
+    for index in indices:
+        steps = int(data.lengths[index]) if left is None else min(left, int(data.lengths[index]))
+        if left is not None:
+            if left <= 0:
+                break
+            left -= steps
+        lengths.append(steps)
+        kept.append(index)
+    return lengths, kept
+
+
+def _observation_paths(data: Dataset, keys: Sequence[str] | None) -> list[str]:
+    paths = [path for path, _ in leaves(data.observation_space, "observations")]
+    if keys is None:
+        return paths
+    names = {path.split("/")[1] for path in paths if "/" in path}
+    for key in keys:
+        if key not in names:
+            raise UserError(
+                f"the observations of {data.id} have no entry {key!r}{did_you_mean(key, names)}",
+                mend=f"there {'are ' + ', '.join(sorted(names)) if names else 'is one array without a name'}",
+            )
+    return [path for path in paths if path.split("/")[1] in keys]
+
+
+def _read_into(
+    stream: Any, group: Any, path: str, arrays: dict[str, NDArray[Any]], total: int, first: int, rows: int
+) -> None:
+    """Reads the first rows of an array of an episode to their place in the array of all."""
+    try:
+        stored = group[path]
+        whole = arrays.get(path)
+        if whole is None:
+            whole = arrays[path] = np.empty((total, *stored.shape[1:]), stored.dtype)
+        if len(stored) < rows or stored.shape[1:] != whole.shape[1:] or stored.dtype != whole.dtype:
+            raise ValueError(f"{stored.dtype} {stored.shape}, where {whole.dtype} ({rows}, ...) is expected")
+        if len(stored) == rows:
+            stored.read_direct(whole[first : first + rows])
+        else:
+            stored.read_direct(whole, np.s_[:rows], np.s_[first : first + rows])
+    except (KeyError, OSError, ValueError, TypeError, RuntimeError) as error:
+        raise hdf5_file.damaged(stream, f"{group.name}/{path}", error) from error

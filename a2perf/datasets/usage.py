@@ -1,0 +1,68 @@
+"""The note that a training leaves in its artefacts: which data sets it used and how much of them.
+
+The data-cost metric reads it. Only a training has artefacts to write to; elsewhere nothing is noted. NumPy and the
+standard library only, since a participant's own Python writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from a2perf.storage import write_json
+
+FOLDER = "a2perf_datasets"
+"""In the artefacts of a training."""
+
+_SCHEMA = 1
+
+
+def note(record: Mapping[str, Any], dataset_id: str, samples: int, folder: str | Path | None = None) -> Path | None:
+    """Notes that a training used a data set; the largest number of samples of all notes stays.
+
+    Args:
+        record: content of the data set's ``a2perf.json``; empty for a data set that a2perf did not make.
+        dataset_id: its name.
+        samples: how many different transitions were read.
+        folder: the artefacts; ``A2PERF_ARTIFACTS`` by default, else ``ROOT_DIR``.
+
+    Returns:
+        The file, or None where there is no run or its artefacts cannot be written.
+    """
+    place = folder or os.environ.get("A2PERF_ARTIFACTS") or os.environ.get("ROOT_DIR")
+    if not place or not os.access(place, os.W_OK):
+        return None
+    path = Path(place) / FOLDER / (re.sub(r"[^-.\w]+", "_", dataset_id) + ".json")
+    already = _samples_in(path, str(record.get("content_sha256", "")))
+    if samples <= already:
+        return path
+    cost = record.get("cost") or {}
+    write_json(
+        path,
+        {
+            "schema": _SCHEMA,
+            "dataset_id": dataset_id,
+            "content_sha256": record.get("content_sha256", ""),
+            "samples": samples,
+            "samples_there": record.get("steps"),
+            "skill_level": record.get("skill_level", ""),
+            "checkpoint_kwh": cost.get("checkpoint_kwh", []),
+            "per_sample_kwh": cost.get("per_sample_kwh"),
+            "generation": cost.get("generation", {}),
+            "training": cost.get("training", {}),
+        },
+    )
+    return path
+
+
+def _samples_in(path: Path, content_sha256: str) -> int:
+    import json
+
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return int(found["samples"]) if found["content_sha256"] == content_sha256 else -1
+    except (OSError, ValueError, KeyError, TypeError):
+        return -1
