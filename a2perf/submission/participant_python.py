@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 REQUIREMENTS = "requirements.txt"
 """The file of a submission that says what it needs."""
 
+OVERRIDES = "overrides.txt"
+"""The file of a submission that replaces what packages demand of each other; it may be missing."""
+
 LOG = "python_env.log"
 """In the folder of logs of a bundle: what building the environment said."""
 
@@ -73,6 +76,7 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
             allow_builds=settings.python_env_builds,
         ),
         packages,
+        python_env.read_requirements(settings.folder / OVERRIDES),
     )
     with python_env.environment(recipe, logs / LOG) as env:
         yield ParticipantPython(env.python, env.readable, env.record)

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -72,6 +72,7 @@ class Recipe:
         interpreter: the Python it is made of.
         sources: where packages come from.
         packages: further requirements, of the package that a domain comes from.
+        overrides: what replaces the demands of other packages, whoever makes them; none for a2perf's own needs.
     """
 
     requirements: Requirements
@@ -79,6 +80,7 @@ class Recipe:
     interpreter: Interpreter
     sources: Sources
     packages: tuple[str, ...] = ()
+    overrides: Requirements = field(default_factory=Requirements)
 
     @property
     def base_requirements(self) -> list[str]:
@@ -87,9 +89,11 @@ class Recipe:
 
     def made_of(self) -> dict[str, object]:
         """Returns everything that decides about the environment's content."""
+        overrides = {"overrides": self.overrides.normalised()} if self.overrides.lines else {}
         return {
             "schema": _KEY_SCHEMA,
             "requirements": self.requirements.normalised(),
+            **overrides,
             "base": self.base_requirements,
             "python": [self.interpreter.version, self.interpreter.tag, self.interpreter.platform],
             "prefix": str(self.interpreter.prefix),
@@ -233,9 +237,10 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
     try:
         target = aside / "environment"
         installer = Installer(target, recipe.interpreter.executable, recipe.sources, log)
+        installer.require(recipe.overrides.lines, recipe.base_requirements)
         installer.make()
         installer.install_own(write_wheel(aside))
-        installer.install(recipe.requirements.lines, recipe.base_requirements, aside)
+        installer.install(recipe.requirements.lines, recipe.base_requirements, aside, recipe.overrides.lines)
         installer.compile(path)
         site = next(target.glob("lib/python*/site-packages"))
         packages = _packages(site)

@@ -18,7 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, SubmissionError, UserError
 from a2perf.sandbox import SandboxSpec, get_sandbox
 from a2perf.submission.python_env.requirements import Line
 
@@ -75,6 +78,30 @@ class Installer:
         """The new interpreter."""
         return self._folder / "bin" / "python"
 
+    def require(self, overrides: Sequence[Line], base_requirements: Sequence[str]) -> None:
+        """Checks, before anything is made, that overrides can be had and leave a2perf's own needs alone.
+
+        Raises:
+            MissingDependency: there are overrides and no uv.
+            SubmissionError: one of them is no requirement, or is of a package that a2perf itself needs.
+        """
+        if overrides and not self._uv:
+            raise MissingDependency(
+                f"{overrides[0].source} needs uv: pip cannot override what packages demand",
+                mend="install uv (`pip install uv`) beside a2perf, or remove the file",
+            )
+        own = {canonicalize_name(Requirement(text).name) for text in base_requirements}
+        for line in overrides:
+            if not line.name or line.constraint:
+                raise SubmissionError(
+                    f"{line.place}: {line.text!r} overrides nothing", mend="write one `name==version` a line"
+                )
+            if line.name in own:
+                raise SubmissionError(
+                    f"{line.place}: {line.text} would override what a2perf itself needs",
+                    mend="ask for it in requirements.txt, where it is resolved together with a2perf's bounds",
+                )
+
     def make(self) -> None:
         """Makes the empty environment.
 
@@ -96,19 +123,23 @@ class Installer:
         if output := self._run([*self._command(links=False), "--no-deps", str(wheel)]):
             raise InfrastructureError(f"a2perf could not be installed into {self._folder}:\n{_tail(output)}")
 
-    def install(self, lines: Sequence[Line], base_requirements: Sequence[str], folder: Path) -> None:
+    def install(
+        self, lines: Sequence[Line], base_requirements: Sequence[str], folder: Path, overrides: Sequence[Line] = ()
+    ) -> None:
         """Installs what the submission and a2perf's part of its process need, resolved together.
 
         Args:
             lines: the submission's requirements.
             base_requirements: a2perf's.
             folder: where the files that are handed to the installer are written.
+            overrides: what replaces the demands of all packages for these; `require` has checked them.
 
         Raises:
             ConfigError: a package cannot be had, or the requirements contradict each other; names package and line.
             InfrastructureError: the index could not be reached, or the disk is full.
         """
-        if not self._sources.allow_builds and (forbidden := [line for line in lines if line.builds]):
+        given = [*lines, *overrides]
+        if not self._sources.allow_builds and (forbidden := [line for line in given if line.builds]):
             line = forbidden[0]
             raise ConfigError(
                 f"{line.place}: {line.text} has to be built, which would run its code outside of any sandbox",
@@ -120,8 +151,12 @@ class Installer:
         own = folder / "a2perf-base.txt"
         own.write_text("".join(f"{text}\n" for text in base_requirements), encoding="utf-8")
         command = [*self._command(links=True), "-r", str(wanted), "-r", str(own), "-c", str(constraints)]
+        if overrides:
+            replacing = folder / "overrides.txt"
+            replacing.write_text("".join(f"{line.text}\n" for line in overrides), encoding="utf-8")
+            command += ["--override", str(replacing)]
         if output := self._run(command):
-            raise explain(output, lines, base_requirements, self._log)
+            raise explain(output, given, base_requirements, self._log)
 
     def compile(self, final: Path) -> None:
         """Makes the byte code that uv leaves out, saying the paths that the environment will have."""

@@ -1,0 +1,98 @@
+"""``overrides.txt``: what a submission says instead of packages whose demands nothing else can live with."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from a2perf.errors import ConfigError, MissingDependency, SubmissionError
+from a2perf.submission import python_env
+from a2perf.submission.python_env import installer
+from tests.submission import wheels
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(installer.Installer, "compile", lambda self, final: None)
+
+
+@pytest.fixture
+def wheelhouse(tmp_path: Path) -> Path:
+    """Two versions of ``toy``, and ``stubborn``, which pins the old one and wants a package that does not exist."""
+    folder = wheels.toy_wheelhouse(tmp_path / "wheels")
+    wheels.write_wheel(folder, "stubborn", "1.0", needs=["toy==1.0", "nowhere>=3"])
+    return folder
+
+
+def recipe(folder: Path, wheelhouse: Path, overrides: str) -> python_env.Recipe:
+    folder.mkdir(exist_ok=True)
+    (folder / "requirements.txt").write_text("stubborn\ntoy\n")
+    (folder / "overrides.txt").write_text(overrides)
+    return python_env.Recipe(
+        python_env.read_requirements(folder / "requirements.txt"),
+        ("web-navigation",),
+        python_env.find_interpreter(),
+        python_env.Sources((wheelhouse,), offline=True),
+        overrides=python_env.read_requirements(folder / "overrides.txt"),
+    )
+
+
+NEEDS_UV = pytest.mark.skipif(installer.find_uv() is None, reason="no uv beside this Python or on PATH")
+REPLACING = 'toy==2.0\nnowhere; python_version < "3"\n'
+
+
+@NEEDS_UV
+def test_an_override_replaces_a_pin_and_removes_a_requirement(tmp_path: Path, wheelhouse: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match="nowhere"),
+        python_env.environment(recipe(tmp_path / "pinned", wheelhouse, ""), tmp_path / "pinned.log"),
+    ):
+        pass
+    with python_env.environment(recipe(tmp_path / "s", wheelhouse, REPLACING), tmp_path / "log") as env:
+        assert env.record.packages["toy"] == "2.0"
+        assert env.record.packages["stubborn"] == "1.0"
+        assert "nowhere" not in env.record.packages
+
+
+def test_overrides_are_part_of_the_key_and_an_empty_file_is_none(tmp_path: Path, wheelhouse: Path) -> None:
+    keys = [
+        recipe(tmp_path / str(number), wheelhouse, text).key
+        for number, text in enumerate([REPLACING, '# says\nnowhere; python_version < "3"\n\ntoy==2.0\n', "toy==1.0\n"])
+    ]
+    assert keys[0] == keys[1] != keys[2]
+    without = python_env.Recipe(
+        python_env.read_requirements(tmp_path / "0" / "requirements.txt"),
+        ("web-navigation",),
+        python_env.find_interpreter(),
+        python_env.Sources((wheelhouse,), offline=True),
+    )
+    assert recipe(tmp_path / "empty", wheelhouse, "# nothing\n").key == without.key != keys[0]
+
+
+def test_pip_cannot_override_and_says_so(tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installer, "find_uv", lambda: None)
+    with (
+        pytest.raises(MissingDependency, match=re.escape("overrides.txt needs uv")) as error,
+        python_env.environment(recipe(tmp_path / "s", wheelhouse, REPLACING), tmp_path / "log"),
+    ):
+        pass
+    assert "pip install uv" in error.value.mend
+
+
+@NEEDS_UV
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("numpy==1.20", "overrides.txt:1: numpy==1.20 would override what a2perf itself needs"),
+        ("--pre", "overrides.txt:1: '--pre' overrides nothing"),
+    ],
+)
+def test_what_may_not_be_overridden(tmp_path: Path, wheelhouse: Path, line: str, said: str) -> None:
+    with (
+        pytest.raises(SubmissionError, match=re.escape(said)),
+        python_env.environment(recipe(tmp_path / "s", wheelhouse, f"{line}\n"), tmp_path / "log"),
+    ):
+        pass
