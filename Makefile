@@ -13,7 +13,7 @@ export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup system assets demo test lint test-slow bench references results lock docker clean distclean
+.PHONY: help setup system assets demo test lint test-slow bench references results docs paper lock docker clean distclean
 
 help:
 	@echo "make setup      make .venv with the pinned packages (idempotent)"
@@ -23,6 +23,8 @@ help:
 	@echo "make bench      a2perf's own speed and cost"
 	@echo "make references measure the protocol's reference scores again and compare them"
 	@echo "make results    record the shipped results again (results/recorded)"
+	@echo "make paper      the technical report and its leaderboard, from the shipped results (build/report)"
+	@echo "make docs       the documentation site (build/docs/index.html), without network"
 	@echo "make system     optional system packages (root on Debian)"
 	@echo "make docker     build the images of the domains (needs a Docker engine)"
 	@echo "make lock       resolve requirements.lock anew"
@@ -97,6 +99,16 @@ references: $(INSTALLED)
 # About a quarter of an hour; finished runs are kept in runs/results, so it goes on where it was cut off.
 results: setup
 	@$(BIN)/python results/record.py
+
+# Under a minute, most of it for the videos. Pages without what this machine lacks say so.
+# Nothing is run: every number comes from results/recorded. Under a minute; the PDF needs pdflatex.
+paper: export A2PERF_DATA_DIR ?= $(abspath $(wildcard ../shared/data))
+paper: $(INSTALLED)
+	@$(BIN)/python docs/report/make_report.py -o build/report
+
+docs: export A2PERF_DATA_DIR ?= $(abspath $(wildcard ../shared/data))
+docs: $(INSTALLED)
+	@$(BIN)/python -m docs.building
 
 # Hashes of every file of a version, so that the lock serves other processors; no header and no index addresses, so that
 # it serves other indexes. torch and TensorFlow stay out: participants bring them.
