@@ -1,8 +1,9 @@
-"""What the training data cost: the energy that went into the policies a data set was made from.
+"""What the training data cost: the energy that went into a data set and the policies it was made from.
 
 ``training_sample_cost`` is the mean training energy of the checkpoints whose episodes are in the data set, as the
 earlier platform defined it. The energy of an experiment is here the sum over all its processes; the earlier code kept
-the last one only and so under-counted distributed collectors (``every_process=False`` repeats that).
+the last one only and so under-counted distributed collectors (``every_process=False`` repeats that). ``data_energy`` is
+what lies behind the samples that a training really used, generating them included.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def training_sample_cost(data: RunData, profile: Profile) -> Mapping[str, Metric
     means = np.array([costs.mean() for costs, _ in finite if costs.size])
     notes = [f"{lost} checkpoint(s) without energy left out" for _, lost in finite if lost]
     if not means.size:
-        return {name: MetricValue(**made, condition=not_enough(0, 1, "checkpoints"), notes=notes)}
+        condition = not_enough(0, 1, "checkpoints")
+        return {name: MetricValue(**made, n=len(finite), condition=condition, notes=notes)}
     several = means.size > 1
     return {
         name: MetricValue(
@@ -107,6 +109,34 @@ def training_sample_cost(data: RunData, profile: Profile) -> Mapping[str, Metric
             interval=mean_interval(means) if several and profile == "corrected" else None,
             per_run=[float(mean) for mean in means],
             n=int(means.size),
+            notes=notes,
+        )
+    }
+
+
+def data_energy(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
+    """Computes ``data_energy`` from what lies behind the samples of each run."""
+    name = "data_energy"
+    made: dict[str, Any] = {"name": name, "unit": "kWh", "direction": "min", "profile": profile}
+    known = np.array([kwh for kwh, _ in data.data_energy], np.float64)
+    finite, lost = as_finite(known)
+    ways = {way for (kwh, way) in data.data_energy if np.isfinite(kwh)}
+    made["provenance"] = ways.pop() if len(ways) == 1 else "mixed" if ways else "estimated"
+    made["method"] = "samples used, as the training noted them, times the energy of a sample of the data set"
+    notes = [f"{lost} run(s) used data whose energy is not known"] if lost else []
+    if not finite.size:
+        condition = not_enough(0, 1, "runs on data of known energy")
+        return {name: MetricValue(**made, n=int(known.size), condition=condition, notes=notes)}
+    several = finite.size > 1
+    return {
+        name: MetricValue(
+            **made,
+            value=float(finite.mean()),
+            spread=float(finite.std(ddof=1)) if several else None,
+            spread_kind="standard deviation over runs, ddof 1" if several else None,
+            interval=mean_interval(finite) if several and profile == "corrected" else None,
+            per_run=[float(kwh) if np.isfinite(kwh) else None for kwh in known],
+            n=int(finite.size),
             notes=notes,
         )
     }
@@ -124,5 +154,17 @@ METRICS: tuple[Metric, ...] = (
         source="earlier public platform",
         needs="1 checkpoint with its training energy",
         compute=training_sample_cost,
+    ),
+    Metric(
+        name="data_energy",
+        label="Energy behind the offline data",
+        category="data",
+        unit="kWh",
+        direction="min",
+        provenance="as recorded",
+        formula="samples used times (energy of generating the data set + of training its policies) / its steps",
+        source="a2perf",
+        needs="1 training that read a data set of known energy",
+        compute=data_energy,
     ),
 )

@@ -13,6 +13,7 @@ import numpy as np
 from a2perf.errors import UserError
 from a2perf.metrics.event_cache import EventCache
 from a2perf.metrics.recorded_curves import find_curve_files, read_curve
+from a2perf.metrics.recorded_datasets import read_notes
 from a2perf.metrics.recorded_emissions import read_emissions
 from a2perf.metrics.recorded_runs import RecordedRun, RunFolder, RunIdentity
 from a2perf.metrics.recorded_tables import read_table
@@ -67,6 +68,8 @@ def read(run: RunFolder) -> RecordedRun:
         results = reader.record("metrics/train.json", TrainResults)
         found.wall_clock_s = None if results is None else results.wall_s
         found.curve, conditions = read_curve(find_curve_files(run.path / "artifacts"), run.path, EventCache())
+        found.conditions += conditions
+        found.datasets, conditions = read_notes(run.path / "artifacts")
         found.conditions += conditions
     return found
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from a2perf.errors import UserError
 from a2perf.metrics.recorded_curves import Curve, kind_of
+from a2perf.metrics.recorded_datasets import DatasetNote
 from a2perf.metrics.values import Values
 from a2perf.records import Episode, Manifest
 
@@ -86,6 +87,7 @@ class RecordedRun:
         manifest: of a bundle; None in other layouts and where it cannot be read.
         episodes: the records behind ``returns`` by task; bundles alone have them.
         tracking_by_task: content of each task's ``tracking.json`` in a run of several tasks; ``tracking`` is their sum.
+        datasets: what a training noted about the offline data that it used.
         conditions: what a reader should know, in words, each with its file.
     """
 
@@ -101,6 +103,7 @@ class RecordedRun:
     manifest: Manifest | None = None
     episodes: dict[str, list[Episode]] = field(default_factory=dict)
     tracking_by_task: dict[str, dict[str, Any]] = field(default_factory=dict)
+    datasets: list[DatasetNote] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
 
     def modes(self) -> list[str]:

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import math
 import multiprocessing
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -116,9 +117,28 @@ def run_data(runs: Sequence[RecordedRun], mode: str) -> RunData:
         latency_first={
             call: [run.latency_first_s[call] for run in runs if call in run.latency_first_s] for call in calls
         },
+        dataset_costs=_checkpoint_costs(runs) if mode == "train" else (),
+        data_energy=_data_energy(runs) if mode == "train" else (),
         wall_clock=clocks,
         **(_learning(runs) if mode == "train" else {}),
     )
+
+
+def _checkpoint_costs(runs: Sequence[RecordedRun]) -> list[list[float]]:
+    """Returns the training energies behind each data set that was used, each data set once."""
+    notes = {(note.dataset_id, note.content_sha256): note for run in runs for note in run.datasets}
+    return [[math.nan if kwh is None else kwh for kwh in note.checkpoint_kwh] for _, note in sorted(notes.items())]
+
+
+def _data_energy(runs: Sequence[RecordedRun]) -> list[tuple[float, str]]:
+    """Returns what lies behind the samples of each run that used data sets, NaN where it is not known."""
+    found = []
+    for run in runs:
+        if run.datasets:
+            ways = {note.provenance for note in run.datasets}
+            kwh = math.fsum(math.nan if note.kwh is None else note.kwh for note in run.datasets)
+            found.append((kwh, ways.pop() if len(ways) == 1 else "mixed"))
+    return found
 
 
 def _learning(runs: Sequence[RecordedRun]) -> dict[str, Any]:

@@ -71,6 +71,8 @@ class RunData:
             of seconds a run, warm-up calls left out.
         latency_first: per timed call the very first call's seconds, one a run.
         dataset_costs: training energy of each checkpoint that a data set was made from, kWh, one array a data set.
+        data_energy: energy behind the offline samples that a training used, ``(kWh, provenance)``, one for each run
+            that used any; NaN where it is not known.
         wall_clock: seconds of the participant's phase, one a run.
         curve_runs: to which run (place in ``tracking`` and ``emissions``) each curve belongs; the place in ``curves``
             when empty.
@@ -86,6 +88,7 @@ class RunData:
     latency: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     latency_first: Mapping[str, Sequence[float]] = field(default_factory=dict)
     dataset_costs: Sequence[Any] = ()
+    data_energy: Sequence[tuple[float, str]] = ()
     wall_clock: Sequence[float] = ()
     curve_runs: Sequence[int] = ()
     curve_times: Sequence[tuple[Any, str] | None] = ()

@@ -1,0 +1,90 @@
+"""Reading what a training noted about the offline data sets that it used, and what that data had cost.
+
+``a2perf.datasets.open_dataset`` writes the notes into the artefacts of the training; like everything there they are the
+participant's words, and are read as such: bounded in size and checked field by field.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import msgspec
+
+FOLDER = "a2perf_datasets"
+"""Below the artefacts of a training."""
+
+_MOST_NOTES = 100
+_MOST_BYTES = 2**20
+
+
+class NotedEnergy(msgspec.Struct, kw_only=True, frozen=True):
+    """An amount of energy, and whether it was measured or estimated."""
+
+    kwh: float | None = None
+    provenance: str = "unknown"
+    method: str = ""
+
+
+class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
+    """One data set that a training used.
+
+    Attributes:
+        dataset_id: its name.
+        content_sha256: hash of its episodes.
+        samples: how many different transitions were used.
+        checkpoint_kwh: energy of training each policy behind it.
+        per_sample_kwh: energy of generating it and of training the policies, over its steps.
+        generation: energy of generating all of it.
+        training: energy of training the policies.
+    """
+
+    dataset_id: str
+    content_sha256: str = ""
+    samples: int = 0
+    checkpoint_kwh: list[float | None] = msgspec.field(default_factory=list)
+    per_sample_kwh: float | None = None
+    generation: NotedEnergy = NotedEnergy()
+    training: NotedEnergy = NotedEnergy()
+
+    @property
+    def kwh(self) -> float | None:
+        """Energy behind the samples that were used; None when it is not known."""
+        if self.per_sample_kwh is None or not math.isfinite(self.per_sample_kwh) or self.samples < 0:
+            return None
+        return self.per_sample_kwh * self.samples
+
+    @property
+    def provenance(self) -> str:
+        """``"measured"``, ``"estimated"`` or ``"mixed"``."""
+        ways = {part.provenance for part in (self.generation, self.training) if part.provenance != "none"}
+        if len(ways) == 1 and ways <= {"measured", "estimated"}:
+            return ways.pop()
+        return "mixed" if "measured" in ways else "estimated"
+
+
+def read_notes(artifacts: Path) -> tuple[list[DatasetNote], list[str]]:
+    """Reads the notes of a training.
+
+    Args:
+        artifacts: the folder of its artefacts.
+
+    Returns:
+        The notes by file name, and what is wrong with those that cannot be read.
+    """
+    folder = artifacts / FOLDER
+    if folder.is_symlink() or not folder.is_dir():
+        return [], []
+    found: list[DatasetNote] = []
+    conditions: list[str] = []
+    files = sorted(path for path in folder.glob("*.json") if path.is_file() and not path.is_symlink())
+    for path in files[:_MOST_NOTES]:
+        try:
+            if path.stat().st_size > _MOST_BYTES:
+                raise ValueError(f"larger than {_MOST_BYTES} bytes")
+            found.append(msgspec.json.decode(path.read_bytes(), type=DatasetNote))
+        except (OSError, ValueError, msgspec.DecodeError) as error:
+            conditions.append(f"artifacts/{FOLDER}/{path.name} could not be read: {error}")
+    if len(files) > _MOST_NOTES:
+        conditions.append(f"artifacts/{FOLDER} holds {len(files)} notes, of which {_MOST_NOTES} were read")
+    return found, conditions
