@@ -1,0 +1,257 @@
+"""What the report knows: every scored entry of the shipped bundles, the protocol they were made under, and the curves.
+
+Scores come from ``a2perf.report.leaderboard`` alone, so that the report and the leaderboard cannot disagree; here they
+are only sorted and looked up. What a baseline *is* stands in ``baselines.toml``.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from a2perf.errors import UserError
+from a2perf.metrics import protocol as protocols
+from a2perf.metrics.protocol import Protocol, ProtocolTask
+from a2perf.metrics.recorded_runs import RunFolder, find_runs, read_run
+from a2perf.metrics.recorded_scores import run_data
+from a2perf.metrics.values import MetricValue, Values
+from a2perf.records import Manifest, RolloutResults
+from a2perf.report.leaderboard import Entry, LeaderboardRecord
+from a2perf.storage import read_record
+
+HERE = Path(__file__).resolve().parent
+LEARNED = ("learned", "cloned")
+KIND_WORDS = {
+    "random": "random",
+    "scripted": "scripted",
+    "search": "search",
+    "pretrained": "pre-trained",
+    "cloned": "learned from demonstrations",
+    "learned": "learned from scratch",
+    "other": "not described",
+}
+"""Kinds of baseline in the order in which they are listed."""
+
+
+def data(name: str) -> dict[str, Any]:
+    """Returns one of the data files beside this module."""
+    return tomllib.loads((HERE / name).read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a submission is.
+
+    Attributes:
+        key: name of its folder below ``examples/``.
+        kind: a key of ``KIND_WORDS``.
+        summary: one sentence.
+    """
+
+    key: str
+    title: str
+    kind: str
+    framework: str
+    summary: str
+
+    @property
+    def learns(self) -> bool:
+        """Whether its policy comes out of a training."""
+        return self.kind in LEARNED
+
+
+@functools.cache
+def described() -> dict[str, Baseline]:
+    """Returns the baselines that ``baselines.toml`` describes, in its order."""
+    return {key: Baseline(key=key, **words) for key, words in data("baselines.toml").items()}
+
+
+def baseline_of(name: str) -> Baseline:
+    """Returns what is known of a submission by its name; one that nobody described stands for itself."""
+    return described().get(name, Baseline(name, name, "other", "", "Not described in baselines.toml."))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A baseline on a task.
+
+    Attributes:
+        label: its title, with the hash of its files where a task has several versions of it.
+        place: of its baseline among all, which gives it its colour.
+        folders: its runs by mode.
+    """
+
+    entry: Entry
+    baseline: Baseline
+    label: str
+    place: int
+    folders: dict[str, list[RunFolder]] = field(default_factory=dict)
+
+    def value(self, mode: str, metric: str) -> MetricValue | None:
+        """Returns a metric that has a value, else None."""
+        found = self.entry.value(mode, metric)
+        return found if found is not None and found.value is not None else None
+
+    def number(self, mode: str, metric: str) -> float | None:
+        """Returns a metric's number, else None."""
+        found = self.value(mode, metric)
+        return None if found is None else found.value
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of the evaluated episodes, mean over seeds."""
+        return self.number("inference", "returns")
+
+    @property
+    def trained(self) -> bool:
+        """Whether there was a training at all: the empty ones of random and scripted policies leave no run."""
+        return bool(self.folders.get("train"))
+
+    @functools.cached_property
+    def curves(self) -> list[tuple[Values, Values]]:
+        """Steps and returns of each training that logged them."""
+        if not self.baseline.learns or not self.trained:
+            return []
+        runs = [read_run(folder) for folder in self.folders["train"]]
+        pairs = [
+            (np.asarray(steps, np.float64).ravel(), np.asarray(values, np.float64).ravel())
+            for steps, values in run_data(runs, "train").curves
+        ]
+        known = [(steps[keep], values[keep]) for steps, values in pairs if (keep := np.isfinite(values)).any()]
+        return [(steps[order], values[order]) for steps, values in known if (order := np.argsort(steps)).size]
+
+    @property
+    def steps(self) -> float | None:
+        """Environment steps of one training, mean over seeds, as far as its curve says."""
+        return float(np.mean([steps[-1] for steps, _ in self.curves])) if self.curves else None
+
+    @functools.cached_property
+    def lengths(self) -> Values:
+        """Steps of every evaluated episode."""
+        found = []
+        for folder in self.folders.get("inference", ()):
+            try:
+                results = read_record(folder.path / "metrics" / "rollouts.json", RolloutResults)
+            except (OSError, UserError):
+                continue
+            found += [float(episode.length) for episode in results.episodes]
+        return np.array(found, np.float64)
+
+    def picture(self) -> Path | None:
+        """Returns the strip of frames of its first episode, where one was kept."""
+        for folder in self.folders.get("inference", ()):
+            path = folder.path / "media" / "episode_000.png"
+            if path.is_file():
+                return path
+        return None
+
+    def manifests(self) -> list[Manifest]:
+        """Returns the records of its runs."""
+        return [
+            read_record(folder.path / "manifest.json", Manifest) for held in self.folders.values() for folder in held
+        ]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the report is made of.
+
+    Attributes:
+        record: the leaderboard over the same bundles.
+        protocol: the one under which most was recorded.
+        rows: its entries.
+        others: entries under other protocols, by its name.
+    """
+
+    record: LeaderboardRecord
+    protocol: Protocol
+    rows: list[Row]
+    others: dict[str, list[Row]]
+
+    def tasks(self, domain: str = "") -> list[ProtocolTask]:
+        """Returns the protocol's tasks that somebody entered, in its order."""
+        entered = {row.entry.task for row in self.rows}
+        return [task for task in self.protocol.tasks.values() if task.name in entered and domain in ("", task.domain)]
+
+    def domains(self) -> list[str]:
+        """Returns the domains of these tasks."""
+        return list(dict.fromkeys(task.domain for task in self.tasks()))
+
+    def of(self, task: str) -> list[Row]:
+        """Returns the entries of a task, best first; those without a score last."""
+        rows = [row for row in self.rows if row.entry.task == task]
+        return sorted(rows, key=lambda row: -np.inf if row.mean_return is None else row.mean_return, reverse=True)
+
+    def best(self, task: str, kinds: Iterable[str]) -> Row | None:
+        """Returns the entry of these kinds with the highest return on a task."""
+        wanted = set(kinds)
+        return next((row for row in self.of(task) if row.baseline.kind in wanted and row.mean_return is not None), None)
+
+    def baselines(self) -> list[Baseline]:
+        """Returns the baselines that entered, by kind and in the order of ``baselines.toml``."""
+        known = {row.baseline.key: row.baseline for row in self.rows}
+        kinds, order = list(KIND_WORDS), list(described())
+        return sorted(
+            known.values(),
+            key=lambda one: (kinds.index(one.kind), order.index(one.key) if one.key in order else len(order), one.key),
+        )
+
+    def runs(self) -> int:
+        """Returns the number of runs under the protocol."""
+        return sum(len(row.entry.runs) for row in self.rows)
+
+
+def find(record: LeaderboardRecord, recorded: Path) -> Findings:
+    """Sorts the entries of a leaderboard.
+
+    Args:
+        record: of the site that was built over ``recorded``.
+        recorded: folder of bundles.
+
+    Raises:
+        UserError: nothing there was made under a protocol.
+    """
+    folders = {folder.label: folder for folder in find_runs([recorded])}
+    entries: dict[tuple[str, ...], Entry] = {}
+    for board in record.boards:
+        for ranked in board.rows:
+            entry = ranked.entry  # one that kept a budget stands on the open board too
+            entries.setdefault((entry.name, entry.version, entry.domain, entry.task, entry.protocol), entry)
+    known = set(protocols.names())
+    counted = Counter(entry.protocol for entry in entries.values() if entry.protocol in known)
+    if not counted:
+        raise UserError(f"nothing in {recorded} was recorded under a protocol", mend="make results")
+    main = max(counted, key=lambda name: (counted[name], name))
+    several = Counter((entry.name, entry.task, entry.protocol) for entry in entries.values())
+    keys = [*described(), *sorted({entry.name for entry in entries.values()} - set(described()))]
+    rows: dict[str, list[Row]] = {}
+    for entry in entries.values():
+        baseline = baseline_of(entry.name)
+        twice = several[entry.name, entry.task, entry.protocol] > 1
+        label = f"{baseline.title} ({entry.version[:7]})" if twice else baseline.title
+        held: dict[str, list[RunFolder]] = {}
+        for line in entry.runs:
+            if line.counts() and line.run in folders:
+                held.setdefault(line.mode, []).append(folders[line.run])
+        rows.setdefault(entry.protocol, []).append(Row(entry, baseline, label, keys.index(entry.name), held))
+    found = rows.pop(main)
+    return Findings(record, protocols.load(main), found, dict(sorted(rows.items())))
+
+
+def seeds_of(rows: Sequence[Row]) -> int:
+    """Returns the fewest seeds of any entry."""
+    return min((row.entry.score.n for row in rows if row.entry.score.n), default=0)
+
+
+def overhead() -> dict[str, Any]:
+    """Returns what ``measure.py`` recorded of the platform's own cost; empty before the first recording."""
+    path = HERE / "overhead.json"
+    return dict(msgspec.json.decode(path.read_bytes())) if path.is_file() else {}

@@ -1,0 +1,333 @@
+"""The report's tables: words made of numbers that were recorded. No number is written here by hand."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from cells import (
+    NONE,
+    as_published_words,
+    lengths_words,
+    memory_words,
+    metric_words,
+    pair_words,
+    reference_words,
+    score_words,
+    short_words,
+    space_words,
+    steps_words,
+    time_words,
+)
+from document import Grid
+from findings import KIND_WORDS, Findings, Row, data, described, overhead
+from goals import judge
+
+import a2perf.domains  # noqa: F401 - registers the ids
+from a2perf.domains.registry import get_domain
+from a2perf.errors import UserError
+from a2perf.report.numbers_text import Scale, row_scale, written
+
+LEFT, RIGHT = "left", "right"
+_RETURN = ("inference", "returns")
+
+
+def goals_grid(found: Findings) -> Grid:
+    """Returns every goal with what was measured."""
+    judged = judge(found)
+    rows: list[tuple[str, ...]] = []
+    for one in judged:
+        if not rows or rows[-1][0] != one.goal:
+            heading = (one.goal[0].upper() + one.goal[1:],)
+            if heading not in rows:
+                rows.append(heading)
+        rows.append((one.task, one.wanted, one.measured, one.by or NONE, one.verdict))
+    return Grid(
+        "goals", "Goals and what was measured. Of several baselines the one with the highest return stands here, of "
+        "those that kept the time where one was given.",
+        ("task", "wanted", "measured", "by", "goal"), (LEFT, LEFT, LEFT, LEFT, LEFT), tuple(rows),
+    )  # fmt: skip
+
+
+def tasks_grid(found: Findings) -> Grid:
+    """Returns the tasks with their references and the lengths of their episodes."""
+    rows: list[tuple[str, ...]] = []
+    for domain in found.domains():
+        rows.append((get_domain(domain).title,))
+        for task in found.tasks(domain):
+            random, strongest = found.best(task.name, ["random"]), found.best(task.name, KIND_WORDS)
+            rows.append((
+                task.name, task.env_id,
+                reference_words(task.reference("random")), reference_words(task.reference("expert")),
+                lengths_words(random), lengths_words(strongest), str(task.evaluation.episodes),
+            ))  # fmt: skip
+    return Grid(
+        "tasks", f"The tasks of protocol {found.protocol.name}. The return of its random policy and of its expert, "
+        "with the interval that the protocol stores, is a task's difficulty before anything is trained; lengths are "
+        "the shortest, the mean and the longest episode in steps, as recorded.",
+        ("task", "environment", "random", "expert", "length, random", "length, best", "episodes a seed"),
+        (LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT), tuple(rows),
+        notes="An expert without an interval is the best of all placements, by complete enumeration.",
+    )  # fmt: skip
+
+
+def spaces_grid(found: Findings) -> Grid:
+    """Returns what an agent sees and does in each domain, asked of the environments themselves."""
+    rows = []
+    for domain in found.domains():
+        for task in found.tasks(domain):
+            try:
+                env = gymnasium.make(task.env_id, **task.env_kwargs)
+            except UserError:
+                continue  # its data are not on this host; another task of the domain has the same spaces
+            rows.append((get_domain(domain).title, space_words(env.observation_space), space_words(env.action_space)))
+            env.close()
+            break
+        else:
+            rows.append((get_domain(domain).title, "its data are not on this host", ""))
+    return Grid(
+        "spaces", "What an agent sees and does, the same in all tasks of a domain.",
+        ("domain", "observation", "action"), (LEFT, LEFT, LEFT), tuple(rows),
+    )  # fmt: skip
+
+
+def baselines_grid(found: Findings) -> Grid:
+    """Returns what each submission is, and on how many tasks it was recorded."""
+    rows: list[tuple[str, ...]] = []
+    kind = ""
+    for baseline in found.baselines():
+        if baseline.kind != kind:
+            kind = baseline.kind
+            rows.append((KIND_WORDS[kind].capitalize(),))
+        tasks = {row.entry.task for row in found.rows if row.baseline.key == baseline.key}
+        rows.append((baseline.title, baseline.key, baseline.framework or NONE, str(len(tasks)), baseline.summary))
+    return Grid(
+        "baselines", "The submissions, folders below `examples/`, and on how many tasks they were recorded.",
+        ("baseline", "folder", "framework", "tasks", "what it does"), (LEFT, LEFT, LEFT, RIGHT, LEFT), tuple(rows),
+    )  # fmt: skip
+
+
+def matrix_grid(found: Findings) -> Grid:
+    """Returns normalised scores, a row a baseline and a column a task."""
+    tasks = found.tasks()
+    rows = []
+    for baseline in found.baselines():
+        cells = []
+        for task in tasks:
+            mine = [row for row in found.of(task.name) if row.baseline.key == baseline.key]
+            cells.append("\n".join(score_words(row, task_best(found, task.name)) for row in mine) or NONE)
+        rows.append((baseline.title, *cells))
+    return Grid(
+        "matrix", "Normalised scores (0: random policy, 1: expert of the protocol): interquartile mean over seeds with "
+        "its bootstrap interval. ★ marks the highest of a task.",
+        ("baseline", *(short_words(task.name) for task in tasks)), (LEFT, *(RIGHT for _ in tasks)), tuple(rows),
+    )  # fmt: skip
+
+
+def task_best(found: Findings, task: str) -> float:
+    """Returns the highest normalised score of a task."""
+    return max((row.entry.score.value for row in found.of(task) if row.entry.score.value is not None), default=np.inf)
+
+
+def results_grid(found: Findings, domain: str) -> Grid | None:
+    """Returns returns and costs of a domain, a row a baseline and a section a task; None where nobody entered."""
+    tasks = found.tasks(domain)
+    if not tasks:
+        return None
+    columns = _RESULT_COLUMNS
+    entered = [row for task in tasks for row in found.of(task.name)]
+    columns = [column for column in columns if any(column[1](row) != NONE for row in entered)]
+    rows: list[tuple[str, ...]] = []
+    for task in tasks:
+        rows.append((task.name,))
+        for row in found.of(task.name):
+            seeds = f"{row.entry.score.n} of {len(task.training_seeds)}"
+            words = [row.label, *(make(row) for _, make in columns), seeds]
+            rows.append(tuple(words))
+    return Grid(
+        f"results-{domain}", f"{get_domain(domain).title}: mean over seeds ± standard deviation; below returns and "
+        "scores their 95 % interval. Training figures are those of one training, evaluation energy is that of one "
+        "evaluation.",
+        ("baseline", *(title for title, _ in columns), "seeds"),
+        (LEFT, *(RIGHT for _ in columns), RIGHT), tuple(rows),
+        notes="≈ estimated by a model, ᵐ measured by an instrument or a clock; the others are recorded by the "
+        "environment or the participant. – where there was no training, or nothing was recorded.",
+    )  # fmt: skip
+
+
+def reliability_grid(found: Findings) -> Grid | None:
+    """Returns the reliability of what learns; None before anything learnt is recorded."""
+    chosen = [(mode, name) for mode, name, _ in _RELIABILITY]
+    rows: list[tuple[str, ...]] = []
+    for task in found.tasks():
+        learned = [row for row in found.of(task.name) if row.baseline.learns]
+        if learned:
+            rows.append((task.name,))
+        rows += [
+            (row.label, *(metric_words(row.value(mode, name), spread=False) for mode, name in chosen))
+            for row in learned
+        ]
+    if not rows:
+        return None
+    return Grid(
+        "reliability", "Reliability of what learns, in units of return, or of return a step where the heading says so; "
+        "arrows say which way is better.",
+        ("baseline", *(title for *_, title in _RELIABILITY)), (LEFT, *(RIGHT for _ in chosen)), tuple(rows),
+    )  # fmt: skip
+
+
+def published_grid(found: Findings) -> Grid:
+    """Returns the numbers of others beside ours."""
+    published = data("published.toml")
+    rows: list[tuple[str, ...]] = []
+    for task in found.tasks("quadruped_locomotion"):
+        theirs = [one for one in published["result"] if task.name in one["returns"]]
+        if not theirs:
+            continue
+        rows.append((task.name,))
+        for one in theirs:
+            ours = tuple(
+                pair_words(one[name][task.name]) for name in ("returns", "training_h", "memory_gb", "latency_ms")
+            )
+            rows.append((f"{one['algorithm']}, published", *ours, str(one["seeds"])))
+        rows += [as_published_words(row) for row in found.of(task.name) if row.mean_return is not None]
+    return Grid(
+        "published", "Quadruped locomotion: published returns and ours. Settings differ, see the text.",
+        ("baseline", "return", "training, h", "peak memory, GB", "latency, ms", "seeds"),
+        (LEFT, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT), tuple(rows),
+        notes="Published: " + "; ".join(dict.fromkeys(one["source"] for one in published["result"])) + ".",
+    )  # fmt: skip
+
+
+def costs_grid(found: Findings) -> Grid | None:
+    """Returns published costs of Ariane beside ours; None where nobody entered it."""
+    published = data("published.toml")
+    rows: list[tuple[str, ...]] = [("published",)]
+    for one in published["cost"]:
+        cost = sum(published["weights"][part] * value for part, value in one["parts"].items())
+        rows.append((one["algorithm"], f"{cost:.3f}", str(one["seeds"])))
+    ours = [task for task in found.tasks("circuit_training") if task.name.startswith("ariane")]
+    for task in ours:
+        rows.append((task.name,))
+        rows += [
+            (row.label, f"{-(row.mean_return or 0.0):.3f}", str(row.entry.score.n))
+            for row in found.of(task.name) if row.mean_return is not None
+        ]  # fmt: skip
+    if not ours:
+        return None
+    return Grid(
+        "costs", "Ariane: cost of a placement, lower is better, computed from the published parts with the weights of "
+        "the environment. Settings differ, see the text.",
+        ("baseline", "cost", "seeds"), (LEFT, RIGHT, RIGHT), tuple(rows),
+        notes="Published: " + "; ".join(dict.fromkeys(one["source"] for one in published["cost"])) + ".",
+    )  # fmt: skip
+
+
+def steps_grid(found: Findings) -> Grid:
+    """Returns what a step of an evaluation costs beyond the policy, from the recorded calls."""
+    rows = []
+    for domain in found.domains():
+        entries = [row for row in found.rows if row.entry.domain == domain]
+        values = [{name: row.number("inference", f"latency_{name}_median") for name in _CALLS} for row in entries]
+        whole = [value for value in values if None not in value.values()]
+        if not whole:
+            continue
+        wire = [value["round_trip"] - value["infer_once"] - value["preprocess_observation"] for value in whole]  # type: ignore[operator]
+        policy = [value["infer_once"] + value["preprocess_observation"] for value in whole]  # type: ignore[operator]
+        rows.append((
+            get_domain(domain).title, time_words(statistics.median(wire)), time_words(min(policy)),
+            time_words(max(policy)), str(len(whole)),
+        ))  # fmt: skip
+    return Grid(
+        "steps", "What the wire between evaluator and participant adds to a step: round trip less preprocessing and "
+        "policy, median over the recorded entries of their medians; beside it the fastest and the slowest policy.",
+        ("domain", "wire", "fastest policy", "slowest policy", "entries"), (LEFT, RIGHT, RIGHT, RIGHT, RIGHT),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def overhead_grid() -> Grid | None:
+    """Returns what the recorded benchmarks say of the platform's own cost; None without a recording."""
+    recorded = overhead()
+    rows = []
+    for script, path, words, unit, factor in _OVERHEAD:
+        value: Any = recorded.get("measured", {}).get(script, {})
+        for key in path:
+            value = value.get(key, {}) if isinstance(value, dict) else {}
+        if isinstance(value, (int, float)):
+            number = written(value * factor, row_scale([value * factor], unit)).text()
+            rows.append((words, f"{number} {row_scale([value * factor], unit).unit}", f"perf/{script}.py"))
+    if not rows:
+        return None
+    host = recorded["host"]
+    return Grid(
+        "overhead", "The platform's own cost, from its benchmarks.", ("what", "cost", "benchmark"),
+        (LEFT, RIGHT, LEFT), tuple(rows),
+        notes=f"Recorded on {recorded['day']} by `python docs/report/measure.py` with Python {host['python']} on "
+        f"{host['processors']} processors of {host['model']}, which had other work too.",
+    )  # fmt: skip
+
+
+def others_grid(found: Findings) -> Grid | None:
+    """Returns the scores that were recorded under other protocols; None where there are none."""
+    rows: list[tuple[str, ...]] = []
+    for name, entries in found.others.items():
+        rows.append((f"protocol {name}" if name else "under no protocol",))
+        for row in sorted(entries, key=lambda row: (row.entry.domain, row.entry.task, -(row.entry.score.value or 0.0))):
+            why = row.entry.not_ranked[0].split(":")[0] if row.entry.not_ranked else ""
+            rows.append((row.entry.task, row.label, metric_words(row.value(*_RETURN)), score_words(row, np.inf),
+                         str(row.entry.score.n), why or NONE))  # fmt: skip
+    if not rows:
+        return None
+    return Grid(
+        "others", "What was recorded under other terms; never ranked together with the tables above.",
+        ("task", "baseline", "return", "normalised", "seeds", "not ranked because"),
+        (LEFT, LEFT, RIGHT, RIGHT, RIGHT, LEFT), tuple(rows),
+    )  # fmt: skip
+
+
+_RESULT_COLUMNS: list[tuple[str, Callable[[Row], str]]] = [
+    ("return", lambda row: metric_words(row.value(*_RETURN), interval=True)),
+    ("normalised", lambda row: score_words(row, np.inf)),
+    ("success", lambda row: metric_words(row.value("inference", "success_rate"))),
+    ("training steps", steps_words),
+    ("training time", lambda row: metric_words(row.value("train", "wall_clock"))),
+    ("training energy", lambda row: metric_words(row.value("train", "energy_gross"), scale=Scale(1e-3, "Wh"))),
+    ("evaluation energy", lambda row: metric_words(row.value("inference", "energy_gross"), scale=Scale(1e-6, "mWh"))),
+    ("latency", lambda row: metric_words(row.value("inference", "latency_infer_once_median"))),
+    ("peak memory", memory_words),
+]
+_RELIABILITY = (
+    ("train", "IqrAcrossRuns", "across runs ↓\nIQR"),
+    ("train", "LowerCVarOnAcross", "risk across runs ↑\nCVaR"),
+    ("train", "IqrWithinRuns", "within runs ↓\nIQR, a step"),
+    ("train", "LowerCVaROnDiffs", "short-term risk ↓\nCVaR, a step"),
+    ("train", "LowerCVaROnDrawdown", "long-term risk ↓\nCVaR"),
+    ("inference", "IqrAcrossRollouts", "across rollouts ↓\nIQR"),
+    ("inference", "LowerCVaRAcrossRollouts", "risk across rollouts ↑\nCVaR"),
+)
+_CALLS = ("round_trip", "infer_once", "preprocess_observation")
+_OVERHEAD: tuple[tuple[str, tuple[str, ...], str, str, float], ...] = (
+    ("platform_cost", ("run whose train() returns at once, all trackers on (s, target 1.5)",),
+     "a whole run whose train() returns at once, all trackers on", "s", 1.0),
+    ("platform_cost", ("a2perf --help (s, target 0.3)",), "a2perf --help", "s", 1.0),
+    ("transport", ("quadruped, 160 float32", "median_us"), "round trip of a quadruped's observation", "s", 1e-6),
+    ("transport", ("quadruped, 160 float32", "bare_median_us"), "the same bytes over a bare socket", "s", 1e-6),
+    ("transport", ("graph, dict of 1 MB", "median_us"), "round trip of an observation of a megabyte", "s", 1e-6),
+    ("transport", ("start", "policy_loaded_ms"), "start of a participant process with a policy", "s", 1e-3),
+    ("trackers", ("sampling_20_processes_at_1_hz", "own_percent_of_one_core"),
+     "sampling a tree of twenty processes once a second", "% of a core", 1.0),
+    ("trackers", ("latency_timer", "added_per_call_ns"), "the latency timer, a call", "s", 1e-9),
+    ("trackers", ("short_children", "sampler_over_truth"),
+     "processor time of short-lived children seen, share of the kernel's account", "", 1.0),
+    ("trackers", ("waits", "stop_ms"), "stopping the trackers", "s", 1e-3),
+)  # fmt: skip
+
+
+def known(found: Findings) -> Iterable[str]:
+    """Returns the folders that ``baselines.toml`` describes and nobody recorded."""
+    entered = {row.baseline.key for row in found.rows}
+    return [key for key in described() if key not in entered]

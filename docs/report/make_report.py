@@ -1,0 +1,253 @@
+"""Builds the technical report and its leaderboard from recorded bundles.
+
+    python docs/report/make_report.py [RECORDED] [-o DIR] [--no-pdf] [--processes N]
+
+writes ``index.html``, ``report.md``, ``report.tex``, ``report.pdf`` (where ``pdflatex`` exists), ``figures/`` and
+``leaderboard/``; `make paper` does that over ``results/recorded``. Whatever is recorded is shown; nothing is run.
+The same bundles give the same words, and nothing but code puts a number into them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import grids
+import jinja2
+import pictures
+from document import Document, Picture, Placed, Plot, compose, to_html, to_latex, to_markdown
+from findings import HERE, Findings, Row, data, find, seeds_of
+from goals import counts, judge
+
+from a2perf.domains.registry import get_domain
+from a2perf.errors import UserError
+from a2perf.report.leaderboard import write_leaderboard
+from a2perf.report.leaderboard.pareto import static_svg
+from a2perf.report.numbers_text import row_scale, written
+from a2perf.storage import write_atomic
+from a2perf.submission.bundle import integrity
+
+HOUSE = HERE.parents[1]
+TITLE = "Baselines of a2perf: what they reach, how reliably, and what it costs"
+_WHITE = b'<rect width="100%" height="100%" fill="#ffffff"/>'
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Builds the report; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recorded", nargs="?", type=Path, default=HOUSE / "results" / "recorded")
+    parser.add_argument("-o", "--output", type=Path, default=HOUSE / "build" / "report")
+    parser.add_argument("--no-pdf", action="store_true", help="leave the PDF out")
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    given = parser.parse_args(argv)
+    try:
+        found = build(given.recorded, given.output, processes=given.processes)
+    except UserError as error:
+        print(f"error: {error.message}\n  mend: {error.mend}", file=sys.stderr)
+        return 2
+    told = counts(judge(found))
+    print(f"{len(found.rows)} entries of {len(found.baselines())} baselines on {len(found.tasks())} tasks; goals: "
+          + ", ".join(f"{count} {word}" for word, count in told.items()))  # fmt: skip
+    print(f"leaderboard: {given.output / 'leaderboard' / 'index.html'}\nreport: {given.output / 'index.html'}")
+    if given.no_pdf:
+        return 0
+    problem = typeset(given.output)
+    print(f"no PDF: {problem}" if problem else f"PDF: {given.output / 'report.pdf'}")
+    return 0
+
+
+def build(recorded: Path, out: Path, *, processes: int = 1) -> Findings:
+    """Writes the leaderboard and every form of the report but the PDF.
+
+    Args:
+        recorded: folder of bundles.
+        out: folder to write.
+        processes: how many may share the scoring.
+
+    Raises:
+        UserError: nothing is recorded there, or nothing under a protocol.
+    """
+    site = write_leaderboard(
+        recorded, out / "leaderboard", title="Baselines of a2perf", integrity=integrity, reports=False,
+        processes=processes,
+    )  # fmt: skip
+    found = find(site.record, recorded)
+    document = document_of(found)
+    figures = out / "figures"
+    shutil.rmtree(figures, ignore_errors=True)
+    figures.mkdir(parents=True)
+    for item in document.placed():
+        _write_figure(item, figures)
+    write_atomic(out / "index.html", to_html(document))
+    write_atomic(out / "report.md", to_markdown(document))
+    write_atomic(out / "report.tex", to_latex(document))
+    return found
+
+
+def document_of(found: Findings) -> Document:
+    """Returns the report's text with its tables and figures."""
+    available: dict[str, Placed | None] = {
+        "spaces": grids.spaces_grid(found), "tasks": grids.tasks_grid(found), "baselines": grids.baselines_grid(found),
+        "matrix": grids.matrix_grid(found), "goals": grids.goals_grid(found), "curves": pictures.curves(found),
+        "reliability-energy": pictures.reliability_energy(found), "reliability": grids.reliability_grid(found),
+        "published": grids.published_grid(found), "costs": grids.costs_grid(found), "steps": grids.steps_grid(found),
+        "overhead": grids.overhead_grid(), "others": grids.others_grid(found),
+    }  # fmt: skip
+    for domain in found.domains():
+        available[f"results-{domain}"] = grids.results_grid(found, domain)
+        available[f"frames-{domain}"] = pictures.frames(found, domain)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        autoescape=False,  # Markdown, whose reader takes no HTML
+    )  # fmt: skip
+    text = environment.get_template("report.md.jinja").render(
+        **fields(found), placed={name for name, item in available.items() if item is not None}
+    )
+    return compose(TITLE, lede(found), text, available)
+
+
+def lede(found: Findings) -> str:
+    """Returns one sentence on what was recorded, and when."""
+    days = sorted({day for row in found.rows for manifest in row.manifests() for attempt in manifest.attempts
+                   if (day := attempt.started_at[:10])})  # fmt: skip
+    when = "" if not days else f", recorded {days[0]}" if days[0] == days[-1] else f", recorded {days[0]} to {days[-1]}"
+    return f"{len(found.baselines())} baselines, {len(found.tasks())} tasks, {found.runs()} runs{when}."
+
+
+def fields(found: Findings) -> dict[str, Any]:
+    """Returns every field of the template."""
+    told = counts(judged := judge(found))
+    references = data("references.toml")
+    manifests = [manifest for row in found.rows for manifest in row.manifests()]
+    kinds = sorted({row.entry.provenance for row in found.rows} - {"not recorded"})
+    evaluation = next(iter(found.tasks())).evaluation
+    entered = {task.name for task in found.tasks()}
+    return {
+        "protocol": found.protocol.name,
+        "domains": found.domains(),
+        "n": {
+            "baselines": len(found.baselines()), "learned": sum(one.learns for one in found.baselines()),
+            "tasks": len(entered), "domains": len(found.domains()), "runs": found.runs(), "seeds": seeds_of(found.rows),
+            "goals": len(judged), "met": told["met"], "missed": told["missed"], "open": told["not recorded"],
+            "timed_calls": evaluation.timed_calls, "warmup_calls": evaluation.warmup_calls,
+            "noisy": sum(any(word.startswith("noisy host") for word in one.warnings) for one in manifests),
+            "unranked": sum(bool(row.entry.not_ranked) for row in found.rows),
+        },
+        "energy_words": _energy_words(kinds),
+        "energy_limit": _energy_limit(kinds),
+        "hosts": _hosts(found),
+        "longest": _longest(found),
+        "missing": ", ".join(f"`{task.name}`" for task in found.protocol.core_tasks() if task.name not in entered),
+        "unrecorded": ", ".join(f"`{key}`" for key in grids.known(found)),
+        "sentences": sentences(found),
+        "published": data("published.toml")["result"][0],
+        "references": [one["entry"] for one in references.values()],
+        "cite": lambda key: f"({references[key]['short']})",
+    }  # fmt: skip
+
+
+def sentences(found: Findings) -> list[str]:
+    """Returns what a reader should see in the tables, a paragraph a domain."""
+    told = []
+    for domain in found.domains():
+        parts = []
+        for task in found.tasks(domain):
+            best = found.best(task.name, [*_KINDS])
+            learned = found.best(task.name, ["learned", "cloned"])
+            if best is None:
+                continue
+            words = f"on `{task.name}` {best.label} leads with {_score_words(best)}"
+            if learned is not None and learned is not best:
+                words += f", and of what learns {learned.label} comes first with {_score_words(learned)}"
+            elif learned is None:
+                words += "; nothing learned is recorded there"
+            parts.append(words)
+        if parts:
+            told.append(f"**{get_domain(domain).title}.** Normalised, {'; '.join(parts)}.")
+    return told
+
+
+def typeset(out: Path) -> str:
+    """Runs LaTeX on ``report.tex``; returns why there is no PDF, or an empty string."""
+    program = shutil.which("pdflatex")
+    if program is None:
+        return "pdflatex is not installed"
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1"}
+    command = [program, "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
+    for _ in range(2):  # the second run knows the numbers of the first
+        done = subprocess.run(command, cwd=out, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            lines = [line for line in done.stdout.splitlines() if line.startswith("!")]
+            return f"pdflatex failed: {lines[0] if lines else 'see report.log'}"
+    for ending in ("aux", "log", "out"):
+        (out / f"report.{ending}").unlink(missing_ok=True)
+    return ""
+
+
+def _write_figure(item: Placed, folder: Path) -> None:
+    if isinstance(item, Picture):
+        write_atomic(folder / f"{item.name}.png", item.png)
+    elif isinstance(item, Plot):
+        for chart in item.charts:
+            # a page in the dark would not show dark words without a ground of their own
+            svg = static_svg(chart)
+            start = svg.index(b">", svg.index(b"<svg")) + 1
+            write_atomic(folder / f"{chart.name}.svg", svg[:start] + _WHITE + svg[start:])
+            write_atomic(folder / f"{chart.name}.pdf", chart.views[0].pdf)
+
+
+def _score_words(row: Row) -> str:
+    score = row.entry.score
+    if score.value is None:
+        return "no score"
+    return f"{score.value:.3f}".replace("-", "−")
+
+
+def _energy_words(kinds: Sequence[str]) -> str:
+    if kinds == ["measured"]:
+        return "Energy is read from counters of the processor."
+    if kinds == ["estimated"]:
+        return "Energy is estimated from processor time and a model of the processor, and marked so."
+    return (
+        "Energy is measured in some runs and estimated in others; each value is marked, and the two are never ranked "
+        "together."
+    )
+
+
+def _energy_limit(kinds: Sequence[str]) -> str:
+    if "estimated" not in kinds:
+        return "Energy counters see processors and memory, not the rest of a machine."
+    return (
+        "No energy counter was at hand on the recording machine: energy comes from a model of the processor. Its "
+        "ratios between baselines follow processor time; its absolute values may be wrong by a factor."
+    )
+
+
+def _hosts(found: Findings) -> str:
+    known = {
+        f"{manifest.host.get('cpu_usable', manifest.host.get('cpu_count', '?'))} processors of "
+        f"{manifest.host.get('cpu_model', 'an unnamed model')}"
+        for row in found.rows for manifest in row.manifests()
+    }  # fmt: skip
+    return "; ".join(sorted(known))
+
+
+def _longest(found: Findings) -> dict[str, str]:
+    known = [(seconds, row) for row in found.rows if (seconds := row.number("train", "wall_clock")) is not None]
+    if not known:
+        return {"words": "no time at all", "label": "none was recorded", "task": "any task"}
+    seconds, row = max(known, key=lambda pair: pair[0])
+    scale = row_scale([seconds], "s")
+    return {"words": f"{written(seconds, scale).text()} {scale.unit}", "label": row.label, "task": row.entry.task}
+
+
+_KINDS = ("random", "scripted", "search", "pretrained", "cloned", "learned", "other")
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""The report's figures: learning curves, reliability against energy, and frames of each domain."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from document import Picture, Plot
+from findings import Findings, Row
+from PIL import Image
+
+from a2perf.domains.registry import get_domain
+from a2perf.report.compared_charts import Lines, colour_of, lines
+from a2perf.report.drawing import INK, Chart, Drawing, Series, interactive, new_figure, series_key, tag
+from a2perf.report.learning import pooled_over_runs
+
+_FRAMES, _FRAMES_A_ROW, _GAP = 8, 4, 4
+_MARKERS = ("o", "s", "^", "D")
+
+
+def curves(found: Findings) -> Plot | None:
+    """Returns the learning curves, a chart a task; None before anything learnt is recorded."""
+    charts = [chart for task in found.tasks() if (chart := _curves_of(found, task.name)) is not None]
+    if not charts:
+        return None
+    return Plot(
+        "curves", "Learning curves: the return that a training logged against its environment steps, mean over seeds "
+        "with its interval, single seeds as thin lines. Dotted: the protocol's random policy and its expert in "
+        "evaluation. A training may log returns of another mode, of shorter episodes or with exploration, so a curve "
+        "may end below the evaluated return.",
+        tuple(charts),
+    )  # fmt: skip
+
+
+def _curves_of(found: Findings, task: str) -> Chart | None:
+    learned = [(row, row.curves) for row in found.of(task) if row.baseline.learns]
+    drawn = [(row, held) for row, held in learned if any(steps.size > 1 for steps, _ in held)]
+    if not drawn:
+        return None
+    made = []
+    for row, held in drawn:
+        runs = [(f"seed {place + 1}", steps, values) for place, (steps, values) in enumerate(held) if steps.size > 1]
+        pooled = pooled_over_runs([(steps, values) for _, steps, values in runs]) if len(runs) > 1 else None
+        made.append(Lines(row.label, row.place, runs, *(pooled or ())))
+    references = found.protocol.task(task)
+
+    def build() -> Drawing:
+        drawing = lines(made, x_name="environment steps", y_name="return")
+        for kind in ("random", "expert"):
+            level = references.reference(kind).mean
+            drawing.axes.axhline(level, color=INK["muted"], linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
+        return drawing
+
+    last = "; ".join(f"{row.label} ends at {held[0][1][-1]:.3g}" for row, held in drawn)
+    return interactive(
+        f"curves-{task.replace('_', '-')}", task, "", f"{len(drawn)} baselines: {last}", {"linear": build}
+    )
+
+
+def reliability_energy(found: Findings) -> Plot | None:
+    """Returns how well the worst rollouts do against the energy of a training; None before there are two points."""
+    points = [point for row in found.rows if (point := _point(found, row)) is not None]
+    if len(points) < 2:
+        return None
+    domains = found.domains()
+    chart = interactive(
+        "reliability-energy", "Worst rollouts against training energy", "",
+        "; ".join(f"{row.label} on {row.entry.task}: {y:.2f} at {x:.2g} Wh" for row, x, y in points),
+        {"linear": lambda: _scatter(points, domains)},
+    )  # fmt: skip
+    shapes = ", ".join(f"{word} {get_domain(domain).title}" for domain, word in zip(
+        domains, ("circles", "squares", "triangles", "diamonds"), strict=False))  # fmt: skip
+    return Plot(
+        "reliability-energy", "Reliability against energy: the mean of the worst twentieth of rollouts, normalised (0: "
+        "mean of the random policy, 1: mean of the expert), against the energy of one training. One point a baseline "
+        f"and task; up and left is better; {shapes}. The energy is estimated by a model unless the tables mark it "
+        "otherwise.", (chart,),
+    )  # fmt: skip
+
+
+def _point(found: Findings, row: Row) -> tuple[Row, float, float] | None:
+    energy, worst = row.number("train", "energy_gross"), row.number("inference", "LowerCVaRAcrossRollouts")
+    if not (row.baseline.learns or row.baseline.kind == "search") or not energy or worst is None:
+        return None
+    return row, energy * 1e3, float(np.asarray(found.protocol.task(row.entry.task).normalise(worst)))
+
+
+def _scatter(points: list[tuple[Row, float, float]], domains: list[str]) -> Drawing:
+    from matplotlib.lines import Line2D
+
+    names = list(dict.fromkeys(row.baseline.title for row, *_ in points))
+    legend_in = 0.06 + 0.19 * -(-len(names) // 3)
+    height = 3.3 + legend_in
+    figure = new_figure(height)
+    bottom = (0.5 + legend_in) / height
+    axes = figure.add_axes((0.115, bottom, 0.855, 1 - bottom - 0.1 / height))
+    series, handles = [], []
+    for index, name in enumerate(names):
+        mine = [point for point in points if point[0].baseline.title == name]
+        colour = colour_of(mine[0][0].place)
+        artists: list[Any] = []
+        for row, x, y in mine:
+            marker = _MARKERS[domains.index(row.entry.domain) % len(_MARKERS)]
+            artists += axes.plot([x], [y], marker, color=INK[colour], markersize=6.5, alpha=0.85, markeredgewidth=0)
+        tag(series_key(index), *artists)
+        series.append(Series(series_key(index), name, colour, [(x, y) for _, x, y in mine]))
+        handles.append(Line2D([], [], color=INK[colour], marker="o", linestyle="", markersize=6))
+    energies = [x for _, x, _ in points]
+    if max(energies) / min(energies) > 20:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(lambda *_: "")
+    for level in (0.0, 1.0):
+        axes.axhline(level, color=INK["muted"], linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
+    axes.set_xlabel("energy of one training, Wh")
+    axes.set_ylabel("worst rollouts, normalised")
+    legend = axes.legend(
+        handles, names, ncols=3, loc="lower left", bbox_to_anchor=(0.01, 0.0, 0.98, 0.0),
+        bbox_transform=figure.transFigure, borderaxespad=0.1, columnspacing=1.4, labelspacing=0.25,
+    )  # fmt: skip
+    legend.set_gid("legend")
+    return Drawing(figure, axes, tuple(series), "energy", "worst rollouts", "Wh", "", legend_in)
+
+
+def frames(found: Findings, domain: str) -> Picture | None:
+    """Returns frames of one recorded episode of the best baseline; None where no bundle kept any."""
+    # the last task of a domain in the protocol's order is its hardest
+    for task in reversed(found.tasks(domain)):
+        for row in found.of(task.name):
+            path = row.picture()
+            if path is not None:
+                title = get_domain(domain).title
+                png, width = folded(path, min(_FRAMES, int(row.lengths[0])) if row.lengths.size else _FRAMES)
+                return Picture(
+                    f"frames-{domain}",
+                    f"{title}, `{task.name}`: frames of a recorded episode of {row.label}, in reading order.",
+                    f"{title}: frames of an episode of {task.name} by {row.label}",
+                    png, width,
+                )  # fmt: skip
+    return None
+
+
+def folded(path: Path, count: int) -> tuple[bytes, int]:
+    """Returns a strip of ``count`` frames, which is long and low, as rows of equal width on white; and that width."""
+    with Image.open(path) as picture:
+        strip = picture.convert("RGB")
+    width = max(1, strip.width // max(1, count))
+    # narrow pages stay beside one another
+    across = min(count, _FRAMES_A_ROW if width > strip.height else _FRAMES)
+    rows = -(-count // across)
+    sheet = Image.new("RGB", (across * width, rows * strip.height + _GAP * (rows - 1)), "white")
+    for place in range(count):
+        frame = strip.crop((place * width, 0, (place + 1) * width, strip.height))
+        sheet.paste(frame, ((place % across) * width, (place // across) * (strip.height + _GAP)))
+    stream = io.BytesIO()
+    sheet.save(stream, format="PNG", optimize=True)
+    return stream.getvalue(), sheet.width
