@@ -100,12 +100,12 @@ references: $(INSTALLED)
 results: setup
 	@$(BIN)/python results/record.py
 
-# Under a minute, most of it for the videos. Pages without what this machine lacks say so.
 # Nothing is run: every number comes from results/recorded. Under a minute; the PDF needs pdflatex.
 paper: export A2PERF_DATA_DIR ?= $(abspath $(wildcard ../shared/data))
 paper: $(INSTALLED)
 	@$(BIN)/python docs/report/make_report.py -o build/report
 
+# Under a minute, most of it for the videos. Pages without what this machine lacks say so.
 docs: export A2PERF_DATA_DIR ?= $(abspath $(wildcard ../shared/data))
 docs: $(INSTALLED)
 	@$(BIN)/python -m docs.building
