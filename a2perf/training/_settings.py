@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from a2perf.domains.registry import all_environments
+from a2perf.domains.registry import all_environments, find_environment
 from a2perf.errors import ConfigError, did_you_mean
 
 ID_VARIABLE, KWARGS_VARIABLE = "A2PERF_ENV_ID", "A2PERF_ENV_KWARGS"
@@ -94,6 +94,15 @@ def task_names() -> list[str]:
         if task.env_id == environment.id and all(kwargs.get(key) == value for key, value in task.kwargs.items())
     ]
     return [*tasks[:1], environment.id, domain.name, "default"]
+
+
+def domain_name() -> str:
+    """Returns the name of the domain that the run's environment belongs to.
+
+    Raises:
+        ConfigError: it belongs to none.
+    """
+    return find_environment(os.environ.get(ID_VARIABLE, ""))[0].name
 
 
 def _file(folder: Path, config: str | None, task_name: str | None) -> Path | None:
