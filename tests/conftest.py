@@ -148,6 +148,10 @@ def _ray() -> str | None:
     return ray_cluster.lacking()
 
 
+def _module(name: str) -> Callable[[], str | None]:
+    return lambda: None if importlib.util.find_spec(name) else f"no {name}"
+
+
 def _tf_agents() -> str | None:
     missing = [name for name in ("tensorflow", "tf_agents") if importlib.util.find_spec(name) is None]
     return f"no {' and no '.join(missing)}" if missing else None
@@ -195,6 +199,8 @@ GROUPS: dict[str, Group] = {
     "slurm": Group(_slurm, "`apt-get install slurmctld slurmd munge` as root on Debian, `pip install submitit`"),
     "ray": Group(_ray, "`pip install 'a2perf[ray]'`"),
     "tf_agents": Group(_tf_agents, "a Python of its own for TensorFlow, see docs/reference/adapters.md"),
+    "h5py": Group(_module("h5py"), "`pip install 'a2perf[datasets]'`"),
+    "minari": Group(_module("minari"), "`pip install minari h5py`"),
     "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),

@@ -1,7 +1,7 @@
 """Combining data sets of one environment into one; what each of them cost stays known.
 
-Episodes keep their order and are copied as they are. Linear and binary merging give the same bytes: one pass over all
-inputs, or halves put together again and again, which needs room for intermediate files but touches few files at once.
+Episodes keep their order and are copied as they are. Linear and binary merging give the same content: one pass over
+all inputs, or pairs put together again and again, which needs room for intermediate files.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Written with h5py alone, since Minari's own writer needs JAX. Small arrays lie contiguously, so that one read is one
 copy; large ones are in chunks of some steps, compressed without loss. Every episode carries its seed and the hashes of
-its arrays. The same episodes give the same bytes.
+its arrays. No clock enters the file: made again in the same way it has the same bytes.
 """
 
 from __future__ import annotations

@@ -66,12 +66,13 @@ def flatten(space: Space, value: Any, name: str) -> Iterator[tuple[str, Array]]:
 
 
 def nest(space: Space, arrays: Mapping[str, Any], name: str) -> Any:
-    """Returns flat arrays as the dicts and tuples of a space; entries of a dict that are not there are left out."""
+    """Returns flat arrays as the dicts and tuples of a space; what is not there is left out."""
     if isinstance(space, spaces.Dict):
         found = {key: nest(child, arrays, f"{name}/{key}") for key, child in space.spaces.items()}
-        return {key: value for key, value in found.items() if value is not None}
+        return {key: value for key, value in found.items() if value is not None} or None
     if isinstance(space, spaces.Tuple):
-        return tuple(nest(child, arrays, f"{name}/_index_{index}") for index, child in enumerate(space.spaces))
+        parts = tuple(nest(child, arrays, f"{name}/_index_{index}") for index, child in enumerate(space.spaces))
+        return None if all(part is None for part in parts) else parts
     return arrays.get(name)
 
 

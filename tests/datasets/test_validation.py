@@ -1,0 +1,101 @@
+"""Checking: a whole data set passes, and every kind of damage is named with its file and place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from a2perf.datasets import Dataset, hdf5_file
+from a2perf.datasets.validation import problems_of
+from a2perf.errors import UserError
+from tests.datasets.toys import Write
+
+pytestmark = pytest.mark.group("h5py")
+
+
+def _changed(data: Dataset, change: Callable[[Any], None]) -> str:
+    with hdf5_file.h5py().File(data.file, "a") as stream:
+        change(stream)
+    return "\n".join(problems_of(Dataset(data.path)))
+
+
+def test_a_whole_data_set_has_no_problem(write: Write) -> None:
+    assert problems_of(write()) == []
+
+
+def _replace(stream: Any, name: str, value: Any) -> None:
+    del stream[name]
+    stream[name] = value
+
+
+def _set(stream: Any, name: str, index: Any, value: Any) -> None:
+    stream[name][index] = value
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: _set(s, "episode_1/rewards", 0, 5.0), "/episode_1/rewards: its values are not those"),
+        (lambda s: _set(s, "episode_2/observations/grid", (1, 0, 0), 8), "/episode_2/observations/grid: its values"),
+        (lambda s: _set(s, "episode_0/terminations", 1, True), "it ends at step 1 of 3 and goes on"),
+        (lambda s: _set(s, "episode_0/terminations", 2, False), "it ends without either"),
+        (lambda s: _set(s, "episode_0/rewards", 0, np.nan), "/episode_0/rewards holds something that is no finite"),
+        (lambda s: _set(s, "episode_0/actions", (2, 1), 3), "/episode_0/actions row 2 is no action of MultiDiscrete"),
+        (
+            lambda s: _replace(s, "episode_0/observations/flags", np.zeros((4, 3), np.int64)),
+            "/episode_0/observations/flags is of type int64, not int8",
+        ),
+        (
+            lambda s: _replace(s, "episode_0/actions", np.zeros((2, 2), np.int64)),
+            "/episode_0/actions has the shape (2, 2), not (3, 2)",
+        ),
+        (lambda s: s.__delitem__("episode_0/truncations"), "/episode_0/truncations is missing"),
+        (lambda s: s.__delitem__("episode_2"), "2 episodes, and metadata.json says 3"),
+        (lambda s: s["episode_1"].attrs.__setitem__("total_steps", 9), "/episode_1: total_steps is 9, not 1"),
+    ],
+)
+def test_damage_is_named_with_its_place(write: Write, change: Callable[[Any], None], words: str) -> None:
+    data = write()
+    found = _changed(data, change)
+    assert words in found
+    assert str(data.file) in found
+
+
+def test_a_file_that_was_cut_off_is_named(write: Write) -> None:
+    data = write()
+    content = data.file.read_bytes()
+    data.file.write_bytes(content[: len(content) // 2])
+    assert any(str(data.file) in problem for problem in problems_of(Dataset(data.path)))
+    with pytest.raises(UserError, match=r"main_data\.hdf5"):
+        Dataset(data.path).transitions()
+
+
+def test_bytes_that_changed_inside_an_array_are_named(write: Write) -> None:
+    data = write()
+    with hdf5_file.h5py().File(data.file, "r") as stream:
+        stored = stream["episode_2/observations/grid"]
+        place = stored.id.get_chunk_info(0).byte_offset if stored.chunks else stored.id.get_offset()
+    content = bytearray(data.file.read_bytes())
+    content[place + 8 : place + 40] = bytes(32)
+    data.file.write_bytes(content)
+    found = "\n".join(problems_of(Dataset(data.path)))
+    assert "/episode_2/observations/grid" in found
+
+
+def test_a_record_that_does_not_fit_is_named(write: Write) -> None:
+    data = write()
+    path = data.path / "a2perf.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "content_sha256": "0" * 64, "steps": 7}))
+    found = "\n".join(problems_of(Dataset(data.path)))
+    assert "the content is not that which was recorded" in found
+    assert "says 3 episodes and 7 steps" in found
+    path.write_text(json.dumps({**record, "episodes": "three"}))
+    assert "not a valid DatasetRecord" in "\n".join(problems_of(Dataset(data.path)))
+    path.write_text("{")
+    with pytest.raises(UserError, match=r"a2perf\.json cannot be read"):
+        Dataset(data.path)
