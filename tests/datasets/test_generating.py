@@ -1,0 +1,158 @@
+"""Generating with real policies and environments: the same bytes for any number of processes and after SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a2perf.datasets import Dataset, open_dataset
+from a2perf.datasets.generate import Made, Request, generate, random_player, submission_player
+from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.plan import blocks_of, draw_with_replacement, episode_seed, evenly
+from a2perf.datasets.validation import problems_of
+from a2perf.domains.registry import get_domain
+from a2perf.errors import SubmissionError, UserError
+from a2perf.submission.progress import RunProgress
+
+pytestmark = pytest.mark.group("h5py")
+
+QUIET = RunProgress(quiet=True)
+
+
+def request(name: str, domain: str, task_name: str, episodes: int, *players, **fields) -> Request:
+    """Returns a request for episodes of a task."""
+    task = get_domain(domain).task(task_name)
+    kwargs = {**task.kwargs, **fields.pop("env_kwargs", {})}
+    return Request(
+        DatasetId.parse(name), domain, task.name, task.env_id, kwargs, players or (random_player(),), episodes,
+        seed=3, **fields,
+    )  # fmt: skip
+
+
+def content(made: Made) -> bytes:
+    """Returns the bytes of the episodes' file."""
+    return (made.folder / "data" / "main_data.hdf5").read_bytes()
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_same_bytes_as_one(repository: Path, tmp_path: Path) -> None:
+    asked = request(
+        "quadrupeds/trot-v0", "quadruped_locomotion", "synthetic_trot", 7,
+        submission_player(repository / "examples" / "minimal", {}), env_kwargs={"mode": "train"},
+    )  # fmt: skip
+    one = generate(asked, tmp_path / "one", processes=1, progress=QUIET)
+    two = generate(asked, tmp_path / "two", processes=2, progress=QUIET)
+    assert content(one) == content(two)
+    data = Dataset(two.folder / "data")
+    assert problems_of(data) == []
+    assert data.seeds.tolist() == [episode_seed(3, index) for index in range(7)]
+    assert data.observation_space.shape == (160,)
+    found = data.transitions()
+    assert found.observations.dtype == found.actions.dtype == np.float32
+    assert found.actions.shape == (data.step_count, 12)
+    assert (np.abs(found.actions) <= np.float32(2 * np.pi)).all()
+    assert two.record.policies[0].submission == "minimal"
+    assert two.record.cost.generation.kwh > 0
+    assert two.record.cost.per_sample_kwh is None  # nobody knows what the policy took
+    assert two.record.sandbox is not None
+    assert not list((tmp_path / "two").rglob("*.making"))
+
+
+def test_a_solver_of_websites_is_kept_with_its_masks(repository: Path, tmp_path: Path) -> None:
+    solver = submission_player(repository / "examples" / "web_solver", {})
+    asked = request(
+        "web/solver-v0", "web_navigation", "difficulty_level_1_num_websites_1", 3, solver, infos=("action_mask",)
+    )
+    made = generate(asked, tmp_path, progress=QUIET)
+    data = Dataset(made.folder / "data")
+    assert problems_of(data) == []
+    assert made.record.returns.mean == pytest.approx(1.9)
+    found = data.transitions(infos=("action_mask",), keys=["dom_elements", "time_step"])
+    assert found.observations["dom_elements"].shape == (data.step_count, 250, 5, 10)
+    assert found.observations["dom_elements"].dtype == np.int32
+    assert found.infos["action_mask"].dtype == np.int8
+    assert found.infos["action_mask"][np.arange(len(found)), found.actions].all()  # each action was allowed
+    assert data.file.stat().st_size < found.nbytes  # zeros are packed
+
+
+def test_a_killed_run_is_finished_by_the_same_command(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "a2perf", "datasets", "generate", "--submission", "random", "--task",
+        "toy_macro_stdcell", "--episodes", "60", "--seed", "3", "--processes", "2", "--id", "toys/killed-v0",
+        "--datasets-path", str(tmp_path / "killed"),
+    ]  # fmt: skip
+    work = tmp_path / "killed" / "toys" / ".killed-v0.making"
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not list((work / "blocks").glob("block_*.json")) and process.poll() is None:
+        time.sleep(0.01)
+    workers = _children(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    finished = {path.name: path.stat().st_mtime_ns for path in (work / "blocks").glob("block_*.json")}
+    assert 0 < len(finished) < 12  # blocks of five episodes
+    assert workers
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+    other = subprocess.run([*command, "--info", "action_mask"], capture_output=True, text=True, check=False)
+    assert other.returncode == 2
+    assert "begun with another configuration: infos had 0 entries and now has 1" in other.stderr
+    assert all((work / "blocks" / name).stat().st_mtime_ns == changed for name, changed in finished.items())
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    asked = request("toys/killed-v0", "circuit_training", "toy_macro_stdcell", 60, env_kwargs={"is_eval": False})
+    whole = generate(asked, tmp_path / "whole", progress=QUIET)
+    killed = open_dataset("toys/killed-v0", tmp_path / "killed")
+    assert killed.file.read_bytes() == content(whole)
+    assert killed.record["cost"]["generation"]["kwh"] > 0
+    again = generate(asked, tmp_path / "killed", progress=QUIET)
+    assert again.already
+    with pytest.raises(UserError, match="a data set toys/killed-v0 of another configuration"):
+        generate(
+            request("toys/killed-v0", "circuit_training", "toy_macro_stdcell", 61), tmp_path / "killed", progress=QUIET
+        )
+
+
+def _children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in found.split()]
+
+
+def test_a_policy_that_fails_is_told_with_its_traceback(tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "inference.py").write_text(
+        "def load_policy(env, **kwargs):\n    return 0\n\n"
+        "def preprocess_observation(observation):\n    return observation\n\n"
+        "def infer_once(policy, observation):\n    return 1 // policy\n"
+    )
+    for name in ("train.py", "__init__.py", "requirements.txt"):
+        (folder / name).write_text("def train():\n    pass\n" if name == "train.py" else "")
+    asked = request("toys/broken-v0", "circuit_training", "toy_macro_stdcell", 5, submission_player(folder, {}))
+    with pytest.raises(SubmissionError, match=r"(?s)failed in infer_once \(call 1\).*ZeroDivisionError"):
+        generate(asked, tmp_path / "datasets", progress=QUIET)
+    assert not (tmp_path / "datasets" / "toys" / "broken-v0").exists()
+
+
+def test_blocks_do_not_depend_on_how_many_follow() -> None:
+    few, many = blocks_of(3, [100]), blocks_of(3, [100, 50])
+    assert sum(block.count for block in many) == 150
+    assert [block.policy for block in many] == sorted(block.policy for block in many)
+    assert few[0].seed == many[0].seed
+    assert len({block.seed for block in many}) == len(many)
+    assert [block.first for block in blocks_of(0, [7])] == [0, 5]
+    assert len({episode_seed(3, index) for index in range(1000)}) == 1000
+    assert evenly(10, 4) == [3, 3, 2, 2]
+    drawn = draw_with_replacement(1, 3, 50)
+    assert drawn == sorted(drawn) == draw_with_replacement(1, 3, 50)
+    assert set(drawn) == {0, 1, 2}

@@ -1,0 +1,86 @@
+"""Minari reads what a2perf writes, with the same values and types, and a2perf reads what Minari writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from a2perf.datasets import open_dataset
+from a2perf.datasets.space_json import to_json
+from a2perf.datasets.validation import problems_of
+from tests.datasets.toys import ACTION, OBSERVATION, Write
+
+pytestmark = [pytest.mark.group("h5py"), pytest.mark.group("minari")]
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one.dtype == other.dtype and np.array_equal(one, other)
+
+
+def test_minari_reads_the_same_episodes(write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import minari
+
+    ours = write()
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    assert list(minari.list_local_datasets()) == ["toys/boxes/made-v0"]
+    assert sorted(minari.namespace.list_local_namespaces()) == ["toys", "toys/boxes"]
+    theirs = minari.load_dataset("toys/boxes/made-v0")
+    assert (theirs.total_episodes, theirs.total_steps) == (3, 8)
+    assert theirs.observation_space == OBSERVATION
+    assert theirs.action_space == ACTION
+    for index, episode in enumerate(theirs):
+        expected = ours.episode(index)
+        for name in ("observations", "actions", "rewards", "terminations", "truncations", "infos"):
+            assert _same(getattr(episode, name), getattr(expected, name)), name
+    assert [int(entry["seed"]) for entry in theirs.storage.get_episode_metadata([0, 2])] == [10, 12]
+    assert to_json(OBSERVATION) == minari.serialization.serialize_space(OBSERVATION)
+
+
+def test_a_data_set_that_minari_wrote_is_read(tmp_path: Path) -> None:
+    from minari.data_collector import EpisodeBuffer
+    from minari.dataset.minari_storage import MinariStorage
+
+    OBSERVATION.seed(1)
+    ACTION.seed(1)
+    seen = [OBSERVATION.sample() for _ in range(4)]
+    buffer = EpisodeBuffer(
+        id=0,
+        seed=5,
+        observations={
+            "grid": [entry["grid"] for entry in seen],
+            "inner": ([entry["inner"][0] for entry in seen], [entry["inner"][1] for entry in seen]),
+            "flags": [entry["flags"] for entry in seen],
+        },
+        actions=[ACTION.sample() for _ in range(3)],
+        rewards=[1.0, 2.0, 4.0],
+        terminations=[False, False, True],
+        truncations=[False, False, False],
+        infos={},
+    )
+    data = tmp_path / "theirs-v0" / "data"
+    data.mkdir(parents=True)
+    storage = MinariStorage.new(data, observation_space=OBSERVATION, action_space=ACTION, data_format="hdf5")
+    storage.update_metadata({"dataset_id": "theirs-v0", "minari_version": "0.5.4"})
+    storage.update_episodes([buffer])
+    ours = open_dataset(data)
+    assert ours.record == {}
+    assert (ours.id, ours.lengths.tolist(), ours.returns.tolist(), ours.seeds.tolist()) == (
+        "theirs-v0",
+        [3],
+        [7.0],
+        [5],
+    )
+    found = ours.transitions(next_observations=True)
+    assert np.array_equal(found.observations["grid"], np.stack([entry["grid"] for entry in seen[:-1]]))
+    assert np.array_equal(found.next_observations["flags"], np.stack([entry["flags"] for entry in seen[1:]]))
+    assert found.rewards.tolist() == [1, 2, 4]
+    assert problems_of(ours) == []
+    assert json.loads((data / "metadata.json").read_text())["total_steps"] == 3

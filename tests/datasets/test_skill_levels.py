@@ -1,0 +1,198 @@
+"""Skill levels: the rules, what is said of an empty level, and the whole way from a training to a trained clone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from a2perf.datasets import open_dataset
+from a2perf.datasets.checkpoints import find_checkpoints, find_trainings
+from a2perf.datasets.records import Energy
+from a2perf.datasets.skill_levels import CheckpointEvaluation, EvaluationRecord, cut
+from a2perf.errors import UserError
+from a2perf.metrics import protocol
+
+pytestmark = pytest.mark.group("h5py")
+
+
+def evaluation(means: list[float], **fields: Any) -> EvaluationRecord:
+    """Returns an evaluation of checkpoints with these mean returns."""
+    checkpoints = [
+        CheckpointEvaluation(
+            training_name="trot/seed_0", training="t", path=f"step_{place}", root_dir="", participant_args={},
+            checkpoint_number=place, mean=mean, std=0.0, min=mean, max=mean, median=mean + 1, count=2,
+            rollout_returns=[mean, mean], total_training_energy=Energy(kwh=1.0, provenance="measured"),
+            training_energy=Energy(kwh=0.1 * place, provenance="measured"),
+        )
+        for place, mean in enumerate(means)
+    ]  # fmt: skip
+    known = {
+        "submission": "s", "submission_sha256": "", "domain": "quadruped_locomotion", "task": "synthetic_trot",
+        "env_id": "QuadrupedLocomotion-SyntheticTrot-v0", "env_kwargs": {}, "episodes": 2, "seed": 0,
+    }  # fmt: skip
+    return EvaluationRecord(**{**known, **fields}, evaluation_energy=Energy(), checkpoints=checkpoints)
+
+
+def test_checkpoints_of_all_trainings_are_cut_together() -> None:
+    one, other = [0.0, *[50.0] * 14], [100.0, *[50.0] * 14, 73.0]
+    found = cut([evaluation(one), evaluation(other)])
+    values = np.array(one + other)
+    assert found.bounds.novice_max == pytest.approx(values.mean() - 2 * values.std(ddof=1))
+    assert found.counts == {"novice": 1, "intermediate": 28, "expert": 1, "discarded": 1}
+    assert [checkpoint.mean for checkpoint in found.of("expert")] == [100.0]
+    assert [checkpoint.mean for checkpoint in found.checkpoints if checkpoint.level is None] == [73.0]
+    assert found.remarks == []
+    with pytest.raises(UserError, match="differ in env_kwargs"):
+        cut([evaluation(one), evaluation(other, env_kwargs={"mode": "train"})])
+
+
+def test_an_empty_level_is_told_with_what_other_rules_would_give() -> None:
+    found = cut([evaluation([10.0, 20.0, 220.0, 230.0])])
+    assert found.counts["expert"] == 0
+    assert any("no checkpoint is expert" in remark for remark in found.remarks)
+    with pytest.raises(UserError) as raised:
+        found.of("expert")
+    assert "the best reaches 230" in raised.value.message
+    task = protocol.load("v1").task("synthetic_trot")
+    low, high = task.reference("random").mean, task.reference("expert").mean
+    bound = low + 0.9 * (high - low)
+    assert f"`--thresholds references` gives 2 (at least {bound:.4g})" in str(raised.value.mend)
+    assert "`--thresholds quantiles` gives 1" in str(raised.value.mend)
+    by_references = cut([evaluation([10.0, 20.0, 220.0, 230.0])], rule="references")
+    assert [checkpoint.mean for checkpoint in by_references.of("expert")] == [220.0, 230.0]
+    assert [checkpoint.mean for checkpoint in by_references.of("novice")] == [10.0, 20.0]
+    with pytest.raises(UserError, match="no checkpoint is intermediate by the rule 'references'"):
+        by_references.of("intermediate")
+    with pytest.raises(UserError, match="has no reference scores"):
+        cut([evaluation([1.0, 2.0], task="own")], rule="references")
+    with pytest.raises(UserError, match=r"cannot be cut: not enough data \(n=1"):
+        cut([evaluation([1.0])])
+
+
+def test_the_median_can_be_cut_instead() -> None:
+    found = cut([evaluation([1.0, 2.0, 3.0])], measure="median")
+    assert (found.bounds.intermediate_min, found.bounds.intermediate_max) == pytest.approx((2.0, 4.0))
+
+
+TRAIN = """
+import os, json, time
+from pathlib import Path
+
+def train(**kwargs):
+    began = time.monotonic()
+    for step in (10, 20, 30, 40):
+        folder = Path(os.environ["A2PERF_ARTIFACTS"]) / "checkpoints" / f"step_{step}"
+        folder.mkdir(parents=True)
+        (folder / "policy.json").write_text(json.dumps({"part": step / 40}))
+    while time.monotonic() - began < 1.0:
+        sum(range(10000))
+"""
+INFERENCE = """
+import os, json
+from pathlib import Path
+import numpy as np
+
+def load_policy(env, **kwargs):
+    return json.loads((Path(os.environ["ROOT_DIR"]) / "policy.json").read_text())["part"]
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    allowed = np.flatnonzero(observation["mask"])
+    return int(allowed[int(policy * (len(allowed) - 1))])
+"""
+CLONE = """
+import os, json
+from pathlib import Path
+from a2perf.datasets import open_dataset
+
+def train(dataset, **kwargs):
+    found = open_dataset(dataset).transitions(keys=["current_node"])
+    (Path(os.environ["A2PERF_ARTIFACTS"]) / "seen.json").write_text(json.dumps(found.actions.tolist()))
+"""
+
+
+def _submission(folder: Path, train: str) -> Path:
+    folder.mkdir()
+    for name, text in {"train.py": train, "inference.py": INFERENCE, "__init__.py": "", "requirements.txt": ""}.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def _a2perf(*arguments: object) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "a2perf", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(tmp_path: Path) -> None:
+    gin = tmp_path / "train.gin"
+    gin.write_text(
+        "import a2perf.submission.submission_util\nSubmission.mode = 'train'\nSubmission.domain = 'circuit_training'\n"
+    )
+    learner = _submission(tmp_path / "learner", TRAIN)
+    _a2perf(
+        "run", "--submission", learner, "--gin-config", gin, "--root-dir", tmp_path / "learnt",
+        "--task", "toy_macro_stdcell",
+    )  # fmt: skip
+    (training,) = find_trainings([tmp_path / "learnt"])
+    checkpoints, remarks = find_checkpoints(training)
+    assert [checkpoint.number for checkpoint in checkpoints] == [10, 20, 30, 40]
+    assert remarks == []
+    assert training.energy.kwh is not None
+    assert [checkpoint.energy.kwh for checkpoint in checkpoints] == pytest.approx(
+        [training.energy.kwh * share for share in (0.25, 0.5, 0.75, 1.0)]
+    )
+    levels_file = tmp_path / "levels.json"
+    levels = json.loads(
+        _a2perf(
+            "datasets", "skill-levels", tmp_path / "learnt", "--episodes", 2, "--thresholds", "quantiles",
+            "-o", levels_file, "--json",
+        )
+    )  # fmt: skip
+    assert levels["counts"]["expert"] == levels["counts"]["novice"] == 1
+    stored = json.loads((tmp_path / "learnt" / "checkpoint_evaluation" / "evaluation.json").read_text())
+    assert [entry["count"] for entry in stored["checkpoints"]] == [2] * 4
+    assert all(entry["min"] == entry["mean"] == entry["max"] for entry in stored["checkpoints"])  # as the mask goes
+    assert stored["env_kwargs"] == {"is_eval": False}
+    best = max(stored["checkpoints"], key=lambda entry: entry["mean"])
+
+    root = tmp_path / "datasets"
+    _a2perf(
+        "datasets", "generate", "--skill-levels", levels_file, "--level", "expert", "--episodes", 5,
+        "--datasets-path", root,
+    )  # fmt: skip
+    data = open_dataset("circuit_training/toy_macro_stdcell/expert-v0", root)
+    assert data.returns == pytest.approx([best["mean"]] * 5)
+    assert data.record["skill_level"] == "expert"
+    assert data.record["thresholds"]["rule"] == "quantiles"
+    (policy,) = data.record["policies"]
+    assert policy["checkpoint"] == best["path"]
+    assert policy["training_energy"]["kwh"] == pytest.approx(best["training_energy"]["kwh"])
+    cost = data.record["cost"]
+    assert cost["per_sample_kwh"] == pytest.approx(
+        (cost["generation"]["kwh"] + policy["training_energy"]["kwh"]) / data.step_count
+    )
+
+    clone = _submission(tmp_path / "clone", CLONE)
+    _a2perf(
+        "run", "--submission", clone, "--gin-config", gin, "--root-dir", tmp_path / "cloned",
+        "--task", "toy_macro_stdcell", "--datasets-path", root,
+        "--participant-args", "dataset=circuit_training/toy_macro_stdcell/expert-v0",
+    )  # fmt: skip
+    seen = json.loads((tmp_path / "cloned" / "train" / "artifacts" / "seen.json").read_text())
+    assert seen == data.transitions().actions.tolist()
+    scores = json.loads(_a2perf("score", tmp_path / "cloned", "--json"))["groups"][0]["scores"]
+    assert scores["training_sample_cost"]["value"] == pytest.approx(policy["training_energy"]["kwh"])
+    assert scores["data_energy"]["value"] == pytest.approx(cost["per_sample_kwh"] * data.step_count)
+    assert scores["data_energy"]["n"] == 1
