@@ -95,6 +95,7 @@ class Domain:
         held_out: ``"module:function"`` that generates tasks for a competition: called with their number and a seed, it
             returns ``HeldOutTask`` records; the same seed gives the same ones.
         probe: ``"module:function"`` that returns what this host lacks for the domain, for ``a2perf doctor``.
+        candidates: ``"module:class"`` that reads its observations as tables of `candidates`.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Domain:
     carries: Mapping[str, str] = field(default_factory=dict)
     held_out: str | None = None
     probe: str | None = None
+    candidates: str | None = None
 
     def task(self, name: str) -> Task:
         """Returns the task of that name.

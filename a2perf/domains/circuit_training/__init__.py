@@ -98,6 +98,7 @@ DOMAIN = Domain(
     assets=tuple(ARIANE.values()),
     requires=("numba",),
     held_out="a2perf.domains.circuit_training.held_out:held_out_tasks",
+    candidates="a2perf.domains.circuit_training.candidates:CircuitCandidates",
     data_commands={"netlist": "a2perf.domains.circuit_training.commands:netlist"},
 )
 

@@ -1,0 +1,189 @@
+"""Environments as choices among candidates: one row of features per action, first column 1 where it is valid.
+
+A network that scores rows one by one needs no output per action, so the same weights serve pages and grids of any
+size, and an action that is not allowed can never be chosen. The readers of the domains live with the domains
+(``Domain.candidates``); here are the Gymnasium wrapper and the choice that an ``inference.py`` makes. NumPy alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.registry import find_environment, load_attribute
+from a2perf.errors import ConfigError
+
+Rows = NDArray[np.float32]
+Actions = NDArray[np.int64]
+
+
+class CandidateReader(Protocol):
+    """Reads the observations of one environment.
+
+    Attributes:
+        features: columns of a table; the first one is 1 where the candidate is valid, else 0.
+        size: rows of a table that is kept for training; more candidates than that do not fit.
+        reward_offset, reward_scale: what suits training is ``(reward + offset) * scale``, the offset only at the end of
+            an episode.
+    """
+
+    features: int
+    size: int
+    reward_offset: float
+    reward_scale: float
+
+    def table(self, observation: Any) -> tuple[Rows, Actions]:
+        """Returns the candidates, float32, shape (n, features), and the environment's action of each, shape (n,)."""
+
+
+def candidates_of(env: Any, **arguments: Any) -> CandidateReader:
+    """Returns the reader of an environment's domain.
+
+    Args:
+        env: the environment; its id tells the domain.
+        **arguments: of the domain's reader, as ``elements`` of web navigation.
+
+    Raises:
+        ConfigError: the environment has no registered id, or its domain has no candidates.
+    """
+    spec = env.unwrapped.spec
+    if spec is None:
+        raise ConfigError(
+            f"{type(env.unwrapped).__name__} was made without an id, which tells the kind of its candidates",
+            mend="make it with gymnasium.make",
+        )
+    domain, _ = find_environment(spec.id)
+    if domain.candidates is None:
+        raise ConfigError(
+            f"no candidates are known for {spec.id}: its domain {domain.name} has no finite choice of actions",
+            mend="candidates are for circuit_training and web_navigation",
+        )
+    return cast(CandidateReader, load_attribute(domain.candidates)(env, **arguments))
+
+
+def padded(rows: Rows, size: int, dtype: Any = np.float16) -> NDArray[Any]:
+    """Returns a table of ``size`` rows: the first ones as given, the others invalid.
+
+    Args:
+        rows: candidates; those beyond ``size`` are dropped.
+        size: number of rows.
+        dtype: half precision by default, since a replay memory holds a table per step.
+    """
+    table = np.zeros((size, rows.shape[1]), dtype)
+    kept = min(len(rows), size)
+    table[:kept] = rows[:kept]
+    return table
+
+
+class CandidateEnv(gymnasium.Wrapper[NDArray[Any], int, Any, Any]):
+    """Shows tables of a fixed number of candidates, float16; an action is a row.
+
+    ``info`` holds ``episode_return``, the environment's own, where an episode ends.
+
+    Args:
+        env: of a domain that has candidates.
+        size: rows; by default the reader's.
+        shaped: whether rewards are shifted and scaled as suits training.
+        **arguments: of the domain's reader.
+
+    Raises:
+        ConfigError: see ``candidates_of``; in ``step``, a row that holds no candidate.
+    """
+
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], size: int | None = None, *, shaped: bool = True, **arguments: Any
+    ) -> None:
+        super().__init__(env)
+        self.candidates = candidates_of(env, **arguments)
+        self._size = self.candidates.size if size is None else size
+        self._offset, self._scale = (
+            (self.candidates.reward_offset, self.candidates.reward_scale) if shaped else (0.0, 1.0)
+        )
+        self.observation_space = gymnasium.spaces.Box(
+            -np.inf, np.inf, (self._size, self.candidates.features), np.float16
+        )
+        self.action_space = gymnasium.spaces.Discrete(self._size)  # type: ignore[assignment]
+        self.actions: Actions = np.zeros(0, np.int64)
+        self._return = 0.0
+
+    def reset(self, **arguments: Any) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Starts an episode, with the arguments of the environment."""
+        observation, info = self.env.reset(**arguments)
+        self._return = 0.0
+        return self._show(observation), info
+
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Takes the action of a row of the table shown last."""
+        row = int(action)
+        if not 0 <= row < len(self.actions):
+            raise ConfigError(
+                f"row {row} holds no candidate; there are {len(self.actions)}",
+                mend="choose where the first column is 1",
+            )
+        observation, reward, terminated, truncated, info = self.env.step(int(self.actions[row]))
+        self._return += float(reward)
+        info = dict(info)
+        learnt = float(reward)
+        if terminated or truncated:
+            info["episode_return"] = self._return
+            learnt += self._offset
+        return self._show(observation), learnt * self._scale, terminated, truncated, info
+
+    def row_of(self, action: int) -> int:
+        """Returns the row that holds an action of the environment.
+
+        Raises:
+            ConfigError: none does.
+        """
+        found = np.flatnonzero(self.actions[: self._size] == action)
+        if len(found) == 0:
+            raise ConfigError(f"no candidate stands for the action {action}", mend="more rows, or other limits")
+        return int(found[0])
+
+    def _show(self, observation: Any) -> NDArray[Any]:
+        rows, self.actions = self.candidates.table(observation)
+        return padded(rows, self._size)
+
+
+class CandidateChoice:
+    """Both directions for a policy that chooses rows: observations to tables, and the chosen row to the action.
+
+    Made before there is an environment, as an ``inference.py`` needs it; ``read_from`` comes first.
+
+    Args:
+        size: rows of a table; ``None`` for all candidates, in full precision.
+        **arguments: of the domain's reader.
+    """
+
+    def __init__(self, size: int | None = None, **arguments: Any) -> None:
+        self._size, self._arguments = size, arguments
+        self._reader: CandidateReader | None = None
+        self._actions: Actions = np.zeros(0, np.int64)
+
+    def read_from(self, env: Any, size: int | None = None) -> CandidateReader:
+        """Makes the reader of an environment.
+
+        Args:
+            env: the environment; its layout is looked at.
+            size: rows from now on, where given.
+
+        Raises:
+            ConfigError: see ``candidates_of``.
+        """
+        self._size = self._size if size is None else size
+        self._reader = candidates_of(env, **self._arguments)
+        return self._reader
+
+    def table(self, observation: Any) -> NDArray[Any]:
+        """Returns the table of an observation: float16 of ``size`` rows, or float32 of all."""
+        if self._reader is None:
+            raise ConfigError("candidates are read before read_from(env) was called", mend="call it in load_policy")
+        rows, self._actions = self._reader.table(observation)
+        return rows if self._size is None else padded(rows, self._size)
+
+    def action(self, row: Any) -> int:
+        """Returns the environment's action of a row of the table made last."""
+        return int(self._actions[int(row)])
