@@ -156,10 +156,13 @@ class CandidateChoice:
     Args:
         size: rows of a table; ``None`` for all candidates, in full precision.
         **arguments: of the domain's reader.
+
+    Attributes:
+        arguments: of the domain's reader.
     """
 
     def __init__(self, size: int | None = None, **arguments: Any) -> None:
-        self._size, self._arguments = size, arguments
+        self._size, self.arguments = size, arguments
         self._reader: CandidateReader | None = None
         self._actions: Actions = np.zeros(0, np.int64)
 
@@ -174,7 +177,7 @@ class CandidateChoice:
             ConfigError: see ``candidates_of``.
         """
         self._size = self._size if size is None else size
-        self._reader = candidates_of(env, **self._arguments)
+        self._reader = candidates_of(env, **self.arguments)
         return self._reader
 
     def table(self, observation: Any) -> NDArray[Any]:

@@ -27,6 +27,7 @@ EPISODES = 2000  # of the random agent per design
 SCREENING_EPISODES = 200
 STEP_LIMIT = 25
 SET_SIZE = 1000
+_TRAINING_STREAM = 7_477
 _BUTTONS = tuple(name for name in CONCEPTS if CATALOGUE[name].concept in ("next", "submit"))
 _NEXT = tuple(name for name in _BUTTONS if CATALOGUE[name].concept == "next")
 _PASSIVE = tuple(name for name in CONCEPTS if name not in (*CORE, *_BUTTONS, NO_PRIMITIVE))
@@ -123,6 +124,32 @@ def draw_candidate(level: int, seed: int, candidate: int) -> Measured | None:
         return None
     success = random_success(site, random, EPISODES)
     return Measured(candidate, design, success, length) if least <= success <= largest else None
+
+
+def training_designs(level: int, seed: int, count: int) -> list[Design]:
+    """Draws different solvable designs by the rules of a level, but does not measure their difficulty.
+
+    That takes a thousandth of the time of ``generate``, and some of them are harder than their level. The stream of
+    random numbers is another one than that of ``generate``, whatever the seed; a design may come out of both.
+
+    Args:
+        level: 1 to 3.
+        seed: of the designs.
+        count: how many.
+    """
+    rule, found = LEVEL_RULES[level], dict[Design, None]()
+    random = np.random.default_rng([seed, level, 1, _TRAINING_STREAM])
+    while len(found) < count:
+        design = _draw_design(rule, random)
+        if not rule.length[0] <= len(design.fields) + design.pages <= rule.length[1]:
+            continue
+        site = build_site.__wrapped__(design)
+        try:
+            solve(site, site.draw_profile(random))
+        except ConfigError:
+            continue
+        found[design] = None
+    return list(found)
 
 
 def _draw_design(rule: Level, random: np.random.Generator) -> Design:
