@@ -1,0 +1,78 @@
+"""Trains a quadruped with PPO of Stable-Baselines3, relative to the motion that it shall imitate.
+
+Arguments (``--participant-args total_steps=100000,actors=1``): the fields of `Settings`. The task's own are in
+``configs``. It ends after ``total_steps`` or ``time_budget_s``; the same call goes on from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecNormalize
+
+from a2perf import training
+from a2perf.submission.adapters.origin import record_environment
+from a2perf.training.sb3 import quadruped
+
+
+@dataclass(frozen=True)
+class Settings(quadruped.QuadrupedSettings):
+    """Parameters of the training, beside those that every quadruped has.
+
+    Attributes:
+        n_steps: steps of each robot between two updates.
+        batch_size, epochs, learning_rate, gamma, gae_lambda, clip_range: as in Stable-Baselines3.
+        target_kl: an update ends early when the policy has moved this far.
+        log_std: logarithm of the first standard deviation of an action; an action of 1 is ``scale`` rad.
+        width: of both hidden layers, of the policy and of the value.
+    """
+
+    n_steps: int = 256
+    batch_size: int = 256
+    epochs: int = 10
+    learning_rate: float = 1e-4
+    gamma: float = 0.95
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    target_kl: float = 0.04
+    log_std: float = -1.5
+    width: int = 256
+
+
+def train(**participant_args: str) -> None:
+    """Trains until the budget is used up."""
+    settings = training.read_settings(Settings, participant_args, Path(__file__).parent)
+    with training.begin(settings) as run:
+        record_environment(run.folder)
+        quadruped.train(
+            run, PPO, lambda envs: _new_model(envs, settings, run.seed), gamma=settings.gamma, normalize_reward=True
+        )
+
+
+def _new_model(envs: VecNormalize, settings: Settings, seed: int) -> PPO:
+    return PPO(
+        "MlpPolicy",
+        envs,
+        n_steps=settings.n_steps,
+        batch_size=settings.batch_size,
+        n_epochs=settings.epochs,
+        learning_rate=settings.learning_rate,
+        gamma=settings.gamma,
+        gae_lambda=settings.gae_lambda,
+        clip_range=settings.clip_range,
+        target_kl=settings.target_kl,
+        policy_kwargs={
+            "log_std_init": settings.log_std,
+            "net_arch": {"pi": [settings.width] * 2, "vf": [settings.width] * 2},
+            "activation_fn": torch.nn.ELU,
+        },
+        seed=seed,
+        device="cpu",
+    )
+
+
+if __name__ == "__main__":
+    training.main(train)
