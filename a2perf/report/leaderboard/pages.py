@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from a2perf.report.leaderboard.columns import MODE_WORDS, Cell, Column, metric_cell, scales_of, score_cell
 from a2perf.report.leaderboard.entries import Broken
+from a2perf.report.leaderboard.matrix import Matrix
 from a2perf.report.leaderboard.overall import Overall, OverallRow
 from a2perf.report.leaderboard.pareto import ParetoView
 from a2perf.report.leaderboard.ranking import Board, Ranked
@@ -38,6 +39,7 @@ def index_page(
     title: str,
     boards: Sequence[Board],
     columns: Sequence[Column],
+    matrices: Sequence[Matrix],
     overall: Sequence[Overall],
     views: Mapping[int, Sequence[ParetoView]],
     broken: Sequence[Broken],
@@ -49,6 +51,7 @@ def index_page(
         title: heading.
         boards: in the order of the page.
         columns: of all boards.
+        matrices: submissions by tasks, across domains.
         overall: comparisons over the tasks of a domain.
         views: charts by the index of their board.
         broken: bundles that cannot be listed.
@@ -61,6 +64,7 @@ def index_page(
         .render(
             title=title,
             boards=[_board(number, board, main, views.get(number, ())) for number, board in enumerate(boards)],
+            matrices=[_matrix(matrix, boards) for matrix in matrices],
             overall=[_overall(whole) for whole in overall],
             main=main,
             more=_by_category(columns),
@@ -211,6 +215,34 @@ def _overall(whole: Overall) -> dict[str, Any]:
                 "cells": [(task, score_cell(row.by_task.get(task, Score()))) for task in whole.tasks],
             }
             for row in whole.rows
+        ],
+    }
+
+
+def _matrix(matrix: Matrix, boards: Sequence[Board]) -> dict[str, Any]:
+    terms = ("protocol", "track", "provenance", "reference", "rules")
+    shared = [getattr(matrix, name) for name in terms]
+    anchors = {board.task: board_anchor(board) for board in boards if [getattr(board, n) for n in terms] == shared}
+    return {
+        "matrix": matrix,
+        "anchor": f"matrix-{slug('all', chr(0).join(map(str, shared)))}",
+        "anchors": anchors,
+        "rows": [
+            {
+                "row": row,
+                "page": f"submissions/{slug(row.name, row.version)}/index.html",
+                "version": row.version[:_SHORT_HASH],
+                "cells": [
+                    (
+                        task,
+                        score_cell(row.by_task.get(task, Score())),
+                        task in row.by_task and row.by_task[task].value == matrix.best.get(task),
+                        task in row.not_ranked,
+                    )
+                    for task in matrix.tasks
+                ],
+            }
+            for row in matrix.rows
         ],
     }
 

@@ -32,6 +32,7 @@ from a2perf.report.leaderboard.entries import (
     SignatureCheck,
     find_entries,
 )
+from a2perf.report.leaderboard.matrix import Matrix, matrices_of
 from a2perf.report.leaderboard.overall import Overall, overall_of
 from a2perf.report.leaderboard.pages import index_page, rank_words, signature_words, submission_page
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
@@ -55,6 +56,7 @@ class LeaderboardRecord(Record, kw_only=True):
 
     Attributes:
         rules: version of the formulas that every score was computed with.
+        matrices: submissions by tasks, across domains.
         overall: comparisons over the tasks of a domain.
         invalid: bundles that could not be read at all.
         others: recorded runs without a manifest, which cannot be listed.
@@ -65,6 +67,7 @@ class LeaderboardRecord(Record, kw_only=True):
     a2perf_version: str
     title: str
     rules: int
+    matrices: list[Matrix] = msgspec.field(default_factory=list)
     overall: list[Overall]
     boards: list[Board]
     invalid: list[Broken]
@@ -119,7 +122,8 @@ def write_leaderboard(
     boards = boards_of(_scored(found, looked_up, processes))
     record = LeaderboardRecord(
         a2perf_version=__version__, title=title, rules=max((board.rules for board in boards), default=0),
-        overall=overall_of(boards), boards=boards, invalid=found.broken, others=found.others,
+        matrices=matrices_of(boards), overall=overall_of(boards), boards=boards, invalid=found.broken,
+        others=found.others,
     )  # fmt: skip
     try:
         (out / SUBMISSIONS).mkdir(parents=True, exist_ok=True)
@@ -251,7 +255,9 @@ def _write_pages(record: LeaderboardRecord, out: Path, *, reported: set[str], pr
         )
         write_atomic(out / SUBMISSIONS / page / "index.html", text)
     columns = columns_of(boards)
-    text = index_page(record.title, boards, columns, record.overall, views, record.invalid, record.others)
+    text = index_page(
+        record.title, boards, columns, record.matrices, record.overall, views, record.invalid, record.others
+    )
     write_atomic(out / "index.html", text)
 
 

@@ -1,0 +1,92 @@
+"""Everything at a glance: submissions by tasks, across domains, in one table of scores. Nothing is ranked in it.
+
+It puts the boards of one protocol, track and provenance beside one another; a score over several domains would say
+nothing, since no two domains' experts are equally good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from a2perf.records import Record
+from a2perf.report.leaderboard.ranking import Board
+from a2perf.report.leaderboard.scoring import Score
+
+_SHARED = ("protocol", "track", "provenance", "reference", "rules")
+
+
+class MatrixRow(Record, kw_only=True):
+    """A submission on all tasks that it entered.
+
+    Attributes:
+        by_task: its score, by task.
+        not_ranked: the tasks on which it has no rank.
+    """
+
+    name: str
+    version: str
+    by_task: dict[str, Score]
+    not_ranked: list[str] = msgspec.field(default_factory=list)
+
+
+class Matrix(Record, kw_only=True):
+    """Submissions by tasks.
+
+    Attributes:
+        domains: of each task, in the order of ``tasks``.
+        tasks: those with a table of their own under the same terms; a task with several tables is left out.
+        best: the highest score of each task among those that are ranked.
+        rows: in the order of the first task that they entered, best first there.
+    """
+
+    protocol: str
+    track: str
+    provenance: str
+    reference: str
+    rules: int
+    domains: list[str]
+    tasks: list[str]
+    best: dict[str, float]
+    rows: list[MatrixRow] = msgspec.field(default_factory=list)
+
+
+def matrices_of(boards: Sequence[Board]) -> list[Matrix]:
+    """Returns a table for each set of terms under which tasks of at least two domains have normalised scores."""
+    groups: dict[tuple[object, ...], list[Board]] = {}
+    for board in boards:
+        if board.reference:
+            groups.setdefault(tuple(getattr(board, name) for name in _SHARED), []).append(board)
+    found = []
+    for members in groups.values():
+        names = [board.task for board in members]
+        single = [board for board in members if names.count(board.task) == 1]
+        if len({board.domain for board in single}) > 1:
+            shared = {name: getattr(members[0], name) for name in _SHARED}
+            found.append(
+                Matrix(
+                    **shared, domains=[board.domain for board in single], tasks=[board.task for board in single],
+                    best=_best(single), rows=_rows(single),
+                )
+            )  # fmt: skip
+    return sorted(found, key=lambda matrix: -len(matrix.tasks) * len(matrix.rows))
+
+
+def _best(boards: Sequence[Board]) -> dict[str, float]:
+    ranked = {board.task: [row.entry.score.value for row in board.rows if row.place is not None] for board in boards}
+    return {task: max(values) for task, held in ranked.items() if (values := [v for v in held if v is not None])}
+
+
+def _rows(boards: Sequence[Board]) -> list[MatrixRow]:
+    rows: dict[tuple[str, str], MatrixRow] = {}
+    for board in boards:
+        for ranked in board.rows:  # best first
+            entry = ranked.entry
+            row = rows.setdefault(
+                (entry.name, entry.version), MatrixRow(name=entry.name, version=entry.version, by_task={})
+            )
+            row.by_task[board.task] = entry.score
+            if ranked.place is None:
+                row.not_ranked.append(board.task)
+    return list(rows.values())
