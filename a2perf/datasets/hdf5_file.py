@@ -180,6 +180,88 @@ def read_array(stream: Any, group: Any, name: str) -> Array:
         raise damaged(stream, f"{group.name}/{name}", error) from error
 
 
+def read_columns(stream: Any) -> tuple[list[int], list[float], list[int]]:
+    """Reads the length, the return and the seed of every episode; -1 for a seed that is not recorded.
+
+    Raises:
+        UserError: the file is damaged; the message names file and place.
+    """
+    module = h5py()
+    lengths, returns, seeds = [], [], []
+    for index in range(episode_count(stream)):
+        try:
+            group = module.h5o.open(stream.id, name_of(index).encode())
+            steps = _scalar(module, group, b"total_steps")
+            total = _scalar(module, group, b"episode_return")
+            seed = _scalar(module, group, b"seed")
+        except (KeyError, OSError, RuntimeError, ValueError) as error:
+            raise damaged(stream, f"/{name_of(index)}", error) from error
+        if steps is None or total is None:  # of another writer
+            rewards = read_array(stream, stream[name_of(index)], "rewards")
+            steps, total = len(rewards), rewards.sum()
+        lengths.append(int(steps))
+        returns.append(float(total))
+        seeds.append(-1 if seed is None else int(seed))
+    return lengths, returns, seeds
+
+
+class RowReader:
+    """Reads rows of arrays straight to where they belong, by h5py's low-level calls: episodes are many and small.
+
+    Args:
+        stream: the open file.
+        total: how many rows are wanted of every array, by path.
+    """
+
+    def __init__(self, stream: Any, total: Mapping[str, int]) -> None:
+        self.arrays: dict[str, Array] = {}
+        self._stream = stream
+        self._total = total
+        self._module = h5py()
+
+    def read(self, index: int, path: str, first: int, rows: int) -> None:
+        """Reads the first rows of an array of an episode.
+
+        Args:
+            index: number of the episode.
+            path: of the array.
+            first: where they go.
+            rows: how many.
+
+        Raises:
+            UserError: the array is not there, does not fit the others, or cannot be read; it is named.
+        """
+        space = self._module.h5s
+        try:
+            stored = self._module.h5d.open(self._stream.id, f"{name_of(index)}/{path}".encode())
+            shape, dtype = stored.shape, stored.dtype
+            whole = self.arrays.get(path)
+            if whole is None:
+                whole = self.arrays[path] = np.empty((self._total[path], *shape[1:]), dtype)
+            if not shape or shape[0] < rows or shape[1:] != whole.shape[1:] or dtype != whole.dtype:
+                raise ValueError(f"{dtype} {shape}, where {whole.dtype} ({rows}, ...) is expected")
+            target = whole[first : first + rows]
+            if shape[0] == rows:
+                stored.read(space.ALL, space.ALL, target)
+                return
+            count = (rows, *shape[1:])
+            where = stored.get_space()
+            where.select_hyperslab((0,) * len(shape), count)
+            stored.read(space.create_simple(count), where, target)
+        except (KeyError, OSError, ValueError, TypeError, RuntimeError) as error:
+            raise damaged(self._stream, f"/{name_of(index)}/{path}", error) from error
+
+
+def _scalar(module: Any, group: Any, name: bytes) -> Any:
+    """Returns an attribute that is one number, or None where there is none."""
+    if not module.h5a.exists(group, name):
+        return None
+    attribute = module.h5a.open(group, name)
+    value = np.empty(attribute.shape, attribute.dtype)
+    attribute.read(value)
+    return value.item()
+
+
 def group_of(stream: Any, index: int) -> Any:
     """Returns the group of an episode.
 

@@ -260,19 +260,8 @@ class Dataset:
 
     @functools.cached_property
     def _columns(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-        lengths, returns, seeds = [], [], []
         with hdf5_file.opened(self.file) as stream:
-            for index in range(hdf5_file.episode_count(stream)):
-                group = hdf5_file.group_of(stream, index)
-                found = dict(group.attrs.items())
-                lengths.append(int(found.get("total_steps", -1)))
-                seeds.append(int(found.get("seed", -1)))
-                if "episode_return" in found and lengths[-1] >= 0:
-                    returns.append(float(found["episode_return"]))
-                    continue
-                rewards = hdf5_file.read_array(stream, group, "rewards")
-                lengths[-1] = len(rewards)
-                returns.append(float(rewards.sum()))
+            lengths, returns, seeds = hdf5_file.read_columns(stream)
         return np.array(lengths, np.int64), np.array(returns, np.float64), np.array(seeds, np.int64)
 
     def _space(self, name: str) -> spaces.Space[Any]:

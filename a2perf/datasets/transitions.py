@@ -195,21 +195,19 @@ def load(
     ends = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
     seen = [*_observation_paths(data, keys), *(f"infos/{name}" for name in infos)]
     taken = [path for path, _ in leaves(data.action_space, "actions")] + ["rewards", "terminations", "truncations"]
-    arrays: dict[str, NDArray[Any]] = {}
+    rows_of = {path: total + extra * len(kept) for path in seen} | dict.fromkeys(taken, total)
     with hdf5_file.opened(data.file) as stream:
+        reader = hdf5_file.RowReader(stream, rows_of)
         for place, index in enumerate(kept):
-            group = hdf5_file.group_of(stream, index)
-            steps = lengths[place]
             for path in seen:
-                first, rows = int(starts[place]), steps + extra
-                _read_into(stream, group, path, arrays, total + extra * len(kept), first, rows)
+                reader.read(index, path, int(starts[place]), lengths[place] + extra)
             for path in taken:
-                _read_into(stream, group, path, arrays, total, int(ends[place]), steps)
+                reader.read(index, path, int(ends[place]), lengths[place])
     episode = np.repeat(np.array(kept, np.int64), lengths)
     before: Rows | None = None
     if next_observations:
         before = np.arange(total, dtype=np.int64) + np.repeat(np.arange(len(kept), dtype=np.int64), lengths)
-    return Transitions(data, arrays, before, episode)
+    return Transitions(data, reader.arrays, before, episode)
 
 
 def _limited(data: Dataset, indices: Sequence[int], limit: int | None) -> tuple[list[int], list[int]]:
@@ -239,22 +237,3 @@ def _observation_paths(data: Dataset, keys: Sequence[str] | None) -> list[str]:
                 mend=f"there {'are ' + ', '.join(sorted(names)) if names else 'is one array without a name'}",
             )
     return [path for path in paths if path.split("/")[1] in keys]
-
-
-def _read_into(
-    stream: Any, group: Any, path: str, arrays: dict[str, NDArray[Any]], total: int, first: int, rows: int
-) -> None:
-    """Reads the first rows of an array of an episode to their place in the array of all."""
-    try:
-        stored = group[path]
-        whole = arrays.get(path)
-        if whole is None:
-            whole = arrays[path] = np.empty((total, *stored.shape[1:]), stored.dtype)
-        if len(stored) < rows or stored.shape[1:] != whole.shape[1:] or stored.dtype != whole.dtype:
-            raise ValueError(f"{stored.dtype} {stored.shape}, where {whole.dtype} ({rows}, ...) is expected")
-        if len(stored) == rows:
-            stored.read_direct(whole[first : first + rows])
-        else:
-            stored.read_direct(whole, np.s_[:rows], np.s_[first : first + rows])
-    except (KeyError, OSError, ValueError, TypeError, RuntimeError) as error:
-        raise hdf5_file.damaged(stream, f"{group.name}/{path}", error) from error
