@@ -3,8 +3,8 @@
 Making: the same episodes by one and by two processes, start of the processes included, wall time. Reading: all
 transitions of a data set into arrays, by ``open_dataset(...).transitions()`` and by iterating over Minari's episodes
 and joining them, of the file that a2perf writes and of the same episodes written by Minari; processor time, files in
-the page cache. In turns, in one run; ``--json`` prints numbers. Target: two processes at least 1.6 times one on two idle
-cores; reading at least as fast as Minari.
+the page cache. In turns, in one run; ``--json`` prints numbers. Target: two processes at least 1.6 times one on two
+idle cores; reading at least as fast as Minari.
 """
 
 from __future__ import annotations
