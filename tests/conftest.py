@@ -148,13 +148,12 @@ def _ray() -> str | None:
     return ray_cluster.lacking()
 
 
-def _module(name: str) -> Callable[[], str | None]:
-    return lambda: None if importlib.util.find_spec(name) else f"no {name}"
+def _module(*names: str) -> Callable[[], str | None]:
+    def lacking() -> str | None:
+        missing = [name for name in names if importlib.util.find_spec(name) is None]
+        return f"no {' and no '.join(missing)}" if missing else None
 
-
-def _tf_agents() -> str | None:
-    missing = [name for name in ("tensorflow", "tf_agents") if importlib.util.find_spec(name) is None]
-    return f"no {' and no '.join(missing)}" if missing else None
+    return lacking
 
 
 def _golden() -> str | None:
@@ -198,9 +197,13 @@ GROUPS: dict[str, Group] = {
     "docker": Group(_docker, "`apt-get install docker.io` as root on Debian; the tests start a daemon of their own"),
     "slurm": Group(_slurm, "`apt-get install slurmctld slurmd munge` as root on Debian, `pip install submitit`"),
     "ray": Group(_ray, "`pip install 'a2perf[ray]'`"),
-    "tf_agents": Group(_tf_agents, "a Python of its own for TensorFlow, see docs/reference/adapters.md"),
+    "tf_agents": Group(
+        _module("tensorflow", "tf_agents"), "a Python of its own for TensorFlow, see docs/reference/adapters.md"
+    ),
     "h5py": Group(_module("h5py"), "`pip install 'a2perf[datasets]'`"),
+    "sb3": Group(_module("stable_baselines3"), "`pip install 'a2perf[sb3]'`"),
     "minari": Group(_module("minari"), "`pip install minari h5py`"),
+    "sphinx": Group(_module("sphinx", "myst_parser", "furo"), "`pip install 'a2perf[docs]'`"),
     "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),
