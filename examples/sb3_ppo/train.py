@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 from stable_baselines3 import PPO
+from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecNormalize
 
 from a2perf import training
@@ -25,19 +26,19 @@ class Settings(quadruped.QuadrupedSettings):
     Attributes:
         n_steps: steps of each robot between two updates.
         batch_size, epochs, learning_rate, gamma, gae_lambda, clip_range: as in Stable-Baselines3.
-        target_kl: an update ends early when the policy has moved this far.
+        last_learning_rate: the rate falls linearly to this at ``total_steps``.
         log_std: logarithm of the first standard deviation of an action; an action of 1 is ``scale`` rad.
         width: of both hidden layers, of the policy and of the value.
     """
 
-    n_steps: int = 256
+    n_steps: int = 128
     batch_size: int = 256
     epochs: int = 10
-    learning_rate: float = 1e-4
+    learning_rate: float = 3e-4
+    last_learning_rate: float = 1e-4
     gamma: float = 0.95
     gae_lambda: float = 0.95
     clip_range: float = 0.2
-    target_kl: float = 0.04
     log_std: float = -1.5
     width: int = 256
 
@@ -59,11 +60,10 @@ def _new_model(envs: VecNormalize, settings: Settings, seed: int) -> PPO:
         n_steps=settings.n_steps,
         batch_size=settings.batch_size,
         n_epochs=settings.epochs,
-        learning_rate=settings.learning_rate,
+        learning_rate=LinearSchedule(settings.learning_rate, settings.last_learning_rate, 1.0),
         gamma=settings.gamma,
         gae_lambda=settings.gae_lambda,
         clip_range=settings.clip_range,
-        target_kl=settings.target_kl,
         policy_kwargs={
             "log_std_init": settings.log_std,
             "net_arch": {"pi": [settings.width] * 2, "vf": [settings.width] * 2},

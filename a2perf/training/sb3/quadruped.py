@@ -41,12 +41,12 @@ class QuadrupedSettings:
     total_steps: int = training.may_change(400_000)
     time_budget_s: float = training.may_change(3600.0)
     actors: int = training.may_change(2)
-    robots: int = 8
+    robots: int = 16
     randomize: bool = False
     share: float = 1.0
     target: int = 1
     scale: float = 0.5
-    differences: bool = True
+    differences: bool = False
     log_every: int = 2_000
     checkpoint_every: int = 40_000
     evaluation_episodes: int = 8
