@@ -26,9 +26,12 @@ def metric_words(
         return NONE
     scale = scale or row_scale([value.value], value.unit)
     number = written(value.value, scale, value.spread if spread else None, value.interval if interval else None)
+    below = number.interval()
+    if spread and not interval and number.spread and number.exponent is None:
+        number, below = number._replace(spread=""), f"± {number.spread}"
     mark = MARKS.get(value.provenance, "")
     text = f"{mark + ' ' if mark == '≈' else ''}{number.text()} {_unit(scale)}".rstrip() + (mark if mark == "ᵐ" else "")
-    return "\n".join(part for part in (text, number.interval()) if part)
+    return "\n".join(part for part in (text, below) if part)
 
 
 def _unit(scale: Scale) -> str:

@@ -231,7 +231,9 @@ def find(record: LeaderboardRecord, recorded: Path) -> Findings:
         raise UserError(f"nothing in {recorded} was recorded under a protocol", mend="make results")
     main = max(counted, key=lambda name: (counted[name], name))
     several = Counter((entry.name, entry.task, entry.protocol) for entry in entries.values())
-    keys = [*described(), *sorted({entry.name for entry in entries.values()} - set(described()))]
+    names = {entry.name for entry in entries.values()}
+    # those that learn are drawn, so they get the first colours
+    keys = sorted(names, key=lambda name: (not baseline_of(name).learns, [*described(), name].index(name), name))
     rows: dict[str, list[Row]] = {}
     for entry in entries.values():
         baseline = baseline_of(entry.name)

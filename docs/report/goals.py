@@ -6,12 +6,12 @@ A miss is an answer like any other: the value stands in the table. What nobody r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from findings import LEARNED, Findings, Row, data
 
-Verdict = Literal["met", "missed", "not recorded"]
+Verdict = Literal["met", "missed", "not recorded", "not needed"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,10 @@ def judge(found: Findings) -> list[Judged]:
         if goal["kind"] == "coverage":
             made += _coverage(found, goal)
         else:
-            made += [_JUDGES[goal["kind"]](found, goal, task) for task in _tasks(found, goal)]
+            judged = [_JUDGES[goal["kind"]](found, goal, task) for task in _tasks(found, goal)]
+            if goal.get("any_of") and any(one.verdict == "met" for one in judged):
+                judged = [one if one.verdict == "met" else replace(one, verdict="not needed") for one in judged]
+            made += judged
     return made
 
 
@@ -189,7 +192,7 @@ def _verdict(met: bool) -> Verdict:
 
 
 def counts(judged: Sequence[Judged]) -> dict[str, int]:
-    """Returns how many goals were met, missed and not recorded."""
+    """Returns how many goals were met, missed and not recorded; what another task answered is not counted."""
     return {word: sum(one.verdict == word for one in judged) for word in ("met", "missed", "not recorded")}
 
 

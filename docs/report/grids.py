@@ -137,8 +137,14 @@ def results_grid(found: Findings, domain: str) -> Grid | None:
     tasks = found.tasks(domain)
     if not tasks:
         return None
-    columns = _RESULT_COLUMNS
+    columns = [*_RESULT_COLUMNS]
     entered = [row for task in tasks for row in found.of(task.name)]
+    energies = [energy for row in entered if (energy := row.number("train", "energy_gross"))]
+    # one unit a table; those who train for seconds need thousandths
+    unit = Scale(1e-3, "Wh") if energies and statistics.median(energies) >= _SMALL_KWH else Scale(1e-6, "mWh")
+    columns.insert(
+        _ENERGY_AT, ("training energy", lambda row: metric_words(row.value("train", "energy_gross"), scale=unit))
+    )
     columns = [column for column in columns if any(column[1](row) != NONE for row in entered)]
     rows: list[tuple[str, ...]] = []
     for task in tasks:
@@ -166,10 +172,7 @@ def reliability_grid(found: Findings) -> Grid | None:
         learned = [row for row in found.of(task.name) if row.baseline.learns]
         if learned:
             rows.append((task.name,))
-        rows += [
-            (row.label, *(metric_words(row.value(mode, name), spread=False) for mode, name in chosen))
-            for row in learned
-        ]
+        rows += [(row.label, *(_bare(row, mode, name) for mode, name in chosen)) for row in learned]
     if not rows:
         return None
     return Grid(
@@ -179,8 +182,14 @@ def reliability_grid(found: Findings) -> Grid | None:
     )  # fmt: skip
 
 
-def published_grid(found: Findings) -> Grid:
-    """Returns the numbers of others beside ours."""
+def _bare(row: Row, mode: str, name: str) -> str:
+    """Returns a metric without its unit, which stands in the heading."""
+    value = row.number(mode, name)
+    return NONE if value is None else written(value, Scale(1.0, "")).text()
+
+
+def published_grid(found: Findings) -> Grid | None:
+    """Returns the numbers of others beside ours; None where nobody entered such a task."""
     published = data("published.toml")
     rows: list[tuple[str, ...]] = []
     for task in found.tasks("quadruped_locomotion"):
@@ -194,6 +203,8 @@ def published_grid(found: Findings) -> Grid:
             )
             rows.append((f"{one['algorithm']}, published", *ours, str(one["seeds"])))
         rows += [as_published_words(row) for row in found.of(task.name) if row.mean_return is not None]
+    if not rows:
+        return None
     return Grid(
         "published", "Quadruped locomotion: published returns and ours. Settings differ, see the text.",
         ("baseline", "return", "training, h", "peak memory, GB", "latency, ms", "seeds"),
@@ -295,11 +306,11 @@ _RESULT_COLUMNS: list[tuple[str, Callable[[Row], str]]] = [
     ("success", lambda row: metric_words(row.value("inference", "success_rate"))),
     ("training steps", steps_words),
     ("training time", lambda row: metric_words(row.value("train", "wall_clock"))),
-    ("training energy", lambda row: metric_words(row.value("train", "energy_gross"), scale=Scale(1e-3, "Wh"))),
     ("evaluation energy", lambda row: metric_words(row.value("inference", "energy_gross"), scale=Scale(1e-6, "mWh"))),
     ("latency", lambda row: metric_words(row.value("inference", "latency_infer_once_median"))),
     ("peak memory", memory_words),
 ]
+_ENERGY_AT, _SMALL_KWH = 5, 1e-4
 _RELIABILITY = (
     ("train", "IqrAcrossRuns", "across runs ↓\nIQR"),
     ("train", "LowerCVarOnAcross", "risk across runs ↑\nCVaR"),

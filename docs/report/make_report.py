@@ -122,7 +122,7 @@ def lede(found: Findings) -> str:
 
 def fields(found: Findings) -> dict[str, Any]:
     """Returns every field of the template."""
-    told = counts(judged := judge(found))
+    told = counts(judge(found))
     references = data("references.toml")
     manifests = [manifest for row in found.rows for manifest in row.manifests()]
     kinds = sorted({row.entry.provenance for row in found.rows} - {"not recorded"})
@@ -134,7 +134,7 @@ def fields(found: Findings) -> dict[str, Any]:
         "n": {
             "baselines": len(found.baselines()), "learned": sum(one.learns for one in found.baselines()),
             "tasks": len(entered), "domains": len(found.domains()), "runs": found.runs(), "seeds": seeds_of(found.rows),
-            "goals": len(judged), "met": told["met"], "missed": told["missed"], "open": told["not recorded"],
+            "goals": sum(told.values()), "met": told["met"], "missed": told["missed"], "open": told["not recorded"],
             "timed_calls": evaluation.timed_calls, "warmup_calls": evaluation.warmup_calls,
             "noisy": sum(any(word.startswith("noisy host") for word in one.warnings) for one in manifests),
             "unranked": sum(bool(row.entry.not_ranked) for row in found.rows),
@@ -162,14 +162,14 @@ def sentences(found: Findings) -> list[str]:
             learned = found.best(task.name, ["learned", "cloned"])
             if best is None:
                 continue
-            words = f"on `{task.name}` {best.label} leads with {_score_words(best)}"
-            if learned is not None and learned is not best:
-                words += f", and of what learns {learned.label} comes first with {_score_words(learned)}"
-            elif learned is None:
-                words += "; nothing learned is recorded there"
+            words = f"`{task.name}`: {best.label} {_score_words(best)}"
+            if learned is None:
+                words += ", nothing learned is recorded"
+            elif learned is not best:
+                words += f", the best that learned {learned.label} {_score_words(learned)}"
             parts.append(words)
         if parts:
-            told.append(f"**{get_domain(domain).title}.** Normalised, {'; '.join(parts)}.")
+            told.append(f"**{get_domain(domain).title}**, highest normalised scores. {'; '.join(parts)}.")
     return told
 
 

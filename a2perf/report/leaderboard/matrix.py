@@ -53,7 +53,7 @@ class Matrix(Record, kw_only=True):
 
 
 def matrices_of(boards: Sequence[Board]) -> list[Matrix]:
-    """Returns a table for each set of terms under which tasks of at least two domains have normalised scores."""
+    """Returns a table for all terms under which tasks of two domains have normalised scores, the fullest first."""
     groups: dict[tuple[object, ...], list[Board]] = {}
     for board in boards:
         if board.reference:
@@ -70,7 +70,12 @@ def matrices_of(boards: Sequence[Board]) -> list[Matrix]:
                     best=_best(single), rows=_rows(single),
                 )
             )  # fmt: skip
-    return sorted(found, key=lambda matrix: -len(matrix.tasks) * len(matrix.rows))
+    return sorted(found, key=_ranked, reverse=True)
+
+
+def _ranked(matrix: Matrix) -> int:
+    """Returns how many ranked scores a table holds."""
+    return sum(len(row.by_task) - len(row.not_ranked) for row in matrix.rows)
 
 
 def _best(boards: Sequence[Board]) -> dict[str, float]:
