@@ -3,6 +3,7 @@
 
 PYTHON ?= python3.11
 VENV := .venv
+FRAMEWORKS := .venv-tf
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
@@ -13,13 +14,14 @@ export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup system assets demo test lint test-slow bench references results docs paper lock docker clean distclean
+.PHONY: help setup frameworks system assets demo test lint test-slow bench references results docs paper lock docker clean distclean
 
 help:
 	@echo "make setup      make .venv with the pinned packages (idempotent)"
+	@echo "make frameworks make .venv-tf: TF-Agents and Stable-Baselines3 beside a2perf"
 	@echo "make demo       evaluate, train and report on quadruped locomotion (runs/demo/report)"
 	@echo "make test       lint, types, layers and the test suite"
-	@echo "make test-slow  the tests that take minutes (fresh environments, lower bounds)"
+	@echo "make test-slow  the tests that take minutes (fresh environments, lower bounds, baselines that learn)"
 	@echo "make bench      a2perf's own speed and cost"
 	@echo "make references measure the protocol's reference scores again and compare them"
 	@echo "make results    record the shipped results again (results/recorded)"
@@ -49,6 +51,24 @@ $(INSTALLED): $(REQUIREMENTS) pyproject.toml setup.py
 		$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . ; \
 	fi
 	@touch $(INSTALLED)
+
+# TF-Agents pins what nothing current goes with, so it has a Python of its own (docs/reference/adapters.md) and needs uv,
+# which alone can override pins. uv looks for torch where pip is told to look, since the index has it with CUDA only.
+TF_EXAMPLE := examples/tf_agents_ppo
+FRAMEWORKS_INSTALLED := $(FRAMEWORKS)/.installed
+frameworks: export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+frameworks: $(FRAMEWORKS_INSTALLED)
+
+$(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.txt pyproject.toml | $(INSTALLED)
+	@test -x $(BIN)/uv || { echo "frameworks: no uv in $(VENV); only it can override what TF-Agents pins"; exit 2; }
+	@test -x $(FRAMEWORKS)/bin/python || $(BIN)/uv venv --quiet --python $(PYTHON) $(FRAMEWORKS)
+	@echo "frameworks: installing TF-Agents beside a2perf (2 GB)"
+	@VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --editable '.[all,dev]' \
+		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
+	@VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --editable '.[sb3]' \
+		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
+		|| echo "frameworks: going on without Stable-Baselines3"
+	@touch $(FRAMEWORKS_INSTALLED)
 
 # Compiling takes 10 to 40 s, once; what is compiled is kept beside the sources.
 $(COMPILED): $(INSTALLED) $(wildcard a2perf/domains/quadruped_locomotion/*.py a2perf/domains/circuit_training/*.py)
@@ -86,8 +106,11 @@ test test-slow: export A2PERF_DATA_DIR ?= $(abspath $(wildcard ../shared/data))
 test: setup lint
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
+# What needs a framework runs in the Python that has it.
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
+	@if $(MAKE) --no-print-directory frameworks; then A2PERF_ONLY=tf_agents,sb3 $(FRAMEWORKS)/bin/python -m pytest; \
+	else echo "test-slow: SKIPPED the groups tf_agents and sb3: $(FRAMEWORKS) could not be made, see above"; fi
 
 bench: $(INSTALLED)
 	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
@@ -124,4 +147,4 @@ clean:
 	rm -rf build dist runs *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(FRAMEWORKS)

@@ -6,6 +6,7 @@ files that ``make setup`` put into the real cache are copied, read-only, into th
 
 A test that needs something a machine can lack says so with ``@pytest.mark.group("chromium")``. Where it is lacking the
 test is skipped, the closing table says how to mend that, and ``A2PERF_REQUIRE=chromium,bwrap`` makes it a failure.
+``A2PERF_ONLY=tf_agents,sb3`` runs the tests of these groups alone, in the Python that has what they need.
 """
 
 from __future__ import annotations
@@ -156,6 +157,11 @@ def _module(*names: str) -> Callable[[], str | None]:
     return lacking
 
 
+def _sb3() -> str | None:
+    missing = [name for name in ("torch", "stable_baselines3") if importlib.util.find_spec(name) is None]
+    return f"no {' and no '.join(missing)}" if missing else None
+
+
 def _golden() -> str | None:
     folder = os.environ.get("A2PERF_DATA_DIR")
     return None if folder and (Path(folder) / "golden").is_dir() else "A2PERF_DATA_DIR names no folder with golden/"
@@ -215,12 +221,17 @@ GROUPS: dict[str, Group] = {
 _lacking = functools.cache(lambda name: GROUPS[name].lacking())
 
 
-def _required() -> set[str]:
-    names = {name.strip() for name in os.environ.get("A2PERF_REQUIRE", "").split(",")} - {""}
+def _named(variable: str) -> set[str]:
+    """Returns the groups that a variable names."""
+    names = {name.strip() for name in os.environ.get(variable, "").split(",")} - {""}
     if unknown := names - set(GROUPS):
         known = ", ".join(sorted(GROUPS))
-        raise pytest.UsageError(f"A2PERF_REQUIRE names unknown groups: {', '.join(sorted(unknown))}; known are {known}")
+        raise pytest.UsageError(f"{variable} names unknown groups: {', '.join(sorted(unknown))}; known are {known}")
     return names
+
+
+def _required() -> set[str]:
+    return _named("A2PERF_REQUIRE")
 
 
 def _groups_of(item: pytest.Item) -> list[str]:
@@ -237,7 +248,11 @@ def pytest_configure(config: pytest.Config) -> None:
     _isolate(folder)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if only := _named("A2PERF_ONLY"):
+        others = [item for item in items if only.isdisjoint(_groups_of(item))]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if not only.isdisjoint(_groups_of(item))]
     for item in items:
         for name in _groups_of(item):
             if name not in GROUPS:

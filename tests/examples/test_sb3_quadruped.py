@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import os
 import signal
@@ -18,9 +17,7 @@ import pytest
 
 from a2perf.errors import UserError
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("stable_baselines3") is None, reason="needs pip install 'a2perf[sb3]'"
-)
+pytestmark = pytest.mark.group("sb3")
 
 TROT = "QuadrupedLocomotion-SyntheticTrot-v0"
 SHARED = {"robots": "2", "evaluation_episodes": "1", "width": "8", "batch_size": "16", "log_every": "16"}
