@@ -21,7 +21,7 @@ WHOLE = (("placeholder", 16), ("label before", 32), ("label after", 32))
 """Texts at and beside the element that are features as a whole, with their buckets: some keys resemble none of them."""
 KEY_BUCKETS = 32
 PAIR = 11
-ELEMENTS, FIELDS, PER_KEY = 192, 16, 16
+ELEMENTS, FIELDS, PER_KEY = 192, 16, 20
 """What a table for training holds by default: elements for the dummy row, profile keys, controls for each key."""
 _LARGEST_CACHE = 4096
 _BESIDE = sum(buckets for _, buckets in WHOLE)

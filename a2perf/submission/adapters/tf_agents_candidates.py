@@ -31,7 +31,8 @@ def record_candidates(
     Args:
         folder: the training's artefacts.
         env_id: the environment.
-        rows, features: shape of a table.
+        rows: of a table.
+        features: its columns.
         arguments: of the domain's reader.
 
     Returns:

@@ -17,13 +17,14 @@ from a2perf.training.tf_agents.frameworks import tf
 import tensorflow_probability as tfp  # isort: skip
 from a2perf.training.tf_agents.networks import NumpyNetwork  # isort: skip
 from tf_agents.networks import network  # isort: skip
-from tf_agents.specs import distribution_spec, tensor_spec  # isort: skip
 
 INVALID = -1e8
 
 
 def split_mask(table: Any) -> tuple[Any, Any]:
-    """Returns a table and which of its rows are valid, as ``observation_and_action_constraint_splitter`` wants it."""
+    """Returns a table, or its spec, and which rows are valid: an ``observation_and_action_constraint_splitter``."""
+    if isinstance(table, tf.TypeSpec):
+        return table, tf.TensorSpec(table.shape[:-1], tf.int32)
     return table, tf.cast(table[..., 0] > 0, tf.int32)
 
 
@@ -63,7 +64,7 @@ class CandidateNetwork(network.Network):  # type: ignore[misc]
         return tf.where(tf.reduce_any(valid, axis=-1, keepdims=True), scores, tf.zeros_like(scores)), network_state
 
 
-class CandidateDistributionNetwork(network.DistributionNetwork):  # type: ignore[misc]
+class CandidateDistributionNetwork(network.Network):  # type: ignore[misc]
     """A categorical distribution over candidates, which gives invalid ones no probability.
 
     Args:
@@ -73,14 +74,7 @@ class CandidateDistributionNetwork(network.DistributionNetwork):  # type: ignore
     """
 
     def __init__(self, spec: Any, scores: CandidateNetwork, name: str = "CandidateDistribution") -> None:
-        count = spec.shape[0]
-        output = distribution_spec.DistributionSpec(
-            tfp.distributions.Categorical,
-            tensor_spec.TensorSpec((count,), tf.float32, "logits"),
-            sample_spec=tensor_spec.BoundedTensorSpec((), tf.int64, 0, count - 1),
-            dtype=tf.int64,
-        )
-        super().__init__(input_tensor_spec=spec, state_spec=(), output_spec=output, name=name)
+        super().__init__(input_tensor_spec=spec, state_spec=(), name=name)
         self.scores = scores
 
     def call(self, observation: Any, step_type: Any = None, network_state: Any = (), training: bool = False) -> Any:
@@ -119,7 +113,7 @@ class Chooser:
     Args:
         scorer: gives a candidate its score.
         epsilon: share of random choices.
-        draw: draw by the softmax of the scores; the scores of all rows are then among the extras as ``logits``.
+        draw: draw by the softmax of the scores.
     """
 
     def __init__(self, scorer: NumpyNetwork, epsilon: float = 0.0, *, draw: bool = False) -> None:
@@ -149,15 +143,14 @@ class Chooser:
     ) -> tuple[NDArray[np.int64], dict[str, Any]]:
         """Chooses a row of each table of a batch."""
         chosen = np.zeros(len(observations), np.int64)
-        logits = np.zeros(observations.shape[:2], np.float32)
         for number, table in enumerate(observations):
             if self._epsilon and rng.random() < self._epsilon:
                 valid = np.flatnonzero(table[:, 0] > 0)
                 chosen[number] = rng.choice(valid) if len(valid) else 0
                 continue
-            logits[number] = scores = self.scores(table)
+            scores = self.scores(table)
             if self._draw:
                 # the largest of Gumbel-distributed disturbances is a draw from the softmax
                 scores = scores + rng.gumbel(size=len(scores)).astype(np.float32)
             chosen[number] = scores.argmax()
-        return chosen, {"logits": logits} if self._draw else {}
+        return chosen, {}
