@@ -50,6 +50,7 @@ class Recording:
         tasks: of the protocol.
         flags: further flags.
         python: interpreter that has the framework; relative to the repository, "" is this one.
+        part: tells recordings of one example apart, so that one can be made again without the others.
     """
 
     domain: str
@@ -57,11 +58,12 @@ class Recording:
     tasks: tuple[str, ...]
     flags: tuple[str, ...] = ()
     python: str = ""
+    part: str = ""
 
     @property
     def name(self) -> str:
         """Its folder, below the shipped ones."""
-        return f"{self.domain}/{self.example}"
+        return f"{self.domain}/{self.example}" + (f"-{self.part}" if self.part else "")
 
 
 _DOGS = ("dog_pace", "dog_trot", "dog_spin")
@@ -85,6 +87,10 @@ _BASELINES = (
     Recording("small", "web_solver", _TEN_WEBSITES, SMALL),
     Recording("small", "greedy_placer", _PLACEMENTS, SMALL),
     Recording("small", "annealing_placer", _PLACEMENTS, (*SMALL, "--participant-args", _ANNEALING)),
+    Recording("small", "sb3_ppo", ("dog_pace",), SMALL),
+    Recording("small", "tf_agents_bc", _DOGS, SMALL, TF_AGENTS, "quadruped"),
+    Recording("small", "tf_agents_bc", _TEN_WEBSITES, SMALL, TF_AGENTS, "web"),
+    Recording("small", "tf_agents_bc", _PLACEMENTS, SMALL, TF_AGENTS, "circuit"),
 )
 
 RECORDINGS = (
