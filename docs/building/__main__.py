@@ -12,7 +12,16 @@ from pathlib import Path
 
 import click
 
-from docs.building import commands, environments, gin_parameters, metrics, navigation, schemas, staging
+from docs.building import (
+    commands,
+    environments,
+    gin_parameters,
+    metrics,
+    navigation,
+    schemas,
+    staging,
+    technical_report,
+)
 from docs.building.pictures import Filmed, film
 
 CONFIGURATION = Path(__file__).resolve().parents[1]
@@ -28,6 +37,7 @@ def sources(folder: Path, *, pictures: bool = True) -> None:
     gin_parameters.write(reference / "gin_parameters.md")
     metrics.write(reference / "metrics.md")
     schemas.write(reference / "file_schemas.md", reference / "schemas", reference / "run_record.md")
+    technical_report.write(folder / "report")
     media = folder / environments.MEDIA
     shown = environments.write(folder / "environments", media, film=film if pictures else _nothing)
     for domain, figure in shown.items():

@@ -333,7 +333,7 @@ def _grid_latex(grid: Grid) -> str:
             lines.append(
                 " & ".join(_cell_latex(word, side) for word, side in zip(row, grid.align, strict=True)) + " \\\\"
             )
-    lines += ["\\bottomrule", "\\end{tabular}}"]
+    lines += ["\\bottomrule", "\\end{tabular}}}"]
     if grid.notes:
         lines.append(
             "\\par\\smallskip\\begin{minipage}{\\linewidth}\\footnotesize "
@@ -342,7 +342,11 @@ def _grid_latex(grid: Grid) -> str:
     return "\n".join([*lines, "\\end{table}"]) + "\n"
 
 
-_FITTED = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"
+# neither wider than the line nor higher than a page
+_FITTED = (
+    "\\resizebox*{!}{\\ifdim\\totalheight>0.84\\textheight 0.84\\textheight\\else\\totalheight\\fi}{%\n"
+    "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"
+)
 
 
 def _cell_latex(text: str, side: str) -> str:
