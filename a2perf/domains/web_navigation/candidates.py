@@ -17,14 +17,15 @@ from a2perf.domains.web_navigation.vocabulary import MAX_VOCABULARY_SIZE, VISITE
 
 HASHED = ((TAG, 16), (CLASS, 32), (TEXT, 16))
 """Attributes whose words are features, with the number of buckets that they are hashed into."""
-WHOLE = (("placeholder", 16), ("label before", 32), ("label after", 32))
-"""Texts at and beside the element that are features as a whole, with their buckets: some keys resemble none of them."""
-KEY_BUCKETS = 32
+WHOLE = (("placeholder", 16), ("label before", 48), ("label after", 48))
+"""Texts at and beside the element that are features as a whole, with their columns: some keys resemble none of them."""
+KEY_COLUMNS = 48
+"""Columns of the hashed profile key; none of the catalogue's keys share both of theirs."""
 PAIR = 11
 ELEMENTS, FIELDS, PER_KEY = 192, 16, 20
 """What a table for training holds by default: elements for the dummy row, profile keys, controls for each key."""
 _LARGEST_CACHE = 4096
-_BESIDE = sum(buckets for _, buckets in WHOLE)
+_BESIDE = sum(columns for _, columns in WHOLE)
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -34,7 +35,7 @@ class WebCandidates:
     """Features of a pair: what the element looks like, how it resembles the profile row, what is left to be done.
 
     Columns, in order: valid; hashed words of the element's tag, class and text (``HASHED``); visited; the eight
-    ``dom_features``; hashed texts beside it (``WHOLE``); the hashed profile key, ``KEY_BUCKETS``; and of the pair
+    ``dom_features``; hashed texts beside it (``WHOLE``); the hashed profile key, ``KEY_COLUMNS``; and of the pair
     (``PAIR``): resemblance of the key to the element's text, its placeholder, the label before and the label after it;
     the control that fits the key best; the element shows the row's value; the row without a value; share of keys whose
     best control is unvisited; none is left; time; largest resemblance of the value to the element's text and the labels
@@ -48,7 +49,7 @@ class WebCandidates:
             paired with every element. None pairs every key with every element, so that all valid actions are there.
     """
 
-    features = 1 + sum(buckets for _, buckets in HASHED) + 1 + 8 + _BESIDE + KEY_BUCKETS + PAIR
+    features = 1 + sum(buckets for _, buckets in HASHED) + 1 + 8 + _BESIDE + KEY_COLUMNS + PAIR
     reward_offset = 0.0
     reward_scale = 1.0
 
@@ -104,10 +105,10 @@ class WebCandidates:
         rows[:, 0] = joint[row, element]
         end = 1 + looks.shape[1]
         rows[:, 1:end] = looks[element]
-        for column, (_, buckets) in enumerate(WHOLE, start=1):
-            rows[:, end : end + buckets] = self._texts.hashed(near[:, column], buckets)[element]
-            end += buckets
-        rows[:, end:-PAIR] = self._texts.hashed(keys, KEY_BUCKETS)[row]
+        for column, (_, width) in enumerate(WHOLE, start=1):
+            rows[:, end : end + width] = self._texts.hashed(near[:, column], width)[element]
+            end += width
+        rows[:, end:-PAIR] = self._texts.hashed(keys, KEY_COLUMNS)[row]
         rows[:, -PAIR:] = pairs[row, element]
         return rows, row * self._row_length + element
 
@@ -134,7 +135,7 @@ class WebCandidates:
 
     def _looks(self, tokens: Any, masks: Any, visited: Any, given: Floats) -> Floats:
         """Hashed words, the mark of a visited element, and the observation's own features, per element."""
-        looks = np.zeros((len(tokens), self.features - 1 - _BESIDE - KEY_BUCKETS - PAIR), np.float32)
+        looks = np.zeros((len(tokens), self.features - 1 - _BESIDE - KEY_COLUMNS - PAIR), np.float32)
         start = 0
         for attribute, buckets in HASHED:
             row, word = np.nonzero(masks[:, attribute])
@@ -185,11 +186,13 @@ class _Texts:
         """Returns the text of a number."""
         return self._texts[number]
 
-    def hashed(self, numbers: Ints, buckets: int) -> Floats:
-        """Returns a 1 in the bucket of each text, shape (n, buckets); the empty text has none."""
-        found = np.zeros((len(numbers), buckets), np.float32)
-        bucket = [zlib.crc32(self._texts[number].encode()) % buckets for number in numbers.tolist()]
-        found[np.arange(len(numbers)), bucket] = numbers > 0
+    def hashed(self, numbers: Ints, columns: int) -> Floats:
+        """Returns two digits of a hash of each text, one-hot, shape (n, columns); the empty text has none."""
+        found = np.zeros((len(numbers), columns), np.float32)
+        base, real = columns // 2, np.flatnonzero(numbers)
+        hashes = np.array([zlib.crc32(self._texts[number].encode()) for number in numbers[real].tolist()], np.int64)
+        found[real, hashes % base] = 1.0
+        found[real, base + hashes // base % base] = 1.0
         return found
 
     def numbers(self, tokens: Any) -> Ints:
