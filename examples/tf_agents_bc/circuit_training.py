@@ -39,9 +39,9 @@ class Settings:
         time_budget_s: of this call; it ends after a round.
     """
 
-    moves: int = 10_000
+    moves: int = 20_000
     replace_every: int = 1000
-    rounds: int = 4
+    rounds: int = 2
     playings: int = 3
     astray: float = 0.05
     updates: int = 400

@@ -46,10 +46,10 @@ class Settings:
     """
 
     levels: tuple[int, ...] = ()
-    rounds: int = 4
-    designs: int = 150
+    rounds: int = 3
+    designs: int = 100
     showings: int = 2
-    updates: int = 250
+    updates: int = 200
     batch_size: int = 64
     learning_rate: float = 1e-3
     layers: tuple[int, ...] = (128, 64)
