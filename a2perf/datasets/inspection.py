@@ -70,13 +70,14 @@ def draw(data: Dataset, target: Path) -> None:
     from matplotlib.figure import Figure
 
     returns = data.returns
-    figure = Figure(figsize=(5.0, 2.4), layout="constrained")
+    figure = Figure(figsize=(5.0, 2.6), layout="constrained")
     axes = figure.add_subplot()
     axes.hist(returns, bins=min(_BINS, max(1, len(returns))), color="#3b6ea5")
     axes.axvline(float(returns.mean()), color="#222222", linewidth=1)
     axes.set_xlabel("episode return (line: mean)")
     axes.set_ylabel("episodes")
-    axes.set_title(f"{data.id}: {len(returns)} episodes, {data.step_count} steps", fontsize=9)
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set_title(f"{data.id}\n{len(returns)} episodes, {data.step_count} steps", fontsize=9, loc="left")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     target.parent.mkdir(parents=True, exist_ok=True)
