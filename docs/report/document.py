@@ -162,10 +162,16 @@ def _markdown_table(grid: Grid) -> str:
     rows = [grid.columns, rules]
     for row in grid.rows:
         rows.append([f"**{row[0]}**", *[""] * (len(grid.columns) - 1)] if len(row) == 1 else list(row))
-    return "\n".join("| " + " | ".join(_cell(str(cell)) for cell in row) + " |" for row in rows)
+    lines = []
+    for row in rows:
+        cells = [_cell(str(cell), side) for cell, side in zip(row, grid.align, strict=True)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
-def _cell(text: str) -> str:
+def _cell(text: str, side: str) -> str:
+    if side == _RIGHT:
+        text = text.replace(" ", "\u00a0")  # numbers with their units and intervals stay on their line
     return text.replace("|", "\\|").replace("\n", "<br>")
 
 
