@@ -147,7 +147,7 @@ def _tasks(protocol: Protocol) -> str:
         "# Tasks",
         "",
         "A task is an id with arguments; `--task NAME` runs it. The *core* tasks count in the overall score of the "
-        f"[protocol](../reference/protocol.md) {protocol.name}; it measured the returns of a random and an expert policy.",
+        f"[protocol](../reference/protocol.md) {protocol.name}; the random and the expert policy are its references.",
         "",
     ]
     for domain in domains().values():
@@ -176,8 +176,8 @@ def _data_files() -> str:
     text = [
         "# Data files",
         "",
-        "Files that are not shipped. `a2perf data fetch` gets them and checks their SHA-256; `a2perf data list` says which "
-        "are here.",
+        "Files that are not shipped. `a2perf data fetch` gets them and checks their SHA-256; `a2perf data list` says "
+        "which are here.",
         "",
     ]
     for domain in domains().values():

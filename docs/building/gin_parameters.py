@@ -82,8 +82,8 @@ def write(path: Path) -> None:
     text = [
         "# Gin parameters",
         "",
-        "What a gin file, or `--gin_bindings`, can bind: `Name.parameter = value`. Where names are alike, the module in "
-        "brackets tells them apart: `a2perf.submission.Submission.seed = 3`. A misspelt name is an error that says "
+        "What a gin file, or `--gin_bindings`, can bind: `Name.parameter = value`. If names are alike, the module "
+        "in brackets tells them apart: `a2perf.submission.Submission.seed = 3`. A misspelt name is an error that says "
         "the nearest one. Enums are constants, `%BenchmarkMode.TRAIN`; what a run really used is in its `config.gin`.",
         "",
         "Every argument of an environment can be given in two ways: as a keyword of `gymnasium.make`, or bound here.",
