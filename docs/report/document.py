@@ -159,7 +159,7 @@ def to_markdown(document: Document, folder: str = "figures") -> str:
 
 def _markdown_table(grid: Grid) -> str:
     rules = ["---:" if side == _RIGHT else "---" for side in grid.align]
-    rows = [grid.columns, rules]
+    rows: list[Sequence[str]] = [grid.columns, rules]
     for row in grid.rows:
         rows.append([f"**{row[0]}**", *[""] * (len(grid.columns) - 1)] if len(row) == 1 else list(row))
     lines = []

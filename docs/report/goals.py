@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from findings import LEARNED, Findings, Row, data
+from findings import LEARNED, Findings, Row, baseline_of, data, overhead
 
 Verdict = Literal["met", "missed", "not recorded", "not needed"]
 
@@ -41,6 +41,8 @@ def judge(found: Findings) -> list[Judged]:
     for goal in data("goals.toml")["goal"]:
         if goal["kind"] == "coverage":
             made += _coverage(found, goal)
+        elif goal["kind"] == "two_actors":
+            made += _throughput(goal)
         else:
             judged = [_JUDGES[goal["kind"]](found, goal, task) for task in _tasks(found, goal)]
             if goal.get("any_of") and any(one.verdict == "met" for one in judged):
@@ -60,6 +62,20 @@ def _tasks(found: Findings, goal: dict[str, Any]) -> list[str]:
         here = {task.name for task in found.tasks()}
         return [task for task in tasks if task in here] or tasks[:1]
     return tasks
+
+
+def _throughput(goal: dict[str, Any]) -> list[Judged]:
+    """Two actors over one, of each training that was measured; what the host itself gave stands beside it."""
+    wanted = f"≥ {goal['at_least']:g}"
+    results = overhead().get("measured", {}).get("baselines", {}).get("results", {})
+    judged = []
+    for name, values in results.items():
+        if "two_actors_over_one" in values:
+            ratio = values["two_actors_over_one"]
+            words = f"{ratio:.2f}, two processors gave {values['ratio_of_plain_hashing']:.2f}"
+            verdict = _verdict(ratio >= goal["at_least"])
+            judged.append(Judged(goal["words"], "throughput", wanted, words, baseline_of(name).title, verdict))
+    return judged or [_missing(goal, "throughput", wanted)]
 
 
 def _coverage(found: Findings, goal: dict[str, Any]) -> list[Judged]:

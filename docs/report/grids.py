@@ -23,7 +23,7 @@ from cells import (
     time_words,
 )
 from document import Grid
-from findings import KIND_WORDS, Findings, Row, data, described, overhead
+from findings import KIND_WORDS, Findings, Row, baseline_of, data, described, overhead
 from goals import judge
 
 import a2perf.domains  # noqa: F401 - registers the ids
@@ -279,6 +279,30 @@ def overhead_grid() -> Grid | None:
         (LEFT, RIGHT, LEFT), tuple(rows),
         notes=f"Recorded on {recorded['day']} by `python docs/report/measure.py` with Python {host['python']} on "
         f"{host['processors']} processors of {host['model']}, which had other work too.",
+    )  # fmt: skip
+
+
+def throughput_grid() -> Grid | None:
+    """Returns the speed of trainings beside that of their environments; None without a recording."""
+    results = overhead().get("measured", {}).get("baselines", {}).get("results", {})
+    rows = []
+    for name, values in results.items():
+        if "steps_per_s" not in values:
+            continue  # not a training
+        whole, alone = values["steps_per_s"], values["environment_steps_per_s"]
+        share, two = values["share_of_environment"], values["two_actors_over_one"]
+        host = values["ratio_of_plain_hashing"]
+        title = baseline_of(name).title
+        rows.append((title, f"{whole:.0f}", f"{alone:.0f}", f"{100 * share:.0f} %", f"{two:.2f}", f"{host:.2f}"))
+    if not rows:
+        return None
+    return Grid(
+        "throughput", "Environment steps a second of trainings, of their environments alone, the share of a training's "
+        "time that the environment takes, and two actor processes over one.",
+        ("baseline", "training", "environment", "share", "two actors", "two processors"),
+        (LEFT, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT), tuple(rows),
+        notes="The last column is what two plain loops of hashing made of two processors over one at that moment, the "
+        "most that actors could have got from the host. From `perf/baselines.py`.",
     )  # fmt: skip
 
 

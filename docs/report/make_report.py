@@ -97,7 +97,7 @@ def document_of(found: Findings) -> Document:
         "matrix": grids.matrix_grid(found), "goals": grids.goals_grid(found), "curves": pictures.curves(found),
         "reliability-energy": pictures.reliability_energy(found), "reliability": grids.reliability_grid(found),
         "published": grids.published_grid(found), "costs": grids.costs_grid(found), "steps": grids.steps_grid(found),
-        "overhead": grids.overhead_grid(), "others": grids.others_grid(found),
+        "overhead": grids.overhead_grid(), "throughput": grids.throughput_grid(), "others": grids.others_grid(found),
     }  # fmt: skip
     for domain in found.domains():
         available[f"results-{domain}"] = grids.results_grid(found, domain)

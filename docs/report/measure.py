@@ -20,7 +20,9 @@ from findings import HERE, overhead
 from a2perf.storage import write_json
 
 HOUSE = HERE.parents[1]
-BENCHMARKS = {"platform_cost": (), "transport": (), "trackers": ("--seconds", "5")}
+BENCHMARKS = {"platform_cost": (), "transport": (), "trackers": ("--seconds", "5"), "baselines": ()}
+ONLY_WHEN_NAMED = ("baselines",)
+"""These take minutes, and two idle processors."""
 
 
 def main() -> None:
@@ -28,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
     measured = dict(overhead().get("measured", {}))
-    for name in parser.parse_args().names or BENCHMARKS:
+    for name in parser.parse_args().names or [name for name in BENCHMARKS if name not in ONLY_WHEN_NAMED]:
         command = [sys.executable, str(HOUSE / "perf" / f"{name}.py"), "--json", *BENCHMARKS[name]]
         print(f"$ {' '.join(command[1:])}", flush=True)
         done = subprocess.run(
