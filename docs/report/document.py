@@ -163,8 +163,8 @@ def _markdown_table(grid: Grid) -> str:
     for row in grid.rows:
         rows.append([f"**{row[0]}**", *[""] * (len(grid.columns) - 1)] if len(row) == 1 else list(row))
     lines = []
-    for row in rows:
-        cells = [_cell(str(cell), side) for cell, side in zip(row, grid.align, strict=True)]
+    for words in rows:
+        cells = [_cell(str(cell), side) for cell, side in zip(words, grid.align, strict=True)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
