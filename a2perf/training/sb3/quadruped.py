@@ -32,7 +32,7 @@ class QuadrupedSettings:
         actors: threads that step the robots; the results do not depend on it.
         robots: environments that are learnt from at the same time.
         randomize: whether each episode draws the robot's dynamics anew, as the environment's own training mode does.
-        share, target, scale, differences: how actions and observations are meant, see ``ReferenceControl``.
+        share, ahead, scale, differences: how actions and observations are meant, see ``ReferenceControl``.
         log_every: steps between two points of the curve.
         checkpoint_every: steps between two checkpoints, each with an evaluation.
         evaluation_episodes: of an evaluation, at most ``robots``; the best policy by their mean return is kept.
@@ -44,7 +44,7 @@ class QuadrupedSettings:
     robots: int = 16
     randomize: bool = False
     share: float = 1.0
-    target: int = 1
+    ahead: float = 3.0
     scale: float = 0.5
     differences: bool = False
     log_every: int = 2_000
@@ -54,7 +54,7 @@ class QuadrupedSettings:
     @property
     def control(self) -> ReferenceControl:
         """How actions and observations are meant."""
-        return ReferenceControl(self.share, self.target, self.scale, self.differences)
+        return ReferenceControl(self.share, self.ahead, self.scale, self.differences)
 
 
 def train(
@@ -109,12 +109,13 @@ def robots(env_id: str, env_kwargs: dict[str, Any], settings: QuadrupedSettings)
     found = all_environments().get(env_id)
     if found is None or found[0].name != "quadruped_locomotion":
         raise UserError(f"{env_id} is no environment of quadruped_locomotion", mend="give one of `a2perf envs list`")
-    kwargs = {**env_kwargs, "mode": "test", "enable_randomizer": settings.randomize}
-    make = functools.partial(_robot, env_id, kwargs, settings.control)
+    make = functools.partial(single_robot, env_id, env_kwargs, settings)
     return GymnasiumVecEnv(
         ThreadedVectorEnv(settings.robots, settings.actors, autoreset_mode=AutoresetMode.SAME_STEP, make=make)
     )
 
 
-def _robot(env_id: str, env_kwargs: dict[str, Any], control: ReferenceControl) -> ReferenceControlWrapper:
-    return ReferenceControlWrapper(make_environment(env_id, env_kwargs), control)
+def single_robot(env_id: str, env_kwargs: dict[str, Any], settings: QuadrupedSettings) -> ReferenceControlWrapper:
+    """Makes one robot of a training."""
+    kwargs = {**env_kwargs, "mode": "test", "enable_randomizer": settings.randomize}
+    return ReferenceControlWrapper(make_environment(env_id, kwargs), settings.control)

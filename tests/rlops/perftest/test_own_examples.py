@@ -12,9 +12,15 @@ import pytest
 from a2perf.rlops.performance_test.configuration import find_tests, read_test
 
 OWN = ("CircuitTraining/annealing_placer-test", "WebNavigation/web_solver-test", "QuadrupedLocomotion/numpy_ars-test")
+LEARNERS = {  # with what they need
+    "QuadrupedLocomotion/sb3_ppo-test": ("sb3", "clips"),
+    "QuadrupedLocomotion/tf_agents_bc-test": ("tf_agents", "clips"),
+    "WebNavigation/tf_agents_bc-test": ("tf_agents",),
+    "CircuitTraining/tf_agents_ddqn-test": ("tf_agents",),
+}
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", [*OWN, *LEARNERS])
 def test_they_can_be_read(repository: Path, name: str):
     conf = repository / "conf" / "performance"
     (path,) = find_tests([name], conf=conf)
@@ -28,6 +34,19 @@ def test_they_can_be_read(repository: Path, name: str):
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", OWN)
 def test_they_pass(repository: Path, tmp_path: Path, name: str):
+    passes(repository, tmp_path, name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3 * 3600)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.group(*groups)) for name, groups in LEARNERS.items()]
+)
+def test_learners_learn(repository: Path, tmp_path: Path, name: str):
+    passes(repository, tmp_path, name)
+
+
+def passes(repository: Path, tmp_path: Path, name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "a2perf", "perftest", "run", name, "--store", str(tmp_path)],
         cwd=repository, env=dict(os.environ), capture_output=True, text=True, check=False,

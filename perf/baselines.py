@@ -1,0 +1,229 @@
+"""Training throughput of the baselines: ``python perf/baselines.py [--json] [--tf-python FILE] [BASELINE ...]``.
+
+For each baseline: steps per second of the training, of its environment alone (the same number of robots or boards, no
+learner), and their ratio, which is the share of a training's time that the environment takes; then two actors over
+one. Rates are wall time between the first and the last point of the training's event file, so start-up does not count;
+the ratio over two actors needs two idle processors (``ratio_of_plain_hashing`` says what the host gives just then).
+``collection`` compares the ways in which Stable-Baselines3 can step several robots. What lacks a framework is skipped.
+"""
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+TROT = "QuadrupedLocomotion-SyntheticTrot-v0"
+TOY = "CircuitTraining-ToyMacro-v0"
+TARGET = 1.6  # two actors over one
+NEVER = "1000000"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One training to measure.
+
+    Attributes:
+        framework: what it needs: a module that has to be there.
+        env_id: of its environment.
+        settings: participant arguments; no evaluation falls into the measured time.
+    """
+
+    framework: str
+    env_id: str
+    settings: dict = field(default_factory=dict)
+
+
+BASELINES = {
+    "sb3_ppo": Baseline(
+        "stable_baselines3", TROT, {"total_steps": "8192", "checkpoint_every": NEVER, "evaluation_episodes": "1"}
+    ),
+    "sb3_sac": Baseline(
+        "stable_baselines3",
+        TROT,
+        {"total_steps": "3000", "learning_starts": "200", "checkpoint_every": NEVER, "log_every": "200",
+         "evaluation_episodes": "1"},
+    ),
+    "tf_agents_ppo": Baseline("tf_agents", TROT, {"total_steps": "8192", "evaluate_every": NEVER}),
+    "tf_agents_sac": Baseline("tf_agents", TROT, {"total_steps": "3000", "evaluate_every": NEVER}),
+    "tf_agents_ddqn": Baseline("tf_agents", TOY, {"total_steps": "3000", "evaluate_every": NEVER}),
+}  # fmt: skip
+
+
+def main() -> None:
+    """Measures what was asked for and prints it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("baselines", nargs="*", metavar="BASELINE", help=f"all by default: {', '.join(BASELINES)}")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--tf-python", default=str(ROOT / ".venv-tf" / "bin" / "python"), help="see `make frameworks`")
+    given = parser.parse_args()
+    if unknown := sorted(set(given.baselines) - {*BASELINES, "collection"}):
+        parser.error(f"no baseline {', '.join(unknown)}")
+    wanted = given.baselines or [*BASELINES, "collection"]
+    results, skipped, environments = {}, {}, {}
+    for name in wanted:
+        python, reason = interpreter("sb3_ppo" if name == "collection" else name, given.tf_python)
+        if reason:
+            skipped[name] = reason
+            continue
+        if name == "collection":
+            results[name] = collection()
+            continue
+        baseline = BASELINES[name]
+        if baseline.env_id not in environments:
+            environments[baseline.env_id] = environment_rate(baseline.env_id)
+        try:
+            one, two = (training_rate(name, python, actors) for actors in (1, 2))
+        except RuntimeError as error:
+            skipped[name] = f"failed: {error}"
+            continue
+        alone = environments[baseline.env_id]
+        results[name] = {
+            "steps_per_s": one,
+            "environment_steps_per_s": alone,
+            "share_of_environment": one / alone,
+            "two_actors_steps_per_s": two,
+            "two_actors_over_one": two / one,
+            "ratio_of_plain_hashing": host_ratio(),
+        }
+    if given.json:
+        print(json.dumps({"results": results, "skipped": skipped}, indent=1))
+        return
+    for name, values in results.items():
+        print(f"{name}:")
+        for key, value in values.items():
+            mark = f"   (target {TARGET})" if key == "two_actors_over_one" else ""
+            print(f"  {key:32s} {value:10.3g}{mark}")
+    for name, reason in skipped.items():
+        print(f"{name}: SKIPPED, {reason}")
+
+
+def interpreter(name: str, tf_python: str) -> tuple[str, str]:
+    """Returns the Python that can run a baseline, or why there is none."""
+    framework = BASELINES[name].framework
+    if not (ROOT / "examples" / name / "train.py").is_file():
+        return "", f"there is no examples/{name}"
+    if importlib.util.find_spec(framework) is not None:
+        return sys.executable, ""
+    if framework != "tf_agents" or not os.access(tf_python, os.X_OK):
+        return "", f"{framework} is not installed (`make frameworks`)"
+    return tf_python, ""
+
+
+def training_rate(name: str, python: str, actors: int) -> float:
+    """Runs a training and returns its steps per second, from its first logged point to its last."""
+    from a2perf.metrics.event_files import event_files_below, read_event_file
+
+    baseline = BASELINES[name]
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [f"{key}={value}" for key, value in {**baseline.settings, "actors": actors}.items()]
+        done = subprocess.run(
+            [python, str(ROOT / "examples" / name / "train.py"), "--env-id", baseline.env_id, "--output", folder,
+             *arguments],
+            capture_output=True, text=True, check=False, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )  # fmt: skip
+        if done.returncode:
+            raise RuntimeError((done.stderr.strip() or "no message").splitlines()[-1])
+        points = {}
+        for path in event_files_below(Path(folder)):
+            for tag, series in read_event_file(path).scalars.items():
+                if tag.startswith("Evaluation/") or (tag == "Metrics/AverageReturn" and name.startswith("tf_")):
+                    continue  # after an evaluation, whose time does not count
+                for step, wall in zip(series.steps.tolist(), series.wall_times.tolist(), strict=True):
+                    points[step] = min(wall, points.get(step, wall))
+    if len(points) < 2:
+        raise RuntimeError("the training logged fewer than two points")
+    first, last = min(points), max(points)
+    return (last - first) / (points[last] - points[first])
+
+
+def environment_rate(env_id: str, steps: int = 2000) -> float:
+    """Steps per second of one environment without a learner, with actions that keep it going."""
+    from a2perf.domains.tfa.suite_gym import make_environment
+
+    kwargs = {"mode": "test"} if env_id == TROT else {}
+    with make_environment(env_id, kwargs) as env:
+        rng = np.random.default_rng(0)
+        _, info = env.reset(seed=0)
+        taken, started = 0, 0.0
+        for number in range(steps + 200):
+            if number == 200:  # what is compiled on first use is
+                taken, started = 0, time.perf_counter()
+            mask = info.get("action_mask")
+            action = np.zeros(12, np.float32) if mask is None else int(rng.choice(np.flatnonzero(mask)))
+            _, _, terminated, truncated, info = env.step(action)
+            taken += 1
+            if terminated or truncated:
+                _, info = env.reset()
+        return taken / (time.perf_counter() - started)
+
+
+def collection() -> dict:
+    """Two robots in threads of one process and in processes of their own, in turn; steps/s and two over one."""
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    from a2perf.training.sb3.quadruped import QuadrupedSettings, robots, single_robot
+
+    def threads(count: int):
+        return robots(TROT, {}, QuadrupedSettings(robots=2, actors=count))
+
+    def processes(count: int):
+        make = [lambda: single_robot(TROT, {}, QuadrupedSettings())] * count
+        return SubprocVecEnv(make, start_method="fork")
+
+    best = {}
+    kinds = {"threads": threads, "processes": processes}
+    for kind, make in kinds.items():
+        envs = {count: make(count) for count in (1, 2)}
+        for repeat in range(4):
+            for count, env in envs.items():
+                env.seed(0)
+                env.reset()
+                action = np.zeros((env.num_envs, 12), np.float32)
+                started = time.perf_counter()
+                for _ in range(150):
+                    env.step(action)
+                rate = env.num_envs * 150 / (time.perf_counter() - started)
+                if repeat:
+                    best[kind, count] = max(best.get((kind, count), 0.0), rate)
+        for env in envs.values():
+            env.close()
+    values = {}
+    for kind in kinds:
+        values[f"{kind}_steps_per_s"] = best[kind, 2]
+        values[f"two_{kind}_over_one"] = best[kind, 2] / best[kind, 1]
+    values["threads_over_processes"] = best["threads", 2] / best["processes", 2]
+    values["ratio_of_plain_hashing"] = host_ratio()
+    return values
+
+
+def host_ratio() -> float:
+    """What two threads reach over one on this host just now, with work that needs no interpreter at all."""
+    block = bytes(40_000_000)
+
+    def hashed(count: int) -> float:
+        workers = [threading.Thread(target=lambda: hashlib.sha256(block).digest()) for _ in range(count)]
+        started = time.perf_counter()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return count / (time.perf_counter() - started)
+
+    return max(hashed(2) for _ in range(3)) / max(hashed(1) for _ in range(3))
+
+
+if __name__ == "__main__":
+    main()
