@@ -163,9 +163,9 @@ def train(run: training.Run) -> None:
                 walker = Pushed(expert, settings.noise) if done == 0 else Pushed(learner.policy())
                 actors.restart(done)
                 rollout = actors.collect(walker, settings.rows)
-                step += rollout.env_steps
                 if done > 0:
                     run.average_return(float(rollout.first_returns().mean()), step)
+                step += rollout.env_steps
                 observations = rollout.observation.reshape(-1, rollout.observation.shape[-1])
                 seen = seen.with_more(observations, expert(observations))
             if done == 0:
@@ -183,11 +183,9 @@ def train(run: training.Run) -> None:
                 ),
                 {**state, "actions": seen.actions},
             )
-        actors.restart(rounds)
-        rollout = actors.collect(Pushed(learner.policy()), settings.rows)
-        step += rollout.env_steps
-        run.average_return(float(rollout.first_returns().mean()), step)
-        run.say(f"done: {step} steps, return {rollout.first_returns().mean():.1f}, {run.elapsed_s:.0f} s")
+        returns = actors.evaluate(Pushed(learner.policy()), rounds)
+        run.average_return(float(returns.mean()), step)
+        run.say(f"done: {step} steps, return {returns.mean():.1f}, {run.elapsed_s:.0f} s")
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,21 @@ class Actor(GymnasiumEnvironment):
         ends = (_stacked(self._observations), self._types.copy())
         return Rollout(**dict(zip(_COLUMNS + _ENDS, [*columns, *ends], strict=True)), episode_returns=finished)
 
+    def evaluate(self, policy: ActorPolicy, steps: int) -> NDArray[np.float64]:
+        """Returns the return of the episode that each environment is in, from here to its end or for ``steps``."""
+        returns = np.zeros(len(self._members))
+        going = self._types != LAST
+        for _ in range(steps):
+            actions, _ = policy(_stacked(self._observations), self._rng)
+            for index in np.flatnonzero(going):
+                outcome = self._members[index].step(_member(actions, int(index)))
+                self._observations[index], reward, terminated, truncated, _ = outcome
+                returns[index] += float(reward)
+                going[index] = not (terminated or truncated)
+            if not going.any():
+                break
+        return returns
+
     def close(self) -> None:
         """Closes every environment."""
         for env in self._members:
@@ -216,6 +231,22 @@ class Actors:
         joined = {name: _joined([getattr(part, name) for part in parts], axis=1) for name in _COLUMNS}
         joined |= {name: _joined([getattr(part, name) for part in parts], axis=0) for name in _ENDS}
         return Rollout(**joined, episode_returns=[value for part in parts for value in part.episode_returns])
+
+    def evaluate(self, policy: ActorPolicy, moment: int, steps: int = 1_000_000) -> NDArray[np.float64]:
+        """Runs one episode in every environment, those of a moment of the training; see ``restart``.
+
+        Call ``restart`` before the next ``collect``.
+
+        Args:
+            policy: what acts.
+            moment: the same one has the same episodes.
+            steps: after which an episode is looked at no further.
+
+        Returns:
+            The returns, shape (members of all actors,).
+        """
+        self.restart(moment)
+        return np.concatenate(self._ask("evaluate", policy, steps))
 
     def _ask(self, what: str, *arguments: Any) -> list[Any]:
         if self._parallel is None:

@@ -6,7 +6,9 @@ An absent framework is a ``MissingDependency`` with the lines that install it. T
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
 
 from a2perf.domains.tfa.legacy_keras import tf_agents_module
 
@@ -16,6 +18,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its start-up notes would c
 if (_threads := os.environ.get("OMP_NUM_THREADS")) is not None:
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", _threads)
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", _threads)
+
+# What SavedModels are made of is of no interest to those who watch a training.
+warnings.filterwarnings("ignore", message="Encoding a StructuredValue", category=UserWarning)
+logging.getLogger("absl").setLevel(logging.ERROR)
 
 tf_agents_module("agents")
 

@@ -5,7 +5,7 @@ An actor never touches TensorFlow: it is forked from a process that did, and a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,3 +98,41 @@ class NumpyNetwork:
             else:
                 values = _ACTIVATIONS[kind](values @ first + second)
         return values
+
+
+class Moments:
+    """Mean and deviation of all observations so far, by the parallel update of Chan et al. 1979.
+
+    Args:
+        size: of an observation.
+        least: added to each deviation, so that what hardly varies is not blown up.
+    """
+
+    def __init__(self, size: int, least: float = 1e-2) -> None:
+        self.count = 0.0
+        self.mean: NDArray[np.float64] = np.zeros(size)
+        self.squares: NDArray[np.float64] = np.zeros(size)
+        self._least = least
+
+    def add(self, observations: NDArray[Any]) -> None:
+        """Adds a batch, shape (n, size)."""
+        values = np.asarray(observations, np.float64)
+        count, mean = len(values), values.mean(axis=0)
+        away, total = mean - self.mean, self.count + count
+        self.squares = self.squares + values.var(axis=0) * count + away**2 * self.count * count / total
+        self.mean = self.mean + away * count / total
+        self.count = total
+
+    @property
+    def deviation(self) -> NDArray[np.float64]:
+        """Standard deviation, a little more than it is."""
+        deviation: NDArray[np.float64] = np.sqrt(self.squares / max(self.count, 1.0)) + self._least
+        return deviation
+
+    def state(self) -> dict[str, Any]:
+        """Returns all of it."""
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what ``state`` returned."""
+        self.count, self.mean, self.squares = state["count"], state["mean"], state["squares"]
