@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import torch
-from candidates import candidates_of
 from scorer import candidate_values, make_scorer
+
+from a2perf.domains.candidates import CandidateChoice
 
 
 class CandidateChooser:
@@ -23,11 +24,12 @@ class CandidateChooser:
 
     def __init__(self, env, path: Path) -> None:
         torch.set_num_threads(1)
-        self._candidates = candidates_of(env)
+        self._candidates = CandidateChoice()
+        reader = self._candidates.read_from(env)
         saved = torch.load(path, map_location="cpu", weights_only=True)
         layers = saved["weights"]
         width, features = layers["0.weight"].shape
-        if features != self._candidates.features - 1:
+        if features != reader.features - 1:
             raise ValueError(f"{path.name} was trained on another domain: {features} features per candidate")
         self._scorer = make_scorer(features + 1, width)
         self._scorer.load_state_dict(layers)
@@ -35,9 +37,9 @@ class CandidateChooser:
     @torch.no_grad()
     def choose(self, observation) -> int:
         """Returns the action for an observation."""
-        rows, actions = self._candidates.table(observation)
+        rows = self._candidates.table(observation)
         values = candidate_values(self._scorer, torch.from_numpy(rows)[None])
-        return int(actions[int(values.argmax())])
+        return self._candidates.action(values.argmax())
 
 
 def load_policy(env, **load_kwargs):

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from candidates import CandidateEnv
 from masked_dqn import CandidatePolicy, MaskedDQN
 from stable_baselines3.common.callbacks import BaseCallback
 
+from a2perf.domains.candidates import CandidateEnv
 from a2perf.domains.tfa.suite_gym import create_domain
 
 
@@ -36,6 +36,7 @@ class Settings:
         exploration_fraction: share of the steps over which exploration falls from 1 to 0.05.
         width: of both hidden layers.
         elements, fields: page elements and profile rows that fit into a table of candidates.
+        per_key: controls that a profile key is paired with there.
         evaluate_every: steps between evaluations, each followed by a checkpoint.
         evaluation_episodes: episodes of an evaluation, the same ones every time.
     """
@@ -53,6 +54,7 @@ class Settings:
     width: int = 64
     elements: int = 32
     fields: int = 4
+    per_key: int = 8
     evaluate_every: int = 1000
     evaluation_episodes: int = 10
 
@@ -66,7 +68,7 @@ def train(**participant_args: str) -> None:
     seed = int(os.environ.get("SEED", "0"))
     origin = {"seed": seed, "environment": os.environ["A2PERF_ENV_ID"], "width": settings.width}
     checkpoint = artifacts / "checkpoint.zip"
-    with CandidateEnv(create_domain(), settings.elements, settings.fields) as env:
+    with _tables(settings) as env:
         best = -np.inf
         if checkpoint.is_file():
             saved = json.loads((artifacts / "checkpoint.json").read_text())
@@ -81,7 +83,7 @@ def train(**participant_args: str) -> None:
         else:
             model = _new_model(env, settings, seed)
         deadline = started + settings.time_budget_s
-        with CandidateEnv(create_domain(), settings.elements, settings.fields) as evaluation_env:
+        with _tables(settings) as evaluation_env:
             watch = _Watch(artifacts, settings, evaluation_env, origin, best, deadline)
             watch.init_callback(model)
             if model.num_timesteps < settings.total_steps:
@@ -89,6 +91,15 @@ def train(**participant_args: str) -> None:
                 model.learn(steps, callback=watch, log_interval=None, reset_num_timesteps=False)
             watch.close()
     print(f"done: {model.num_timesteps} steps, best evaluation {watch.best:.4f}", flush=True)
+
+
+def _tables(settings: Settings) -> CandidateEnv:
+    """Makes the environment of the run, as tables of candidates that are no larger than need be."""
+    env = create_domain()
+    if "dom_elements" not in env.observation_space.spaces:
+        return CandidateEnv(env, size=env.unwrapped.grid_rows * env.unwrapped.grid_cols)
+    limits = {"elements": settings.elements, "fields": settings.fields, "per_key": settings.per_key}
+    return CandidateEnv(env, size=None, **limits)
 
 
 def _settings(given: dict[str, str]) -> Settings:

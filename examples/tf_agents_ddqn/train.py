@@ -108,7 +108,7 @@ class Learner:
         )
         self._batch = settings.batch_size
         self._learn = tf.function(self.agent.train)
-        self._draw = tf.function(lambda: self.memory.get_next(self._batch, num_steps=2)[0])
+        self._samples: Any = None
 
     def remember(self, rollout: Any) -> None:
         """Puts what the actors saw into the memory."""
@@ -118,8 +118,10 @@ class Learner:
 
     def update(self, rate: float) -> float:
         """Makes one gradient step and returns the loss."""
+        if self._samples is None:
+            self._samples = iter(self.memory.as_dataset(sample_batch_size=self._batch, num_steps=2))
         self.optimizer.learning_rate.assign(rate)
-        return float(self._learn(self._draw()).loss)
+        return float(self._learn(next(self._samples)[0]).loss)
 
     def trackables(self) -> dict[str, Any]:
         """Returns what a checkpoint holds; the agent has the network and the one for the target."""

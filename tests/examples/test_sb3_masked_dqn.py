@@ -24,7 +24,7 @@ TINY = {
     "buffer_size": "500",
     "width": "16",
 }
-MODULES = ("candidates", "circuit_candidates", "inference", "masked_dqn", "scorer", "train", "web_candidates")
+MODULES = ("inference", "masked_dqn", "scorer", "train")
 
 needs_sb3 = pytest.mark.skipif(
     importlib.util.find_spec("stable_baselines3") is None, reason="needs pip install 'a2perf[sb3]'"
@@ -72,29 +72,6 @@ def _steps(env: gymnasium.Env, count: int) -> Iterator[tuple[dict, np.ndarray]]:
         observation, _, ended, cut_off, info = env.step(int(rng.choice(np.flatnonzero(info["action_mask"]))))
         if ended or cut_off:
             observation, info = env.reset()
-
-
-@pytest.mark.parametrize(("env_id", "kwargs"), [(TOY, {}), (WEB, {"num_websites": 3})])
-def test_valid_candidates_are_exactly_the_valid_actions(example: Path, env_id: str, kwargs: dict) -> None:
-    with gymnasium.make(env_id, **kwargs) as env:
-        candidates = importlib.import_module("candidates").candidates_of(env)
-        for observation, mask in _steps(env, 25):
-            rows, actions = candidates.table(observation)
-            assert rows.shape == (len(actions), candidates.features)
-            assert np.isfinite(rows).all()
-            np.testing.assert_array_equal(np.sort(actions[rows[:, 0] > 0]), np.flatnonzero(mask))
-
-
-def test_every_profile_key_finds_its_own_control(example: Path) -> None:
-    with gymnasium.make(WEB, num_websites=1) as env:
-        observation, _ = env.reset(seed=0)
-        module = importlib.import_module("web_candidates")
-        rows, actions = module.WebCandidates(env).table(observation)
-        found = actions[rows[:, -module.PAIR + 4] > 0]
-        fields = env.unwrapped.site.fields
-        listed = env.unwrapped.elements
-        assert found.tolist() == sorted(found.tolist())
-        assert [env.unwrapped.site.nodes[listed[action % 250].node].field for action in found] == list(fields)
 
 
 @needs_sb3
