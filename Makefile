@@ -53,10 +53,9 @@ $(INSTALLED): $(REQUIREMENTS) pyproject.toml setup.py
 	@touch $(INSTALLED)
 
 # TF-Agents pins what nothing current goes with, so it has a Python of its own (docs/reference/adapters.md) and needs uv,
-# which alone can override pins. uv looks for torch where pip is told to look, since the index has it with CUDA only.
+# which alone can override pins. The index has torch with CUDA only (5 GB), so a wheel where pip is told to look goes first.
 TF_EXAMPLE := examples/tf_agents_ppo
 FRAMEWORKS_INSTALLED := $(FRAMEWORKS)/.installed
-frameworks: export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 frameworks: $(FRAMEWORKS_INSTALLED)
 
 $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.txt pyproject.toml | $(INSTALLED)
@@ -65,6 +64,8 @@ $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.
 	@echo "frameworks: installing TF-Agents beside a2perf (2 GB)"
 	@VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --editable '.[all,dev]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
+	@test -z "$(PIP_FIND_LINKS)" || VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --no-deps \
+		--no-index --find-links "$(PIP_FIND_LINKS)" torch || echo "frameworks: torch comes from the index"
 	@VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --editable '.[sb3]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
 		|| echo "frameworks: going on without Stable-Baselines3"
