@@ -62,9 +62,14 @@ def _confined(function: Any) -> Any:
     help="How many are drawn with replacement; by default as many as the level has.",
 )  # fmt: skip
 @click.option("--info", "infos", multiple=True, metavar="NAME", help="Entry of info to keep: action_mask.")
+@click.option(
+    "--action-noise", type=click.FloatRange(min=0), default=0.0, metavar="X",
+    help="Disturb actions, and keep what the policy wanted as policy_action: standard deviation in half of the steps, "
+    "or probability of another action where there is a choice.",
+)  # fmt: skip
 @click.option("--participant-args", default="", metavar="K=V,...", help="Passed to load_policy().")
 @click.option(
-    "--training-energy-kwh", type=float, metavar="KWH", help="What training the policy is known to have took."
+    "--training-energy-kwh", type=float, metavar="KWH", help="What training the policy took, where that is known."
 )
 @click.option("--description", default="", help="Of the data set, in a sentence.")
 @click.option("--author", default="")
@@ -95,6 +100,7 @@ def generate(**options: Any) -> int:
         episodes=options["episodes"],
         seed=options["seed"],
         infos=options["infos"],
+        action_noise=options["action_noise"],
         skill_level=options["level"] or "",
         thresholds={} if levels is None else _thresholds(levels),
         description=options["description"],

@@ -24,6 +24,7 @@ from a2perf.storage import read_record
 
 Merge = Literal["linear", "binary"]
 _SAME = ("env_id", "env_kwargs", "env_fingerprint", "domain", "task", "infos")
+"""Fields that have to agree; disturbed and undisturbed episodes differ in ``infos``."""
 
 
 def combine(
@@ -70,6 +71,7 @@ def combine(
         env_fingerprint=first.env_fingerprint,
         skill_level=levels.pop() if len(levels) == 1 else "",
         infos=first.infos,
+        action_noise=max(record.action_noise for record in records),
         episodes=episodes,
         steps=steps,
         content_sha256=content,

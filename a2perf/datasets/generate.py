@@ -16,6 +16,7 @@ from a2perf.datasets import assembly, naming
 from a2perf.datasets.checkpoints import Checkpoint
 from a2perf.datasets.collection import collect, energy_of
 from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.noise import POLICY_ACTION
 from a2perf.datasets.plan import (
     RANDOM,
     Confining,
@@ -68,6 +69,7 @@ class Request:
         episodes: how many.
         seed: root seed.
         infos: entries of ``info`` that are kept.
+        action_noise: how much actions are disturbed; see ``ActionNoise``.
         skill_level: of the policies, where they have one.
         thresholds: how it was cut.
         description: of the data set.
@@ -84,6 +86,7 @@ class Request:
     episodes: int
     seed: int
     infos: tuple[str, ...] = ()
+    action_noise: float = 0.0
     skill_level: str = ""
     thresholds: dict[str, Any] = field(default_factory=dict)
     description: str = ""
@@ -163,7 +166,8 @@ def generate(
         skill_level=request.skill_level,
         thresholds=request.thresholds,
         seed=plan.seed,
-        infos=plan.infos,
+        infos=[*plan.infos, *([POLICY_ACTION] if plan.action_noise else [])],
+        action_noise=plan.action_noise,
         episodes=episodes,
         steps=steps,
         content_sha256=content,
@@ -252,6 +256,7 @@ def _plan(request: Request) -> Plan:
         env_kwargs=json.loads(json.dumps(request.env_kwargs)),
         seed=request.seed,
         infos=list(request.infos),
+        action_noise=request.action_noise,
         policies=[player.planned for player in request.players],
         blocks=blocks_of(request.seed, evenly(request.episodes, len(request.players))),
         confining=msgspec.structs.replace(request.confining),

@@ -76,7 +76,7 @@ def draw(data: Dataset, target: Path) -> None:
     axes.axvline(float(returns.mean()), color="#222222", linewidth=1)
     axes.set_xlabel("episode return (line: mean)")
     axes.set_ylabel("episodes")
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="y", integer=True)
     axes.set_title(f"{data.id}\n{len(returns)} episodes, {data.step_count} steps", fontsize=9, loc="left")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -92,6 +92,7 @@ class Plan(Record, kw_only=True):
         env_kwargs: its arguments.
         seed: root seed.
         infos: entries of ``info`` that are kept.
+        action_noise: how much actions are disturbed; see ``ActionNoise``.
         policies: who plays.
         blocks: what they play.
         confining: how they are run.
@@ -106,6 +107,7 @@ class Plan(Record, kw_only=True):
     env_kwargs: dict[str, Any]
     seed: int
     infos: list[str] = msgspec.field(default_factory=list)
+    action_noise: float = 0.0
     policies: list[PlannedPolicy]
     blocks: list[Block]
     confining: Confining = msgspec.field(default_factory=Confining)

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from a2perf.datasets import hdf5_file
+from a2perf.datasets.noise import ActionNoise
 from a2perf.datasets.plan import RANDOM, Block, Plan, PlannedPolicy, episode_seed
 from a2perf.datasets.recording import RecordingEnvironment
 from a2perf.domains.tfa.suite_gym import create_domain
@@ -86,7 +87,9 @@ class Player:
                 stack.callback(unfinished.unlink, missing_ok=True)
                 stream = stack.enter_context(hdf5_file.create(unfinished))
             env = stack.enter_context(closing(_environment(self._plan)))
-            recorded = RecordingEnvironment(env, self._plan.infos, keeps=self._keeps)
+            amount = self._plan.action_noise
+            noise = ActionNoise(amount, env.action_space) if amount else None
+            recorded = RecordingEnvironment(env, self._plan.infos, keeps=self._keeps, noise=noise)
             policy = stack.enter_context(self._policy(self._plan.policies[block.policy], block, played, recorded))
             for place in range(block.count):
                 index = block.first + place

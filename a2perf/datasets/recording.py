@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from a2perf.datasets.hdf5_file import Array, EpisodeArrays
+from a2perf.datasets.noise import POLICY_ACTION, ActionNoise
 from a2perf.datasets.space_json import flatten
 from a2perf.errors import UserError, did_you_mean
 
@@ -19,6 +20,7 @@ class RecordingEnvironment:
         env: the environment; it is not closed here.
         infos: entries of ``info`` that are kept beside observations, actions and rewards.
         keeps: whether anything is kept at all.
+        noise: what comes between the policy and the environment; then what the policy wanted is kept as well.
 
     Attributes:
         observation_space: the environment's.
@@ -26,11 +28,14 @@ class RecordingEnvironment:
         info: the latest ``info``.
     """
 
-    def __init__(self, env: Any, infos: Sequence[str] = (), *, keeps: bool = True) -> None:
+    def __init__(
+        self, env: Any, infos: Sequence[str] = (), *, keeps: bool = True, noise: ActionNoise | None = None
+    ) -> None:
         self.observation_space = env.observation_space
         self.action_space = env.action_space
         self.info: dict[str, Any] = {}
         self._keeps = keeps
+        self._noise = noise
         self._env = env
         self._wanted = tuple(infos)
         self._rows: dict[str, list[Array]] = {}
@@ -43,10 +48,15 @@ class RecordingEnvironment:
         self._seed, self._rows = seed, {}
         self._scalars = {"rewards": [], "terminations": [], "truncations": []}
         self._keep_seen(observation, info)
+        if self._noise is not None:
+            self._noise.begin(seed)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Steps the environment."""
+        if self._noise is not None:
+            self._rows.setdefault(f"infos/{POLICY_ACTION}", []).append(np.array(action, self.action_space.dtype))
+            action = self._noise.disturbed(action, self.info.get("action_mask"))
         taken = list(flatten(self.action_space, action, "actions")) if self._keeps else []
         observation, reward, terminated, truncated, info = self._env.step(action)
         for name, value in taken:
@@ -63,6 +73,9 @@ class RecordingEnvironment:
             **attributes: scalars that are recorded with it.
         """
         arrays = {name: np.stack(rows) for name, rows in self._rows.items()}
+        if self._noise is not None:
+            wanted = arrays[f"infos/{POLICY_ACTION}"]
+            arrays[f"infos/{POLICY_ACTION}"] = np.concatenate([wanted, wanted[-1:]])
         arrays["rewards"] = np.array(self._scalars["rewards"], np.float64)
         for name in ("terminations", "truncations"):
             arrays[name] = np.array(self._scalars[name], np.bool_)

@@ -125,7 +125,8 @@ class DatasetRecord(Record, kw_only=True):
         skill_level: ``"novice"``, ``"intermediate"``, ``"expert"``, or empty.
         thresholds: how that level was cut.
         seed: root seed of the episodes.
-        infos: entries of ``info`` that were kept.
+        infos: entries of ``info`` that were kept; ``policy_action`` where actions were disturbed.
+        action_noise: how much they were.
         content_sha256: hash of the episodes, whatever the container.
         file_sha256: hash of ``main_data.hdf5``.
         sandbox: how the policies were confined.
@@ -146,6 +147,7 @@ class DatasetRecord(Record, kw_only=True):
     thresholds: dict[str, Any] = msgspec.field(default_factory=dict)
     seed: int | None = None
     infos: list[str] = msgspec.field(default_factory=list)
+    action_noise: float = 0.0
     episodes: int
     steps: int
     returns: Returns

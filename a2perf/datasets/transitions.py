@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.datasets import hdf5_file
+from a2perf.datasets.noise import POLICY_ACTION
 from a2perf.datasets.space_json import leaves, nest
 from a2perf.errors import UserError, did_you_mean
 
@@ -34,6 +35,7 @@ class Batch:
         terminations: bool.
         truncations: bool.
         infos: entries of ``info`` before the action, as an action mask is.
+        policy_actions: what the policy wanted, which differs from ``actions`` where these were disturbed.
         indices: which transitions.
     """
 
@@ -44,6 +46,7 @@ class Batch:
     terminations: NDArray[np.bool_]
     truncations: NDArray[np.bool_]
     infos: dict[str, Any]
+    policy_actions: Any
     indices: Rows
 
 
@@ -87,6 +90,11 @@ class Transitions:
         return self._of_space("actions", None)
 
     @property
+    def policy_actions(self) -> Any:
+        """What the policy wanted in each step, of n rows: what a clone learns. The actions, unless disturbed."""
+        return self._wanted(None)
+
+    @property
     def rewards(self) -> NDArray[np.float64]:
         """(n,) rewards."""
         return self._arrays["rewards"]
@@ -128,6 +136,7 @@ class Transitions:
             terminations=self.terminations[chosen],
             truncations=self.truncations[chosen],
             infos=self._infos(rows),
+            policy_actions=self._wanted(chosen),
             indices=chosen,
         )
 
@@ -165,6 +174,13 @@ class Transitions:
         found = {path: array for path, array in self._arrays.items() if path == name or path.startswith(prefix)}
         return nest(space, found if rows is None else {path: array[rows] for path, array in found.items()}, name)
 
+    def _wanted(self, chosen: Rows | None) -> Any:
+        stored = self._arrays.get(f"infos/{POLICY_ACTION}")
+        if stored is None:
+            return self._of_space("actions", chosen)
+        rows = chosen if self._rows is None else self._rows if chosen is None else self._rows[chosen]
+        return stored if rows is None else stored[rows]
+
     def _infos(self, rows: Rows | None) -> dict[str, Any]:
         found = {path: array for path, array in self._arrays.items() if path.startswith("infos/")}
         return {path[6:]: array if rows is None else array[rows] for path, array in found.items()}
@@ -193,6 +209,7 @@ def load(
     extra = 1 if next_observations else 0
     starts = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) + extra)])
     ends = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
+    infos += tuple(name for name in data.record.get("infos", ()) if name == POLICY_ACTION and name not in infos)
     seen = [*_observation_paths(data, keys), *(f"infos/{name}" for name in infos)]
     taken = [path for path, _ in leaves(data.action_space, "actions")] + ["rewards", "terminations", "truncations"]
     rows_of = {path: total + extra * len(kept) for path in seen} | dict.fromkeys(taken, total)

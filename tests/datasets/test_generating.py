@@ -11,14 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from a2perf.datasets import Dataset, open_dataset
 from a2perf.datasets.generate import Made, Request, generate, random_player, submission_player
 from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.noise import ActionNoise
 from a2perf.datasets.plan import blocks_of, draw_with_replacement, episode_seed, evenly
 from a2perf.datasets.validation import problems_of
 from a2perf.domains.registry import get_domain
-from a2perf.errors import SubmissionError, UserError
+from a2perf.errors import ConfigError, SubmissionError, UserError
 from a2perf.submission.progress import RunProgress
 
 pytestmark = pytest.mark.group("h5py")
@@ -156,3 +158,40 @@ def test_blocks_do_not_depend_on_how_many_follow() -> None:
     drawn = draw_with_replacement(1, 3, 50)
     assert drawn == sorted(drawn) == draw_with_replacement(1, 3, 50)
     assert set(drawn) == {0, 1, 2}
+
+
+def test_disturbed_actions_are_kept_beside_what_the_policy_wanted(repository: Path, tmp_path: Path) -> None:
+    solver = submission_player(repository / "examples" / "web_solver", {})
+    asked = request(
+        "web/disturbed-v0", "web_navigation", "difficulty_level_1_num_websites_1", 5, solver, infos=("action_mask",),
+        action_noise=0.5,
+    )  # fmt: skip
+    made = generate(asked, tmp_path, progress=QUIET)
+    data = Dataset(made.folder / "data")
+    assert problems_of(data) == []
+    assert made.record.infos == ["action_mask", "policy_action"]
+    found = data.transitions(keys=["time_step"], infos=("action_mask",))
+    same = found.actions == found.policy_actions
+    assert 0.2 < same.mean() < 0.8
+    assert found.infos["action_mask"][np.arange(len(found)), found.actions].all()  # what is drawn is allowed
+    batch = data.transitions(keys=["time_step"], next_observations=True).batch(np.flatnonzero(~same))
+    assert np.array_equal(batch.policy_actions, found.policy_actions[~same])
+
+
+def test_noise_of_a_box_stays_in_it_and_leaves_half_of_the_steps_alone() -> None:
+    box = spaces.Box(-1, 1, (3,), np.float32)
+    noise = ActionNoise(0.5, box)
+    noise.begin(7)
+    wanted = np.array([0.9, 0.0, -0.9], np.float32)
+    done = np.stack([noise.disturbed(wanted, None) for _ in range(2000)])
+    assert done.dtype == np.float32
+    assert (np.abs(done) <= 1).all()
+    alone = (done == wanted).all(axis=1)
+    assert 0.45 < alone.mean() < 0.55
+    assert done[~alone, 1].std() == pytest.approx(0.5, rel=0.1)
+    noise.begin(7)
+    assert np.array_equal(done[:50], np.stack([noise.disturbed(wanted, None) for _ in range(50)]))
+    with pytest.raises(ConfigError, match="2 is no probability"):
+        ActionNoise(2.0, spaces.Discrete(3))
+    with pytest.raises(ConfigError, match="cannot be added"):
+        ActionNoise(0.1, spaces.MultiBinary(3))
