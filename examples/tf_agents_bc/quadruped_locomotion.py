@@ -212,7 +212,7 @@ def _demonstrations(dataset: str, learner: Learner, run: training.Run) -> Seen:
     data.require_fit(run.make_env())
     transitions = data.transitions()
     run.say(f"{len(transitions)} transitions of {data.id}")
-    return Seen(np.asarray(transitions.observations, np.float32), np.asarray(transitions.actions, np.float32))
+    return Seen(np.asarray(transitions.observations, np.float32), np.asarray(transitions.policy_actions, np.float32))
 
 
 def _fit(run: training.Run, learner: Learner, seen: Seen, rng: np.random.Generator, step: int, *, last: bool) -> float:
