@@ -29,6 +29,8 @@ _WIDE = 8
 """Tables of more columns are set in small type in LaTeX."""
 _DOTS_AN_INCH = 100
 """At most so coarse a picture is printed."""
+_MANY = 6
+"""More charts than that are printed smaller, so that all of them fit a page."""
 _RIGHT = "right"
 
 
@@ -374,7 +376,8 @@ def _figure_latex(item: Plot | Picture, folder: str) -> str:
         inches = min(6.5, item.width / _DOTS_AN_INCH)
         lines.append(f"\\includegraphics[width={inches:.2f}in]{{{folder}/{item.name}.png}}")
     else:
-        width = "0.66" if len(item.charts) == 1 else "0.49"
+        count = len(item.charts)
+        width = "0.66" if count == 1 else "0.49" if count <= _MANY else "0.4"
         for position, chart in enumerate(item.charts):
             end = "\\\\[6pt]" if position % 2 and position + 1 < len(item.charts) else "\\hfill"
             title = f"\\begin{{minipage}}[t]{{{width}\\linewidth}}\\centering\\small {_tex(chart.title)}\\\\"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from a2perf.report.drawing import INK, Chart, Drawing, Series, interactive, new_
 from a2perf.report.learning import pooled_over_runs
 
 _FRAMES, _FRAMES_A_ROW, _GAP = 8, 4, 4
+_LOG_FROM = 10.0
 _MARKERS = ("o", "s", "^", "D")
 
 
@@ -46,17 +48,40 @@ def _curves_of(found: Findings, task: str) -> Chart | None:
         made.append(Lines(row.label, row.place, runs, *(pooled or ())))
     references = found.protocol.task(task)
 
-    def build() -> Drawing:
+    def build(log: bool = False) -> Drawing:
         drawing = lines(made, x_name="environment steps", y_name="return")
+        if log:
+            _log_steps(drawing)
         for kind in ("random", "expert"):
             level = references.reference(kind).mean
             drawing.axes.axhline(level, color=INK["muted"], linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
         return drawing
 
+    ends = [steps[-1] for _, held in drawn for steps, _ in held]
+    starts = [steps[0] for _, held in drawn for steps, _ in held]
+    builds: dict[str, Callable[[], Drawing]] = {"linear": build}
+    if min(starts) > 0 and max(ends) / min(ends) >= _LOG_FROM:  # some train for far fewer steps than others
+        builds = {"log": lambda: build(log=True), "linear": build}
     last = "; ".join(f"{row.label} ends at {held[0][1][-1]:.3g}" for row, held in drawn)
-    return interactive(
-        f"curves-{task.replace('_', '-')}", task, "", f"{len(drawn)} baselines: {last}", {"linear": build}
-    )
+    return interactive(f"curves-{task.replace('_', '-')}", task, "", f"{len(drawn)} baselines: {last}", builds)
+
+
+def _log_steps(drawing: Drawing) -> None:
+    """Counts steps on a logarithmic axis, with a label at each power of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis = drawing.axes.xaxis
+    drawing.axes.set_xscale("log")
+    axis.set_major_locator(LogLocator(base=10, numticks=8))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _count(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _count(steps: float) -> str:
+    for factor, unit in ((1e6, "M"), (1e3, "k")):
+        if steps >= factor:
+            return f"{steps / factor:g}{unit}"
+    return f"{steps:g}"
 
 
 def reliability_energy(found: Findings) -> Plot | None:
