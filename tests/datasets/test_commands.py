@@ -1,0 +1,94 @@
+"""``a2perf datasets``: what it prints, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2perf.cli import main
+from a2perf.datasets import hdf5_file
+from a2perf.errors import MissingDependency
+from tests.datasets.toys import Write
+
+pytestmark = pytest.mark.group("h5py")
+
+Told = tuple[int, str, str]
+
+
+@pytest.fixture
+def a2perf(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Runs a command on the data sets of the test; returns its status and what it printed."""
+
+    def call(*arguments: object) -> Told:
+        with pytest.raises(SystemExit) as ended:
+            main(["datasets", *map(str, arguments), "--datasets-path", str(tmp_path / "datasets")])
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return call
+
+
+def test_a_data_set_is_listed_inspected_and_drawn(a2perf: Any, write: Write, tmp_path: Path) -> None:
+    assert a2perf("list")[1].startswith("no data set in")
+    write()
+    assert a2perf("list")[1] == "toys/boxes/made-v0  3 episodes, 8 steps\n"
+    status, printed, _ = a2perf("inspect", "toys/boxes/made-v0", "--json", "--picture", tmp_path / "returns.svg")
+    found = json.loads(printed)
+    assert status == 0
+    assert (found["episodes"], found["steps"]) == (3, 8)
+    assert found["returns"]["median"] == 6.0
+    assert found["lengths"] == {"min": 1, "mean": 8 / 3, "max": 4}
+    assert found["observations"]["observation/grid"] == "int32 (32, 20)"
+    assert found["training_sample_cost_kwh"] == 2.0
+    assert found["cost"]["per_sample_kwh"] == 2.25 / 8
+    assert sum(found["return_histogram"]["counts"]) == 3
+    assert "<svg" in (tmp_path / "returns.svg").read_text()
+    text = a2perf("inspect", "toys/boxes/made-v0")[1]
+    assert "3 episodes" not in text.splitlines()[0]
+    assert "policy        scripted: 3 episodes, training 2 kWh (given)" in text
+    assert "generating    0.25 kWh (measured)" in text
+
+
+def test_validate_ends_with_1_when_anything_is_wrong(a2perf: Any, write: Write) -> None:
+    whole, damaged = write("toys/whole-v0"), write("toys/damaged-v0")
+    with hdf5_file.h5py().File(damaged.file, "a") as stream:
+        stream["episode_1/rewards"][0] = 2.0
+    assert a2perf("validate", whole.id)[:2] == (0, "toys/whole-v0: SUCCESS\n")
+    status, printed, _ = a2perf("validate", whole.id, damaged.id)
+    assert status == 1
+    assert "toys/damaged-v0: INVALID" in printed
+    assert f"{damaged.file}, /episode_1/rewards: its values are not those that were recorded" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("generate", "--task", "dog_pace"), "nobody plays"),
+        (("generate", "--submission", "random"), "no task was given"),
+        (("generate", "--submission", "random", "--task", "dog_pase"), "no task 'dog_pase'; did you mean 'dog_pace'"),
+        (("generate", "--submission", "nowhere", "--task", "dog_pace"), "nowhere is no submission"),
+        (("generate", "--submission", "random", "--task", "dog_pace", "--level", "expert"), "go together"),
+        (("generate", "--submission", "random", "--task", "dog_pace", "--id", "a b"), "no name of a data set"),
+        (("generate", "--submission", "random", "--task", "dog_pace", "--env-arg", "x"), "is not name=value"),
+        (("inspect", "toys/nothing-v0"), "there is no data set toys/nothing-v0"),
+        (("generate", "--root-dir", ".", "--task", "dog_pace"), "holds no training"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_2(
+    a2perf: Any, arguments: tuple[str, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, _, said = a2perf(*arguments)
+    assert status == 2
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_a_missing_library_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingDependency, match=r"need h5py(?s:.)*a2perf\[datasets\]"):
+        hdf5_file.h5py()
