@@ -48,7 +48,7 @@ class Settings:
         randomize: draw masses, friction, latency and so on anew for each episode, as in ``"train"``.
         noise: standard deviation (rad) of what pushes the expert in half of the steps of the first round.
         dataset: id or path of demonstrations, which then are all that is learnt from.
-        updates, last_updates: gradient steps after each round, and after the last one.
+        updates, last_updates: gradient steps after each round, and after the last one; all at once with a dataset.
         batch_size, learning_rate: of a gradient step; over the last updates the rate falls to nothing.
         layers: widths of the hidden layers.
         time_budget_s: of this call; it ends after a round.
@@ -72,7 +72,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Pushed:
-    """A policy that a dataset or an expert is compared with, or the expert itself; what acts in the actors.
+    """What walks in the actors: the expert, pushed, or the learner.
 
     Attributes:
         act: from a batch of observations to one of actions.
@@ -156,7 +156,7 @@ def train(run: training.Run) -> None:
         export = PolicyExport(learner.agent.policy, run.folder)
         expert = None if settings.dataset else expert_for(run.env_id)
         rounds = 1 if settings.dataset else settings.rounds
-        while done < rounds and not run.out_of_time:
+        while done < rounds and step < run.total_steps and not run.out_of_time:
             if settings.dataset:
                 seen = _demonstrations(settings.dataset, learner, run)
             else:
@@ -209,7 +209,9 @@ def _demonstrations(dataset: str, learner: Learner, run: training.Run) -> Seen:
     from a2perf.datasets import open_dataset
 
     data = open_dataset(dataset)
-    data.require_fit(run.make_env())
+    env = run.make_env()
+    data.require_fit(env)
+    env.close()
     transitions = data.transitions()
     run.say(f"{len(transitions)} transitions of {data.id}")
     return Seen(np.asarray(transitions.observations, np.float32), np.asarray(transitions.policy_actions, np.float32))
@@ -218,6 +220,8 @@ def _demonstrations(dataset: str, learner: Learner, run: training.Run) -> Seen:
 def _fit(run: training.Run, learner: Learner, seen: Seen, rng: np.random.Generator, step: int, *, last: bool) -> float:
     settings: Settings = run.settings
     updates = settings.last_updates if last else settings.updates
+    if settings.dataset:
+        updates += settings.rounds * settings.updates  # as many as with rounds of its own
     losses = np.zeros(updates)
     started = time.monotonic()
     for update in range(updates):

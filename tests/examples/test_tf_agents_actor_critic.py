@@ -14,15 +14,15 @@ import pytest
 
 from a2perf.metrics.event_files import event_files_below, read_event_file
 
-pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow]
+pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow, pytest.mark.timeout(1800)]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ENV_ID = "QuadrupedLocomotion-SyntheticTrot-v0"
 SMALL = {
-    "tf_agents_ppo": ("total_steps=240", "evaluate_every=80", "members=1", "rows=40", "layers=16:16"),
+    "tf_agents_ppo": ("total_steps=240", "evaluate_every=80", "members=1", "rows=40", "layers=16:16", "mode=train"),
     "tf_agents_sac": (
-        *("total_steps=160", "evaluate_every=50", "learning_starts=40", "members=2", "rows=10", "layers=16:16"),
-        *("buffer_size=400", "batch_size=32"),
+        *("total_steps=160", "evaluate_every=50", "learning_starts=40", "members=2", "rows=10", "mode=train"),
+        *("buffer_size=400", "batch_size=32", "layers=16:16"),
     ),
 }
 

@@ -15,7 +15,7 @@ import pytest
 
 from a2perf.metrics.event_files import event_files_below, read_event_file
 
-pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.group("clips"), pytest.mark.slow]
+pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.group("clips"), pytest.mark.slow, pytest.mark.timeout(1800)]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "tf_agents_bc"
 ENV_ID = "QuadrupedLocomotion-DogPace-v0"

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow]
+pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 class Leftwards:
