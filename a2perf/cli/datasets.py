@@ -11,6 +11,7 @@ import msgspec
 
 from a2perf.cli.datasets_text import describe_text, made_text
 from a2perf.datasets import naming
+from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
 _ROOT = click.option("--datasets-path", metavar="DIR", help="Folder of all data sets.")
@@ -61,12 +62,22 @@ def combine(
 @_JSON
 def list_datasets(datasets_path: str | None, as_json: bool) -> int:
     """List the data sets that there are."""
+    from a2perf.datasets import open_dataset
+
     root = naming.root_folder(datasets_path)
-    found = []
+    found: list[dict[str, Any]] = []
     for name in naming.all_ids(root):
-        metadata = json.loads((root / name / "data" / naming.METADATA_FILE).read_text(encoding="utf-8"))
+        try:
+            metadata = open_dataset(root / name).metadata
+        except UserError as error:
+            found.append({"dataset_id": name, "problem": error.message})
+            continue
         found.append({"dataset_id": name, **{key: metadata.get(key) for key in ("total_episodes", "total_steps")}})
-    lines = [f"{row['dataset_id']}  {row['total_episodes']} episodes, {row['total_steps']} steps" for row in found]
+    lines = [
+        f"{row['dataset_id']}  "
+        + (row.get("problem") or f"{row['total_episodes']} episodes, {row['total_steps']} steps")
+        for row in found
+    ]
     _print(found, as_json, "\n".join(lines) or f"no data set in {root}")
     return 0
 

@@ -32,9 +32,6 @@ _LAYOUTS: tuple[tuple[str, str | None], ...] = (
 )
 """Pattern below the artefacts, and the participant argument that names the checkpoint; None makes it ``ROOT_DIR``."""
 
-_RESUMABLE_RUN = "run.json"
-"""Left by ``a2perf.training``, whose ``checkpoints`` are for going on with a training and hold no whole policy."""
-
 
 @dataclass(frozen=True)
 class Training:
@@ -146,8 +143,6 @@ def find_checkpoints(
     """
     layouts = _LAYOUTS if pattern is None else ((pattern, argument),)
     for layout, name in layouts:
-        if pattern is None and layout.startswith("checkpoints/") and (training.artifacts / _RESUMABLE_RUN).exists():
-            continue
         paths = _numbered(training.artifacts, layout)
         if paths:
             energies = _energies(training, [number for _, number in paths])
@@ -203,7 +198,7 @@ def _numbered(artifacts: Path, layout: str) -> list[tuple[Path, int]]:
 
 def _energies(training: Training, numbers: Sequence[int]) -> list[Energy]:
     total = training.energy
-    if total.kwh is None:
+    if total.kwh is None or max(numbers) <= 0:  # a clone of a data set takes no step of an environment
         return [total] * len(numbers)
     return [
         Energy(kwh=float(kwh), provenance=total.provenance, method=f"share of the training by number; {total.method}")

@@ -49,6 +49,8 @@ def test_a_data_set_is_listed_inspected_and_drawn(a2perf: Any, write: Write, tmp
     assert "<svg" in (tmp_path / "returns.svg").read_text()
     text = a2perf("inspect", "toys/boxes/made-v0")[1]
     assert "3 episodes" not in text.splitlines()[0]
+    (tmp_path / "datasets" / "toys" / "boxes" / "made-v0" / "data" / "metadata.json").write_text("{")
+    assert "metadata.json cannot be read" in a2perf("list")[1]
     assert "policy        scripted: 3 episodes, training 2 kWh (given)" in text
     assert "generating    0.25 kWh (measured)" in text
 

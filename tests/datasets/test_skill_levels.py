@@ -17,6 +17,8 @@ from a2perf.datasets.records import Energy
 from a2perf.datasets.skill_levels import CheckpointEvaluation, EvaluationRecord, cut
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
+from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.storage import write_json, write_record
 
 pytestmark = pytest.mark.group("h5py")
 
@@ -196,3 +198,64 @@ def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(tmp_path: Pat
     assert scores["training_sample_cost"]["value"] == pytest.approx(policy["training_energy"]["kwh"])
     assert scores["data_energy"]["value"] == pytest.approx(cost["per_sample_kwh"] * data.step_count)
     assert scores["data_energy"]["n"] == 1
+
+
+def _trained(root: Path, *files: str) -> Path:
+    """Leaves a finished training that took 2 kWh, with these files among its artefacts."""
+    manifest = Manifest(
+        a2perf_version="", mode="train", domain="toys", task="boxes", env_id="Boxes-v0", env_kwargs={},
+        env_fingerprint=None, submission=SubmissionIdentity(name="s", path="s", sha256=""), root_seed=0, seeds={},
+        participant_args={}, config_sha256="", state=RunState.FINISHED, attempts=[],
+    )  # fmt: skip
+    write_record(root / "train" / "manifest.json", manifest)
+    write_json(root / "train" / "metrics" / "tracking.json", {"energy": {"gross_kwh": 2.0, "quality": "measured"}})
+    for name in ("policy.npz", *files):
+        path = root / "train" / "artifacts" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "energies"),
+    [
+        (
+            ["policies/checkpoints/policy_checkpoint_0000000500/x", "policies/checkpoints/policy_checkpoint_1000/x"],
+            [{"checkpoint": "500"}, {"checkpoint": "1000"}],
+            [1.0, 2.0],
+        ),
+        (["policies/checkpoints/policy_checkpoint_0000000000/x"], [{"checkpoint": "0"}], [2.0]),
+        (
+            ["checkpoints/ppo_20.zip", "checkpoints/ppo_5.zip"],
+            [{"file": "checkpoints/ppo_5.zip"}, {"file": "checkpoints/ppo_20.zip"}],
+            [0.5, 2.0],
+        ),
+        (["checkpoints/at_4/policy.npz", "checkpoints/at_8/policy.npz"], [{}, {}], [1.0, 2.0]),
+        ([], [{}], [2.0]),
+    ],
+)
+def test_checkpoints_are_found_with_their_share_of_the_energy(
+    tmp_path: Path, files: list[str], arguments: list[dict[str, str]], energies: list[float]
+) -> None:
+    (training,) = find_trainings([_trained(tmp_path / "seed_0", *files)])
+    found, remarks = find_checkpoints(training)
+    assert [checkpoint.participant_args for checkpoint in found] == arguments
+    assert [checkpoint.energy.kwh for checkpoint in found] == energies
+    assert {checkpoint.energy.provenance for checkpoint in found} == {"measured"}
+    assert bool(remarks) == (not files)
+    folders = [checkpoint.root_dir for checkpoint in found if not checkpoint.participant_args]
+    assert all((folder / "policy.npz").is_file() for folder in folders)
+
+
+def test_checkpoints_are_found_by_a_pattern(tmp_path: Path) -> None:
+    _trained(tmp_path / "runs" / "seed_0", "weights/at_3.npz", "weights/at_12.npz")
+    _trained(tmp_path / "runs" / "seed_1")
+    one, other = find_trainings([tmp_path / "runs", tmp_path / "runs" / "seed_1"])
+    found, _ = find_checkpoints(one, "weights/*.npz", "weights")
+    assert [checkpoint.participant_args for checkpoint in found] == [
+        {"weights": "weights/at_3.npz"}, {"weights": "weights/at_12.npz"},
+    ]  # fmt: skip
+    with pytest.raises(UserError, match=r"nothing in .* matches 'weights/\*\.npz'(?s:.*)it holds policy\.npz"):
+        find_checkpoints(other, "weights/*.npz")
+    with pytest.raises(UserError, match="holds no training"):
+        find_trainings([tmp_path / "runs" / "seed_0" / "train"])
