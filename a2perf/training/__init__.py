@@ -14,12 +14,13 @@ from a2perf.training._checkpoints import Checkpoint, replace, restore_rng, rng_s
 from a2perf.training._command_line import main
 from a2perf.training._evaluation import evaluate, evaluate_vector
 from a2perf.training._run import Run, begin
-from a2perf.training._settings import domain_name, may_change, read_settings, task_names
+from a2perf.training._settings import domain_module, domain_name, may_change, read_settings, task_names
 
 __all__ = [
     "Checkpoint",
     "Run",
     "begin",
+    "domain_module",
     "domain_name",
     "evaluate",
     "evaluate_vector",

@@ -7,15 +7,17 @@ registered or bound: the values go into the dataclass and nowhere else.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from a2perf.domains.registry import all_environments, find_environment
+from a2perf.domains.registry import all_environments, domains, find_environment
 from a2perf.errors import ConfigError, did_you_mean
 
 ID_VARIABLE, KWARGS_VARIABLE = "A2PERF_ENV_ID", "A2PERF_ENV_KWARGS"
@@ -103,6 +105,25 @@ def domain_name() -> str:
         ConfigError: it belongs to none.
     """
     return find_environment(os.environ.get(ID_VARIABLE, ""))[0].name
+
+
+def domain_module(folder: Path) -> ModuleType:
+    """Imports the file of a submission that is named like the run's domain, for one that serves several.
+
+    Args:
+        folder: the submission, whose files can be imported by name.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    name = domain_name()
+    if not (folder / f"{name}.py").is_file():
+        there = [domain for domain in sorted(domains()) if (folder / f"{domain}.py").is_file()]
+        raise ConfigError(
+            f"{folder.name} learns nothing in {name}, which {os.environ.get(ID_VARIABLE)} belongs to",
+            mend=f"it learns in {', '.join(there) or 'no domain'}",
+        )
+    return importlib.import_module(name)
 
 
 def _file(folder: Path, config: str | None, task_name: str | None) -> Path | None:

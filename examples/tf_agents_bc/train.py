@@ -5,7 +5,6 @@ Arguments: the fields of `Settings` in that file, over ``configs/<task>.gin``; t
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 from a2perf import training
@@ -13,8 +12,9 @@ from a2perf import training
 
 def train(**participant_args: str) -> None:
     """Trains on the run's environment until its steps are made or its time is used up."""
-    part = importlib.import_module(training.domain_name())
-    settings = training.read_settings(part.Settings, participant_args, Path(__file__).parent)
+    folder = Path(__file__).parent
+    part = training.domain_module(folder)
+    settings = training.read_settings(part.Settings, participant_args, folder)
     with training.begin(settings) as run:
         part.train(run)
 

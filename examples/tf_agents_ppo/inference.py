@@ -1,19 +1,14 @@
-"""The policy that `train.py` left; for some domains it is read in another way, in the file named like them."""
+"""The policy that `train.py` left, by the packaged adapter of its kind."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 
-from a2perf.submission.adapters import tf_agents
+from a2perf.submission.adapters import tf_agents, tf_agents_candidates
+from a2perf.training import domain_name
 
-part = None
-if os.environ.get("A2PERF_ENV_ID"):
-    from a2perf.training import domain_name
+OVER_CANDIDATES = ("circuit_training", "web_navigation")
 
-    name = domain_name()
-    part = importlib.import_module(name) if importlib.util.find_spec(name) else None
-
-contract = getattr(part, "contract", tf_agents.contract)
+chooses = bool(os.environ.get("A2PERF_ENV_ID")) and domain_name() in OVER_CANDIDATES
+contract = tf_agents_candidates.contract if chooses else tf_agents.contract
 load_policy, preprocess_observation, infer_once = contract()

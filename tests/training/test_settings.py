@@ -92,3 +92,11 @@ def test_a_wrong_participant_argument_is_named(
     a_run()
     with pytest.raises(ConfigError, match=message):
         training.read_settings(Settings, given, write(tmp_path, dog_pace=""))
+
+
+def test_a_domain_that_a_submission_does_not_know_is_named(a_run: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "web_navigation.py").touch()
+    a_run("QuadrupedLocomotion-DogPace-v0")
+    with pytest.raises(ConfigError, match="learns nothing in quadruped_locomotion") as refused:
+        training.domain_module(tmp_path)
+    assert refused.value.mend == "it learns in web_navigation"
