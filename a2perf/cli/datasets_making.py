@@ -44,9 +44,12 @@ def _confined(function: Any) -> Any:
 @click.option("--submission", metavar="DIR|random", help="Whose policy plays; `random` draws actions.")
 @click.option("--task", metavar="NAME", help="Name of a task, as the protocol evaluates it, or an environment's id.")
 @click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
-@click.option("--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
-@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option("--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    help="How many play at the same time; the episodes are the same.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Root seed.")
 @click.option("--id", "dataset_id", metavar="NAME", help="Name: namespace/name-v0; <domain>/<task>/<policy>-v0.")
 @click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR", help="A training, whose policy plays.")
 @click.option("--checkpoint", type=int, metavar="N", help="Of that training, the checkpoint with this number.")
@@ -72,7 +75,7 @@ def _confined(function: Any) -> Any:
     "--training-energy-kwh", type=float, metavar="KWH", help="What training the policy took, where that is known."
 )
 @click.option("--description", default="", help="Of the data set, in a sentence.")
-@click.option("--author", default="")
+@click.option("--author", default="", help="Who made it, for Minari.")
 @click.option("--force", is_flag=True, help="Put aside what is there, and begin anew.")
 @click.option("--datasets-path", metavar="DIR", help="Folder of all data sets.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
@@ -119,13 +122,21 @@ def generate(**options: Any) -> int:
 @click.command(name="skill-levels", context_settings=normalised())
 @click.argument("root_dirs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="ROOT_DIR...")
 @click.option("--submission", type=click.Path(path_type=Path), metavar="DIR", help="Where the submission is now.")
-@click.option("--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
-@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option(
+    "--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="Of each checkpoint.",
+)  # fmt: skip
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    help="How many play at the same time; the episodes are the same.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Root seed.")
 @click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
 @click.option("--checkpoints", metavar="GLOB", help="How checkpoints are found, below the artefacts of a training.")
 @click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")
-@click.option("--measure", type=click.Choice(("mean", "median")), default="mean", show_default=True)
+@click.option(
+    "--measure", type=click.Choice(("mean", "median")), default="mean", show_default=True,
+    help="Of the returns of a checkpoint.",
+)  # fmt: skip
 @click.option(
     "--thresholds", type=click.Choice(RULES), default="sigma", show_default=True,
     help="sigma: mean and standard deviation over the checkpoints; references: the task's random and expert scores; "
