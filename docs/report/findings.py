@@ -54,6 +54,7 @@ class Baseline:
         key: name of its folder below ``examples/``.
         kind: a key of ``KIND_WORDS``.
         summary: one sentence.
+        own_websites: its web policies have not seen the websites that they are scored on.
     """
 
     key: str
@@ -61,6 +62,7 @@ class Baseline:
     kind: str
     framework: str
     summary: str
+    own_websites: bool = False
 
     @property
     def learns(self) -> bool:

@@ -150,7 +150,8 @@ def _return(found: Findings, goal: dict[str, Any], task: str) -> Judged:
 
 def _success(found: Findings, goal: dict[str, Any], task: str) -> Judged:
     wanted = f"≥ {goal['at_least']:g}"
-    rows = [(row.number("inference", "success_rate"), row) for row in _rows(found, goal, task)]
+    unseen = [row for row in _rows(found, goal, task) if row.baseline.own_websites]
+    rows = [(row.number("inference", "success_rate"), row) for row in unseen]
     known = [(value / 100.0, row) for value, row in rows if value is not None]
     if not known:
         return _missing(goal, task, wanted)

@@ -140,11 +140,22 @@ def test_nothing_under_a_protocol_is_a_clear_error(tmp_path: Path, folder: Path)
 class Row:
     """An entry as the goals see it."""
 
-    def __init__(self, kind: str, mean: float, *, train_s: list[float] | None = None, interval: Any = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        mean: float,
+        *,
+        train_s: list[float] | None = None,
+        interval: Any = None,
+        success: float | None = None,
+        own: bool = False,
+    ) -> None:
         from a2perf.metrics.values import MetricValue
 
-        self.baseline, self.label, self.mean_return = type("B", (), {"kind": kind}), kind, mean
+        self.baseline, self.label, self.mean_return = type("B", (), {"kind": kind, "own_websites": own}), kind, mean
         self.values = {("inference", "returns"): MetricValue(name="returns", value=mean, interval=interval)}
+        if success is not None:
+            self.values["inference", "success_rate"] = MetricValue(name="success_rate", value=success)
         if train_s is not None:
             self.values["train", "wall_clock"] = MetricValue(
                 name="wall_clock", value=sum(train_s) / len(train_s), per_run=list(train_s)
@@ -206,6 +217,14 @@ def test_costs_are_compared_as_costs(report: dict[str, ModuleType]) -> None:
     exact = goals._above_exact(found, {**GOAL, "at_most": 0.02}, "toy_macro_stdcell")
     assert exact.verdict == "met"  # 0.98 is below the best of v1, 0.9806
     assert exact.measured.startswith("−0.06")
+
+
+def test_success_counts_where_the_websites_are_new(report: dict[str, ModuleType]) -> None:
+    goal = {**GOAL, "at_least": 0.8}
+    seen, unseen = Row("learned", 1.9, success=100.0), Row("cloned", 1.5, success=85.0, own=True)
+    assert report["goals"]._success(Found(seen), goal, "any").verdict == "not recorded"
+    judged = report["goals"]._success(Found(seen, unseen), goal, "any")
+    assert (judged.verdict, judged.measured, judged.by) == ("met", "0.850", "cloned")
 
 
 # --- one text, three forms --------------------------------------------------------------------------------------------
