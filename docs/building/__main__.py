@@ -22,7 +22,7 @@ from docs.building import (
     staging,
     technical_report,
 )
-from docs.building.pictures import Filmed, film
+from docs.building.pictures import film
 
 CONFIGURATION = Path(__file__).resolve().parents[1]
 
@@ -37,9 +37,9 @@ def sources(folder: Path, *, pictures: bool = True) -> None:
     gin_parameters.write(reference / "gin_parameters.md")
     metrics.write(reference / "metrics.md")
     schemas.write(reference / "file_schemas.md", reference / "schemas", reference / "run_record.md")
-    technical_report.write(folder / "report")
+    technical_report.write(folder / "report", folder / "_static" / "report", make=pictures)
     media = folder / environments.MEDIA
-    shown = environments.write(folder / "environments", media, film=film if pictures else _nothing)
+    shown = environments.write(folder / "environments", media, film=film if pictures else None)
     for domain, figure in shown.items():
         _show(folder / "environments" / f"{domain}.md", figure)
     everything = {path.relative_to(folder) for path in folder.rglob("*.md")} | set(pages)
@@ -48,10 +48,6 @@ def sources(folder: Path, *, pictures: bool = True) -> None:
         f"{front.read_text(encoding='utf-8')}\n{navigation.contents(sorted(everything))}", encoding="utf-8"
     )
     shutil.copytree(CONFIGURATION / "style", folder / "_static", dirs_exist_ok=True)
-
-
-def _nothing(*_: object) -> Filmed:
-    return Filmed(missing="the build was told to make none")
 
 
 def _show(page: Path, figure: str) -> None:

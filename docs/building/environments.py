@@ -18,16 +18,19 @@ from docs.building.markdown import cell, code, described_with_bases, summary, ta
 from docs.building.pictures import Filmed, film
 
 MEDIA = "_static/media"
+# What an entry point takes beside the arguments of its class.
+FURTHER = {"CircuitTraining-Generated-v0": "a2perf.domains.circuit_training.design_plan:DesignSpec"}
+NOTHING = Filmed(missing="the build was told to make none")
 Film = Callable[[Domain, Environment, Path], Filmed]
 
 
-def write(folder: Path, media: Path, *, film: Film = film) -> dict[str, str]:
+def write(folder: Path, media: Path, *, film: Film | None = film) -> dict[str, str]:
     """Writes ``ids_<domain>.md`` for every domain, ``tasks.md`` and ``data_files.md``.
 
     Args:
         folder: the folder of the pages on environments, one level below the top of the site.
         media: where pictures and videos go.
-        film: makes them.
+        film: makes them; None makes no environment at all, so that nothing is said of spaces either.
 
     Returns:
         HTML that shows a domain, by its name; empty where nothing could be drawn.
@@ -40,8 +43,8 @@ def write(folder: Path, media: Path, *, film: Film = film) -> dict[str, str]:
         rows = [[code(one.id), one.summary] for one in domain.environments]
         text += [table(["id", ""], rows), ""]
         for environment in domain.environments:
-            filmed = film(domain, environment, media)
-            text += _environment(environment, filmed, protocol)
+            filmed = NOTHING if film is None else film(domain, environment, media)
+            text += _environment(environment, filmed, protocol, known=film is not None)
             if filmed.video and domain.name not in shown:
                 shown[domain.name] = figure(filmed)
         text += _arguments(domain)
@@ -64,7 +67,7 @@ def figure(filmed: Filmed) -> str:
     return f'<figure class="environment">{shown}{caption}</figure>\n'
 
 
-def _environment(environment: Environment, filmed: Filmed, protocol: Protocol) -> list[str]:
+def _environment(environment: Environment, filmed: Filmed, protocol: Protocol, *, known: bool) -> list[str]:
     text = [f"## {environment.id}", "", f"{environment.summary[:1].upper()}{environment.summary[1:]}.", ""]
     text += [figure(filmed)] if filmed.still else []
     text += [f"*No picture here: {cell(filmed.missing)}*", ""] if filmed.missing and not filmed.still else []
@@ -75,7 +78,7 @@ def _environment(environment: Environment, filmed: Filmed, protocol: Protocol) -
         ["other names", ", ".join(code(alias) for alias in environment.aliases)],
         ["ranked only with", code(environment.ranking)],
         ["made by", code(environment.entry_point)],
-        *_spaces(environment),
+        *(_spaces(environment) if known else ()),
         *_scores(environment, protocol),
     ]
     return [*text, table(["", ""], [row for row in facts if row[1]]), ""]
@@ -123,23 +126,23 @@ def _arguments(domain: Domain) -> list[str]:
     seen: set[type] = set()
     for environment in domain.environments:
         made = typing.get_type_hints(load_attribute(environment.entry_point)).get("return")
-        if not inspect.isclass(made) or made in seen:
-            continue
-        seen.add(made)
-        said = described_with_bases(made)
-        parameters = [item for item in inspect.signature(made).parameters.values() if item.kind != item.VAR_KEYWORD]
-        rows = [
-            [code(item.name), code(repr(item.default)) if not callable(item.default) else "", said.get(item.name, "")]
-            for item in parameters
-        ]
-        text += [
-            f"## Arguments of {made.__name__}",
-            "",
-            summary(made),
-            "",
-            table(["argument", "default", "meaning"], rows),
-        ]
+        further = load_attribute(FURTHER[environment.id]) if environment.id in FURTHER else None
+        for kind in (made, further):
+            if inspect.isclass(kind) and kind not in seen:
+                seen.add(kind)
+                text += _arguments_of(kind)
     return text
+
+
+def _arguments_of(kind: type) -> list[str]:
+    said = described_with_bases(kind)
+    rows = [
+        [code(item.name), "" if callable(item.default) else code(repr(item.default)), said.get(item.name, "")]
+        for item in inspect.signature(kind).parameters.values()
+        if item.kind != item.VAR_KEYWORD
+    ]
+    text = [f"## Arguments of {kind.__name__}", "", summary(kind), ""]
+    return [*text, table(["argument", "default", "meaning"], rows)]
 
 
 def _tasks(protocol: Protocol) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 CONTENTS = {
     "Tutorials": (
         "tutorials/first_submission", "beginners_guide", "tutorials/train_infer_generalize",
-        "tutorials/your_framework", "tutorials/your_own_domain", "tutorials/*",
+        "tutorials/your_framework", "tutorials/your_own_domain", "tutorials/scores_and_papers",
+        "tutorials/competition", "tutorials/rlops_in_ci", "tutorials/*",
     ),
     "How to": ("organizing_a_competition", "rlops", "coming_from", "howto/*"),
     "Environments": (
@@ -17,7 +18,7 @@ CONTENTS = {
         "environments/ids_web_navigation", "environments/circuit_training", "environments/ids_circuit_training",
         "environments/ids_*", "environments/tasks", "environments/data_files", "environments/*",
     ),
-    "Examples and results": ("examples/*", "results", "report/*", "benchmarks"),
+    "Examples and results": ("report/technical_report", "results", "examples/*", "benchmarks", "report/*"),
     "Reference: generated from the code": (
         "commands/index", "reference/gin_parameters", "reference/metrics", "reference/file_schemas",
     ),

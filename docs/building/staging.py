@@ -50,13 +50,18 @@ def stage(folder: Path) -> list[Path]:
         The pages, relative to ``folder``.
 
     Raises:
-        DeadLink: a page links to a file that does not exist.
+        DeadLink: pages link to files that do not exist; all of them are named.
     """
-    table = pages()
+    table, dead = pages(), []
     for page, place in table.items():
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_relinked(page, place, table, folder), encoding="utf-8")
+        try:
+            target.write_text(_relinked(page, place, table, folder), encoding="utf-8")
+        except DeadLink as error:
+            dead.append(str(error))
+    if dead:
+        raise DeadLink("; ".join(dead))
     return list(table.values())
 
 

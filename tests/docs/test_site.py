@@ -1,0 +1,311 @@
+"""The site holds all that is public, and needs no network; what is public is asked otherwise than by the build."""
+
+from __future__ import annotations
+
+import ast
+import html.parser
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from a2perf import records
+from a2perf.cli import _COMMANDS, cli
+from a2perf.domains.registry import domains
+from a2perf.metrics.registry import all_metrics
+from docs.building import markdown, navigation, staging
+from docs.building.__main__ import sources
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources of the site, without pictures."""
+    folder = tmp_path_factory.mktemp("site")
+    os.environ["A2PERF_OFFLINE"] = "1"
+    sources(folder, pictures=False)
+    return folder
+
+
+def read(site: Path, page: str) -> str:
+    return (site / f"{page}.md").read_text(encoding="utf-8")
+
+
+# --- nothing public is missing ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", sorted(_COMMANDS))
+def test_every_option_that_help_shows_is_on_the_page_of_its_command(site: Path, command: str) -> None:
+    page = read(site, f"commands/{command}")
+    waiting: list[tuple[str, click.Command]] = [(command, cli.get_command(click.Context(cli), command))]  # type: ignore[list-item]
+    while waiting:
+        words, found = waiting.pop()
+        context = click.Context(found, info_name=words)
+        section = page.partition(f"# a2perf {words}\n")[2]
+        assert section, words
+        section = re.split(r"^##? ", section, flags=re.MULTILINE)[0]
+        options = found.get_help(context).partition("\nOptions:")[2]
+        for declared in re.findall(r"^  (-.*?)(?:  |$)", options, flags=re.MULTILINE):
+            for flag in re.findall(r"--[a-z][\w.-]+", declared):
+                assert f"`{flag}`" in section, f"{words} {flag}"
+        if isinstance(found, click.Group):
+            for name in found.list_commands(context):
+                below = found.get_command(context, name)
+                assert below is not None
+                waiting.append((f"{words} {name}", below))
+
+
+def test_flags_of_the_evaluator_are_documented(site: Path, repository: Path) -> None:
+    source = (repository / "a2perf" / "submission" / "main_submission.py").read_text(encoding="utf-8")
+    flags = re.findall(r'"(--[\w-]+)"', source)
+    assert len(flags) > 20
+    page = read(site, "commands/evaluator")
+    assert [flag for flag in flags if f"`{flag}`" not in page] == []
+
+
+def test_everything_that_the_code_makes_configurable_is_on_the_page(site: Path, repository: Path) -> None:
+    page = read(site, "reference/gin_parameters")
+    names = set()
+    for path in (repository / "a2perf").rglob("*.py"):
+        names |= set(_configurables(path.read_text(encoding="utf-8")))
+    assert {"Submission", "create_domain", "track_emissions_decorator", "WebNavigationEnv"} < names
+    assert sorted(name for name in names if f"\n## {name}\n" not in page) == []
+
+
+def _configurables(source: str) -> Iterator[str]:
+    """Yields the names that a file registers with gin, read from its syntax."""
+    if "gin.configurable" not in source:
+        return
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            for decorator in node.decorator_list:
+                if "gin.configurable" in ast.unparse(decorator):
+                    given = decorator.args if isinstance(decorator, ast.Call) else []
+                    yield ast.literal_eval(given[0]) if given else node.name
+
+
+def test_everything_that_a_shipped_gin_file_binds_is_on_the_page(site: Path, repository: Path) -> None:
+    sections = dict(re.findall(r"\n## (\w+)\n(.*?)(?=\n## |\Z)", read(site, "reference/gin_parameters"), re.DOTALL))
+    arguments = "".join(read(site, f"environments/ids_{name}") for name in domains())
+    files = [*(repository / "a2perf" / "submission" / "configs").rglob("*.gin"), *repository.glob("templates/**/*.gin")]
+    assert len(files) > 20
+    bound = set()
+    for path in files:
+        bound |= set(re.findall(r"^([A-Za-z]\w*)\.(\w+) *=", path.read_text(encoding="utf-8"), re.MULTILINE))
+    assert len(bound) > 15
+    for name, parameter in bound:
+        of_environment = name == "create_domain" and f"| `{parameter}` |" in arguments
+        assert f"| `{parameter}` |" in sections[name] or of_environment, f"{name}.{parameter}"
+
+
+def test_submission_says_type_default_and_meaning_of_each_parameter(site: Path) -> None:
+    section = read(site, "reference/gin_parameters").partition("## Submission\n")[2].partition("\n## ")[0]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("| `")]
+    assert len(rows) > 35
+    assert [row[0] for row in rows if not all(cell.strip() for cell in row)] == []
+
+
+def test_every_metric_is_there_with_its_formula(site: Path) -> None:
+    page = read(site, "reference/metrics")
+    for name, metric in all_metrics().items():
+        assert f"| `{name}` | {metric.label} |" in page
+        assert markdown.cell(metric.formula).rstrip(".") in page
+        assert markdown.cell(metric.needs) in page
+
+
+def test_every_field_of_the_records_is_there_and_most_are_explained(site: Path) -> None:
+    page = read(site, "reference/file_schemas")
+    kinds = [kind for kind in vars(records).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+    assert len(kinds) >= 12
+    for kind in kinds:
+        section = page.partition(f"### {kind.__name__}\n")[2].partition("\n##")[0]
+        for field in kind.__struct_fields__:
+            assert f"| `{field}` |" in section, f"{kind.__name__}.{field}"
+    manifest = page.partition("### Manifest\n")[2].partition("\n##")[0]
+    unexplained = [line for line in manifest.splitlines() if line.startswith("| `") and line.endswith("|  |")]
+    assert unexplained == []
+    assert "| `wall_s` | `float` | s |" in page
+
+
+def test_schemas_accept_what_is_written_and_nothing_else(site: Path) -> None:
+    import json
+
+    schema = json.loads((site / "reference" / "schemas" / "records.Episode.json").read_text(encoding="utf-8"))
+    episode = schema["$defs"]["Episode"]
+    assert set(episode["properties"]) == set(records.Episode.__struct_fields__)
+    assert set(episode["required"]) == {"index", "seed", "episode_return", "length", "terminated", "truncated"}
+
+
+def test_every_id_task_and_data_file_is_there(site: Path) -> None:
+    tasks, files = read(site, "environments/tasks"), read(site, "environments/data_files")
+    for domain in domains().values():
+        page = read(site, f"environments/ids_{domain.name}")
+        for environment in domain.environments:
+            section = page.partition(f"\n## {environment.id}\n")[2].partition("\n## ")[0]
+            assert "No picture here" in section  # this build was told so
+            assert f"| `{environment.entry_point}` |" in section
+            assert all(f"`{alias}`" in section for alias in environment.aliases)
+        assert all(f"| `{task.name}` | `{task.env_id}` |" in tasks for task in domain.tasks)
+        assert all(f"| `{asset.name}` |" in files and asset.licence in files for asset in domain.assets)
+
+
+# --- pages and links --------------------------------------------------------------------------------------------------
+
+
+def test_every_page_of_the_repository_stands_in_a_table_of_contents(site: Path, repository: Path) -> None:
+    front = read(site, "index")
+    assert "environments/quadruped_locomotion" in front
+    for page in (path.relative_to(site) for path in site.rglob("*.md")):
+        listed = f"\n{page.with_suffix('')}\n" in front
+        assert listed or page.parent.name == "commands" or page.name == "index.md", page
+    with pytest.raises(ValueError, match="no table of contents names stray/page"):
+        navigation.contents([Path("stray/page.md")])
+
+
+def test_a_dead_link_is_found_and_links_out_of_the_site_lose_their_target(tmp_path: Path, monkeypatch) -> None:
+    home = tmp_path / "repository"
+    (home / "docs" / "deep").mkdir(parents=True)
+    (home / "code.py").write_text("")
+    (home / "docs" / "other.md").write_text("# Other\n")
+    page = home / "docs" / "deep" / "page.md"
+    monkeypatch.setattr(staging, "REPOSITORY", home)
+    page.write_text("[o](../other.md#part) [c](../../code.py) [w](https://example.org)\n```sh\n[x](gone.md)\n```\n")
+    staging.stage(tmp_path / "staged")
+    staged = (tmp_path / "staged" / "deep" / "page.md").read_text()
+    assert staged.startswith("[o](../other.md#part) c (`code.py`) [w](https://example.org)\n")
+    assert "[x](gone.md)" in staged
+    page.write_text("[x](gone.md)")
+    with pytest.raises(staging.DeadLink, match=r"docs/deep/page\.md links to gone\.md"):
+        staging.stage(tmp_path / "staged")
+
+
+def test_docstrings_are_read_by_name() -> None:
+    def documented() -> None:
+        """Does something.
+
+        Args:
+            first, second: two
+                of them.
+            third (int): one: with a colon.
+
+        Returns:
+            fourth: not a parameter.
+        """
+
+    said = markdown.described(documented)
+    assert said == {"first": "two of them.", "second": "two of them.", "third": "one: with a colon."}
+    assert markdown.cell("a|b <c> `x|y` d*e") == r"a\|b &lt;c> `x\|y` d\*e"
+
+
+# --- the whole site ---------------------------------------------------------------------------------------------------
+
+
+class _Resources(html.parser.HTMLParser):
+    """Collects what a browser would load for a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in ("script", "img", "video", "source", "iframe", "audio", "embed", "object"):
+            self.found += [str(given[name]) for name in ("src", "poster", "data") if given.get(name)]
+        if tag == "link" and given.get("rel") not in ("canonical", "author"):
+            self.found.append(str(given.get("href")))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole site, as `make docs` builds it, with warnings as errors."""
+    folder = tmp_path_factory.mktemp("built") / "docs"
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "docs.building", "-o", str(folder)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.group("sphinx")
+def test_no_page_loads_anything_from_elsewhere_and_all_it_loads_is_there(built: Path) -> None:
+    pages = sorted(path for path in built.rglob("*.html") if "_static/report" not in path.as_posix())
+    assert len(pages) > 70
+    for page in pages:
+        resources = _Resources()
+        resources.feed(page.read_text(encoding="utf-8"))
+        assert len(resources.found) > 5
+        for resource in resources.found:
+            if not resource.startswith("data:"):
+                assert "//" not in resource, f"{page.name}: {resource}"
+                assert (page.parent / resource.partition("?")[0]).exists(), f"{page.name}: {resource}"
+    styles = "".join(path.read_text(encoding="utf-8") for path in built.rglob("*.css"))
+    assert re.findall(r"url\(['\"]?(?:https?:)?//|@import", styles) == []
+
+
+@pytest.mark.slow
+@pytest.mark.group("sphinx")
+def test_pages_of_environments_say_their_spaces(built: Path) -> None:
+    page = (built / "environments" / "ids_circuit_training.html").read_text(encoding="utf-8")
+    assert "Discrete(16384)" in page
+    assert "Box[160] float32" in (built / "environments" / "ids_quadruped_locomotion.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.group("sphinx")
+def test_search_knows_a_flag_a_metric_and_a_parameter(built: Path) -> None:
+    index = (built / "searchindex.js").read_text(encoding="utf-8")
+    assert index.startswith("Search.setIndex(")  # a script, so that it loads from a file as well
+    for word in ("retri", "lowercvarondiff", "num_inference_episod", "reservoir"):
+        assert word in index, word
+
+
+@pytest.mark.slow
+@pytest.mark.group("sphinx")
+def test_each_domain_has_a_video_that_can_be_played(built: Path) -> None:
+    import imageio.v2 as imageio
+
+    media = built / "_static" / "media"
+    for domain in domains().values():
+        page = (built / "environments" / f"{domain.name}.html").read_text(encoding="utf-8")
+        (source,) = re.findall(r'<source src="\.\./_static/media/([^"]+)"', page)
+        with imageio.get_reader(media / source) as video:
+            frames = list(video)
+        assert len(frames) >= 5
+        assert frames[0].std() > 5.0
+        assert abs(frames[0].astype(float) - frames[len(frames) // 2]).mean() > 0.1  # something moves
+        assert (media / source).with_suffix(".png").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.group("sphinx", "chromium")
+def test_pages_fit_a_phone_in_both_colours(built: Path, tmp_path: Path) -> None:
+    browser = next(name for name in ("chromium", "chromium-browser", "google-chrome") if shutil.which(name))
+    for page in ("index.html", "reference/metrics.html", "environments/ids_circuit_training.html"):
+        probe = tmp_path / "probe.html"
+        probe.write_text(
+            f'<iframe id="phone" style="width:390px;height:844px" src="file://{built / page}"></iframe>'
+            "<script>window.onload=()=>{const d=document.getElementById('phone').contentDocument;"
+            "document.title=d.documentElement.scrollWidth+' '+getComputedStyle(d.body).backgroundColor}</script>"
+        )
+        done = subprocess.run(
+            [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+             "--allow-file-access-from-files", "--virtual-time-budget=5000", f"--user-data-dir={tmp_path / 'profile'}",
+             "--dump-dom", f"file://{probe}"],
+            capture_output=True, text=True, check=True, timeout=120,
+        )  # fmt: skip
+        width = re.search(r"<title>(\d+) rgb", done.stdout)
+        assert width is not None, done.stdout[:400]
+        assert int(width[1]) <= 390, f"{page} is {width[1]} px wide on a phone of 390"
