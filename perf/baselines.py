@@ -1,10 +1,11 @@
 """Training throughput of the baselines: ``python perf/baselines.py [--json] [--tf-python FILE] [BASELINE ...]``.
 
-For each baseline: steps per second of the training, of its environment alone (the same number of robots or boards, no
-learner), and their ratio, which is the share of a training's time that the environment takes; then two actors over
-one. Rates are wall time between the first and the last point of the training's event file, so start-up does not count;
-the ratio over two actors needs two idle processors (``ratio_of_plain_hashing`` says what the host gives just then).
-``collection`` compares the ways in which Stable-Baselines3 can step several robots. What lacks a framework is skipped.
+For each baseline: steps per second of the training, of its environment alone, and their ratio, which is the share of a
+training's time that the environment takes; then two actors over one. Rates and shares are per second of processor time
+between the first and the last point of the learning curve, so neither start-up nor a busy machine distorts them; two
+actors over one is wall time and needs two idle processors (``ratio_of_plain_hashing`` says what the host gives just
+then). ``collection`` compares the ways in which Stable-Baselines3 can step several robots. What lacks a framework is
+skipped, with the reason.
 """
 
 import argparse
@@ -48,7 +49,7 @@ class Baseline:
 
 BASELINES = {
     "sb3_ppo": Baseline(
-        "stable_baselines3", TROT, {"total_steps": "8192", "checkpoint_every": NEVER, "evaluation_episodes": "1"}
+        "stable_baselines3", TROT, {"total_steps": "6144", "checkpoint_every": NEVER, "evaluation_episodes": "1"}
     ),
     "sb3_sac": Baseline(
         "stable_baselines3",
@@ -56,7 +57,7 @@ BASELINES = {
         {"total_steps": "3000", "learning_starts": "200", "checkpoint_every": NEVER, "log_every": "200",
          "evaluation_episodes": "1"},
     ),
-    "tf_agents_ppo": Baseline("tf_agents", TROT, {"total_steps": "8192", "evaluate_every": NEVER}),
+    "tf_agents_ppo": Baseline("tf_agents", TROT, {"total_steps": "6144", "evaluate_every": NEVER}),
     "tf_agents_sac": Baseline("tf_agents", TROT, {"total_steps": "3000", "evaluate_every": NEVER}),
     "tf_agents_ddqn": Baseline("tf_agents", TOY, {"total_steps": "3000", "evaluate_every": NEVER}),
 }  # fmt: skip
@@ -85,16 +86,15 @@ def main() -> None:
         if baseline.env_id not in environments:
             environments[baseline.env_id] = environment_rate(baseline.env_id)
         try:
-            one, two = (training_rate(name, python, actors) for actors in (1, 2))
+            (rate, one), (_, two) = (training_rate(name, python, actors) for actors in (1, 2))
         except RuntimeError as error:
             skipped[name] = f"failed: {error}"
             continue
         alone = environments[baseline.env_id]
         results[name] = {
-            "steps_per_s": one,
+            "steps_per_s": rate,
             "environment_steps_per_s": alone,
-            "share_of_environment": one / alone,
-            "two_actors_steps_per_s": two,
+            "share_of_environment": rate / alone,
             "two_actors_over_one": two / one,
             "ratio_of_plain_hashing": host_ratio(),
         }
@@ -122,35 +122,49 @@ def interpreter(name: str, tf_python: str) -> tuple[str, str]:
     return tf_python, ""
 
 
-def training_rate(name: str, python: str, actors: int) -> float:
-    """Runs a training and returns its steps per second, from its first logged point to its last."""
-    from a2perf.metrics.event_files import event_files_below, read_event_file
+PROBE = """
+import json, os, runpy, sys, time
+from a2perf.training import Run
+points, log = [], Run.log
+def logging(self, values, step):
+    log(self, values, step)
+    points.append((step, time.process_time(), time.perf_counter()))
+Run.log = logging
+sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    json.dump(points, open(os.environ["POINTS"], "w"))
+"""
 
+
+def training_rate(name: str, python: str, actors: int) -> tuple[float, float]:
+    """Runs a training; returns its steps per second of its process's time and of wall time.
+
+    Points of the curve count up to the first evaluation, which only comes at the end.
+    """
     baseline = BASELINES[name]
     with tempfile.TemporaryDirectory() as folder:
         arguments = [f"{key}={value}" for key, value in {**baseline.settings, "actors": actors}.items()]
+        points = Path(folder) / "points.json"
         done = subprocess.run(
-            [python, str(ROOT / "examples" / name / "train.py"), "--env-id", baseline.env_id, "--output", folder,
-             *arguments],
-            capture_output=True, text=True, check=False, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            [python, "-c", PROBE, str(ROOT / "examples" / name / "train.py"), "--env-id", baseline.env_id,
+             "--output", f"{folder}/run", *arguments],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "POINTS": str(points)},
         )  # fmt: skip
         if done.returncode:
             raise RuntimeError((done.stderr.strip() or "no message").splitlines()[-1])
-        points = {}
-        for path in event_files_below(Path(folder)):
-            for tag, series in read_event_file(path).scalars.items():
-                if tag.startswith("Evaluation/") or (tag == "Metrics/AverageReturn" and name.startswith("tf_")):
-                    continue  # after an evaluation, whose time does not count
-                for step, wall in zip(series.steps.tolist(), series.wall_times.tolist(), strict=True):
-                    points[step] = min(wall, points.get(step, wall))
-    if len(points) < 2:
+        seen = {step: (cpu, wall) for step, cpu, wall in reversed(json.loads(points.read_text()))}
+    if len(seen) < 2:
         raise RuntimeError("the training logged fewer than two points")
-    first, last = min(points), max(points)
-    return (last - first) / (points[last] - points[first])
+    first, last = min(seen), max(seen)
+    return tuple((last - first) / (seen[last][clock] - seen[first][clock]) for clock in (0, 1))
 
 
 def environment_rate(env_id: str, steps: int = 2000) -> float:
-    """Steps per second of one environment without a learner, with actions that keep it going."""
+    """Steps per second of processor time of one environment without a learner, with actions that keep it going."""
     from a2perf.domains.tfa.suite_gym import make_environment
 
     kwargs = {"mode": "test"} if env_id == TROT else {}
@@ -160,14 +174,14 @@ def environment_rate(env_id: str, steps: int = 2000) -> float:
         taken, started = 0, 0.0
         for number in range(steps + 200):
             if number == 200:  # what is compiled on first use is
-                taken, started = 0, time.perf_counter()
+                taken, started = 0, time.process_time()
             mask = info.get("action_mask")
             action = np.zeros(12, np.float32) if mask is None else int(rng.choice(np.flatnonzero(mask)))
             _, _, terminated, truncated, info = env.step(action)
             taken += 1
             if terminated or truncated:
                 _, info = env.reset()
-        return taken / (time.perf_counter() - started)
+        return taken / (time.process_time() - started)
 
 
 def collection() -> dict:
