@@ -42,7 +42,7 @@ def trained(example: str, output: Path, *further: str) -> str:
 def kill_at_first_checkpoint(example: str, output: Path) -> None:
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command(example, output), cwd=EXAMPLES / example, **quiet) as one:
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 1500
         while not list(output.glob("resume/step_*")) and time.monotonic() < deadline:
             time.sleep(0.05)
         one.send_signal(signal.SIGKILL)

@@ -51,7 +51,7 @@ def test_a_killed_training_ends_as_one_that_was_not(whole: Path, tmp_path: Path)
     with subprocess.Popen(
         command(folder, *SMALL), cwd=EXAMPLE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as one:
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 1500
         while not list(folder.glob("resume/step_*")) and time.monotonic() < deadline:
             time.sleep(0.05)
         one.send_signal(signal.SIGKILL)
