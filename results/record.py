@@ -90,6 +90,7 @@ _BASELINES = (
     Recording("small", "numpy_ars", _DOGS, (*SMALL, "--participant-args", _LEARNER)),
     Recording("small", "sb3_ppo", ("dog_pace",), SMALL),
     Recording("small", "tf_agents_ddqn", ("toy_macro_stdcell",), SMALL, TF_AGENTS),
+    Recording("small", "tf_agents_ddqn", _TEN_WEBSITES[:1], SMALL, TF_AGENTS, "web"),
     Recording("small", "tf_agents_ppo", ("toy_macro_stdcell",), SMALL, TF_AGENTS),
     Recording("small", "tf_agents_bc", _DOGS, SMALL, TF_AGENTS, "quadruped"),
     Recording("small", "tf_agents_bc", _TEN_WEBSITES, SMALL, TF_AGENTS, "web"),
