@@ -43,7 +43,7 @@ def score_words(row: Row, best: float) -> str:
     score = row.entry.score
     if score.value is None:
         return NONE
-    star = "★ " if score.value >= best else ""
+    star = "★ " if round(score.value, 3) >= round(best, 3) else ""
     text = f"{star}{_fixed(score.value)}"
     if score.low is None or score.high is None or score.low == score.high:
         return text

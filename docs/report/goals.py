@@ -165,7 +165,7 @@ def _above_exact(found: Findings, goal: dict[str, Any], task: str) -> Judged:
     if not rows:
         return _missing(goal, task, wanted)
     row, best = rows[0], -found.protocol.task(task).reference("expert").mean
-    above = -(row.mean_return or 0.0) / best - 1.0
+    above = round(-(row.mean_return or 0.0) / best - 1.0, 6) + 0.0  # no minus before a zero
     return Judged(
         goal["words"],
         task,
