@@ -24,7 +24,8 @@ class Contract(NamedTuple):
     """The functions that a2perf calls, in the order in which an ``inference.py`` unpacks them.
 
     Attributes:
-        load_policy: ``load_policy(env, **participant_args)``.
+        load_policy: ``load_policy(env, **participant_args)``; it lets pass what only train() knows, since one command
+            line serves both.
         preprocess_observation: ``preprocess_observation(observation)``.
         infer_once: ``infer_once(policy, observation)``.
     """

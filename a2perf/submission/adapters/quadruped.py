@@ -38,7 +38,7 @@ def contract(folder: str = "policy", *, algorithm: str | type[BaseAlgorithm]) ->
         action=lambda chosen: chosen,
     )
 
-    def load_policy(env: Any, root_dir: str | None = None) -> Any:
+    def load_policy(env: Any, root_dir: str | None = None, **of_training: str) -> Any:
         nonlocal control
         specs = environment_specs(env)
         if specs is not None and getattr(specs[0], "shape", None) != (160,):

@@ -52,7 +52,7 @@ def contract(
     normalize: Callable[[Any], Any] | None = None
 
     def load_policy(
-        env: Any, file: str = file, algorithm: str | None = None, root_dir: str | None = None
+        env: Any, file: str = file, algorithm: str | None = None, root_dir: str | None = None, **of_training: str
     ) -> Callable[[Any], Any]:
         nonlocal normalize
         path = find(file, "model", root_dir)

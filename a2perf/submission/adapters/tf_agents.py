@@ -61,7 +61,11 @@ def contract(
     read: Callable[[Any], Any] | None = None
 
     def load_policy(
-        env: Any, root_dir: str | None = None, policy_name: str | None = None, checkpoint: str | None = None
+        env: Any,
+        root_dir: str | None = None,
+        policy_name: str | None = None,
+        checkpoint: str | None = None,
+        **of_training: str,
     ) -> SavedPolicy:
         nonlocal read
         path = _saved_model(folder, policy_name or default_name, root_dir)

@@ -57,7 +57,8 @@ def test_discrete_action_is_a_whole_number(tmp_path: Path, monkeypatch: pytest.M
     _model(env, "DQN", "MultiInputPolicy").save(tmp_path / "model.zip")
     monkeypatch.setenv("ROOT_DIR", str(tmp_path))
     load, preprocess, infer = sb3.contract(algorithm="DQN")
-    action = infer(load(env), preprocess({"a": np.zeros(3, np.float32), "b": 2}))
+    # arguments of train() come along when one command line serves both
+    action = infer(load(env, total_steps="512"), preprocess({"a": np.zeros(3, np.float32), "b": 2}))
     assert type(action) is int
     assert 0 <= action < 5
 
