@@ -42,6 +42,11 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 @click.option("--participant-args", default="", metavar="K=V,...", help="Passed to train() and load_policy().")
 @click.option("--gin-bindings", multiple=True, metavar="BINDING", help="For every run; makes it not rankable.")
 @click.option("--sandbox", metavar="LEVEL", help="How the participant process is confined.")
+@click.option(
+    "--python-env", metavar="KIND", help="The participant's Python: shared, or isolated from requirements.txt."
+)
+@click.option("--participant-python", metavar="FILE", help="Interpreter of the participant process.")
+@click.option("--datasets-path", metavar="DIR", help="Where offline data sets lie.")
 @click.option("--launcher", type=click.Choice(LAUNCHERS), default="local", show_default=True)
 @click.option(
     "--workers", type=click.IntRange(min=1), default=1, show_default=True,

@@ -25,6 +25,9 @@ from a2perf.submission.identity import identify_submission
 STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH"
 """Environment variables by which a participant learns the budget of its training."""
 
+_PASSED_ON = ("participant_args", "sandbox", "python_env", "participant_python", "datasets_path")
+"""Flags of a submission that are flags of every one of its runs."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -40,6 +43,8 @@ class Asked:
         participant_args: ``k=v,...`` for ``train`` and ``load_policy``.
         bindings: further gin bindings for every run; none of them may set what the protocol fixes.
         sandbox: level of confinement; None is the default.
+        python_env, participant_python: the participant's Python, see ``a2perf run``; None is this one.
+        datasets_path: where offline data sets lie; None is the usual place.
     """
 
     submission: Path
@@ -51,6 +56,9 @@ class Asked:
     participant_args: str = ""
     bindings: tuple[str, ...] = ()
     sandbox: str | None = None
+    python_env: str | None = None
+    participant_python: str | None = None
+    datasets_path: str | None = None
 
 
 @dataclass(frozen=True)
@@ -218,8 +226,9 @@ def _run(
             )
     file = {"train": "training.gin", "generalization": "generalization.gin"}.get(mode, f"{task.name}/inference.gin")
     flags = ["--seed", str(seed)]
-    for given, flag in ((asked.participant_args, "--participant-args"), (asked.sandbox, "--sandbox")):
-        flags += [flag, given] if given else []
+    for name in _PASSED_ON:
+        given = getattr(asked, name)
+        flags += [f"--{name.replace('_', '-')}", given] if given else []
     for binding in (*asked.bindings, *(f"{name} = {value!r}" for name, value in fixed.items())):
         flags += ["--extra-gin-bindings", binding]
     env = _budget_variables(asked, task) if mode == "train" else ()

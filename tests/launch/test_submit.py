@@ -194,6 +194,14 @@ def test_quick_reduces_seeds_episodes_calls_and_time(folder) -> None:
     assert "Submission.train_time_limit_s = 60.0" in runs[0].flags
 
 
+def test_python_and_data_sets_of_the_submission_go_to_every_run(folder) -> None:
+    runs = plan(asked(folder(), TOY, participant_python="/opt/python", datasets_path="sets", python_env="isolated"))
+    for run in runs:
+        given = dict(zip(run.flags[::2], run.flags[1::2], strict=True))
+        assert given["--participant-python"] == "/opt/python"
+        assert (given["--datasets-path"], given["--python-env"]) == ("sets", "isolated")
+
+
 def test_tracks_tell_the_budget_and_energy_is_enforced(folder) -> None:
     by_track = {track: plan(asked(folder(), TOY, track=track))[0] for track in protocols.TRACKS}
     assert dict(by_track["fixed_samples"].env) == {"A2PERF_TRAIN_STEPS": "320000"}
