@@ -37,7 +37,7 @@ def write(folder: Path, static: Path, *, make: bool = True) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "technical_report.md").write_text(_with_links(static.name), encoding="utf-8")
     shutil.copytree(BUILT / "figures", folder / "figures", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.pdf"))
-    shutil.copytree(BUILT, static, dirs_exist_ok=True, ignore=shutil.ignore_patterns("figures", "*.md", "*.tex"))
+    shutil.copytree(BUILT, static, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.tex"))
 
 
 def _with_links(static: str) -> str:
