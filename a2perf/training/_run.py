@@ -6,6 +6,7 @@ that finds one of another training there refuses, and names each field that diff
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -76,9 +77,13 @@ class Run:
             ConfigError: it does not take an argument.
             MissingDependency: the domain's extra is not installed.
         """
+        return self.env_maker(**kwargs)()
+
+    def env_maker(self, **kwargs: Any) -> Callable[[], Any]:
+        """Returns what makes such an environment; unlike the run itself it may be sent to another process."""
         from a2perf.domains.tfa.suite_gym import make_environment
 
-        return make_environment(self.env_id, {**self.env_kwargs, **kwargs})
+        return functools.partial(make_environment, self.env_id, {**self.env_kwargs, **kwargs})
 
     def seeds(self, name: str, count: int) -> list[int]:
         """Returns seeds below 2**31 that follow from the run's seed and a name; names never share a stream."""

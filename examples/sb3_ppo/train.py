@@ -6,6 +6,8 @@ Arguments (``--participant-args total_steps=100000,actors=1``): the fields of `S
 
 from __future__ import annotations
 
+from a2perf.training.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+
 from dataclasses import dataclass
 from pathlib import Path
 

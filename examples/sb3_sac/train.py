@@ -7,6 +7,8 @@ memory included.
 
 from __future__ import annotations
 
+from a2perf.training.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+
 from dataclasses import dataclass
 from pathlib import Path
 

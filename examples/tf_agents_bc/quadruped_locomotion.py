@@ -202,7 +202,7 @@ class Seen:
 
 def _environments(run: training.Run, settings: Settings) -> Callable[[], Any]:
     changed = {"mode": settings.mode, "enable_randomizer": settings.randomize or None}
-    return lambda: run.make_env(**changed)
+    return run.env_maker(**changed)
 
 
 def _demonstrations(dataset: str, learner: Learner, run: training.Run) -> Seen:

@@ -141,7 +141,8 @@ def _train(run: training.Run) -> None:
     arguments = {}
     if training.domain_name() == "web_navigation":
         arguments = {"elements": settings.elements, "fields": settings.fields, "per_key": settings.per_key}
-    env = CandidateEnv(run.make_env(), shaped=False, **arguments)
+    make_env = run.env_maker()
+    env = CandidateEnv(make_env(), shaped=False, **arguments)
     run.require_spaces(env.observation_space, env.action_space)
     shape = env.observation_space.shape
     learner = Learner(shape, settings.actors * settings.members, settings)
@@ -155,7 +156,7 @@ def _train(run: training.Run) -> None:
     export = PolicyExport(learner.agent.policy, run.folder)
     starts, next_evaluation = step + settings.learning_starts, step + settings.evaluate_every
     with Actors(
-        lambda: CandidateEnv(run.make_env(), **arguments), settings.actors, run.seed, members=settings.members
+        lambda: CandidateEnv(make_env(), **arguments), settings.actors, run.seed, members=settings.members
     ) as actors:
         actors.restart(step)
         while step < run.total_steps and not run.out_of_time:

@@ -45,8 +45,10 @@ def train_masked(run: training.Run, arguments: Mapping[str, Any]) -> None:
     settings: MaskedSettings = run.settings
     seed_everything(run.seed)
 
+    bare = run.env_maker()
+
     def make_env() -> CandidateEnv:
-        return CandidateEnv(run.make_env(), shaped=False, **arguments)
+        return CandidateEnv(bare(), shaped=False, **arguments)
 
     example = make_env()
     run.require_spaces(example.observation_space, example.action_space)

@@ -22,7 +22,15 @@ pytestmark = pytest.mark.group("sb3")
 TROT = "QuadrupedLocomotion-SyntheticTrot-v0"
 SHARED = {"robots": "2", "evaluation_episodes": "1", "width": "8", "batch_size": "16", "log_every": "16"}
 TINY = {
-    "sb3_ppo": {**SHARED, "n_steps": "16", "epochs": "1", "checkpoint_every": "32"},
+    # a rate that falls until total_steps is another one where total_steps changes, as it does here
+    "sb3_ppo": {
+        **SHARED,
+        "n_steps": "16",
+        "epochs": "1",
+        "checkpoint_every": "32",
+        "learning_rate": "2e-4",
+        "last_learning_rate": "2e-4",
+    },
     "sb3_sac": {
         **SHARED,
         "learning_starts": "16",

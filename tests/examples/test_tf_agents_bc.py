@@ -97,3 +97,9 @@ def test_a_gait_without_an_expert_asks_for_demonstrations(tmp_path: Path) -> Non
     assert "no pre-trained policy for QuadrupedLocomotion-SyntheticTrot-v0" in done.stderr
     assert "dataset=" in done.stderr
     assert os.listdir(tmp_path)
+
+
+def test_two_actors_ask_the_expert(tmp_path: Path) -> None:
+    done = trained(tmp_path, *SMALL, "actors=2")
+    assert done.returncode == 0, done.stderr
+    assert "done:" in done.stdout

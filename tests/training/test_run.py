@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -189,3 +190,17 @@ def test_vector_and_single_evaluations_agree() -> None:
     assert len(set(single)) > 1
     with pytest.raises(UserError, match="autoreset"):
         training.evaluate_vector(act, gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"), seeds)
+
+
+def test_maker_of_the_environment_can_be_sent_to_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A2PERF_ARTIFACTS", str(tmp_path))
+    monkeypatch.setenv("A2PERF_ENV_ID", "WebNavigation-Difficulty-01-v0")
+    monkeypatch.setenv("A2PERF_ENV_KWARGS", '{"num_websites": 2}')
+    with training.begin(Settings()) as run:
+        make = pickle.loads(pickle.dumps(run.env_maker(num_websites=1)))
+    env = make()
+    assert env.spec.id == "WebNavigation-Difficulty-01-v0"
+    assert env.spec.kwargs["num_websites"] == 1
+    env.close()

@@ -7,6 +7,7 @@ to the action space. Nothing in the file is unpickled.
 
 from __future__ import annotations
 
+import functools
 import io
 import zipfile
 from collections.abc import Callable
@@ -38,17 +39,19 @@ def load_actor(path: str | Path) -> Actor:
     Raises:
         ConfigError: the file is not a policy of this kind.
     """
-    layers = _read_layers(Path(path))
+    # no closure, so that it can be sent to another process
+    return functools.partial(_act, _read_layers(Path(path)))
 
-    def act(observation: NDArray[Any]) -> NDArray[np.float32]:
-        hidden = np.asarray(observation, dtype=np.float32)
-        for weights, bias in layers[:-1]:
-            hidden = np.maximum(hidden @ weights + bias, np.float32(0.0))
-        weights, bias = layers[-1]
-        action: NDArray[np.float32] = np.clip(hidden @ weights + bias, -ACTION_BOUND, ACTION_BOUND).astype(np.float32)
-        return action
 
-    return act
+def _act(
+    layers: list[tuple[NDArray[np.float32], NDArray[np.float32]]], observation: NDArray[Any]
+) -> NDArray[np.float32]:
+    hidden = np.asarray(observation, dtype=np.float32)
+    for weights, bias in layers[:-1]:
+        hidden = np.maximum(hidden @ weights + bias, np.float32(0.0))
+    weights, bias = layers[-1]
+    action: NDArray[np.float32] = np.clip(hidden @ weights + bias, -ACTION_BOUND, ACTION_BOUND).astype(np.float32)
+    return action
 
 
 def _read_layers(path: Path) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:

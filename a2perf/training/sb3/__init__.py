@@ -2,5 +2,5 @@
 
 ``environments`` turns a Gymnasium vector environment into theirs, ``course`` is the callback that logs, evaluates,
 saves and resumes, ``checkpoint`` holds what a checkpoint is made of, ``quadruped`` makes robots that learn. They are
-imported by those who use them; the room above needs no framework.
+imported by those who use them, after ``frameworks``; the room above needs no framework.
 """

@@ -6,6 +6,8 @@ written.
 
 from __future__ import annotations
 
+from a2perf.training.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+
 import pickle
 from pathlib import Path
 from typing import Any

@@ -7,6 +7,8 @@ goes on from there does exactly what the uninterrupted one does.
 
 from __future__ import annotations
 
+from a2perf.training.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

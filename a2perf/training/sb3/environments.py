@@ -6,6 +6,8 @@ the interpreter lock; this adapter lets a learner of Stable-Baselines3 have them
 
 from __future__ import annotations
 
+from a2perf.training.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from a2perf.training.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -78,11 +78,7 @@ def open_task(run: training.Run, *, mode: str, randomize: bool) -> Task:
     Raises:
         UserError: it is none of quadruped locomotion, or the training began with other spaces.
     """
-    changed = {"mode": mode, **({"enable_randomizer": True} if randomize else {})}
-
-    def make_env() -> Any:
-        return run.make_env(**changed)
-
+    make_env = run.env_maker(mode=mode, **({"enable_randomizer": True} if randomize else {}))
     if training.domain_name() != "quadruped_locomotion":
         raise UserError(f"{run.env_id} is no environment of quadruped_locomotion", mend="`a2perf envs` lists them")
     example = make_env()

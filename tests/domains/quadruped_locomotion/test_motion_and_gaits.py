@@ -1,6 +1,7 @@
 """Clips are sampled as the formulas say; generated gaits are physically sensible; policies are read and walk."""
 
 import math
+import pickle
 
 import numpy as np
 import pybullet
@@ -223,6 +224,8 @@ def test_published_actor_answers_single_and_batched_observations():
     assert together.shape == (3, 12)
     assert together.dtype == np.float32
     assert np.allclose(together[1], act(batch[1]), atol=1e-5)
+    sent = pickle.loads(pickle.dumps(act))
+    np.testing.assert_array_equal(sent(batch), together)
 
 
 @pytest.mark.parametrize(("gait", "expected"), [("pace", 389.1), ("trot", 361.7), ("spin", 384.3)])
