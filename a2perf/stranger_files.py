@@ -1,0 +1,422 @@
+"""Files in a folder that a stranger made, read without following links and without waiting.
+
+Every step is relative to the descriptor of a folder that is already open, and no step follows a symbolic link, so a
+name means the same file from the check to the read, at any depth (also below ``PATH_MAX``). Fifos, sockets and devices
+are reported and never opened. Names that are not UTF-8 are text with surrogate escapes, as everywhere in Python:
+``os.fsencode`` gives their bytes, and text that is shown needs ``printable``. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path, PurePath
+
+from a2perf.errors import UserError
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_CHUNK_BYTES = 1024 * 1024
+_NO_NAMES: tuple[str, ...] = ()
+
+
+class StrangerFileError(UserError):
+    """Something in a stranger's folder cannot be read safely.
+
+    Args:
+        path: relative to the folder.
+        message: what is wrong with it.
+        mend: how to fix it.
+    """
+
+    def __init__(self, path: str, message: str, *, mend: str | None = None) -> None:
+        super().__init__(f"{printable(path)} {message}", mend=mend)
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), dict(self.__dict__)))
+
+
+class BoundExceeded(StrangerFileError):
+    """A folder is larger than a caller accepts.
+
+    Attributes:
+        bound: ``"entries"``, ``"depth"``, ``"bytes"`` or ``"seconds"``.
+        path: where the bound was reached.
+    """
+
+    def __init__(self, bound: str, path: str, message: str, *, mend: str | None = None) -> None:
+        super().__init__(path, message, mend=mend)
+        self.bound = bound
+
+
+class NotRegular(StrangerFileError):
+    """A link, a folder, a fifo, a socket or a device where a regular file (or a folder) is expected."""
+
+
+class Unreadable(StrangerFileError):
+    """The operating system refuses to open something, or it vanished."""
+
+
+class Kind(StrEnum):
+    """What a name stands for."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    FIFO = "fifo"
+    SOCKET = "socket"
+    DEVICE = "device"
+
+    @classmethod
+    def of(cls, mode: int) -> Kind:
+        """Returns the kind that ``st_mode`` names."""
+        return _KINDS.get(stat.S_IFMT(mode), cls.DEVICE)
+
+
+_KINDS = {
+    stat.S_IFREG: Kind.FILE,
+    stat.S_IFDIR: Kind.FOLDER,
+    stat.S_IFLNK: Kind.LINK,
+    stat.S_IFIFO: Kind.FIFO,
+    stat.S_IFSOCK: Kind.SOCKET,
+}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much of a folder is looked at before ``BoundExceeded``.
+
+    Attributes:
+        entries: names at all depths.
+        depth: folders inside each other; one descriptor stays open per level.
+        bytes: sum of the apparent sizes of regular files (a sparse file counts in full); ``None`` for no bound.
+        seconds: from the first step; ``None`` for no bound.
+    """
+
+    entries: int = 200_000
+    depth: int = 200
+    bytes: int | None = None
+    seconds: float | None = None
+
+
+DEFAULT_BOUNDS = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name below the folder.
+
+    Attributes:
+        path: relative to the folder, with ``/`` between names.
+        kind: what it is; a link is never followed.
+        status: as of ``lstat``.
+        folder: descriptor of the folder that holds it; the walk closes it after the last entry of that folder.
+    """
+
+    path: str
+    kind: Kind
+    status: os.stat_result
+    folder: int = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The last part of ``path``."""
+        return self.path.rpartition("/")[2]
+
+    def target(self) -> str:
+        """Returns the text of a link.
+
+        Raises:
+            Unreadable: it is not a link any more.
+        """
+        try:
+            return os.readlink(self.name, dir_fd=self.folder)
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+
+    def open(self) -> int:
+        """Returns a descriptor of a regular file, for reading; the caller closes it.
+
+        Raises:
+            NotRegular: it is not a regular file.
+            Unreadable: it cannot be opened, or it is a different file now.
+        """
+        if self.kind is not Kind.FILE:
+            raise NotRegular(self.path, f"is a {self.kind}, not a regular file")
+        descriptor = _open_regular(self.name, self.folder, self.path)
+        found = os.fstat(descriptor)
+        if (found.st_dev, found.st_ino) != (self.status.st_dev, self.status.st_ino):
+            os.close(descriptor)
+            raise Unreadable(self.path, "was replaced while it was read")
+        return descriptor
+
+
+def walk(
+    folder: Path | int, bounds: Bounds = DEFAULT_BOUNDS, *, on_error: Callable[[StrangerFileError], None] | None = None
+) -> Iterator[Entry]:
+    """Yields everything below a folder, each folder before its content, names in the order of their bytes.
+
+    Args:
+        folder: its path, of which the last part may not be a link (resolve it first where a link is fine), or an open
+            descriptor, which stays open.
+        bounds: how much is looked at.
+        on_error: is given what cannot be listed or has vanished, and the walk continues beside it; by default the
+            error is raised.
+
+    Raises:
+        BoundExceeded: there is more.
+        NotRegular: ``folder`` is not a folder, or a folder below it was replaced during the walk.
+        Unreadable: a folder cannot be opened or listed (mode 000 of another user), or a name vanished.
+    """
+    counter = _Counter(bounds)
+    top = os.dup(folder) if isinstance(folder, int) else _open_top(folder)
+    stack: list[tuple[int, str, Iterator[str]]] = [(top, "", iter(_NO_NAMES))]
+    try:
+        stack[0] = (top, "", _names(top, "", counter))
+        while stack:
+            descriptor, above, names = stack[-1]
+            if (name := next(names, None)) is None:
+                os.close(descriptor)
+                stack.pop()
+                continue
+            try:
+                entry = _entry(above + name, name, descriptor)
+                counter.check(entry, depth=len(stack))
+                yield entry
+                if entry.kind is Kind.FOLDER:
+                    stack.append((_open_folder(name, descriptor, entry.path), f"{entry.path}/", iter(_NO_NAMES)))
+                    stack[-1] = (*stack[-1][:2], _names(stack[-1][0], stack[-1][1], counter))
+            except (NotRegular, Unreadable) as error:
+                if on_error is None:
+                    raise
+                on_error(error)
+    finally:
+        for descriptor, _, _ in stack:
+            os.close(descriptor)
+
+
+def open_beneath(folder: Path | int, relative: str | PurePath, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+    """Opens a path below a folder; no part of it may be a link, ``..`` or absolute.
+
+    Args:
+        folder: its path (the last part may not be a link) or an open descriptor.
+        relative: the path of a file or folder that exists, unless ``flags`` create it.
+        flags: as of ``os.open``; never waits for the other end of a fifo.
+        mode: of a file that is created.
+
+    Returns:
+        A descriptor, which the caller closes. Check its kind with ``os.fstat``, or use ``open_regular``.
+
+    Raises:
+        NotRegular: a part of the path is a link, or one before the last is not a folder.
+        Unreadable: it does not exist, cannot be opened, or leaves the folder.
+    """
+    text = os.fspath(relative)
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    if text.startswith("/") or ".." in parts or "\0" in text or not parts:
+        raise Unreadable(text, "leaves its folder")
+    descriptor = os.dup(folder) if isinstance(folder, int) else _open_top(folder)
+    try:
+        for index, part in enumerate(parts[:-1]):
+            inner = _open_folder(part, descriptor, "/".join(parts[: index + 1]))
+            os.close(descriptor)
+            descriptor = inner
+        try:
+            quiet = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+            return os.open(parts[-1], flags | quiet, mode, dir_fd=descriptor)
+        except OSError as error:
+            raise _refused(text, parts[-1], descriptor, error) from error
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(folder: Path | int, relative: str | PurePath) -> int:
+    """Opens a regular file below a folder for reading, as ``open_beneath`` does; the caller closes the descriptor.
+
+    Raises:
+        NotRegular: it is not a regular file, or a part of its path is a link.
+        Unreadable: it does not exist, cannot be opened, or leaves the folder.
+    """
+    text = os.fspath(relative)
+    above, _, name = text.rpartition("/")
+    if name in ("", ".", "..") or text.startswith("/"):
+        raise Unreadable(text, "leaves its folder" if name != "." else "is a folder")
+    with opened(folder, above) as descriptor:
+        return _open_regular(name, descriptor, text)
+
+
+def read_regular_file(folder: Path | int, relative: str | PurePath, *, max_bytes: int) -> bytes:
+    """Returns the content of a regular file below a folder.
+
+    Raises:
+        BoundExceeded: it is larger than ``max_bytes``; no more than that is ever read.
+        NotRegular: it is not a regular file, or a part of its path is a link.
+        Unreadable: it does not exist, cannot be read, or leaves the folder.
+    """
+    text = os.fspath(relative)
+    descriptor = open_regular(folder, relative)
+    try:
+        return b"".join(chunks(descriptor, text, max_bytes=max_bytes))
+    except OSError as error:
+        raise _unreadable(text, error) from error
+    finally:
+        os.close(descriptor)
+
+
+def read_file(path: Path, *, max_bytes: int) -> bytes:
+    """Returns the content of a regular file at a path of ours; see ``read_regular_file``.
+
+    Links are refused in the last part only: the folder is the caller's.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if path.parent.is_dir() else -1
+    if folder < 0:
+        raise Unreadable(str(path), "does not exist")
+    try:
+        return read_regular_file(folder, path.name, max_bytes=max_bytes)
+    finally:
+        os.close(folder)
+
+
+def chunks(descriptor: int, path: str, *, max_bytes: int) -> Iterator[bytes]:
+    """Yields the content of an open file in pieces.
+
+    Raises:
+        BoundExceeded: there are more than ``max_bytes``; at most that many are yielded.
+    """
+    if os.fstat(descriptor).st_size > max_bytes:  # a sparse file ends here, before its first byte
+        raise _too_large(path, max_bytes)
+    remaining = max_bytes
+    while data := os.read(descriptor, min(_CHUNK_BYTES, remaining + 1)):
+        if len(data) > remaining:
+            raise _too_large(path, max_bytes)
+        remaining -= len(data)
+        yield data
+
+
+@contextmanager
+def opened(folder: Path | int, relative: str = "") -> Iterator[int]:
+    """Yields the descriptor of a folder, or of one below it, and closes it afterwards.
+
+    Raises:
+        NotRegular: a part of the path is a link or not a folder.
+        Unreadable: it does not exist, cannot be opened, or leaves the folder.
+    """
+    if relative in ("", "."):
+        descriptor = os.dup(folder) if isinstance(folder, int) else _open_top(folder)
+    else:
+        descriptor = open_beneath(folder, relative, _FOLDER)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def printable(path: str) -> str:
+    """Returns a path as text that is safe to show: control characters and bytes that are not UTF-8 are escaped."""
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)[:1000]
+
+
+class _Counter:
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.entries = 0
+        self.bytes = 0
+        self.end = None if bounds.seconds is None else time.monotonic() + bounds.seconds
+
+    def listed(self, path: str) -> None:
+        """Counts one name while its folder is still being listed, so that no list outgrows the bound."""
+        self.entries += 1
+        if self.entries > self.bounds.entries:
+            raise BoundExceeded("entries", path, f"is beyond the bound of {self.bounds.entries} names")
+        if self.end is not None and time.monotonic() > self.end:
+            raise BoundExceeded("seconds", path, f"was reached after the bound of {self.bounds.seconds:g} s")
+
+    def check(self, entry: Entry, *, depth: int) -> None:
+        if entry.kind is Kind.FOLDER and depth >= self.bounds.depth:
+            raise BoundExceeded("depth", entry.path, f"is deeper than the bound of {self.bounds.depth} folders")
+        if entry.kind is Kind.FILE and self.bounds.bytes is not None:
+            self.bytes += entry.status.st_size
+            if self.bytes > self.bounds.bytes:
+                raise _too_large(entry.path, self.bounds.bytes)
+        if self.end is not None and time.monotonic() > self.end:
+            raise BoundExceeded("seconds", entry.path, f"was reached after the bound of {self.bounds.seconds:g} s")
+
+
+def _entry(path: str, name: str, folder: int) -> Entry:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return Entry(path, Kind.of(status.st_mode), status, folder)
+
+
+def _names(descriptor: int, above: str, counter: _Counter) -> Iterator[str]:
+    found = []
+    try:
+        with os.scandir(descriptor) as names:
+            for item in names:
+                counter.listed(above + item.name)
+                found.append(item.name)
+    except OSError as error:
+        raise _unreadable(above or ".", error) from error
+    return iter(sorted(found, key=os.fsencode))
+
+
+def _open_top(folder: Path) -> int:
+    try:
+        return os.open(folder, _FOLDER)
+    except OSError as error:
+        raise _refused(str(folder), str(folder), None, error) from error
+
+
+def _open_folder(name: str, above: int, path: str) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=above)
+    except OSError as error:
+        raise _refused(path, name, above, error) from error
+
+
+def _open_regular(name: str, above: int, path: str) -> int:
+    try:
+        kind = Kind.of(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)  # opening a device can have effects
+        if kind is not Kind.FILE:
+            raise NotRegular(path, f"is a {kind}, not a regular file")
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        descriptor = os.open(name, flags, dir_fd=above)
+    except OSError as error:
+        raise _refused(path, name, above, error) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegular(path, "is not a regular file")
+    return descriptor
+
+
+def _refused(path: str, name: str, above: int | None, error: OSError) -> StrangerFileError:
+    with suppress(OSError):
+        kind = Kind.of(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+        if kind is Kind.LINK:
+            return NotRegular(path, "is a link, which is not followed")
+        if kind is not Kind.FOLDER and isinstance(error, NotADirectoryError):
+            return NotRegular(path, f"is a {kind}, not a folder")
+    return _unreadable(path, error)
+
+
+def _unreadable(path: str, error: OSError) -> Unreadable:
+    return Unreadable(path, f"cannot be read: {error.strerror}")
+
+
+def _too_large(path: str, most: int) -> BoundExceeded:
+    return BoundExceeded("bytes", path, f"is beyond the bound of {most} bytes", mend="make it smaller")
+
+
+def _rebuild(kind: type[StrangerFileError], content: dict[str, object]) -> StrangerFileError:
+    error = kind.__new__(kind)
+    error.__dict__.update(content)
+    error.args = (content["message"],)
+    return error
