@@ -1,9 +1,11 @@
 """The low-pass filter of the across-run metrics: Butterworth, order 8, cut-off 0.01 of Nyquist, in samples.
 
 Two forms of the same design, both run forwards and backwards (zero phase) over a curve that is continued at both ends
-by its point reflection. ``polynomial`` repeats the earlier platform bit for bit, ill-conditioned as it is: its gain at
-zero frequency is 0.9929 where 1 is right, and rounding is part of the result. ``sections`` is the same filter as four
-second-order sections, with unit gain and no such noise.
+by its point reflection. ``polynomial`` repeats the earlier platform's arithmetic, ill-conditioned as it is: its gain at
+zero frequency is 0.9929 where 1 is right, and rounding is part of the result. On one machine it repeats itself bit for
+bit; another library or processor gives values that differ by up to 5e-3 of a curve's largest value, and so does a
+change of the input in its last digit. ``sections`` is the same filter as four second-order sections, with unit gain
+and no such noise.
 
 Coefficients by the bilinear transform (Oppenheim and Schafer, Discrete-Time Signal Processing, section 7.1).
 """

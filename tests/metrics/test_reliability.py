@@ -171,9 +171,10 @@ def test_filter_passes_are_those_of_the_textbook() -> None:
     sos = signal.butter(8, 0.01, output="sos")
     for curve, found, sound in zip(curves, lowpass.polynomial(curves), lowpass.sections(curves), strict=True):
         pad = min(curve.size - 1, 27)
-        # coefficients in polynomial form are rounding noise of the library that made them
-        if np.array_equal(a, lowpass._A):
-            np.testing.assert_array_equal(found, signal.filtfilt(b, a, curve, padlen=pad))
+        # The polynomial form is ill-conditioned: two libraries on one processor differ by up to 4.8e-3 of the largest
+        # value. The sound form differs from it by at least 2e-2 on the three short curves.
+        expected = signal.filtfilt(b, a, curve, padlen=pad)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=0.01 * np.abs(curve).max())
         np.testing.assert_allclose(sound, signal.sosfiltfilt(sos, curve, padlen=pad), rtol=1e-7, atol=1e-8)
 
 
