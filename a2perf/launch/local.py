@@ -24,6 +24,7 @@ from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import leash
 from a2perf.launch.interface import Ended, Job, RunCommand, heeded_signals, run_environment
 from a2perf.launch.owner import Owner
+from a2perf.submission.autopsy import signal_name
 
 CANCEL_GRACE_S = 15.0
 """How long a command may take to end after SIGTERM; then it is killed."""
@@ -220,7 +221,7 @@ class _LocalJob:
         if self._timed_out:
             return Ended(code, timed_out=True, reason=f"it ran longer than the {self._wall_s:g} s that it was given")
         if code is None:
-            name = signal.Signals(-status).name
+            name = signal_name(-status)
             return Ended(None, lost=not self._cancelled, reason=f"its evaluator was ended by {name}")
         return Ended(code)
 

@@ -1,21 +1,25 @@
 """Checks an answer of the participant against the action space before an environment sees it.
 
 The platform clips actions into a box (and counts how many); a NaN, an infinity, a wrong shape or a wrong kind of number
-is refused, with a message that says what came and what is valid.
+is refused, with a message that says what came and what is valid. Nothing that a participant answers makes a check raise
+anything but ``ParticipantFailure``, or allocate more than the answer itself takes.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from a2perf.submission.failures import bad_output
+from a2perf.submission.failures import ParticipantFailure, bad_output, unreadable
 
 _MAX_SHOWN = 120
+_MAX_DEPTH = 32  # of numpy's arrays, at least
+_MAX_SEQUENCE = 65_536  # elements of a sequence space, each of which Gymnasium checks in Python
 
 
 class ActionChecker:
@@ -45,7 +49,12 @@ class ActionChecker:
         """
         if where is not None:
             self._where = where
-        return self._check(value)
+        try:
+            return self._check(value)
+        except ParticipantFailure:
+            raise
+        except Exception as error:
+            raise unreadable(self._where, error) from error
 
     def _checker_of(self, space: spaces.Space[Any]) -> Callable[[Any], Any]:
         if isinstance(space, spaces.Box):
@@ -72,7 +81,7 @@ class ActionChecker:
         if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype:
             array = value
         else:
-            array = self._numbers(space, value)
+            array = self._numbers(space, value, math.prod(shape))
             if array.shape != shape:
                 if array.shape != (1, *shape):  # a policy that answers with a batch of one is understood
                     raise self._refuse(space, f"an array of shape {array.shape}")
@@ -81,18 +90,18 @@ class ActionChecker:
                 raise self._refuse(space, f"{_shown(array)}, which are no whole numbers")
         # One comparison finds NaN, infinities and numbers out of range: only NaN compares false to everything.
         if ((array >= low) & (array <= high)).all():
-            return array if array.dtype == dtype else array.astype(dtype)
+            return array if array.dtype == dtype else _cast(array, low, high, dtype)
         if not np.isfinite(array).all():
             bad = "NaN" if np.isnan(array).any() else "an infinite number"
             raise self._refuse(space, f"{bad} in {_shown(array)}")
         if not self._clip:
             raise self._refuse(space, f"{_shown(array)}, which is out of range")
         self.clipped += 1
-        return np.clip(array, low, high).astype(dtype)
+        return _cast(array, low, high, dtype)
 
     def _discrete(self, space: spaces.Discrete, start: int, stop: int, value: Any) -> int:
         if type(value) is not int:
-            array = self._numbers(space, value)
+            array = self._numbers(space, value, 1)
             if array.size != 1:
                 raise self._refuse(space, f"an array of shape {array.shape}")
             number = array.reshape(()).item()
@@ -101,37 +110,42 @@ class ActionChecker:
                 raise self._refuse(space, f"{number!r}, which is no whole number")
             value = int(number)
         if not start <= value < stop:
-            raise self._refuse(space, f"{value}, which is out of range")
+            raise self._refuse(space, f"{_described(value)}, which is out of range")
         return int(value)
 
-    def _integers(self, space: spaces.Space[Any], value: Any) -> Any:
-        array = self._numbers(space, value)
-        if array.shape == (1, *(space.shape or ())):
+    def _integers(self, space: spaces.MultiDiscrete | spaces.MultiBinary, value: Any) -> Any:
+        shape = tuple(space.shape or ())
+        array = self._numbers(space, value, math.prod(shape))
+        if array.shape == (1, *shape):
             array = array[0]
-        if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
-            array = array.astype(np.int64)
-        if array.shape != space.shape or array.dtype.kind not in "biu":
+        fraction = array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all()
+        if array.shape != shape or fraction:
             raise self._refuse(space, f"an array of shape {array.shape} and dtype {array.dtype}")
-        array = array.astype(space.dtype)
-        if not space.contains(array):
+        with np.errstate(all="ignore"):
+            cast = array.astype(space.dtype)
+        # A number that the space's type cannot hold wraps around into its range: it has to be the same afterwards.
+        if (cast != array).any() or not space.contains(cast):
             raise self._refuse(space, f"{_shown(array)}, which is out of range")
-        return array
+        return cast
 
     def _dict(self, space: spaces.Dict, parts: dict[str, Callable[[Any], Any]], value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise self._refuse(space, _described(value))
-        if set(value) != set(parts):
-            raise self._refuse(space, f"a dict with the keys {sorted(map(str, value))[:20]}")
+        if value.keys() != parts.keys():
+            keys = [_shown(key) for key in list(value)[:20]]
+            raise self._refuse(space, f"a dict with the keys {sorted(keys)}")
         return {name: check(value[name]) for name, check in parts.items()}
 
     def _tuple(self, space: spaces.Tuple[Any], parts: list[Callable[[Any], Any]], value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, tuple | list | np.ndarray):
+        if not isinstance(value, tuple | list) and not (isinstance(value, np.ndarray) and value.ndim):
             raise self._refuse(space, _described(value))
         if len(value) != len(parts):
             raise self._refuse(space, f"a sequence of {len(value)} elements")
         return tuple(check(part) for check, part in zip(parts, value, strict=True))
 
     def _any(self, space: spaces.Space[Any], value: Any) -> Any:
+        if isinstance(value, tuple | list) and len(value) > _MAX_SEQUENCE:
+            raise self._refuse(space, _described(value))
         try:
             valid = space.contains(value)
         except Exception:
@@ -140,8 +154,11 @@ class ActionChecker:
             raise self._refuse(space, _described(value))
         return value
 
-    def _numbers(self, space: spaces.Space[Any], value: Any) -> np.ndarray[Any, np.dtype[Any]]:
-        if value is None or isinstance(value, str | bytes | dict):
+    def _numbers(self, space: spaces.Space[Any], value: Any, most: int) -> np.ndarray[Any, np.dtype[Any]]:
+        """Returns an answer as an array of numbers; nested sequences may hold ``most`` of them."""
+        if isinstance(value, tuple | list) and (wrong := _not_numbers(value, most)):
+            raise self._refuse(space, f"{_described(value)} that {wrong}")
+        if not isinstance(value, tuple | list | np.ndarray | np.generic | int | float):
             raise self._refuse(space, _described(value))
         try:
             array = np.asarray(value)
@@ -152,7 +169,7 @@ class ActionChecker:
         return array
 
     def _refuse(self, space: spaces.Space[Any], came: str) -> Exception:
-        return bad_output(self._where, f"the action is {came}; valid is {_shown(space)}")
+        return bad_output(self._where, f"the action is {_cut(came, 2 * _MAX_SHOWN)}; valid is {_shown(space)}")
 
 
 def check_action(space: spaces.Space[Any], value: Any, *, clip: bool = True, where: str = "infer_once") -> Any:
@@ -179,14 +196,55 @@ def check_action(space: spaces.Space[Any], value: Any, *, clip: bool = True, whe
 _checkers: dict[tuple[int, bool], tuple[spaces.Space[Any], ActionChecker]] = {}
 
 
+def _cast(array: Any, low: Any, high: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns finite numbers in the type of a box, those beyond a bound as that bound.
+
+    The bounds are taken as they are: a float that equals the largest 64-bit integer does not fit into it.
+    """
+    with np.errstate(all="ignore"):
+        inside = array.astype(dtype)
+    return np.where(array >= high, high, np.where(array <= low, low, inside)).astype(dtype, copy=False)
+
+
+def _not_numbers(value: tuple[Any, ...] | list[Any], most: int) -> str | None:
+    """Returns what keeps nested sequences from being ``most`` numbers; ``None`` for nothing.
+
+    numpy would make an array of whatever it is given first: one long string among many short ones takes the product.
+    """
+    waiting: list[tuple[Any, int]] = [(value, 1)]
+    count = 0
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, tuple | list):
+            if depth > _MAX_DEPTH:
+                return f"is nested more than {_MAX_DEPTH} times"
+            if count + len(item) > max(most, 1):
+                return f"holds more than {most} numbers"
+            waiting += [(part, depth + 1) for part in item]
+        elif isinstance(item, np.ndarray | np.generic) and item.dtype.kind in "biuf":
+            count += item.size
+        elif isinstance(item, int | float):
+            count += 1
+        else:
+            return f"holds {_described(item)}"
+        if count > most:
+            return f"holds more than {most} numbers"
+    return None
+
+
 def _described(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return f"an array of shape {value.shape} and dtype {value.dtype}"
+        return f"an array of shape {value.shape} and dtype {_cut(str(value.dtype), _MAX_SHOWN)}"
     if isinstance(value, str | bytes | list | tuple | dict):
         return f"a {type(value).__name__} of length {len(value)}"
-    return f"{value!r}" if value is None or isinstance(value, bool | int | float) else f"a {type(value).__name__}"
+    if type(value) is int and value.bit_length() > 128:  # its text would take quadratic time
+        return f"an integer of {value.bit_length()} bits"
+    return f"{value!r}" if value is None or type(value) in (bool, int, float) else f"a {type(value).__name__}"
 
 
 def _shown(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
+    return _cut(" ".join(str(value).split()), _MAX_SHOWN)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."

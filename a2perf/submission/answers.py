@@ -45,6 +45,11 @@ class InferenceBatch:
     actions: tuple[Any, ...] = ()
 
 
+def word_of(reply: Any) -> str | None:
+    """Returns the word that a reply begins with, or ``None`` when it is not a sequence that begins with a word."""
+    return reply[0] if type(reply) is tuple and reply and type(reply[0]) is str else None
+
+
 def single(reply: tuple[Any, ...], elapsed_ns: int) -> Inference:
     """Returns the answer in a reply ``("ok", action, preprocess_ns, infer_ns)``.
 
@@ -53,7 +58,7 @@ def single(reply: tuple[Any, ...], elapsed_ns: int) -> Inference:
         elapsed_ns: the round trip by the evaluator's clock; no time within it can be longer.
 
     Raises:
-        BadAnswer: it is none.
+        BadAnswer: it is not one.
     """
     if len(reply) != 4:
         raise BadAnswer("its answer is no message of the wire")
@@ -69,13 +74,13 @@ def batch(reply: tuple[Any, ...], count: int, keep_actions: bool, elapsed_ns: in
     """Returns the answers in a reply ``("ok", preprocess_ns, infer_ns, actions)`` to ``count`` observations.
 
     Raises:
-        BadAnswer: it is none.
+        BadAnswer: it is not one.
     """
     if len(reply) != 4:
         raise BadAnswer("its answer is no message of the wire")
     _, preprocess_ns, infer_ns, actions = reply
     for part in (preprocess_ns, infer_ns):
-        if not (isinstance(part, np.ndarray) and part.shape == (count,) and part.dtype == np.int64 and part.min() >= 0):
+        if not (isinstance(part, np.ndarray) and part.shape == (count,) and part.dtype == np.int64) or (part < 0).any():
             raise BadAnswer("its times are no whole numbers of nanoseconds, one for each call")
     # As floats: a forged sum of 64-bit integers could wrap around.
     claimed = float(preprocess_ns.sum(dtype=np.float64) + infer_ns.sum(dtype=np.float64))

@@ -14,6 +14,7 @@ import msgspec
 
 from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Ending, Limits
+from a2perf.submission import answers
 
 _TAIL_BYTES = 16_384
 _MAX_TEXT = 65_536
@@ -36,10 +37,10 @@ def reported(reply: Any, where: str) -> Failure | None:
 
     The report is the participant's word: its kind is one that it may claim, its texts are cut.
     """
-    if type(reply) is not tuple or len(reply) != 6 or reply[0] != "error":
+    if answers.word_of(reply) != "error" or len(reply) != 6:
         return None
     _, kind, place, message, trace, code = reply
-    texts = type(place) is str and type(message) is str and (trace is None or type(trace) is str)
+    texts = all(type(text) is str for text in (kind, place, message)) and (trace is None or type(trace) is str)
     if not texts or kind not in _REPORTED or not (code is None or type(code) is int):
         return None
     return Failure(
@@ -81,7 +82,7 @@ def ended(ending: Ending, where: str, limits: Limits, stderr: str, *, oom_killed
         oom_killed: whether the kernel killed some process of the host for lack of memory meanwhile.
     """
     trace = stderr if "Traceback (most recent call last)" in stderr or "Fatal Python error" in stderr else None
-    name = None if ending.signal is None else signal.Signals(ending.signal).name
+    name = None if ending.signal is None else signal_name(ending.signal)
     kind, message = _verdict(ending, name, limits, stderr, oom_killed)
     return Failure(
         kind=kind, where=where, message=message, traceback=trace, exit_code=ending.exit_code, signal=name
@@ -119,6 +120,14 @@ def _verdict(
     if ending.exit_code is None:
         return FailureKind.SIGNAL, "the process and its guard were killed before answering"
     return FailureKind.EXIT, f"the process ended by itself with status {ending.exit_code} before answering"
+
+
+def signal_name(number: int) -> str:
+    """Returns ``"SIGKILL"`` for 9, ``"signal 40"`` for a real-time signal, which has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def tail(log: Path) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
+
 from a2perf.records import Failure, FailureKind
 
 
@@ -23,3 +26,13 @@ class ParticipantFailure(Exception):
 def bad_output(where: str, message: str) -> ParticipantFailure:
     """Returns the failure for an answer that is not valid."""
     return ParticipantFailure(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message))
+
+
+def unreadable(where: str, error: Exception) -> ParticipantFailure:
+    """Returns the failure for an answer on which reading it failed in a way that nobody foresaw.
+
+    What a participant sends must never count as a fault of the infrastructure, which would be run again; the traceback
+    goes to the evaluator's log, where it shows which check has a gap.
+    """
+    traceback.print_exception(error, file=sys.stderr)
+    return bad_output(where, f"its answer cannot be read ({type(error).__name__})")

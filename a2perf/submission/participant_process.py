@@ -7,6 +7,7 @@ with a record that a person can act on, and leaves no process behind.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import socket
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_s
 from a2perf.submission import answers, autopsy, participant_home
 from a2perf.submission.answers import Inference, InferenceBatch
 from a2perf.submission.disk_space import DiskSpace
-from a2perf.submission.failures import ParticipantFailure
+from a2perf.submission.failures import ParticipantFailure, unreadable
 from a2perf.submission.protocol import (
     MAX_REPLY_BYTES,
     PROTOCOL_VERSION,
@@ -47,8 +48,10 @@ _BEAT_S = 0.25
 _PLATFORM = Path(answers.__file__).parents[1]
 _CHUNK_BYTES = 16 * 2**20
 _CHUNK_CALLS = 1024
+_CHUNK_OF_ACTIONS = 128  # whose small arrays all lie in the body of one reply
 _BATCH_REPLY_BYTES = 64 * 2**20
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+T = TypeVar("T")
 
 
 class ParticipantProcess:
@@ -173,6 +176,11 @@ class ParticipantProcess:
         """Folders of the control group of the tree; empty where the sandbox could make none."""
         return self._running().cgroups
 
+    @property
+    def cpu_clock(self) -> Callable[[], float] | None:
+        """Reads the processor time of the tree, where the kernel counts it and no control group does."""
+        return self._running().cpu_clock
+
     def start(self) -> None:
         """Starts the process; when this returns it answers, and has imported nothing of the submission.
 
@@ -226,7 +234,8 @@ class ParticipantProcess:
         except BaseException:
             self.kill()
             raise
-        if hello[:2] != ("ready", PROTOCOL_VERSION):
+        version = hello[1] if answers.word_of(hello) == "ready" and len(hello) > 1 else None
+        if type(version) is not int or version != PROTOCOL_VERSION:
             self.kill()
             raise InfrastructureError(
                 f"{self._python} has an a2perf of another version", mend="install this a2perf there as well"
@@ -280,12 +289,7 @@ class ParticipantProcess:
             self.kill()
             raise
         elapsed = time.perf_counter_ns() - started
-        if type(reply) is not tuple or not reply or reply[0] != "ok":
-            self._raise_reply_failure(reply, where)
-        try:
-            answer = answers.single(reply, elapsed)
-        except answers.BadAnswer as error:
-            self._refuse(where, str(error))
+        answer = self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
         if self.first_inference is None:
             self.first_inference = answer
         return answer
@@ -315,7 +319,7 @@ class ParticipantProcess:
         if connection is None:
             raise RuntimeError("the participant process is not running")
         size = max(1, connection.size_of(observations[0]))
-        step = max(1, min(_CHUNK_CALLS, _CHUNK_BYTES // size))
+        step = max(1, min(_CHUNK_OF_ACTIONS if keep_actions else _CHUNK_CALLS, _CHUNK_BYTES // size))
         parts: list[InferenceBatch] = []
         done = 0
         while done < len(observations):
@@ -326,10 +330,7 @@ class ParticipantProcess:
                 "infer_batch", timeout_s, chunk, keep_actions, calls=len(chunk), before=done, tell=on_progress
             )
             elapsed = time.perf_counter_ns() - started
-            try:
-                parts.append(answers.batch(reply, len(chunk), keep_actions, elapsed))
-            except answers.BadAnswer as error:
-                self._refuse(where, str(error))
+            parts.append(self._read(where, functools.partial(answers.batch, reply, len(chunk), keep_actions, elapsed)))
             done += len(chunk)
             if on_progress is not None:
                 on_progress(done)
@@ -411,7 +412,7 @@ class ParticipantProcess:
                 reply = connection.receive(
                     deadline=deadline, max_bytes=_BATCH_REPLY_BYTES if calls else MAX_REPLY_BYTES
                 )
-                if type(reply) is not tuple or not reply or reply[0] != "progress":
+                if answers.word_of(reply) != "progress":
                     break
                 if not calls or len(reply) != 2 or type(reply[1]) is not int or not done < reply[1] <= calls:
                     self._refuse(where, "its report of progress makes no sense")
@@ -425,9 +426,28 @@ class ParticipantProcess:
         except BaseException:
             self.kill()
             raise
-        if type(reply) is not tuple or not reply or reply[0] != "ok":
-            self._raise_reply_failure(reply, where)
-        return reply
+        return self._read(where, lambda: self._accepted(reply, where))
+
+    def _read(self, where: str, read: Callable[[], T]) -> T:
+        """Reads something of a reply; whatever goes wrong there is the fault of the reply and of nobody else."""
+        try:
+            return read()
+        except ParticipantFailure:
+            raise
+        except answers.BadAnswer as error:
+            self._refuse(where, str(error))
+        except Exception as error:
+            raise self._failed(unreadable(where, error).failure) from error
+
+    def _accepted(self, reply: Any, where: str) -> tuple[Any, ...]:
+        """Returns a reply that begins with ``"ok"``; any other one is a failure, reported or not valid."""
+        if answers.word_of(reply) == "ok":
+            accepted: tuple[Any, ...] = reply
+            return accepted
+        failure = autopsy.reported(reply, where)
+        if failure is None:
+            self._refuse(where, "its answer is no message of the wire")
+        raise self._failed(failure)
 
     def _raise_start_failure(self, error: WireError) -> NoReturn:
         failure = self._autopsy(error, "start", START_TIMEOUT_S)
@@ -444,12 +464,6 @@ class ParticipantProcess:
             self.kill()
             raise InfrastructureError(f"{where}: the request cannot be sent: {error}") from error
         raise self._failed(self._autopsy(error, where, timeout_s)) from error
-
-    def _raise_reply_failure(self, reply: Any, where: str) -> NoReturn:
-        failure = autopsy.reported(reply, where)
-        if failure is None:
-            self._refuse(where, "its answer is no message of the wire")
-        raise self._failed(failure)
 
     def _refuse(self, where: str, message: str) -> NoReturn:
         raise self._failed(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message))

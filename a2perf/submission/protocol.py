@@ -4,7 +4,9 @@ A frame is three little-endian 32-bit lengths (body, tail, shared), the body and
 value: None, booleans, integers, floats, strings, bytes, sequences (which arrive as tuples), maps with string keys, and
 arrays. Small arrays lie inside the body, large ones raw in the tail; the evaluator puts the tail into shared memory
 instead, from where the participant process copies it (a policy that keeps an observation must not see it change). That
-halves the round trip of a megabyte, see ``perf/transport.py``. Both ends check lengths before they allocate.
+halves the round trip of a megabyte, see ``perf/transport.py``. Both ends check lengths before they allocate; the
+evaluator also checks that a reply holds what its lengths claim before it decodes it, and then decoding takes at most
+some sixty times the bytes of the body.
 
 Both processes import this file, so it needs the standard library and msgpack only; numpy is imported when the first
 array passes.
@@ -31,12 +33,14 @@ if TYPE_CHECKING:
 PROTOCOL_VERSION: Final = 1
 MAX_REQUEST_BYTES: Final = 1 << 30
 MAX_REPLY_BYTES: Final = 1 << 20
+MAX_REPLY_BODY_BYTES: Final = 4 << 20
 INLINE_BYTES: Final = 1 << 14
 MAX_DIMENSIONS: Final = 32
 _ALIGNMENT: Final = 64
 _INLINE_ARRAY: Final = 1
 _TAIL_ARRAY: Final = 2
 _SCALAR: Final = 3
+_UNCHECKED_BYTES: Final = 2048  # msgpack nests up to 1024 times: what such a body claims is 16 MiB at most
 _BUFFER_BYTES: Final = 1 << 16
 _SOCKET_BYTES: Final = 1 << 20
 _SPIN_S: Final = 100e-6
@@ -130,8 +134,20 @@ class _Encoder:
         return msgpack.ExtType(_TAIL_ARRAY, header + struct.pack("<Q", offset))
 
 
-def _decode(body: bytes | bytearray | memoryview, tail: memoryview) -> Any:
+def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> Any:
+    """Returns the value of a frame.
+
+    Args:
+        body: the msgpack value.
+        tail: the large arrays; the value keeps pointing into it.
+
+    Raises:
+        WireError: it is not a valid frame. Nothing else is raised, whatever the bytes.
+    """
+    referenced = 0
+
     def special(code: int, data: bytes) -> Any:
+        nonlocal referenced
         if code not in (_INLINE_ARRAY, _TAIL_ARRAY, _SCALAR):
             raise WireError(f"unknown extension type {code}")
         import numpy
@@ -151,16 +167,44 @@ def _decode(body: bytes | bytearray | memoryview, tail: memoryview) -> Any:
             (offset,) = struct.unpack_from("<Q", data, start)
             if offset + count * dtype.itemsize > len(tail):
                 raise WireError(f"an array of shape {shape} and dtype {name} lies outside its frame")
-            return numpy.frombuffer(tail, dtype, count, offset).reshape(shape)
-        if start + count * dtype.itemsize != len(data):
+            referenced += count * dtype.itemsize
+            if referenced > len(tail):  # a sequence of the same megabytes would be gigabytes as one array
+                raise WireError("its arrays overlap")
+            array = numpy.frombuffer(tail, dtype, count, offset)
+        elif start + count * dtype.itemsize != len(data):
             raise WireError(f"an array of shape {shape} and dtype {name} does not fit its {len(data) - start} bytes")
-        array = numpy.frombuffer(data, dtype, count, start).reshape(shape)
+        else:
+            array = numpy.frombuffer(data, dtype, count, start)
+        if name == "|b1" and (array.view("u1") > 1).any():
+            raise WireError("an array of booleans holds other bytes than 0 and 1")
+        array = array.reshape(shape)
+        if code == _TAIL_ARRAY:
+            return array
         return array[()] if code == _SCALAR and not shape else array.copy()
 
     try:
         return msgpack.unpackb(body, ext_hook=special, use_list=False, raw=False)
     except WireError:
         raise
+    except Exception as error:
+        raise WireError(f"not a valid message: {type(error).__name__}: {error}") from error
+
+
+def check_claims(body: bytes | bytearray | memoryview) -> None:
+    """Sees to it that a body holds as many elements as its lengths claim, in C and without making any of them.
+
+    Each of a thousand nested sequences may claim as many elements as the body has bytes, and msgpack makes room for
+    every claim.
+
+    Raises:
+        WireError: it does not.
+    """
+    if len(body) <= _UNCHECKED_BYTES:
+        return
+    unpacker = msgpack.Unpacker(max_buffer_size=len(body))
+    try:
+        unpacker.feed(body)
+        unpacker.skip()
     except Exception as error:
         raise WireError(f"not a valid message: {type(error).__name__}: {error}") from error
 
@@ -285,14 +329,19 @@ class Connection:
         size = body_bytes + tail_bytes
         if shared_bytes and (tail_bytes or self._incoming is None or shared_bytes > CAPACITY_BYTES):
             raise WireError("a message claims shared memory that does not exist")
-        if size > max_bytes:
-            raise WireError(f"a message claims {size:,} bytes; at most {max_bytes:,} are allowed")
+        trusted = self._watched is None
+        if size > max_bytes or (body_bytes > MAX_REPLY_BODY_BYTES and not trusted):
+            most = max_bytes if size > max_bytes else MAX_REPLY_BODY_BYTES
+            raise WireError(f"a message claims {size:,} bytes; at most {most:,} are allowed")
         end = head + size
         if tail_bytes == 0 and end <= _BUFFER_BYTES:
             while self._have < end:
                 self._have += self._receive_into(self._view[self._have :], deadline)
             shared = self._incoming.read(shared_bytes) if self._incoming is not None and shared_bytes else _EMPTY
-            value = _decode(self._view[head:end], shared)
+            body = self._view[head:end]
+            if not trusted:
+                check_claims(body)
+            value = decode(body, shared)
             self._keep_from(end)
             return value
         view = memoryview(bytearray(size))
@@ -301,9 +350,11 @@ class Connection:
         self._keep_from(head + done)
         while done < size:
             done += self._receive_into(view[done:], deadline)
+        if not trusted:
+            check_claims(view[:body_bytes])
         if self._incoming is not None and shared_bytes:
-            return _decode(view, self._incoming.read(shared_bytes))
-        return _decode(view[:body_bytes], view[body_bytes:])
+            return decode(view, self._incoming.read(shared_bytes))
+        return decode(view[:body_bytes], view[body_bytes:])
 
     def _keep_from(self, end: int) -> None:
         rest = self._have - end

@@ -55,7 +55,7 @@ REFUSED = {
     "huge array": (BOX, np.zeros(1_000_000), r"shape \(1000000,\)"),
     "complex": (BOX, np.zeros(3, complex), "complex"),
     "ragged": (BOX, ((1, 2), (3,)), "no array"),
-    "mixed": (BOX, (1.0, "a", None), "dtype"),
+    "mixed": (BOX, (1.0, "a", None), "holds None"),
     "fraction for whole numbers": (spaces.Box(0, 9, (1,), np.int64), (1.5,), "no whole numbers"),
     "NaN for whole numbers": (spaces.Box(0, 9, (1,), np.int64), (np.nan,), "NaN"),
     "discrete too large": (spaces.Discrete(3), 3, "3, which is out of range"),
