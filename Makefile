@@ -34,22 +34,28 @@ help:
 
 setup: $(INSTALLED) assets $(COMPILED)
 	@$(BIN)/a2perf doctor --missing
+	@echo "setup: next, \`make demo\` (4 minutes) or \`make test\`"
 
-# The stamp is written last, so a set-up that was cut off starts again. uv is several times faster than pip; where the
-# index has none, pip installs the same pinned files.
+# The stamp is written last: a set-up that was cut off starts again. System packages install beside the Python packages.
+# uv is several times faster than pip; where the index has none, pip installs the same pinned files. On a terminal uv
+# shows what it downloads.
 $(INSTALLED): $(REQUIREMENTS) pyproject.toml setup.py
-	@$(MAKE) --no-print-directory system
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on PATH: install CPython 3.11, or name it with PYTHON=..."; exit 2; }
-	@test -x $(BIN)/python || { echo "setup: making $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv || echo "setup: no uv from the index; pip installs instead"
-	@echo "setup: installing the pinned packages"
-	@if test -x $(BIN)/uv; then \
-		VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes --requirement $(REQUIREMENTS) && \
-		VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . ; \
+	@set -e; \
+	$(MAKE) --no-print-directory system & \
+	test -x $(BIN)/python || { echo "setup 1/3: creating $(VENV)"; $(PYTHON) -m venv $(VENV); }; \
+	test -x $(BIN)/uv || $(BIN)/python -m pip install -qq uv || echo "setup: the index has no uv; pip installs instead"; \
+	echo "setup 2/3: downloading and installing the pinned packages (half a minute to two minutes)"; \
+	if test -t 2; then quiet=; else quiet=--quiet; fi; \
+	if test -x $(BIN)/uv; then \
+		export VIRTUAL_ENV=$(CURDIR)/$(VENV); \
+		$(BIN)/uv pip install $$quiet --require-hashes --requirement $(REQUIREMENTS); \
+		$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .; \
 	else \
-		$(BIN)/python -m pip install --quiet --require-hashes --requirement $(REQUIREMENTS) && \
-		$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . ; \
-	fi
+		$(BIN)/python -m pip install $$quiet --require-hashes --requirement $(REQUIREMENTS); \
+		$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .; \
+	fi; \
+	wait
 	@touch $(INSTALLED)
 
 # TF-Agents pins what nothing current goes with, so it has a Python of its own (docs/reference/adapters.md) and needs uv,
@@ -73,7 +79,7 @@ $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.
 
 # Compiling takes 10 to 40 s, once; what is compiled is kept beside the sources.
 $(COMPILED): $(INSTALLED) $(wildcard a2perf/domains/quadruped_locomotion/*.py a2perf/domains/circuit_training/*.py)
-	@echo "setup: compiling the kernels of the environments (once)"
+	@echo "setup 3/3: compiling the kernels of the environments (10 to 40 s, once)"
 	@$(BIN)/python -c "import gymnasium; [gymnasium.make(name).reset(seed=0) for name in ('QuadrupedLocomotion-SyntheticTrot-v0', 'CircuitTraining-ToyMacro-v0')]" \
 		|| echo "setup: they will be compiled on first use"
 	@touch $(COMPILED)
@@ -92,7 +98,8 @@ system:
 			>/dev/null 2>&1 || echo "system: apt could not install them; going on without"; \
 	fi
 
-demo: setup
+# Nothing is compiled or fetched before the first number: the demo does both when it needs them.
+demo: $(INSTALLED)
 	@$(BIN)/a2perf demo
 
 lint: $(INSTALLED)

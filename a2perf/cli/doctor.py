@@ -31,6 +31,8 @@ def doctor(missing: bool, as_json: bool) -> int:
         for finding in absent:
             mend = f" [{finding.mend}]" if finding.mend else ""
             click.echo(f"  {finding.name}: {finding.detail}; for {finding.purpose}{mend}")
+        ready = [finding.name for finding in findings if finding.section == "domains" and finding.detail == "installed"]
+        click.echo(f"ready: {', '.join(ready) or 'no domain'}")
         return 0
     host = _host()
     if as_json:
