@@ -13,6 +13,7 @@ CONTENTS = {
         "tutorials/competition", "tutorials/rlops_in_ci", "tutorials/*",
     ),
     "How to": ("organizing_a_competition", "rlops", "coming_from", "howto/*"),
+    "Explanation": ("explanation/*",),
     "Environments": (
         "environments/quadruped_locomotion", "environments/ids_quadruped_locomotion", "environments/web_navigation",
         "environments/ids_web_navigation", "environments/circuit_training", "environments/ids_circuit_training",
