@@ -55,6 +55,7 @@ class Failure(Record, kw_only=True):
         exit_code: status of a participant process that ended by itself.
         signal: name of the signal that ended it, ``"SIGKILL"``.
         log: path of the captured output, relative to the bundle.
+        outside: the evaluator knows that the cause lies outside of the run, so that the run may resume by itself.
     """
 
     kind: FailureKind
@@ -64,6 +65,7 @@ class Failure(Record, kw_only=True):
     exit_code: int | None = None
     signal: str | None = None
     log: str | None = None
+    outside: bool = False
 
 
 class Episode(Record, kw_only=True):
@@ -125,31 +127,70 @@ class LatencySummary(Record, kw_only=True):
     throughput_hz: float
 
 
+class StepCosts(Record, kw_only=True):
+    """What one step of a phase took on average, in seconds: the round trip, and processor time of the process tree.
+
+    Attributes:
+        steps: number of calls.
+        account: where the tree's time comes from, ``"cgroup_v1"``, ``"cgroup_v2"`` (complete) or ``"proc_stat"``
+            (without children that nobody waited for).
+        round_trip_s: mean wall time of a call.
+        tree_s: processor time of the whole tree, calls and the time between them together.
+        in_calls_s: of the living processes, from the request to the answer.
+        between_calls_s: of the same, from an answer to the next request.
+        short_lived_s: of processes that came and went, at whatever moment.
+        flags: what contradicts the round trips, see ``submission.step_account``; empty for an honest policy.
+    """
+
+    steps: int
+    account: str
+    round_trip_s: float
+    tree_s: float
+    in_calls_s: float
+    between_calls_s: float
+    short_lived_s: float
+    flags: list[str] = msgspec.field(default_factory=list)
+
+
 class RolloutResults(Record, kw_only=True):
-    """``metrics/rollouts.json``: the episodes of one task and their summary."""
+    """``metrics/rollouts.json``: the episodes of one task and their summary.
+
+    Attributes:
+        costs: of their steps; None where nobody measured them, and of the last attempt where there were several.
+    """
 
     schema: int = SCHEMA
     task: str
     env_id: str
     episodes: list[Episode]
+    costs: StepCosts | None = None
 
 
 class LatencyResults(Record, kw_only=True):
-    """``metrics/latency.json``: inference latency of one run; raw values lie in ``metrics/latency.npz``."""
+    """``metrics/latency.json``: inference latency of one run; raw values lie in ``metrics/latency.npz``.
+
+    Attributes:
+        observations: how many and which: ``"fresh"`` from rollouts, each asked once; ``"sampled"`` from the observation
+            space; ``"recorded"`` by versions that asked what the policy had answered before.
+        processor_time: of the whole process tree per step, the time between calls included.
+        costs: means of the same with what contradicts the round trips.
+    """
 
     schema: int = SCHEMA
     observations: str
     infer_once: LatencySummary | None = None
     preprocess_observation: LatencySummary | None = None
     round_trip: LatencySummary | None = None
+    processor_time: LatencySummary | None = None
+    costs: StepCosts | None = None
 
 
 class TrainResults(Record, kw_only=True):
     """``metrics/train.json``: what the training phase took.
 
     Attributes:
-        wall_s: wall time of ``train()`` alone, measured by the evaluator.
-        participant_wall_s: wall time from the start of the participant process to its end.
+        wall_s: wall time of ``train()`` alone, measured by the evaluator; the sum over the attempts of the bundle.
+        participant_wall_s: wall time from the start of the participant process to its end, in the last attempt.
         exit_reason: ``"returned"``, ``"time limit"``, ``"energy limit"`` or the failure's kind.
         artifact_bytes: size of what was written under ``artifacts/``.
         artifact_files: number of files there.
@@ -164,22 +205,59 @@ class TrainResults(Record, kw_only=True):
 
 
 class Attempt(Record, kw_only=True):
-    """One start of the run; a resumed bundle has several."""
+    """One start of the run: a resumed bundle has several, and so has a run that was started again from scratch.
 
+    Attributes:
+        number: from 1 over all attempts, those in the attic included; 0 in records of before.
+        finished_at: of an attempt that was killed, its last heartbeat.
+        outcome: its exit reason, or ``"killed"``.
+        exit_code: status of the evaluator, where it came to one.
+        reason: why it was started although the run had ended before, ``"--retry-infrastructure"``; empty otherwise.
+        participant_started_at: written before the first instruction of the participant; None if there was none. What
+            happens afterwards may be the participant's doing.
+        wall_s: of the attempt, by the evaluator's clock, to its end or its last heartbeat.
+        train_s: of ``train()`` in it.
+        net_kwh: energy above idle of the participant's tree in it.
+        gross_kwh: energy; None where the attempt was killed.
+        archived: folder below ``attic`` that holds its bundle; None for the attempts of this bundle.
+    """
+
+    number: int = 0
     started_at: str
     host: str
     pid: int
     boot_id: str
     finished_at: str | None = None
     outcome: str | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    participant_started_at: str | None = None
+    wall_s: float | None = None
+    train_s: float | None = None
+    net_kwh: float | None = None
+    gross_kwh: float | None = None
+    archived: str | None = None
 
 
 class SubmissionIdentity(Record, kw_only=True):
-    """Which code ran: the folder's name, a hash over its files, and its git state where it has one."""
+    """Which code ran: the folder's name, a hash over its files, and the commit that it says it is.
+
+    Attributes:
+        sha256: over all that the participant can read from the folder, but for ``not_covered``.
+        scheme: rule of the hash. 1, of earlier versions, left out caches, virtual environments, ``runs`` and links.
+        not_covered: the evaluator's own folder inside the submission, which is hidden where the sandbox hides
+            anything, and links to files outside, which are refused where it does not; the first 20.
+        changed: whether the files were others when the run ended.
+        git_commit: what the folder's repository has checked out, as its files say; git is never run for it.
+        git_dirty: whether the folder had changes; only of code that is its user's own.
+    """
 
     name: str
     path: str
     sha256: str
+    scheme: int = 1
+    not_covered: list[str] = msgspec.field(default_factory=list)
+    changed: bool = False
     git_commit: str | None = None
     git_dirty: bool | None = None
 
@@ -215,6 +293,7 @@ class PythonEnvRecord(Record, kw_only=True):
         installer: ``"uv"`` or ``"pip"``.
         build_s: how long building took, this time or the earlier one.
         reused: whether it was built before.
+        sandbox: level at which the packages of an isolated environment were opened and installed.
     """
 
     kind: str
@@ -224,6 +303,40 @@ class PythonEnvRecord(Record, kw_only=True):
     installer: str | None = None
     build_s: float | None = None
     reused: bool = False
+    sandbox: str | None = None
+
+
+class InventoryItem(Record, kw_only=True):
+    """One name below a bundle; the hash of a regular file stands in ``Manifest.files``.
+
+    Attributes:
+        kind: ``"file"``, ``"folder"`` or ``"link"``; anything else is not valid.
+        mode: four octal digits: the owner's permissions, set-id and sticky bits, who may execute a file, and whether
+            everybody may write; ``""`` for a link.
+        size: bytes of a file.
+        target: text of a link.
+    """
+
+    kind: str
+    mode: str = ""
+    size: int | None = None
+    target: str | None = None
+
+
+class ConfigurationRecord(Record, kw_only=True):
+    """The gin file of a run.
+
+    Attributes:
+        file: its path: below the submission's folder, below the packaged files, or where the organizer keeps it.
+        origin: ``"organizer"``, ``"packaged"`` or ``"participant"`` (it lies in the submission's folder).
+        trusted: whether gin evaluated it; a participant's file is read as data unless the organizer trusts it.
+        sha256: of its content.
+    """
+
+    file: str
+    origin: str
+    trusted: bool
+    sha256: str
 
 
 class Manifest(Record, kw_only=True):
@@ -243,6 +356,7 @@ class Manifest(Record, kw_only=True):
     participant_args: dict[str, str]
     command: list[str] = msgspec.field(default_factory=list)
     config_sha256: str
+    configuration: ConfigurationRecord | None = None
     state: RunState
     attempts: list[Attempt]
     sandbox: SandboxRecord | None = None
@@ -258,3 +372,6 @@ class Manifest(Record, kw_only=True):
     warnings: list[str] = msgspec.field(default_factory=list)
     checksum: str | None = None
     files: dict[str, str] = msgspec.field(default_factory=dict)
+    inventory_version: int = 1
+    inventory: dict[str, InventoryItem] = msgspec.field(default_factory=dict)
+    a2perf_sha256: str = ""

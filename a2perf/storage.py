@@ -86,14 +86,23 @@ def read_record(path: Path, kind: type[R]) -> R:
     Raises:
         UserError: the file is missing, is not JSON, has a wrong field (named), or is of a newer schema.
     """
-    import msgspec
-
-    from a2perf.records import SCHEMA
-
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist", mend="give the folder of a run made by a2perf") from error
+    return parse_record(data, kind, str(path))
+
+
+def parse_record(data: bytes, kind: type[R], path: str) -> R:
+    """Returns the record in the content of a file; see ``read_record``.
+
+    Raises:
+        UserError: as ``read_record``; ``path`` names the file there.
+    """
+    import msgspec
+
+    from a2perf.records import SCHEMA
+
     try:
         record = msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import platformdirs
 
-from a2perf.errors import ConfigError
+from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.launch import signing
+from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised
 
 
@@ -23,7 +24,8 @@ from a2perf.submission.options import normalised
 def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None) -> int:
     """Sign recorded runs with an Ed25519 key.
 
-    BUNDLE is a bundle, or a folder that holds bundles. A bundle that is unfinished or changed is not signed.
+    BUNDLE is a bundle, or a folder that holds bundles. A bundle that is unfinished or changed is not signed; the
+    others are, and the exit status is 1.
     """
     if new_key_file is not None:
         if key_file is not None:
@@ -37,10 +39,18 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
         raise ConfigError(
             "a bundle and a key are needed", mend="`a2perf sign BUNDLE --key FILE`, or `a2perf sign --new-key FILE`"
         )
-    for bundle in bundles(runs):
-        made = signing.sign(bundle, key_file)
-        click.echo(f"{bundle}: signed, manifest {made.statement.manifest_sha256[:16]}")
-    return 0
+    refused = 0
+    for bundle in signing.bundles_of(runs):
+        try:
+            made = signing.sign(bundle, key_file)
+        except (ConfigError, MissingDependency):  # of the key: no bundle can be signed
+            raise
+        except UserError as error:
+            refused += 1
+            click.echo(f"{printable(str(bundle))}: NOT SIGNED: {error.message}", err=True)
+        else:
+            click.echo(f"{printable(str(bundle))}: signed, manifest {made.statement.manifest_sha256[:16]}")
+    return 1 if refused else 0
 
 
 @click.command(context_settings=normalised())
@@ -57,32 +67,17 @@ def verify(runs: tuple[str, ...], trusted_keys: Path | None, any_key: bool, as_j
     BUNDLE is a bundle, or a folder that holds bundles. Exit status 1 when anything speaks against one.
     """
     trusted = None if any_key else signing.trusted_keys(trusted_keys or _default_folder())
-    verdicts = {str(bundle): signing.verify(bundle, trusted) for bundle in bundles(runs)}
+    verdicts = {str(bundle): signing.verify(bundle, trusted) for bundle in signing.bundles_of(runs)}
     if as_json:
         click.echo(json.dumps({path: dataclasses.asdict(verdict) for path, verdict in verdicts.items()}, indent=2))
     else:
         for path, verdict in verdicts.items():
             by = f" by {verdict.signer}" if verdict.signer else ""
             signed = f"SIGNED{by} (key {verdict.key_id}, {verdict.signed_at})"
-            click.echo(f"{path}: {'INVALID' if verdict.problems else signed}")
+            click.echo(f"{printable(path)}: {'INVALID' if verdict.problems else signed}")
             for problem in verdict.problems:
                 click.echo(f"  {problem}")
     return 1 if any(verdict.problems for verdict in verdicts.values()) else 0
-
-
-def bundles(runs: tuple[str, ...]) -> list[Path]:
-    """Returns the bundles at or below the given folders.
-
-    Raises:
-        ConfigError: one of them holds none.
-    """
-    found: list[Path] = []
-    for given in runs:
-        manifests = [path for path in sorted(Path(given).rglob("manifest.json")) if "attic" not in path.parts]
-        if not manifests:
-            raise ConfigError(f"{given} holds no bundle", mend="give the --root_dir of a run, or a bundle below it")
-        found += [manifest.parent for manifest in manifests]
-    return found
 
 
 def _default_folder() -> Path:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 
-from a2perf.errors import ConfigError
+from a2perf.launch.signing import bundles_of
+from a2perf.stranger_files import printable
 from a2perf.submission.bundle import validate as problems_of
 from a2perf.submission.options import normalised
 
@@ -20,18 +20,12 @@ def validate(runs: tuple[str, ...], as_json: bool) -> int:
 
     RUN is a bundle, or a folder that holds bundles. Exit status 1 when anything is wrong.
     """
-    found: dict[str, list[str]] = {}
-    for given in runs:
-        manifests = [path for path in sorted(Path(given).rglob("manifest.json")) if "attic" not in path.parts]
-        if not manifests:
-            raise ConfigError(f"{given} holds no bundle", mend="give the --root_dir of a run, or a bundle below it")
-        for manifest in manifests:
-            found[str(manifest.parent)] = problems_of(manifest.parent)
+    found = {str(bundle): problems_of(bundle) for bundle in bundles_of(runs)}
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
         for path, problems in found.items():
-            click.echo(f"{path}: {'SUCCESS' if not problems else 'INVALID'}")
+            click.echo(f"{printable(path)}: {'SUCCESS' if not problems else 'INVALID'}")
             for problem in problems:
                 click.echo(f"  {problem}")
     return 1 if any(found.values()) else 0

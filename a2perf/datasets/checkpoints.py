@@ -18,6 +18,7 @@ from a2perf.datasets.collection import energy_in_report
 from a2perf.datasets.plan import PlannedPolicy
 from a2perf.datasets.records import Energy
 from a2perf.errors import UserError
+from a2perf.inventory import find_bundles
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
 from a2perf.storage import read_json, read_record
@@ -112,11 +113,7 @@ def find_trainings(given: Sequence[Path]) -> list[Training]:
             raise UserError(
                 f"{folder} does not exist", mend="give the --root-dir of a training, or a folder of several"
             )
-        here = sorted(
-            path.parent.parent
-            for path in folder.rglob("train/manifest.json")
-            if not any(part == "attic" or part.startswith(".") for part in path.relative_to(folder).parts)
-        )
+        here = [path.parent for path in find_bundles(folder) if path.name == "train" and path != folder]
         if not here:
             raise UserError(f"{folder} holds no training", mend="give the --root-dir of a run in mode train")
         for root in here:

@@ -25,7 +25,7 @@ from a2perf.launch.queue import Queue
 from a2perf.launch.scheduler import Event, Summary, drive
 from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.storage import read_record
-from a2perf.submission.bundle import hash_files, write_manifest
+from a2perf.submission.bundle import record_files, write_manifest
 
 QUEUE_FILE = "queue.sqlite"
 """Name of the queue in the experiment's root folder."""
@@ -207,7 +207,7 @@ def _record_timeout(bundle: Path, manifest: Manifest | None, reason: str) -> Non
     manifest.state, manifest.exit_reason = RunState.FAILED, FailureKind.TIMEOUT.value
     manifest.exit_code = int(ExitCode.PARTICIPANT_FAILED)
     manifest.failure = Failure(kind=FailureKind.TIMEOUT, where=manifest.mode, message=reason)
-    manifest.files = hash_files(bundle)
+    record_files(bundle, manifest)
     write_manifest(bundle, manifest)
 
 

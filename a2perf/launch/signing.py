@@ -1,9 +1,9 @@
 """Signs bundles with Ed25519 and verifies them: who vouches for a run.
 
-A signature is a statement about one manifest, which in turn holds the hash of every other file, so one signature covers
-the whole bundle. It lies beside the manifest as ``signature.json``. Signed are the bytes of the statement in its one
-canonical form: JSON with sorted keys and no spaces. A key that verifies says nothing about whose it is; that is what
-trusted keys are for. The cryptography is the library's (``pip install 'a2perf[signing]'``).
+A signature is a statement about one manifest, which in turn lists everything else in the bundle, so one signature
+covers the whole bundle. It lies beside the manifest as ``signature.json``. Signed are the bytes of the statement in
+its one canonical form: JSON with sorted keys and no spaces. A key that verifies says nothing about whose it is; that is
+what trusted keys are for. The cryptography is the library's (``pip install 'a2perf[signing]'``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.inventory import MANIFEST, MAX_MANIFEST_BYTES, SIGNATURE, find_bundles, read_manifest
 from a2perf.records import Manifest, Record, RunState
-from a2perf.storage import json_text, read_record, sha256_of, write_atomic, write_record
-from a2perf.submission.bundle import SIGNATURE, integrity, now
+from a2perf.storage import json_text, parse_record, write_atomic, write_record
+from a2perf.stranger_files import printable, read_regular_file
+from a2perf.submission.bundle import integrity, now
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 ALGORITHM = "Ed25519"
 PUBLIC_SUFFIX = ".pub"
 _KEY_ID_LENGTH = 16
+_MAX_SIGNATURE_BYTES = 1 << 16
 
 
 class Statement(Record, kw_only=True):
@@ -109,13 +112,13 @@ def sign(bundle: Path, key_file: Path) -> Signature:
         MissingDependency: the library is not installed.
     """
     private = _private_key(key_file)
-    manifest = read_record(bundle / "manifest.json", Manifest)
+    manifest = read_manifest(bundle)
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         raise UserError(f"{bundle} is not finished (state: {manifest.state.value})", mend="sign it when it has ended")
     if problems := integrity(bundle, manifest):
         raise UserError(f"{bundle} is not what was recorded: {problems[0]}", mend=f"see `a2perf validate {bundle}`")
     statement = Statement(
-        manifest_sha256=sha256_of(bundle / "manifest.json"),
+        manifest_sha256=_sha256_of(bundle, MANIFEST),
         submission_sha256=manifest.submission.sha256,
         signed_at=now(),
     )
@@ -140,21 +143,22 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Verdict
     """
     _library()
     try:
-        manifest = read_record(bundle / "manifest.json", Manifest)
+        manifest = read_manifest(bundle)
     except UserError as error:
         return Verdict([error.message])
     problems = integrity(bundle, manifest)
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         problems.append(f"the run is not finished (state: {manifest.state.value})")
-    if not (bundle / SIGNATURE).is_file():
+    if not os.path.lexists(bundle / SIGNATURE):
         return Verdict([*problems, "it is not signed"])
     try:
-        found = read_record(bundle / SIGNATURE, Signature)
+        text = read_regular_file(Path(os.path.realpath(bundle)), SIGNATURE, max_bytes=_MAX_SIGNATURE_BYTES)
+        found = parse_record(text, Signature, SIGNATURE)
         raw, mark = _decoded(found.public_key), _decoded(found.signature)
         public = _public_key(raw)
     except (UserError, ValueError) as error:
         return Verdict([*problems, f"{SIGNATURE} cannot be read: {error}"])
-    if (bundle / SIGNATURE).read_text(encoding="utf-8") != json_text(msgspec.to_builtins(found)):
+    if text != json_text(msgspec.to_builtins(found)).encode():
         problems.append(f"{SIGNATURE} was changed")
     problems += _against(found.statement, mark, public, bundle, manifest)
     key, signer = key_id(raw), None
@@ -163,6 +167,23 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Verdict
         if signer is None:
             problems.append(f"it is signed with the key {key}, which is not trusted")
     return Verdict(problems, key, signer, found.statement.signed_at)
+
+
+def bundles_of(given: Iterable[str]) -> list[Path]:
+    """Returns the bundles at or below folders, each once; what a participant wrote into a bundle is never one.
+
+    Raises:
+        ConfigError: a folder does not exist, or holds none.
+    """
+    found: dict[Path, None] = {}
+    for name in given:
+        below = find_bundles(Path(name)) if Path(name).is_dir() else []
+        if not below:
+            raise ConfigError(
+                f"{printable(name)} holds no bundle", mend="give the --root_dir of a run, or a bundle below it"
+            )
+        found |= dict.fromkeys(below)
+    return list(found)
 
 
 def trusted_keys(given: Path) -> list[tuple[str, bytes]]:
@@ -212,11 +233,16 @@ def _against(
         problems.append("the signature does not fit its statement")
     if statement.algorithm != ALGORITHM:
         problems.append(f"it is signed with {statement.algorithm}, which is not {ALGORITHM}")
-    if statement.manifest_sha256 != sha256_of(bundle / "manifest.json"):
+    if statement.manifest_sha256 != _sha256_of(bundle, MANIFEST):
         problems.append("manifest.json is not the one that was signed")
     elif statement.submission_sha256 != manifest.submission.sha256:
         problems.append("the signature is about another submission")
     return problems
+
+
+def _sha256_of(bundle: Path, name: str) -> str:
+    content = read_regular_file(Path(os.path.realpath(bundle)), name, max_bytes=MAX_MANIFEST_BYTES)
+    return hashlib.sha256(content).hexdigest()
 
 
 def _canonical(statement: Statement) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
+from a2perf import inventory
 from a2perf.errors import UserError
 from a2perf.metrics.event_cache import EventCache
-from a2perf.metrics.recorded_curves import find_curve_files, read_curve
+from a2perf.metrics.recorded_curves import CurveFiles, find_curve_files, read_curve
 from a2perf.metrics.recorded_datasets import read_notes
 from a2perf.metrics.recorded_emissions import read_emissions
 from a2perf.metrics.recorded_runs import RecordedRun, RunFolder, RunIdentity
@@ -22,23 +24,28 @@ from a2perf.metrics.values import as_finite
 from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, RunState, TrainResults
 from a2perf.storage import Journal, read_json, read_record
 
-_LATENCY = {"infer_ns": "infer_once", "preprocess_ns": "preprocess_observation", "round_trip_ns": "round_trip"}
+_LATENCY = {
+    "infer_ns": "infer_once", "preprocess_ns": "preprocess_observation", "round_trip_ns": "round_trip",
+    "tree_cpu_ns": "processor_time",
+}  # fmt: skip
+_MOST_CHANGES = 10
 T = TypeVar("T")
 
 
 def identify(run: RunFolder) -> RunIdentity:
     """Says what a bundle is a run of."""
-    return _identity(run, _Reader(run.path).record("manifest.json", Manifest))
+    return _identity(run, _Reader(run.path).manifest)
 
 
 def read(run: RunFolder) -> RecordedRun:
     """Reads a bundle."""
     reader = _Reader(run.path)
-    manifest = reader.record("manifest.json", Manifest)
-    if manifest is None and not (run.path / "manifest.json").exists():
-        reader.conditions.append("manifest.json is missing")
+    manifest = reader.manifest
     found = RecordedRun(_identity(run, manifest), manifest=manifest, conditions=reader.conditions)
     if manifest is not None:
+        changes = inventory.problems(run.path, manifest)
+        found.changed = bool(changes)
+        found.conditions += [*changes[:_MOST_CHANGES], *(["more was changed"] if len(changes) > _MOST_CHANGES else [])]
         found.conditions += _how_it_ended(manifest)
     mode = run.path.name
     found.tracking = reader.tolerant("metrics/tracking.json", _json_object) or {}
@@ -67,22 +74,52 @@ def read(run: RunFolder) -> RecordedRun:
     if mode == "train":
         results = reader.record("metrics/train.json", TrainResults)
         found.wall_clock_s = None if results is None else results.wall_s
-        found.curve, conditions = read_curve(find_curve_files(run.path / "artifacts"), run.path, EventCache())
-        found.conditions += conditions
-        found.datasets, conditions = read_notes(run.path / "artifacts")
-        found.conditions += conditions
+        if not (run.path / "artifacts").is_symlink():
+            found.curve, conditions = read_curve(_listed_curves(reader), run.path, EventCache())
+            found.conditions += conditions
+            found.datasets, conditions = read_notes(run.path / "artifacts")
+            found.conditions += conditions
     return found
 
 
 class _Reader:
-    """Reads the files of a bundle one by one and keeps what went wrong."""
+    """Reads the files of a bundle one by one and keeps what went wrong.
+
+    Of a run that is over, only files that its manifest lists are read; nothing is read through a link.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.conditions: list[str] = []
+        self.manifest: Manifest | None = None
+        if not os.path.lexists(folder / inventory.MANIFEST):
+            self.conditions.append("manifest.json is missing")
+            return
+        try:
+            self.manifest = inventory.read_manifest(folder)
+        except UserError as error:
+            words = error.message.replace(str(folder / inventory.MANIFEST), inventory.MANIFEST)
+            self.conditions.append(f"manifest.json could not be read: {words}")
+
+    def is_listed(self, path: Path) -> bool:
+        return inventory.is_listed(self.manifest, path.relative_to(self.folder).as_posix())
+
+    def below(self, folder: str, names: tuple[str, ...]) -> list[Path]:
+        """Returns the listed files of the given names at any depth below a folder; links are not followed."""
+        found = []
+        for at, inner, files in os.walk(self.folder / folder):
+            inner.sort()
+            found += [path for name in sorted(files) if name in names and self.is_listed(path := Path(at, name))]
+        return [] if (self.folder / folder).is_symlink() else found
 
     def is_there(self, name: str) -> bool:
         path = self.folder / name
+        for above in list(path.relative_to(self.folder).parents)[:-1]:
+            if (self.folder / above).is_symlink():
+                self.conditions.append(f"{above}: symbolic link, not followed")
+                return False
+        if path.exists() and not self.is_listed(path):
+            return False
         if path.is_symlink():
             self.conditions.append(f"{name}: symbolic link, not followed")
             return False
@@ -136,9 +173,8 @@ def _rollouts(reader: _Reader, manifest: Manifest | None) -> list[tuple[list[Epi
     """Returns the episodes by task; those of a run that was killed are taken from its journal."""
     tasks = reader.folder / "metrics" / "tasks"
     folders = {"": "metrics"}
-    for name in ("rollouts.json", "journal.jsonl"):
-        for path in sorted(tasks.glob(f"**/{name}")):
-            folders[path.parent.relative_to(tasks).as_posix()] = path.parent.relative_to(reader.folder).as_posix()
+    for path in reader.below("metrics/tasks", ("rollouts.json", "journal.jsonl")):
+        folders[path.parent.relative_to(tasks).as_posix()] = path.parent.relative_to(reader.folder).as_posix()
     found = []
     for task, folder in sorted(folders.items()):
         name = task or (manifest.task if manifest is not None else "task")
@@ -158,11 +194,18 @@ def _tracked_tasks(reader: _Reader) -> dict[str, dict[str, Any]]:
     """Returns the tracking report of each task of a run of several."""
     tasks = reader.folder / "metrics" / "tasks"
     found = {}
-    for path in sorted(tasks.glob("**/tracking.json")):
+    for path in reader.below("metrics/tasks", ("tracking.json",)):
         report = reader.tolerant(path.relative_to(reader.folder).as_posix(), _json_object)
         if report:
             found[path.parent.relative_to(tasks).as_posix()] = report
     return found
+
+
+def _listed_curves(reader: _Reader) -> CurveFiles:
+    files = find_curve_files(reader.folder / "artifacts")
+    for kind in (files.events, files.progress, files.monitors):
+        kind[:] = [path for path in kind if reader.is_listed(path)]
+    return files
 
 
 def _journalled(path: Path) -> list[Episode]:

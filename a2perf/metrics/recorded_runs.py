@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.errors import UserError
+from a2perf.inventory import MODES, is_archived, is_bundle
 from a2perf.metrics.recorded_curves import Curve, kind_of
 from a2perf.metrics.recorded_datasets import DatasetNote
 from a2perf.metrics.values import Values
 from a2perf.records import Episode, Manifest
 
 SCORES_FILE = "scores.json"
-MODES = ("train", "inference", "generalization")
 BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training logs", "CSV file"
-_BUNDLE_FILES = ("manifest.json", "config.gin", "logs")
+_ANY_NAME = ("utf-8", "surrogateescape")
 _EARLIER_FILES = (
     "train_emissions.csv", "inference_emissions.csv", "inference_metrics_results.json", "generalization_rollouts.json",
 )  # fmt: skip
@@ -88,6 +88,7 @@ class RecordedRun:
         episodes: the records behind ``returns`` by task; bundles alone have them.
         tracking_by_task: content of each task's ``tracking.json`` in a run of several tasks; ``tracking`` is their sum.
         datasets: what a training noted about the offline data that it used.
+        changed: whether the bundle is not what was recorded; its conditions say what was changed.
         conditions: what a reader should know, in words, each with its file.
     """
 
@@ -104,6 +105,7 @@ class RecordedRun:
     episodes: dict[str, list[Episode]] = field(default_factory=dict)
     tracking_by_task: dict[str, dict[str, Any]] = field(default_factory=dict)
     datasets: list[DatasetNote] = field(default_factory=list)
+    changed: bool = False
     conditions: list[str] = field(default_factory=list)
 
     def modes(self) -> list[str]:
@@ -157,11 +159,16 @@ def fingerprint_of(run: RunFolder) -> str:
         entries = sorted(os.scandir(folders.pop()), key=lambda entry: entry.name)
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in ("media", "logs"):
-                    folders.append(entry.path)
-            elif entry.name not in (".lock", SCORES_FILE):
+                if run.layout == BUNDLE:  # an empty folder is a change too
+                    digest.update(f"{entry.path}\0{entry.stat(follow_symlinks=False).st_mode}\0".encode(*_ANY_NAME))
+                elif entry.name in ("media", "logs"):
+                    continue
+                folders.append(entry.path)
+            elif run.layout == BUNDLE or entry.name not in (".lock", SCORES_FILE):
                 status = entry.stat(follow_symlinks=False)
-                digest.update(f"{entry.path}\0{status.st_size} {status.st_mtime_ns} {status.st_mode}\0".encode())
+                # the time of the last change of a file's state cannot be set back, unlike that of its content
+                stamps = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_mode}"
+                digest.update(f"{entry.path}\0{stamps}\0".encode(*_ANY_NAME))
     return digest.hexdigest()
 
 
@@ -199,14 +206,14 @@ def _find(given: Path) -> Iterator[RunFolder]:
         return
     top = Path(os.path.abspath(given))
     for folder, names, files in os.walk(top):
-        names[:] = sorted(name for name in names if name != "attic" and not name.startswith("."))
         path = Path(folder)
+        names[:] = sorted(name for name in names if not is_archived(path / name) and not name.startswith("."))
         label = path.relative_to(top).as_posix() if path != top else top.name
-        if _is_bundle(path):
+        if is_bundle(path):
             names.clear()
             yield RunFolder(BUNDLE, path, label)
             continue
-        modes = [name for name in MODES if name in names and _is_bundle(path / name)]
+        modes = [name for name in MODES if name in names and is_bundle(path / name)]
         if modes:
             # the classic files beside bundles are views of them
             names[:] = [name for name in names if name != "metrics"]
@@ -217,8 +224,3 @@ def _find(given: Path) -> Iterator[RunFolder]:
             yield RunFolder(EARLIER, path, label, links)
         elif any(kind_of(name) for name in files):
             yield RunFolder(LOGS, path, label, links)
-
-
-def _is_bundle(path: Path) -> bool:
-    """Says whether a folder is a bundle, also one that was killed before its manifest was written."""
-    return path.name in MODES and any((path / name).exists() for name in _BUNDLE_FILES)

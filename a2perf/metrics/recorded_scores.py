@@ -182,6 +182,8 @@ def conditions_of(runs: Sequence[RecordedRun], data: RunData, mode: str) -> list
         conditions.append(f"{len(runs) - len(data.curves)} of {len(runs)} run(s) hold no curve of returns")
     if mode == "inference" and (missing := sum(not run.returns.get(mode) for run in runs)):
         conditions.append(f"{missing} of {len(runs)} run(s) hold no episodes")
+    if changed := sum(run.changed for run in runs):
+        conditions.append(f"{changed} of {len(runs)} run(s) were changed after they ended; nothing here can be trusted")
     if unsound := sum(run.identity.state not in ("finished", "recorded") for run in runs):
         conditions.append(f"{unsound} of {len(runs)} run(s) did not finish; what they had measured is scored")
     return conditions

@@ -32,7 +32,7 @@ from a2perf.rlops.run_record import RUN_FILE, ExperimentRun, user_name
 from a2perf.rlops.run_series import read_series
 from a2perf.rlops.wandb_log import WandbLog, read_wandb_log
 from a2perf.storage import write_record
-from a2perf.submission.bundle import hash_files
+from a2perf.submission.bundle import record_files, write_manifest
 
 FORMATS = ("tensorboard", "csv", "wandb", "sb3")
 _NAMED = re.compile(r"^(?P<env>.+?)__(?P<exp>.+?)__(?P<seed>\d+)(?:__\d+)?$")
@@ -169,7 +169,9 @@ def import_run(
             notes=[f"imported from {item.path.name}"],
         )
         write_record(made / RUN_FILE, record)
-        write_record(made / "imported" / "manifest.json", _manifest(made / "imported", record, item))
+        manifest = _manifest(record, item)
+        record_files(made / "imported", manifest)
+        write_manifest(made / "imported", manifest)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(target, ignore_errors=True)  # an import that was killed between these two lines
         made.replace(target)
@@ -352,7 +354,7 @@ def _iso(item: Import) -> str:
     return datetime.datetime.fromtimestamp(began, datetime.UTC).isoformat(timespec="milliseconds")
 
 
-def _manifest(folder: Path, record: ExperimentRun, item: Import) -> Manifest:
+def _manifest(record: ExperimentRun, item: Import) -> Manifest:
     return Manifest(
         a2perf_version=__version__,
         mode="imported",
@@ -370,5 +372,4 @@ def _manifest(folder: Path, record: ExperimentRun, item: Import) -> Manifest:
         attempts=[Attempt(started_at=record.created_at, host="", pid=0, boot_id="")],
         exit_code=0 if item.finished else None,
         exit_reason=f"imported from {item.source}",
-        files=hash_files(folder),
     )

@@ -7,27 +7,28 @@ line by line. A manifest that says ``running`` while nobody holds the bundle's l
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import os
 import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import filelock
 import msgspec
 
-from a2perf import __version__
+from a2perf import __version__, inventory
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.fault_point import fault_point
+from a2perf.inventory import SIGNATURE, hash_files, read_manifest, record_files
 from a2perf.records import Attempt, Failure, Manifest, RunState
-from a2perf.storage import Journal, json_text, read_record, sha256_of, write_record
+from a2perf.storage import Journal, json_text, read_record, write_record
 from a2perf.submission import disk_space
 
-SIGNATURE = "signature.json"
-"""Beside the manifest of a signed bundle, and no part of what is signed."""
+__all__ = [
+    "SIGNATURE", "Bundle", "Finished", "hash_files", "integrity", "now", "open_bundle", "record_files", "validate",
+    "version", "write_manifest",
+]  # fmt: skip
 
 _IDENTITY = ("mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256")
 
@@ -82,7 +83,7 @@ class Bundle:
         manifest.state, manifest.exit_code, manifest.exit_reason, manifest.failure = state, exit_code, reason, failure
         manifest.attempts[-1].finished_at = now()
         manifest.attempts[-1].outcome = reason
-        manifest.files = hash_files(self.path)
+        record_files(self.path, manifest)
         fault_point("evaluator: files hashed")
         self.save()
         self._lock.release()
@@ -159,23 +160,13 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Writes the manifest of the bundle at ``path`` with its own checksum, in one step."""
     manifest.checksum = None
-    manifest.checksum = _checksum(json.loads(json_text(msgspec.to_builtins(manifest))))
+    manifest.checksum = inventory.checksum(json.loads(json_text(msgspec.to_builtins(manifest))))
     write_record(path / "manifest.json", manifest)
 
 
 def now() -> str:
     """Returns the time as ISO 8601 in UTC with milliseconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-
-
-def hash_files(path: Path) -> dict[str, str]:
-    """Returns the SHA-256 of every file of a bundle but its manifest, signature and lock, by relative path."""
-    own = (path / "manifest.json", path / SIGNATURE)
-    return {
-        str(found.relative_to(path)): sha256_of(found)
-        for found in sorted(path.rglob("*"))
-        if found.is_file() and not found.is_symlink() and found not in own and found.name != ".lock"
-    }
 
 
 def validate(path: Path) -> list[str]:
@@ -185,7 +176,7 @@ def validate(path: Path) -> list[str]:
         Every problem found, in words; an empty list means that the bundle is sound.
     """
     try:
-        manifest = read_record(path / "manifest.json", Manifest)
+        manifest = read_manifest(path)
     except UserError as error:
         return [str(error)]
     problems: list[str] = []
@@ -201,38 +192,13 @@ def validate(path: Path) -> list[str]:
 def integrity(path: Path, manifest: Manifest) -> list[str]:
     """Returns what speaks against a bundle's honesty, whether its run succeeded or not.
 
-    Files that are missing, added or changed since a run ended, and episodes that share a seed.
+    Whatever was added, removed or changed since the run ended, and episodes that share a seed.
     """
-    problems: list[str] = []
-    if manifest.state in (RunState.FINISHED, RunState.FAILED):
-        problems += _manifest_problems(path)
-        actual = hash_files(path)
-        problems += [f"{name} is missing" for name in manifest.files if name not in actual]
-        problems += [f"{name} is not in the manifest" for name in actual if name not in manifest.files]
-        problems += [
-            f"{name} was changed after the run"
-            for name, digest in manifest.files.items()
-            if actual.get(name, digest) != digest
-        ]
+    problems = inventory.problems(path, manifest)
     seeds = manifest.seeds.get("episodes", [])
     if len(seeds) != len(set(seeds)):
         problems.append("two episodes share a seed")
     return problems
-
-
-def _manifest_problems(path: Path) -> list[str]:
-    """Compares the manifest's bytes with what a2perf wrote; a manifest of an earlier version has no checksum."""
-    text = (path / "manifest.json").read_text(encoding="utf-8", errors="surrogateescape")
-    data = json.loads(text)
-    recorded = data.get("checksum")
-    if recorded is None or (_checksum(data) == recorded and json_text(data) == text):
-        return []
-    return ["manifest.json was changed after the run"]
-
-
-def _checksum(data: dict[str, Any]) -> str:
-    canonical = json.dumps({**data, "checksum": None}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _acquire(path: Path) -> filelock.BaseFileLock:

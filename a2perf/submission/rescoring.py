@@ -6,12 +6,14 @@ mode recorded under the root directory, as ``a2perf score`` computes them.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError
+from a2perf.inventory import problems, read_manifest
 from a2perf.metrics.recorded_runs import SCORES_FILE
-from a2perf.records import LatencyResults, RolloutResults
+from a2perf.records import LatencyResults, RolloutResults, RunState
 from a2perf.storage import Journal, read_record, write_json, write_record
 from a2perf.submission import results
 from a2perf.submission.inference import completed_episodes
@@ -35,11 +37,15 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     progress = progress or RunProgress()
     mode = BenchmarkMode(settings.mode).value
     path = settings.root / mode
-    if not (path / "manifest.json").exists():
+    if not os.path.lexists(path / "manifest.json"):
         raise ConfigError(
             f"{path} holds no recorded run", mend="run the mode first, or give the --root_dir of a recorded run"
         )
-    for journal in sorted(path.rglob("journal.jsonl")):
+    manifest = read_manifest(path)
+    for problem in problems(path, manifest):
+        progress.say(f"CHANGED: {path}: {problem}")
+    ended = manifest.state in (RunState.FINISHED, RunState.FAILED)  # its files are listed and never written again
+    for journal in [] if ended else sorted(path.rglob("journal.jsonl")):
         folder = journal.parent if mode == "generalization" else path / "metrics"
         rollouts = folder / "rollouts.json"
         if rollouts.exists():

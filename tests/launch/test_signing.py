@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,10 @@ from a2perf.cli.sign import sign as sign_command
 from a2perf.cli.sign import verify as verify_command
 from a2perf.cli.validate import validate as validate_command
 from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.inventory import checksum
 from a2perf.launch import signing
 from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.storage import json_text
 from a2perf.submission.bundle import Bundle, open_bundle, validate
 
 
@@ -37,6 +40,11 @@ def finished(path: Path, mode: str) -> Path:
     (opened.metrics / "tasks" / "a").mkdir(parents=True)
     (opened.metrics / "tasks" / "a" / "rollouts.json").write_text("[1.5, 2.5]")
     (opened.logs / "stdout.log").write_bytes(b"\x00\xffbytes")
+    (opened.artifacts / "weights" / "empty").mkdir(parents=True)
+    (opened.artifacts / "weights" / "run.sh").write_text("#!/bin/sh\n")
+    (opened.artifacts / "weights" / "run.sh").chmod(0o755)
+    (opened.artifacts / "latest").symlink_to("weights/run.sh")
+    Path(os.fsdecode(os.fsencode(opened.artifacts) + b"/na\xff\\me\n")).write_text("odd name")
     with opened.journal() as journal:
         journal.append({"kind": "episode"})
     opened.manifest.timings_s["load"] = 1 / 3
@@ -97,13 +105,11 @@ def test_every_changed_byte_is_found_with_a_signature(tmp_path: Path, key: Path)
 
 
 def test_a_number_in_the_manifest_cannot_be_bettered_even_with_its_checksum(bundle: Path, key: Path) -> None:
-    from a2perf.submission import bundle as bundles
-
     signing.sign(bundle, key)
     data = json.loads((bundle / "manifest.json").read_text())
     data["root_seed"] = 8
-    data["checksum"] = bundles._checksum(data)
-    (bundle / "manifest.json").write_text(bundles.json_text(data))
+    data["checksum"] = checksum(data)
+    (bundle / "manifest.json").write_text(json_text(data))
     assert validate(bundle) == []
     assert signing.verify(bundle, trusted(key)).problems == ["manifest.json is not the one that was signed"]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from a2perf.inventory import record_files
 from a2perf.records import (
     Attempt,
     Episode,
@@ -19,7 +20,8 @@ from a2perf.records import (
     SubmissionIdentity,
     TrainResults,
 )
-from a2perf.storage import write_json, write_record
+from a2perf.storage import read_record, write_json, write_record
+from a2perf.submission.bundle import write_manifest
 from tests.metrics import event_bytes as made
 
 RETURN = "Metrics/AverageReturn"
@@ -38,6 +40,17 @@ def manifest(mode: str, seed: int, *, task: str = "trot", name: str = "agent", *
         "state": RunState.FINISHED, "attempts": [Attempt(started_at="", host="h", pid=1, boot_id="")],
     }  # fmt: skip
     return Manifest(**{**fields, **changes})
+
+
+def seal(path: Path, **changes: Any) -> Path:
+    """Lists the files of a bundle in its manifest, as the end of a run does, and changes its fields."""
+    record = read_record(path / "manifest.json", Manifest)
+    for field, value in changes.items():
+        setattr(record, field, value)
+    if record.state in (RunState.FINISHED, RunState.FAILED):
+        record_files(path, record)
+    write_manifest(path, record)
+    return path
 
 
 def emissions_rows(rows: int, *, run_id: str = "r", power: float = 40.0, ram: float = 0.5) -> str:
@@ -80,7 +93,7 @@ def write_inference(root: Path, seed: int, *, count: int = 20, latencies: int = 
     times = rng.integers(900_000, 1_100_000, latencies)
     np.savez(path / "metrics" / "latency.npz", infer_ns=times, preprocess_ns=times // 10, round_trip_ns=times * 2)
     (path / "metrics" / "inference_emissions.csv").write_text(EMISSIONS + "\n" + emissions_rows(20))
-    return path
+    return seal(path)
 
 
 def write_train(root: Path, seed: int, *, points: int = 300, events: bool = True, **changes: Any) -> Path:
@@ -104,7 +117,7 @@ def write_train(root: Path, seed: int, *, points: int = 300, events: bool = True
         lines = [f"{100 * index},{value!r}" for index, value in enumerate(values.tolist())]
         (path / "artifacts" / "progress.csv").write_text("env_steps,mean_return\n" + "\n".join(lines) + "\n")
     (path / "metrics" / "train_emissions.csv").write_text(EMISSIONS + "\n" + emissions_rows(60, power=50.0))
-    return path
+    return seal(path)
 
 
 def write_earlier(base: Path, seed: int, *, hosts: int = 0) -> Path:

@@ -109,7 +109,9 @@ def test_symbolic_links_are_stated_and_not_followed(tmp_path: Path):
 def test_attic_and_classic_files_beside_bundles_are_no_runs_of_their_own(tmp_path: Path):
     made_bundles.write_inference(tmp_path / "R", 1)
     made_bundles.write_train(tmp_path / "R", 1)
-    made_bundles.write_inference(tmp_path / "R" / "attic" / "old", 1)
+    made_bundles.write_inference(tmp_path / "old", 1)
+    (tmp_path / "R" / "attic").mkdir()
+    (tmp_path / "old" / "inference").rename(tmp_path / "R" / "attic" / "inference-20260102T030405.678901")
     (tmp_path / "R" / "metrics").mkdir()
     write_json(tmp_path / "R" / "metrics" / "inference_metrics_results.json", {})
     assert [run.label for run in find_runs([tmp_path])] == ["R/inference", "R/train"]
@@ -255,7 +257,7 @@ def test_a_pipe_in_place_of_a_table_is_stated_and_not_waited_for(tmp_path: Path)
 
 
 def test_killed_run_has_the_memory_and_time_of_its_trace(tmp_path: Path):
-    made_bundles.write_inference(tmp_path / "R", 1)
+    made_bundles.write_inference(tmp_path / "R", 1, state=RunState.RUNNING)
     metrics = tmp_path / "R" / "inference" / "metrics"
     (metrics / "system_trace.csv").write_text(
         "timestamp,elapsed_s,rss_bytes,pss_bytes,cpu_seconds\na,0.5,100,,0.1\nb,1.5,300,,0.4\nc,2.0,200,,\n"
@@ -302,7 +304,7 @@ def test_fingerprint_follows_the_files_but_not_the_scores(tmp_path: Path):
     path = made_bundles.write_inference(tmp_path / "R", 3)
     (run,) = find_runs([tmp_path])
     before = fingerprint_of(run)
-    (path / "scores.json").write_text("{}")
+    (tmp_path / "R" / "scores.json").write_text("{}")
     assert fingerprint_of(run) == before
     (path / "metrics" / "rollouts.json").write_text("{}")
     assert fingerprint_of(run) != before

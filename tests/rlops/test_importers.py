@@ -81,7 +81,7 @@ def test_import_that_was_killed_leaves_nothing_that_counts(tmp_path: Path) -> No
     (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
     code = (
         "import os, sys\nfrom pathlib import Path\nimport a2perf.rlops.importers as importers\n"
-        "importers.hash_files = lambda folder: os.kill(os.getpid(), 9)\n"
+        "importers.record_files = lambda folder, manifest: os.kill(os.getpid(), 9)\n"
         "importers.import_run(Path(sys.argv[1]), importers.find_imports([Path(sys.argv[2])])[0])\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "store"), str(folder)], check=False)

@@ -9,8 +9,7 @@ from a2perf.records import Failure, FailureKind, Manifest, RolloutResults, RunSt
 from a2perf.report.leaderboard import TaskReference
 from a2perf.report.leaderboard.entries import EntryKey
 from a2perf.storage import read_record, write_record
-from a2perf.submission.bundle import hash_files, write_manifest
-from tests.metrics.made_bundles import EMISSIONS, emissions_rows, episodes, write_inference, write_train
+from tests.metrics.made_bundles import EMISSIONS, emissions_rows, episodes, seal, write_inference, write_train
 
 REFERENCE = TaskReference(protocol="v1", random=0.0, expert=20.0, threshold=4.0)
 TIMED_CURVE = [f"{100 * point},{point * 0.1},{point * 0.5}" for point in range(100)]
@@ -63,12 +62,7 @@ class Field:
     @staticmethod
     def seal(path: Path, **changes: Any) -> Path:
         """Stores the hashes of a bundle's files, as the end of a run does, and changes of the manifest."""
-        record = read_record(path / "manifest.json", Manifest)
-        for field, value in changes.items():
-            setattr(record, field, value)
-        record.files = hash_files(path)
-        write_manifest(path, record)
-        return path
+        return seal(path, **changes)
 
     def fail(self, path: Path) -> Path:
         """Turns a run into a failed one."""
