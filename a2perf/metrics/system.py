@@ -85,7 +85,8 @@ def _of_run(name: str, report: Mapping[str, Any], table: EmissionsSummary) -> Nu
         # carbon intensity is a yearly mean of a region, whatever measured the energy
         if place[0] == "emissions":
             quality = "estimated" if section.get("method") not in (None, "none") else "none"
-        method = "; ".join(str(section[word]) for word in ("method", "factor_source") if section.get(word))
+        words = ("method", "factor_source", "account")
+        method = "; ".join(str(section[word]) for word in words if section.get(word))
         return (None if quality == "none" else value), quality, method
     method = "process tree" + (f"; counted by {report.get('cpu_method')}" if name == "cpu_time" else "")
     return (value if value or name == "cpu_time" else None), "measured", method

@@ -148,6 +148,14 @@ class Confined(Protocol):
 
         The tree's remains may still be on their way out; ``wait`` waits for them.
         """
+    @property
+    def cpu_clock(self) -> Callable[[], float] | None:
+        """Returns the seconds of processor time of the tree, as the kernel counts them where there is no control group.
+
+        ``None`` where a control group counts, and where neither can be had.
+        """
+        ...
+
         ...
 
     def wait(self, timeout_s: float | None = None) -> Ending | None:

@@ -136,6 +136,11 @@ class ControlGroup:
         """Its folders, each once."""
         return tuple(dict.fromkeys(self.folders.values()))
 
+    @property
+    def counts_cpu(self) -> bool:
+        """Whether it counts the processor time of the tree."""
+        return "cpu" in counters(self.version, self.folders)
+
     def document(self) -> dict[str, object]:
         """Returns what ``guard.accounts`` needs."""
         return {

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +26,7 @@ from a2perf.sandbox.guard.main import SAMPLE_INTERVAL_S, WRITTEN_INTERVAL_S
 from a2perf.sandbox.guard.tree import kill_descendants
 from a2perf.sandbox.interface import Confined, Ending, Limits, SandboxSpec
 from a2perf.sandbox.limits import ControlGroup
+from a2perf.sandbox.task_clock import TaskClock
 
 START_TIMEOUT_S = 30.0
 KILL_TIMEOUT_S = 10.0
@@ -122,8 +124,13 @@ class ProcessSandbox:
             raise InfrastructureError(f"the guard process could not be started: {error}") from error
         finally:
             theirs.close()
+        clock = None
+        if group is None or not group.counts_cpu:
+            # Only now: it counts what the guard starts later, and the guard may not be looked into once it has begun.
+            with contextlib.suppress(OSError):
+                clock = TaskClock(popen.pid)
         guarded = GuardedProcess(
-            ChildKeeper(popen), ours, spec, group.paths if group else (), hides_signals=self._hides_signals
+            ChildKeeper(popen), ours, spec, group.paths if group else (), clock, hides_signals=self._hides_signals
         )
         try:
             guarded.instruct(self._document(spec, group))
@@ -241,9 +248,11 @@ class GuardedProcess:
         control: socket.socket,
         spec: SandboxSpec,
         cgroups: tuple[Path, ...] = (),
+        clock: TaskClock | None = None,
         *,
         hides_signals: bool = False,
     ) -> None:
+        self._clock = clock
         self._keeper = keeper
         self._cgroups = cgroups
         self._hides_signals = hides_signals
@@ -274,6 +283,11 @@ class GuardedProcess:
     def cgroups(self) -> tuple[Path, ...]:
         """Folders of its control group."""
         return self._cgroups
+
+    @property
+    def cpu_clock(self) -> Callable[[], float] | None:
+        """Reads the kernel's clock of the tree, where it has no control group that counts its time."""
+        return self._clock.seconds if self._clock is not None else None
 
     @property
     def streams_over_cap(self) -> frozenset[str]:
@@ -379,6 +393,8 @@ class GuardedProcess:
         """Collects the guard; where it was killed itself, takes the program's session along."""
         if self._control.fileno() < 0:
             return
+        if self._clock is not None:
+            self._clock.close()
         if not self._keeper.wait(KILL_TIMEOUT_S):
             self._keeper.kill()
             self._keeper.wait(KILL_TIMEOUT_S)
@@ -407,6 +423,7 @@ class GuardedProcess:
         peak, oom_kills, refused_forks = map(int, self._done[4:7])
         return Ending(
             exit_code, number, limit, value, self._killed,
-            cpu_s=float(self._done[2]), max_rss_bytes=int(self._done[3]) * 1024, peak_memory_bytes=peak or None,
+            cpu_s=max(float(self._done[2]), self._clock.seconds() if self._clock else 0.0),
+            max_rss_bytes=int(self._done[3]) * 1024, peak_memory_bytes=peak or None,
             oom_kills=oom_kills, refused_forks=refused_forks, dropped_bytes=dropped,
         )  # fmt: skip

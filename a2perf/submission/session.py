@@ -226,3 +226,5 @@ def _tell(progress: RunProgress, path: Path, failure: Failure, reason: str) -> N
         progress.say(failure.traceback.rstrip())
     if failure.log:
         progress.say(f"its output: {path / failure.log}")
+    if warning := data.get("account", {}).get("warning"):
+        manifest.warnings.append(str(warning))

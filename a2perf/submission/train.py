@@ -50,7 +50,9 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
         with confined as participant, tracking(settings, bundle, energy_mode="train") as sampler:
             started = time.perf_counter()
             participant.start()
-            sampler.attach(participant.tree_root, cgroup=participant.cgroups, root_is_guard=True)
+            sampler.attach(
+                participant.tree_root, cgroup=participant.cgroups, clock=participant.cpu_clock, root_is_guard=True
+            )
             limit = settings.train_time_limit_s
             progress.phase(
                 f"training {settings.folder.name} on {task.name}" + (f" (at most {limit:g} s)" if limit else "")

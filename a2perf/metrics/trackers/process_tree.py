@@ -3,14 +3,15 @@
 Processor time includes that of dead processes. Each process carries its own time and that of the children it has
 waited for; the sum of both over the living tree therefore loses nothing when a child dies and is reaped inside the
 tree, however short it lived. What a vanished process had used and no ancestor has taken over (nobody waited for it)
-is carried on from its last sample. Where the tree has a control group of its own, the kernel's account of it is used.
+is carried on from its last sample. Children of a parent that ignores SIGCHLD are lost that way: where the tree has a
+control group, or the kernel's inherited clock, its account is used; where it has neither, ``Unaccounted`` bounds the loss.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -26,10 +27,13 @@ class TreeSample:
     Attributes:
         pids: living processes of the tree, zombies excluded.
         cpu_seconds: processor time of all processes that are or were in the tree.
-        cpu_method: ``"proc_stat"``, ``"cgroup_v1"``, ``"cgroup_v2"`` or ``"psutil"``.
+        cpu_method: ``"cgroup_v1"``, ``"cgroup_v2"`` (a control group's account), ``"task_clock"`` (the kernel's clock,
+            inherited by every descendant), ``"proc_stat"`` or ``"psutil"`` (sampling of the process tree).
         rss_bytes: sum of resident set sizes; pages that processes share count once for each.
         pss_bytes: sum of proportional set sizes, ``None`` when not asked for or not readable.
         memory_peak_bytes: a lower bound of the tree's peak known from the kernel, ``None`` when not asked for.
+        memory_method: ``"cgroup"`` where that peak is the control group's (with file cache, shared memory and
+            buffers), else ``"resident sets"``.
         io_read_bytes: fetched from storage (not from the page cache).
         io_write_bytes: sent to storage.
         root_alive: whether the root still runs (not gone, not a zombie).
@@ -45,6 +49,7 @@ class TreeSample:
     io_read_bytes: int
     io_write_bytes: int
     root_alive: bool
+    memory_method: str = "resident sets"
 
     @property
     def processes(self) -> int:
@@ -59,9 +64,13 @@ class Tree(Protocol):
         """Reads the tree; ``thorough`` adds what is dear to read (proportional set size, high-water marks)."""
 
 
-def open_tree(root: int, *, cgroup: Sequence[Path] = (), root_is_guard: bool = False) -> Tree:
+def open_tree(
+    root: int, *, cgroup: Sequence[Path] = (), clock: Callable[[], float] | None = None, root_is_guard: bool = False
+) -> Tree:
     """Returns the reader of a process tree that fits this system."""
-    return ProcTree(root, cgroup=cgroup, root_is_guard=root_is_guard) if sys.platform == "linux" else PsutilTree(root)
+    if sys.platform != "linux":
+        return PsutilTree(root)
+    return ProcTree(root, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard)
 
 
 def started_ago_s(pid: int) -> float:
@@ -112,12 +121,21 @@ class ProcTree:
     Args:
         root: pid of the participant process or its guard, in this process's pid namespace.
         cgroup: folders of a control group that holds this tree and nothing else.
+        clock: returns the tree's processor time in seconds as the kernel counts it; for a tree without such a group.
         root_is_guard: the root only watches over the tree, so its own memory, threads and time are not the tree's;
             what it has inherited from reaped orphans is.
     """
 
-    def __init__(self, root: int, *, cgroup: Sequence[Path] = (), root_is_guard: bool = False) -> None:
+    def __init__(
+        self,
+        root: int,
+        *,
+        cgroup: Sequence[Path] = (),
+        clock: Callable[[], float] | None = None,
+        root_is_guard: bool = False,
+    ) -> None:
         self._root = root
+        self._clock = clock
         self._guard = root if root_is_guard else None
         self._cgroup = tuple(cgroup)
         self._members: dict[int, ProcessStat] = {}
@@ -142,6 +160,7 @@ class ProcTree:
         pids = frozenset(stat.pid for stat in living)
         rss = sum(stat.rss_bytes for stat in living)
         cpu_seconds, method, memory_peak = self._account()
+        memory_method = "cgroup" if memory_peak is not None else "resident sets"
         if thorough:
             high_water = max((procfs.read_rss_high_water(pid) or 0 for pid in pids), default=0)
             memory_peak = max(memory_peak or 0, high_water, rss)
@@ -156,6 +175,7 @@ class ProcTree:
             io_read_bytes=int(sum(io[0] for io in self._io.values()) + self._carried_io[0]),
             io_write_bytes=int(sum(io[1] for io in self._io.values()) + self._carried_io[1]),
             root_alive=any(stat.pid == self._root for stat in running),
+            memory_method=memory_method,
         )
 
     def _find_members(self) -> dict[int, ProcessStat]:
@@ -225,6 +245,9 @@ class ProcTree:
                     if self._cgroup_offset_s < 2 / CLOCK_TICKS_PER_S:
                         self._cgroup_offset_s = 0.0
                 seconds, method = usage.cpu_seconds - self._cgroup_offset_s, usage.method
+        if self._clock is not None and method == "proc_stat":
+            # Sampling stays as a lower bound: the clock stops at a program that its user may not read.
+            seconds, method = max(seconds, self._clock()), "task_clock"
         self._cpu_seconds = max(self._cpu_seconds, seconds)
         return self._cpu_seconds, method, peak
 

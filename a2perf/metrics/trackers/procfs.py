@@ -149,6 +149,13 @@ def read_machine_cpu() -> MachineCpu | None:
     return MachineCpu(busy_s=user + nice + system + irq + softirq, idle_s=idle + iowait, steal_s=steal)
 
 
+def read_processes_started() -> int | None:
+    """Reads how many processes and threads this host has started since boot."""
+    text = _read("/proc/stat", 1 << 20) or b""
+    at = text.find(b"\nprocesses ")
+    return int(text[at + 11 :].split(None, 1)[0]) if at >= 0 else None
+
+
 def _first_int(path: Path) -> int | None:
     text = _read(path, 64)
     try:

@@ -13,9 +13,10 @@ from a2perf.metrics.trackers.emissions_account import EmissionsTracker
 from a2perf.metrics.trackers.energy import JOULES_PER_KWH, CpuEnergy, GpuEnergy, RamEnergy
 from a2perf.metrics.trackers.host import HostTracker, describe_host
 from a2perf.metrics.trackers.process_tree import TreeSample
-from a2perf.metrics.trackers.report import Energy, IdleBaseline, PhaseCost, TrackerFailure, TrackingReport
+from a2perf.metrics.trackers.report import Account, Energy, IdleBaseline, PhaseCost, TrackerFailure, TrackingReport
 from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, RowFile
 from a2perf.metrics.trackers.tick import MIN_BASELINE_S, Tick, Tracker
+from a2perf.metrics.trackers.unaccounted import ACCOUNTS, Unaccounted
 
 Shares = list[tuple[str, float]]
 
@@ -53,6 +54,8 @@ class Recorder:
         self._power_peak_w = 0.0
         self._past = (0.0, 0, 0)
         self._rss_bytes = 0
+        self._unaccounted: Unaccounted | None = None
+        self._memory_method = ""
         self._last_row = (0.0, {"cpu": 0.0, "gpu": 0.0, "ram": 0.0})
 
     @property
@@ -63,6 +66,10 @@ class Recorder:
     def ignore(self, tree: TreeSample) -> None:
         """Leaves out what a tree has used before the run."""
         self._past = (tree.cpu_seconds, tree.io_read_bytes, tree.io_write_bytes)
+
+    def bound_unaccounted(self, root: int) -> None:
+        """Begins to bound what the tree's account may miss, where it has no control group that counts its time."""
+        self._unaccounted = Unaccounted(root)
 
     def tick(self, tree: TreeSample | None, elapsed_s: float, phase: str, *, root_cpu_s: float = 0.0) -> Tick:
         """Begins a sample.
@@ -115,7 +122,9 @@ class Recorder:
 
     def _record_tree(self, tick: Tick, tree: TreeSample) -> None:
         report = self._report
-        report.cpu_method = tree.cpu_method
+        report.cpu_method, self._memory_method = tree.cpu_method, tree.memory_method
+        if self._unaccounted is not None:
+            self._unaccounted.saw(tree.pids)
         # A sample stands for the interval before it; the last one of a run often finds an empty tree.
         self._rss_bytes = tree.rss_bytes or self._rss_bytes
         self._rss_seconds += self._rss_bytes * tick.interval_s
@@ -145,10 +154,21 @@ class Recorder:
 
     def finish(self) -> None:
         """Writes the last row, which every run has, and closes the files. Comes after the trackers' ``stop``."""
+        self._report.account = self._account()
         if self._last is not None:
             self._write_emissions(datetime.now().isoformat(timespec="milliseconds"))
         for file in self._files.values():
             file.close()
+
+    def _account(self) -> Account:
+        report = self._report
+        if self._unaccounted is not None:
+            account = self._unaccounted.account(report.cpu_seconds, report.cpu_method)
+        else:
+            name = ACCOUNTS.get(report.cpu_method, report.cpu_method)
+            account = Account(cpu=name, complete=name == "control group")
+        account.memory = "control group" if self._memory_method == "cgroup" else "resident sets, sampled"
+        return account
 
     def report(self, *, wall_s: float, interval_s: float) -> TrackingReport:
         """The report as of the last sample."""
@@ -171,6 +191,9 @@ class Recorder:
 
     def _energy(self, wall_s: float) -> Energy:
         parts = {"cpu": self._cpu.energy(), "gpu": self._gpu.energy(), "ram": self._ram.energy()}
+        parts["cpu"].account = ACCOUNTS.get(self._report.cpu_method, "")
+        parts["ram"].account = "machine" if parts["ram"].scope == "machine" else "resident sets, sampled"
+        parts["gpu"].account = "device"
         gross = sum(part.gross_kwh for part in parts.values())
         mean_w = gross * JOULES_PER_KWH / wall_s if wall_s > 0 else 0.0
         drawing = [part for part in parts.values() if part.gross_kwh > 0]

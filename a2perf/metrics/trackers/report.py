@@ -19,6 +19,8 @@ class ComponentEnergy(msgspec.Struct, kw_only=True):
         power_peak_w: highest mean over one sampling interval.
         idle_w: draw of the idle baseline; 0 where the model charges nothing to an idle tree.
         scope: ``"tree"``, ``"machine"`` or ``"device"``: what the gross covers.
+        account: how the tree's part was found: ``"control group"``, ``"kernel task clock"``,
+            ``"process tree sampling"`` or ``"device"``.
     """
 
     gross_kwh: float = 0.0
@@ -29,6 +31,7 @@ class ComponentEnergy(msgspec.Struct, kw_only=True):
     method: str = "none"
     quality: str = "none"
     scope: str = "none"
+    account: str = ""
 
 
 class Energy(msgspec.Struct, kw_only=True):
@@ -148,6 +151,27 @@ class HostConditions(msgspec.Struct, kw_only=True):
     reasons: list[str] = msgspec.field(default_factory=list)
 
 
+class Account(msgspec.Struct, kw_only=True):
+    """How the costs of the tree were counted, and what may be missing.
+
+    Attributes:
+        cpu: ``"control group"``, ``"kernel task clock"`` or ``"process tree sampling"``.
+        memory: ``"control group"`` (peak with file cache, shared memory and buffers) or ``"resident sets, sampled"``.
+        complete: whether the kernel's account covers every process of the tree.
+        cpu_not_accounted_max_s: upper bound of the tree's processor time that ``cpu_seconds`` may miss, in seconds;
+            ``None`` where the account is complete or the machine's own is not known.
+        processes_started: processes and threads that the whole host started meanwhile.
+        warning: what the record of the run should say of it; empty where it is nothing.
+    """
+
+    cpu: str = ""
+    memory: str = ""
+    complete: bool = False
+    cpu_not_accounted_max_s: float | None = None
+    processes_started: int | None = None
+    warning: str = ""
+
+
 class PhaseCost(msgspec.Struct, kw_only=True):
     """What one phase of the run took."""
 
@@ -171,7 +195,8 @@ class TrackingReport(msgspec.Struct, kw_only=True):
         wall_s: from ``attach`` to ``stop``.
         samples: samples of the tree.
         cpu_seconds: processor time of the tree, dead processes included; ``cpu_method`` says how it was counted.
-        rss_peak_bytes: highest sum over the tree seen, or a higher mark that the kernel kept.
+        account: what that method can miss.
+        rss_peak_bytes: highest sum over the tree seen, or a higher mark that the kernel kept; see ``account.memory``.
         pss_peak_bytes: ``None`` when no proportional set size could be read.
         io_read_bytes: fetched from storage.
         phases: cost of each phase, in the order of their first mark.
@@ -189,6 +214,7 @@ class TrackingReport(msgspec.Struct, kw_only=True):
     samples: int = 0
     cpu_seconds: float = 0.0
     cpu_method: str = "none"
+    account: Account = msgspec.field(default_factory=Account)
     cpu_utilization_mean_percent: float = 0.0
     rss_peak_bytes: int = 0
     rss_mean_bytes: float = 0.0

@@ -11,12 +11,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from resource import struct_rusage
 from types import TracebackType
 
+from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.codecarbon_run import GRACE_S
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
@@ -91,12 +92,20 @@ class Sampler:
             self._thread = threading.Thread(target=self._run, name="a2perf-sampler", daemon=True)
             self._thread.start()
 
-    def attach(self, pid: int, *, cgroup: Path | Sequence[Path] | None = None, root_is_guard: bool = False) -> None:
+    def attach(
+        self,
+        pid: int,
+        *,
+        cgroup: Path | Sequence[Path] | None = None,
+        clock: Callable[[], float] | None = None,
+        root_is_guard: bool = False,
+    ) -> None:
         """Names the process to follow; time and energy count from here.
 
         Args:
             pid: the participant process or its guard.
             cgroup: as for the class, when it became known only now.
+            clock: returns the tree's processor time in seconds as the kernel counts it, where no control group does.
             root_is_guard: the process only watches over the participant, so its own costs are left out.
         """
         self.prepare()
@@ -104,7 +113,9 @@ class Sampler:
             raise ValueError("the sampler is attached already")
         self._pid = pid
         self._cgroup = _folders(cgroup) or self._cgroup
-        self._tree = open_tree(pid, cgroup=self._cgroup, root_is_guard=root_is_guard)
+        self._tree = open_tree(pid, cgroup=self._cgroup, clock=clock, root_is_guard=root_is_guard)
+        if procfs.read_cgroup(self._cgroup).cpu_seconds is None:
+            self._recorder.bound_unaccounted(pid)
         started_s = started_ago_s(pid)
         if started_s > MAX_SPAWN_S:
             # What a process did long before is not the run's.

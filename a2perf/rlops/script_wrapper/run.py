@@ -132,7 +132,10 @@ def _run(wanted: Wrapping, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None
     sampler.prepare()
     confined = sandbox.start(spec)
     try:
-        sampler.attach(confined.tree_root, root_is_guard=confined.tree_root != confined.pid)
+        sampler.attach(
+            confined.tree_root, cgroup=confined.cgroups, clock=confined.cpu_clock,
+            root_is_guard=confined.tree_root != confined.pid,
+        )  # fmt: skip
         sampler.mark("script")
         ending = _wait(confined, bundle.logs / "stdout.log", echo)
     finally:

@@ -303,7 +303,6 @@ def main(control: int) -> None:
         signals.signal(number, signals.SIG_IGN)
     os.set_inheritable(control, False)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    _prctl(PR_SET_DUMPABLE, 0)  # the participant, of the same user, neither traces the guard nor reads its memory
     document = b""
     size = 4
     while len(document) < size:
@@ -314,3 +313,6 @@ def main(control: int) -> None:
         if size == 4 and len(document) == 4:
             size = 4 + int.from_bytes(document, "little")
     _Guard(control, marshal.loads(document[4:])).run()
+    # The participant, of the same user, neither traces the guard nor reads its memory. Not before the evaluator has
+    # spoken, which may have to open the kernel's clock of this process.
+    _prctl(PR_SET_DUMPABLE, 0)

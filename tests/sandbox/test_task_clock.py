@@ -1,0 +1,93 @@
+"""The kernel's clock of a tree without a control group: it counts what no parent waits for."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from a2perf.sandbox import SandboxSpec, get_sandbox, limits, task_clock
+from a2perf.sandbox.limits import Place
+from a2perf.sandbox.task_clock import TaskClock
+
+pytestmark = pytest.mark.skipif(task_clock.why_unavailable() is not None, reason=str(task_clock.why_unavailable()))
+
+CHILDREN = """
+import os, signal, sys, time
+signal.signal(signal.SIGCHLD, signal.{handler})
+for _ in range(10):
+    if os.fork() == 0:
+        while time.process_time() < 0.05: pass
+        os._exit(0)
+    try: os.wait()
+    except ChildProcessError: pass
+"""
+
+
+@pytest.fixture
+def no_control_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "place", lambda: Place(2, {}))
+
+
+@pytest.mark.usefixtures("no_control_groups")
+@pytest.mark.parametrize("level", ["none", "process"])
+@pytest.mark.parametrize("handler", ["SIG_DFL", "SIG_IGN"])
+def test_children_count_whether_or_not_their_parent_waits(tmp_path: Path, level: str, handler: str) -> None:
+    code = CHILDREN.format(handler=handler)
+    spec = SandboxSpec(argv=(sys.executable, "-I", "-S", "-c", code), cwd=tmp_path, env={})
+    confined = get_sandbox(level).start(spec)
+    assert confined.cpu_clock is not None
+    ending = confined.wait(60)
+    assert ending is not None
+    assert ending.exit_code == 0
+    assert 0.5 <= ending.cpu_s < 5  # ten children of 0.05 s, and what the interpreter itself takes
+    assert 0.5 <= confined.cpu_clock() <= ending.cpu_s
+
+
+def test_tree_with_a_control_group_needs_no_clock(tmp_path: Path) -> None:
+    if not limits.place().parents:
+        pytest.skip("no control group can be made here")
+    confined = get_sandbox("process").start(SandboxSpec(argv=("/bin/true",), cwd=tmp_path, env={}))
+    assert (confined.cpu_clock is None) == ("cpuacct" in limits.place().parents or limits.place().version == 2)
+    confined.wait(20)
+
+
+def test_time_of_the_root_itself_is_left_out_and_the_last_reading_stays() -> None:
+    code = """
+    import subprocess, sys, time
+    sys.stdin.readline()
+    while time.process_time() < 0.5: pass
+    subprocess.run([sys.executable, "-S", "-c", "import time\\nwhile time.process_time() < 0.2: pass"])
+    print("done", flush=True)
+    sys.stdin.readline()
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        clock = TaskClock(process.pid)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"done\n"
+        clock.close()
+        assert 0.2 <= clock.seconds() < 0.45
+        assert clock.seconds() == clock.seconds()
+        clock.close()
+
+
+def test_process_that_is_gone_has_no_clock() -> None:
+    process = subprocess.Popen(["/bin/true"])
+    process.wait()
+    with pytest.raises(ProcessLookupError):
+        TaskClock(process.pid)
+
+
+def test_other_users_process_is_refused() -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may count every process")
+    with pytest.raises(OSError, match=r"."):
+        TaskClock(1)
