@@ -7,6 +7,7 @@ turns it into its own arguments.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,10 @@ def places(spec: SandboxSpec) -> list[Place]:
 
 
 def installation(program: Path) -> list[Path]:
-    """Returns the folders that an interpreter needs: its virtual environment, the Python below it, and what they name.
+    """Returns the folders that an interpreter needs: its virtual environment and the Python below it.
+
+    The search path that ``.pth`` files add belongs to it only for the evaluator's own interpreter: in any other
+    environment a package of a stranger may have brought such a file, and its lines would choose what is visible.
 
     Args:
         program: its absolute path; every link on the way to the file is followed.
@@ -101,8 +105,8 @@ def installation(program: Path) -> list[Path]:
         program = Path(os.path.normpath(program.parent / os.readlink(program)))
     folders.extend(_prefix(program.resolve()))
     for folder in tuple(folders):
-        for line in _path_lines(folder):
-            folders.append(line)
+        if folder in (Path(sys.prefix), Path(sys.base_prefix)):
+            folders.extend(path_lines(folder))
     return [path for path in dict.fromkeys(folders) if path.exists() and not _is_below(str(path), "/usr")]
 
 
@@ -116,8 +120,8 @@ def _prefix(program: Path) -> list[Path]:
     return [prefix]
 
 
-def _path_lines(folder: Path) -> Iterator[Path]:
-    """Yields the folders that ``.pth`` files of an environment add to its search path."""
+def path_lines(folder: Path) -> Iterator[Path]:
+    """Yields the folders that ``.pth`` files of an environment add to its search path; only for one that is trusted."""
     for file in folder.glob("lib/python3*/site-packages/*.pth"):
         for line in file.read_text(errors="replace").splitlines():
             if line.startswith("/") and os.path.isdir(line):

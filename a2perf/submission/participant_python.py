@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from a2perf import assets
 from a2perf.domains.registry import get_domain
 from a2perf.records import PythonEnvRecord
+from a2perf.sandbox.view import path_lines
 
 if TYPE_CHECKING:
     from a2perf.submission.submission_util import Submission
@@ -45,7 +46,7 @@ class ParticipantPython:
 def participant_python(settings: Submission, logs: Path) -> Iterator[ParticipantPython]:
     """Provides the interpreter that the configuration asks for; it stays for as long as the context is open.
 
-    Building happens here, in the evaluator and with the network, before the sandbox closes it.
+    An environment is built here, before the participant starts, in a sandbox for the installation; see ``installer``.
 
     Args:
         settings: the run's configuration.
@@ -63,7 +64,9 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
     if settings.python_env == "shared":
         given = Path(str(settings.participant_python)).absolute()
         record = PythonEnvRecord(kind="shared", python_version=interpreter.version)
-        yield ParticipantPython(given, (given.parent.parent, *interpreter.readable), record)
+        prefix = given.parent.parent
+        # The organizer's own environment: what its .pth files name (a2perf's checkout, say) is part of it.
+        yield ParticipantPython(given, (prefix, *interpreter.readable, *path_lines(prefix)), record)
         return
     extras, packages = python_env.requirements_of_domain(get_domain(str(settings.domain)))
     recipe = python_env.Recipe(
@@ -74,6 +77,7 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
             tuple(Path(folder).expanduser().absolute() for folder in settings.python_env_find_links),
             offline=settings.python_env_offline or assets.is_offline(),
             allow_builds=settings.python_env_builds,
+            size_bytes=settings.python_env_size_bytes,
         ),
         packages,
         python_env.read_requirements(settings.folder / OVERRIDES),

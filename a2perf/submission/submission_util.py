@@ -87,7 +87,9 @@ class Submission:
             of its own that is made of its requirements.txt, kept and used again.
         python_env_find_links: folders of wheels that an isolated environment may be made of, beside the index.
         python_env_offline: whether an isolated environment is made without the index.
-        python_env_builds: whether packages without a wheel may be built for it, which runs their code unconfined.
+        python_env_builds: whether packages without a wheel may be built for it, which runs their code in the sandbox
+            of the installation.
+        python_env_size_bytes: size of the largest isolated environment.
         participant_python: interpreter of the participant process, or the one an isolated environment is made of;
             the evaluator's own by default.
         datasets_path: folder of Minari datasets; the participant gets it as ``MINARI_DATASETS_PATH``.
@@ -140,6 +142,7 @@ class Submission:
     python_env_find_links: Sequence[str] = ()
     python_env_offline: bool = False
     python_env_builds: bool = False
+    python_env_size_bytes: int = 8 * 1024**3
     participant_python: str | None = None
     datasets_path: str | None = None
     pass_environment: Sequence[str] = ()

@@ -79,7 +79,7 @@ def test_folder_comes_before_what_lies_in_it(tmp_path: Path) -> None:
     assert order.index(str(tmp_path / "a")) < order.index(str(tmp_path / "a" / "b"))
 
 
-def test_virtual_environment_brings_the_python_below_it_and_its_path_files(tmp_path: Path) -> None:
+def environment_with_path_file(tmp_path: Path) -> tuple[Path, Path, Path]:
     base, env, extra = tmp_path / "python-3.11", tmp_path / "venv", tmp_path / "checkout"
     for folder in (base / "bin", env / "bin", env / "lib/python3.11/site-packages", extra):
         folder.mkdir(parents=True)
@@ -87,7 +87,18 @@ def test_virtual_environment_brings_the_python_below_it_and_its_path_files(tmp_p
     (env / "bin" / "python3").symlink_to(base / "bin" / "python3.11")
     (env / "bin" / "python").symlink_to("python3")
     (env / "lib/python3.11/site-packages/checkout.pth").write_text(f"# comment\nimport os\n{extra}\n/missing\n")
+    return base, env, extra
+
+
+def test_own_virtual_environment_brings_the_python_below_it_and_its_path_files(tmp_path: Path, monkeypatch) -> None:
+    base, env, extra = environment_with_path_file(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(env))
     assert installation(env / "bin" / "python") == [env, base, extra]
+
+
+def test_path_files_of_another_environment_bring_nothing(tmp_path: Path) -> None:
+    base, env, _ = environment_with_path_file(tmp_path)
+    assert installation(env / "bin" / "python") == [env, base]
 
 
 def test_home_is_never_shown_for_an_interpreter_in_it(tmp_path: Path, monkeypatch) -> None:

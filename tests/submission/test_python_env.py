@@ -255,7 +255,7 @@ def test_nothing_is_built_from_source_unless_allowed(tmp_path: Path, wheelhouse:
     package.mkdir(parents=True)
     marker = tmp_path / "ran"
     (package / "setup.py").write_text(f"open({str(marker)!r}, 'w')\n")
-    for line in ("./mine", "-e ./mine", "mine @ git+https://localhost/mine.git"):
+    for line in ("./mine", "-e ./mine"):
         wanted = recipe(tmp_path / "s", f"toy==1.0\n{line}\n", wheelhouse)
         with (
             pytest.raises(ConfigError, match=r"requirements.txt:2: .*has to be built"),
@@ -269,7 +269,8 @@ def test_an_index_that_does_not_answer_is_the_hosts_fault(
     tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-    wanted = recipe(tmp_path / "s", "--index-url http://127.0.0.1:9/simple\ntoy==7.0\n", wheelhouse, offline=False)
+    monkeypatch.setenv("UV_INDEX_URL", "http://127.0.0.1:9/simple")
+    wanted = recipe(tmp_path / "s", "toy==7.0\n", wheelhouse, offline=False)
     with (
         pytest.raises(InfrastructureError, match="could not be reached"),
         python_env.environment(wanted, tmp_path / "log"),
@@ -280,15 +281,17 @@ def test_an_index_that_does_not_answer_is_the_hosts_fault(
 def test_without_uv_pip_does_the_same(tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installer, "find_uv", lambda: None)
     sources = python_env.Sources((wheelhouse,), offline=True)
-    made = installer.Installer(tmp_path / "env", python_env.find_interpreter().executable, sources, tmp_path / "log")
+    (tmp_path / "made").mkdir()
+    made = installer.Installer(tmp_path / "made", python_env.find_interpreter(), sources, tmp_path / "log")
     made.make()
-    made.install_own(own_wheel.write_wheel(tmp_path))
-    made.install([Line("toy==1.0", "requirements.txt", 1, name="toy")], ["numpy>=1.26"], tmp_path)
-    assert made.name == "pip"
-    done = subprocess.run([tmp_path / "env" / "bin" / "toy-says"], capture_output=True, text=True, check=True)
-    assert done.stdout == "toy 1.0\n"
+    own = own_wheel.write_wheel(tmp_path)
     with pytest.raises(ConfigError, match=r"requirements.txt:1: toy==9.9 cannot be installed"):
-        made.install([Line("toy==9.9", "requirements.txt", 1, name="toy")], [], tmp_path)
+        made.install([Line("toy==9.9", "requirements.txt", 1, name="toy")], [], own)
+    made.install([Line("toy==1.0", "requirements.txt", 1, name="toy")], ["numpy>=1.26"], own)
+    made.finish(made.environment)
+    assert made.name == "pip"
+    done = subprocess.run([made.environment / "bin" / "toy-says"], capture_output=True, text=True, check=True)
+    assert done.stdout == "toy 1.0\n"
 
 
 def test_an_interpreter_that_does_not_run_is_refused(tmp_path: Path) -> None:

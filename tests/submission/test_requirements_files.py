@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from a2perf.errors import SubmissionError
-from a2perf.submission.python_env.requirements import read_requirements
+from a2perf.submission.python_env.requirements import Requirements, read_requirements
 from tests.submission import wheels
 
 
@@ -27,10 +31,10 @@ def test_named_files_are_part_of_the_content(tmp_path: Path) -> None:
     (tmp_path / "more" / "deeper.txt").write_text("deep==1\n")
     (tmp_path / "limits.txt").write_text("toy<2\n")
     top = tmp_path / "requirements.txt"
-    top.write_text("--requirement more/base.txt\n-c limits.txt\n--find-links wheels\ntoy\n")
+    top.write_text("--requirement more/base.txt\n-c limits.txt\n--pre\ntoy\n")
     lines = read_requirements(top).lines
     assert [(line.text, line.constraint) for line in lines] == [
-        ("deep==1", False), ("toy<2", True), (f"--find-links {tmp_path / 'wheels'}", False), ("toy", False),
+        ("deep==1", False), ("toy<2", True), ("--pre", False), ("toy", False),
     ]  # fmt: skip
     assert lines[0].place == "more/deeper.txt:1"
 
@@ -55,6 +59,9 @@ def test_a2perf_itself_is_taken_out_and_its_extras_are_kept(tmp_path: Path) -> N
     assert read_requirements(tmp_path / "none.txt").lines == ()
 
 
+HASH = f"sha256:{'a' * 64}"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -62,10 +69,128 @@ def test_a2perf_itself_is_taken_out_and_its_extras_are_kept(tmp_path: Path) -> N
         ("-r missing.txt\n", "requirements.txt:1"),
         ("-r requirements.txt\n", "in a circle"),
         ("./nowhere.whl\n", "no such file"),
+        ("toy\n\ntoy==${SECRET}\n", "requirements.txt:3: toy==${SECRET}: variables are not allowed"),
+        ("toy==$HOME\n", "variables are not allowed"),
+        ("--index-url https://example.org/simple\n", "the option --index-url"),
+        ("-ihttps://example.org/simple\n", "the option -i"),
+        ("--extra-index-url=https://example.org\n", "is not allowed"),
+        ("-f wheels\n", "the option -f"),
+        ("--find-links wheels\n", "is not allowed"),
+        ("--trusted-host example.org\n", "is not allowed"),
+        ("--no-binary :all:\n", "is not allowed"),
+        ("--cert x.pem\n", "is not allowed"),
+        ("--proxy http://example.org\n", "is not allowed"),
+        ("--no-index\n", "is not allowed"),
+        ("--index-\\\nurl https://example.org\n", "requirements.txt:1"),
+        ("toy --index-url https://example.org\n", "an option that is not allowed"),
+        ("toy --config-settings=a=b\n", "an option that is not allowed"),
+        (f"toy --hash={HASH} --global-option=x\n", "an option that is not allowed"),
+        ("toy @ git+https://example.org/toy.git\n", "names a URL"),
+        ("toy@https://example.org/toy-1.0-py3-none-any.whl\n", "names a URL"),
+        ("toy @ file:///etc/passwd\n", "names a URL"),
+        ("git+ssh://git@example.org/toy\n", "names a URL"),
+        ("https://example.org/toy-1.0-py3-none-any.whl\n", "names a URL"),
+        ("file:///etc/toy-1.0-py3-none-any.whl\n", "names a URL"),
+        ("file:toy-1.0-py3-none-any.whl\n", "names a URL"),
+        ("-e git+https://example.org/toy.git#egg=toy\n", "names a URL"),
+        ("-r https://example.org/requirements.txt\n", "is outside of the submission's folder"),
+        ("-r ../outside.txt\n", "is outside of the submission's folder"),
+        ("-c/etc/passwd\n", "is outside of the submission's folder"),
+        ("-r a/../../outside.txt\n", "is outside of the submission's folder"),
+        ("-r ~/secret\n", "is outside of the submission's folder"),
+        ("/proc\n", "is outside of the submission's folder"),
+        ("../toy-1.0-py3-none-any.whl\n", "is outside of the submission's folder"),
+        ("vendor/../../toy-1.0-py3-none-any.whl\n", "is outside of the submission's folder"),
+        ("-e ..\n", "is outside of the submission's folder"),
+        ("~/toy-1.0-py3-none-any.whl\n", "is outside of the submission's folder"),
+        ("toy\x1b[31m\n", "has control characters"),
+        ("toy\x00\n", "has control characters"),
+        (f"toy{'x' * 3000}\n", "longer than 2000 characters"),
+        (f"toy; {'(' * 1500}\n", "is not a requirement"),
+        ("toy\n" * 5001, "more than 5000 requirements"),
     ],
 )
 def test_a_line_that_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "requirements.txt").write_text(text)
+    folder = tmp_path / "entry"
+    folder.mkdir()
+    (tmp_path / "outside.txt").write_text("secret-canary==1.0\n")
+    (folder / "requirements.txt").write_bytes(text.encode())
     with pytest.raises(SubmissionError) as caught:
-        read_requirements(tmp_path / "requirements.txt")
+        read_requirements(folder / "requirements.txt")
     assert words in str(caught.value)
+    assert "canary" not in str(caught.value)
+    assert all(char.isprintable() or char == "\n" for char in str(caught.value))
+
+
+def test_links_and_special_files_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    secret = tmp_path / "outside" / "secret.txt"
+    secret.write_text("canary==1.0\n")
+    for number, make in enumerate([
+        lambda file: file.symlink_to("/dev/zero"),
+        lambda file: file.symlink_to(secret),
+        lambda file: file.symlink_to("nowhere"),
+        os.mkfifo,
+        lambda file: file.mkdir(),
+        lambda file: os.truncate(os.open(file, os.O_CREAT | os.O_RDWR), 1 << 40),
+        lambda file: file.write_bytes(b"toy\xff\n"),
+    ]):  # fmt: skip
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        make(folder / "requirements.txt")
+        with pytest.raises(SubmissionError, match=r"requirements\.txt"):
+            read_requirements(folder / "requirements.txt")
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    (folder / "link").symlink_to(secret.parent)
+    for line in ("-r link/secret.txt", "-r link/absent.txt", "./link/toy-1.0-py3-none-any.whl", "./link"):
+        (folder / "requirements.txt").write_text(f"{line}\n")
+        with pytest.raises(SubmissionError, match="is a link") as caught:
+            read_requirements(folder / "requirements.txt")
+        assert "canary" not in str(caught.value)
+
+
+def test_a_folder_that_may_be_built_holds_files_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "setup.py").write_text("")
+    (tmp_path / "requirements.txt").write_text("./mine\n")
+    before = read_requirements(tmp_path / "requirements.txt").lines[0]
+    assert before.builds
+    (tmp_path / "mine" / "module.py").write_text("")
+    assert read_requirements(tmp_path / "requirements.txt").lines[0].content != before.content
+    (tmp_path / "mine" / "secret").symlink_to("/etc/shadow")
+    with pytest.raises(SubmissionError, match="secret is a link"):
+        read_requirements(tmp_path / "requirements.txt")
+
+
+def test_hashes_stay_with_their_requirement(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text(f"toy==1.0 \\\n    --hash={HASH} \\\n    --hash={HASH}\n")
+    (line,) = read_requirements(tmp_path / "requirements.txt").lines
+    assert line.text == f"toy==1.0 --hash={HASH} --hash={HASH}"
+    assert line.name == "toy"
+
+
+WORDS = st.sampled_from([
+    "-r ", "-c", "-e ", "./", "../", "/", "~", "requirements.txt", "toy", "==1.0", ";", "(", "[x]", " @ ", "file:",
+    "${A}", "--hash=sha256:", "\\\n", "\n", "#", "link", ".whl", "toy-1.0-py3-none-any.whl", "\x1b", "\u2028",
+    "a2perf[", "]", "--",
+])  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.binary(max_size=200), st.lists(WORDS, max_size=30).map(lambda words: "".join(words).encode())))
+def test_no_file_whatsoever_reads_outside_or_crashes(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "entry"
+        folder.mkdir()
+        (Path(scratch) / "toy").write_text("canary==1\n")
+        (folder / "link").symlink_to("../toy")
+        (folder / "requirements.txt").write_bytes(data)
+        read, message = Requirements(), ""
+        try:
+            read = read_requirements(folder / "requirements.txt")
+        except SubmissionError as error:
+            message = str(error)
+        read.unsatisfied_here()
+        assert "canary" not in message + "".join(read.normalised())
+        assert all(line.text.isprintable() and "$" not in line.text for line in read.lines)

@@ -7,11 +7,13 @@ it, one that builds or deletes it an exclusive one; the locks end with the proce
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -21,22 +23,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from packaging.utils import canonicalize_name
 
 import a2perf
 from a2perf import assets
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import PythonEnvRecord, Record
 from a2perf.storage import read_record, write_record
+from a2perf.submission.python_env import completion
+from a2perf.submission.python_env.completion import LOG, STAMP
 from a2perf.submission.python_env.installer import Installer, Sources
 from a2perf.submission.python_env.interpreter import Interpreter
 from a2perf.submission.python_env.own_wheel import base_requirements, content_hash, write_wheel
 from a2perf.submission.python_env.requirements import Requirements
 
-STAMP = "a2perf-environment.json"
-LOG = "a2perf-environment.log"
+__all__ = ["LOG", "STAMP", "Listed", "PythonEnv", "Recipe", "Stamp"]
+
 _BUILDING = ".building-"
 _KEY_LENGTH = 20
-_KEY_SCHEMA = 1
+_KEY_SCHEMA = 2
+_DIST_INFO = re.compile(r"([\w.]+)-([\w.!+]+)\.dist-info")
 
 
 class Stamp(Record, kw_only=True):
@@ -49,7 +55,8 @@ class Stamp(Record, kw_only=True):
         installer: ``"uv"`` or ``"pip"``.
         built_at: time of the build, ISO 8601 in UTC.
         build_s: how long it took.
-        size_bytes: what its files take on disk.
+        size_bytes: the sizes of its files together.
+        sandbox: level at which its packages were opened; empty for environments of earlier versions.
     """
 
     schema: int = 1
@@ -60,6 +67,7 @@ class Stamp(Record, kw_only=True):
     built_at: str
     build_s: float
     size_bytes: int
+    sandbox: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,7 @@ class Recipe:
             "a2perf": [a2perf.__version__, content_hash()],
             "wheels": [_listing(folder) for folder in self.sources.find_links],
             "builds": self.sources.allow_builds,
+            "index": self.sources.settings.identity(),
         }
 
     @property
@@ -162,6 +171,7 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
 
     Raises:
         ConfigError: a package cannot be had; names package and line.
+        SubmissionError: a package is broken, or takes more than the organizer allows.
         InfrastructureError: the index, the disk or the interpreter failed.
     """
     home, key = folder_of_environments(), recipe.key
@@ -169,11 +179,11 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with _lock(home, key) as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        stamp = _stamp_of(path)
+        stamp = _usable(path, recipe)
         reused = stamp is not None
         if stamp is None:
             fcntl.flock(lock, fcntl.LOCK_EX)  # waits for another process that builds the same
-            stamp = _stamp_of(path)
+            stamp = _usable(path, recipe)
             reused = stamp is not None
             if stamp is None:
                 stamp = _build(recipe, path, log)
@@ -192,6 +202,7 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
             installer=stamp.installer,
             build_s=stamp.build_s,
             reused=reused,
+            sandbox=stamp.sandbox,
         )
         yield PythonEnv(path, (path, *recipe.interpreter.readable), record)
 
@@ -231,21 +242,24 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
     """Builds aside and renames; the caller holds the exclusive lock."""
     started = time.monotonic()
     _remove_remains(path)
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():  # incomplete, or not what was built
+        shutil.rmtree(path)
     made_of = recipe.made_of()
     log.write_text(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} building {path}\n", encoding="utf-8")
     aside = Path(tempfile.mkdtemp(prefix=f"{_BUILDING}{path.name}-", dir=path.parent))
     try:
-        target = aside / "environment"
-        installer = Installer(target, recipe.interpreter.executable, recipe.sources, log)
+        installer = Installer(aside, recipe.interpreter, recipe.sources, log)
         installer.require(recipe.overrides.lines, recipe.base_requirements)
         installer.make()
-        installer.install_own(write_wheel(aside))
-        installer.install(recipe.requirements.lines, recipe.base_requirements, aside, recipe.overrides.lines)
-        installer.compile(path)
-        site = next(target.glob("lib/python*/site-packages"))
-        packages = _packages(site)
-        _bring_compiled_kernels(site, packages)
-        _rewrite_paths(target, path)
+        installer.install(
+            recipe.requirements.lines, recipe.base_requirements, write_wheel(aside), recipe.overrides.lines
+        )
+        size = installer.finish(path)
+        target = installer.environment
+        packages = _packages(installer.site)
+        _bring_compiled_kernels(installer.site, packages)
         shutil.copyfile(log, target / LOG)
         stamp = Stamp(
             key=path.name,
@@ -254,7 +268,8 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
             installer=installer.name,
             built_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             build_s=round(time.monotonic() - started, 3),
-            size_bytes=_size_of(target),
+            size_bytes=size,
+            sandbox=installer.level,
         )
         write_record(target / STAMP, stamp)
         target.rename(path)
@@ -267,23 +282,9 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
 
 
 def _remove_remains(path: Path) -> None:
-    """Deletes what earlier builds of the same key left when they were killed, and a folder without a stamp."""
+    """Deletes what earlier builds of the same key left when they were killed."""
     for remains in path.parent.glob(f"{_BUILDING}{path.name}-*"):
         shutil.rmtree(remains, ignore_errors=True)
-    if path.exists() and _stamp_of(path) is None:
-        shutil.rmtree(path)
-
-
-def _rewrite_paths(target: Path, final: Path) -> None:
-    """Makes the scripts of an environment say the folder it will have instead of the one it was built in."""
-    for script in (target / "bin").iterdir():
-        if script.is_symlink() or not script.is_file():
-            continue
-        data = script.read_bytes()
-        if str(target).encode() in data and b"\0" not in data:
-            script.write_bytes(data.replace(str(target).encode(), str(final).encode()))
-    config = target / "pyvenv.cfg"
-    config.write_text(config.read_text(encoding="utf-8").replace(str(target), str(final)), encoding="utf-8")
 
 
 def _bring_compiled_kernels(site: Path, packages: dict[str, str]) -> None:
@@ -301,19 +302,27 @@ def _bring_compiled_kernels(site: Path, packages: dict[str, str]) -> None:
     source = Path(a2perf.__file__).parent
     for compiled in source.glob("domains/*/__pycache__/*.nb[ci]"):
         target = site / "a2perf" / compiled.relative_to(source)
-        target.parent.mkdir(exist_ok=True)
-        shutil.copyfile(compiled, target)
+        with contextlib.suppress(OSError):  # a package that brings files of a2perf's does without the kernels
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(compiled, target)
 
 
 def _packages(site: Path) -> dict[str, str]:
-    found = importlib.metadata.distributions(path=[str(site)])
-    return dict(sorted((dist.metadata["Name"].lower(), dist.version) for dist in found))
+    """Returns names and versions from the names of folders alone: the files in them are strangers'."""
+    found = (_DIST_INFO.fullmatch(folder.name) for folder in site.iterdir())
+    return dict(sorted((canonicalize_name(match[1]), match[2]) for match in found if match))
 
 
 def _tell_reuse(path: Path, stamp: Stamp, log: Path) -> None:
     earlier = path / LOG
     text = earlier.read_text(encoding="utf-8", errors="replace") if earlier.is_file() else ""
     log.write_text(f"{path} was built before, at {stamp.built_at}, and is used again\n{text}", encoding="utf-8")
+
+
+def _usable(path: Path, recipe: Recipe) -> Stamp | None:
+    """Returns the stamp of a complete environment whose interpreter nobody has replaced."""
+    stamp = _stamp_of(path)
+    return stamp if stamp and completion.is_intact(path, recipe.interpreter.executable) else None
 
 
 def _stamp_of(path: Path) -> Stamp | None:

@@ -1,72 +1,91 @@
 """Makes a virtual environment and installs into it: with uv where it is found, else with venv and pip.
 
-Only wheels are installed unless the caller allows builds, so nothing of a stranger's package runs here; it will run in
-the participant process, confined. Byte code is made by the base interpreter, since starting the new one would already
-run start-up files of what was installed. Every command runs under the guard of the sandbox: it ends with this process.
+Packages are strangers' data. Everything that opens them runs in the better one of the levels 'bubblewrap' and
+'process' that this host offers: it sees the base interpreter, copies of what the submission gives and the organizer's
+index settings, writes one folder, and is bounded in disk, memory, processes and time. Only wheels are installed unless
+the organizer allows builds, so none of a package's code runs. Nothing is ever run with the new interpreter: that would
+start what was installed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
+import signal
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, SubmissionError, UserError
-from a2perf.sandbox import SandboxSpec, get_sandbox
-from a2perf.submission.python_env.requirements import Line
+from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, SubmissionError
+from a2perf.sandbox import Ending, Limits, SandboxSpec, get_sandbox, strongest_level
+from a2perf.submission.python_env import completion
+from a2perf.submission.python_env.blame import clean, explain, over_limit, tail
+from a2perf.submission.python_env.index_settings import IndexSettings, organizer_settings
+from a2perf.submission.python_env.interpreter import Interpreter
+from a2perf.submission.python_env.requirements import PRE_RELEASES, Line
+from a2perf.submission.python_env.staging import write_requirements
 
 TIMEOUT_S = 1800.0
-_SHOWN_LINES = 12
-_NETWORK = re.compile(
-    r"error sending request|dns error|failed to lookup|connection (refused|reset|error)|timed? ?out|"
-    r"NewConnectionError|ConnectTimeoutError|ReadTimeoutError|Temporary failure in name resolution|tls handshake|"
-    r"HTTP status server error",
-    re.IGNORECASE,
-)
-_DISK = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+MEMORY_BYTES = 8 * 1024**3
+PROCESSES = 256
+OUTPUT_BYTES = 1024 * 1024
+DEFAULT_SIZE_BYTES = 8 * 1024**3
+"""The largest environment, unless the organizer sets ``Submission.python_env_size_bytes``."""
+
+LEAST_FREE_BYTES = 64 * 1024**2
+_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where packages come from.
+    """Where packages come from, and how much of them is accepted; all of it is the organizer's.
 
     Attributes:
         find_links: folders of wheels, beside the index.
-        offline: whether the index is out of bounds; uv's own cache still counts where no folder is given.
-        allow_builds: whether source archives, folders and repositories may be built, which runs their code.
+        offline: whether the network is out of bounds.
+        allow_builds: whether source archives and folders may be built, which runs their code in the sandbox.
+        size_bytes: the largest environment.
+        settings: index, links, certificates and proxies.
     """
 
     find_links: tuple[Path, ...] = ()
     offline: bool = False
     allow_builds: bool = False
+    size_bytes: int = DEFAULT_SIZE_BYTES
+    settings: IndexSettings = field(default_factory=organizer_settings)
+
+    @property
+    def network(self) -> bool:
+        """Whether an installer needs the network."""
+        return not self.offline and not self.settings.uv.get("no-index", False)
 
 
 class Installer:
-    """Fills one new environment.
+    """Makes one new environment.
 
     Args:
-        folder: the environment to make; it does not exist yet.
-        base: the interpreter it is made of.
+        home: an existing empty folder for everything that is made; the environment is ``home/work/environment``.
+        interpreter: what it is made of.
         sources: where packages come from.
         log: everything that the commands print is appended here.
     """
 
-    def __init__(self, folder: Path, base: Path, sources: Sources, log: Path) -> None:
-        self._folder = folder
-        self._base = base
+    def __init__(self, home: Path, interpreter: Interpreter, sources: Sources, log: Path) -> None:
+        self._home = home.resolve()
+        self._interpreter = interpreter
         self._sources = sources
         self._log = log
         self._uv = find_uv()
+        self._given, self._work = self._home / "given", self._home / "work"
+        self._skeleton = self._home / "skeleton"
+        self.environment = self._work / "environment"
+        self.level = strongest_level()
 
     @property
     def name(self) -> str:
@@ -74,16 +93,17 @@ class Installer:
         return "uv" if self._uv else "pip"
 
     @property
-    def python(self) -> Path:
-        """The new interpreter."""
-        return self._folder / "bin" / "python"
+    def site(self) -> Path:
+        """The folder of its packages."""
+        major, minor = self._interpreter.version.split(".")[:2]
+        return self.environment / "lib" / f"python{major}.{minor}" / "site-packages"
 
     def require(self, overrides: Sequence[Line], base_requirements: Sequence[str]) -> None:
         """Checks, before anything is made, that overrides can be had and leave a2perf's own needs alone.
 
         Raises:
             MissingDependency: there are overrides and no uv.
-            SubmissionError: one of them is no requirement, or is of a package that a2perf itself needs.
+            SubmissionError: one of them is not a requirement, or is of a package that a2perf itself needs.
         """
         if overrides and not self._uv:
             raise MissingDependency(
@@ -94,7 +114,7 @@ class Installer:
         for line in overrides:
             if not line.name or line.constraint:
                 raise SubmissionError(
-                    f"{line.place}: {line.text!r} overrides nothing", mend="write one `name==version` a line"
+                    f"{line.place}: {line.text!r} overrides nothing", mend="write one `name==version` per line"
                 )
             if line.name in own:
                 raise SubmissionError(
@@ -103,104 +123,190 @@ class Installer:
                 )
 
     def make(self) -> None:
-        """Makes the empty environment.
+        """Makes the skeleton: interpreter, configuration, and with pip the installer; no package of a stranger.
 
         Raises:
             MissingDependency: the interpreter cannot make one.
         """
+        for folder in (self._given, *(self._work / name for name in ("home", "tmp", "cache", "sources"))):
+            folder.mkdir(parents=True)
+        completion.prepare(self.environment)
+        base = self._interpreter.executable
         if self._uv:
-            command = [self._uv, "venv", "--no-project", "--python", str(self._base), str(self._folder)]
+            tool = self._given / "uv"  # a copy, so that the folder it lies in stays out of the sandbox
+            shutil.copy2(self._uv, tool)
+            self._uv = str(tool)
+            command = [self._uv, "venv", "--no-config", "--no-project", "--python", str(base), str(self._skeleton)]
         else:
-            command = [str(self._base), "-I", "-m", "venv", str(self._folder)]
-        if output := self._run(command):
+            command = [str(base), "-I", "-m", "venv", str(self._skeleton)]
+        if output := self._run(command, level="process", limited=False):
             raise MissingDependency(
-                f"{self._base} cannot make a virtual environment:\n{_tail(output)}",
+                f"{base} cannot make a virtual environment:\n{tail(output)}",
                 mend="install uv (`pip install uv`), or the venv module of that interpreter (Debian: python3-venv)",
             )
 
-    def install_own(self, wheel: Path) -> None:
-        """Installs a2perf's own wheel, without dependencies; comes first, while the environment is still clean."""
-        if output := self._run([*self._command(links=False), "--no-deps", str(wheel)]):
-            raise InfrastructureError(f"a2perf could not be installed into {self._folder}:\n{_tail(output)}")
-
     def install(
-        self, lines: Sequence[Line], base_requirements: Sequence[str], folder: Path, overrides: Sequence[Line] = ()
+        self, lines: Sequence[Line], base_requirements: Sequence[str], own: Path, overrides: Sequence[Line] = ()
     ) -> None:
         """Installs what the submission and a2perf's part of its process need, resolved together.
 
         Args:
             lines: the submission's requirements.
             base_requirements: a2perf's.
-            folder: where the files that are handed to the installer are written.
+            own: a2perf's own wheel.
             overrides: what replaces the demands of all packages for these; `require` has checked them.
 
         Raises:
             ConfigError: a package cannot be had, or the requirements contradict each other; names package and line.
+            SubmissionError: a package is broken, or takes more than the organizer allows.
             InfrastructureError: the index could not be reached, or the disk is full.
         """
         given = [*lines, *overrides]
         if not self._sources.allow_builds and (forbidden := [line for line in given if line.builds]):
             line = forbidden[0]
             raise ConfigError(
-                f"{line.place}: {line.text} has to be built, which would run its code outside of any sandbox",
+                f"{line.place}: {line.text} has to be built, which would run its code during the installation",
                 mend="ask for a wheel instead, or allow it with `Submission.python_env_builds = True`",
             )
-        wanted, constraints = folder / "requirements.txt", folder / "constraints.txt"
-        wanted.write_text("".join(f"{line.text}\n" for line in lines if not line.constraint), encoding="utf-8")
-        constraints.write_text("".join(f"{line.text}\n" for line in lines if line.constraint), encoding="utf-8")
-        own = folder / "a2perf-base.txt"
-        own.write_text("".join(f"{text}\n" for text in base_requirements), encoding="utf-8")
-        command = [*self._command(links=True), "-r", str(wanted), "-r", str(own), "-c", str(constraints)]
+        files = {
+            name: self._given / f"{name}.txt" for name in ("requirements", "constraints", "overrides", "a2perf-base")
+        }
+        self._write([line for line in lines if not line.constraint], files["requirements"])
+        self._write([line for line in lines if line.constraint], files["constraints"])
+        self._write(overrides, files["overrides"])
+        wheel = self._given / own.name
+        shutil.copyfile(own, wheel)
+        needed = [*base_requirements, f"a2perf @ {wheel.as_uri()}"]
+        files["a2perf-base"].write_text("".join(f"{text}\n" for text in needed), encoding="utf-8")
+        command = [*self._command(pre=any(line.text == PRE_RELEASES for line in lines))]
+        command += ["-r", str(files["requirements"]), "-r", str(files["a2perf-base"]), "-c", str(files["constraints"])]
         if overrides:
-            replacing = folder / "overrides.txt"
-            replacing.write_text("".join(f"{line.text}\n" for line in overrides), encoding="utf-8")
-            command += ["--override", str(replacing)]
-        if output := self._run(command):
+            command += ["--override", str(files["overrides"])]
+        if output := self._run(command, level=self.level, network=self._sources.network):
             raise explain(output, given, base_requirements, self._log)
 
-    def compile(self, final: Path) -> None:
-        """Makes the byte code that uv leaves out, saying the paths that the environment will have."""
-        if self._uv:
-            strip = ["-s", str(self._folder), "-p", str(final), "-x", r"/tests?/"]
-            self._run([str(self._base), "-I", "-m", "compileall", "-q", *strip, str(self._folder / "lib")])
+    def finish(self, final: Path) -> int:
+        """Makes byte code, checks what was installed, and adds the interpreter; returns the size in bytes.
 
-    def _command(self, *, links: bool) -> list[str]:
+        Args:
+            final: the folder that the environment will have; byte code and scripts say it.
+
+        Raises:
+            SubmissionError: it is not an environment that may be used.
+        """
+        shutil.rmtree(self._work / "cache", ignore_errors=True)
+        self.compile(final)
+        size = completion.accept(self.environment, max_bytes=self._sources.size_bytes)
+        completion.complete(self.environment, self._skeleton, final)
+        return size
+
+    def compile(self, final: Path) -> None:
+        """Makes byte code; a file that cannot be compiled stays without."""
+        strip = ["-s", str(self.environment), "-p", str(final), "-x", r"/tests?/"]
+        base = str(self._interpreter.executable)
+        self._run([base, "-I", "-m", "compileall", "-q", *strip, str(self.environment / "lib")], level=self.level)
+
+    def _write(self, lines: Sequence[Line], path: Path) -> None:
+        write_requirements(lines, path, self._work / "sources", max_bytes=self._sources.size_bytes)
+
+    def _command(self, *, pre: bool) -> list[str]:
+        python, sources = str(self._skeleton / "bin" / "python"), self._sources
         if self._uv:
-            # Copies, not links: what a participant does to its environment must not reach uv's cache.
-            command = [self._uv, "pip", "install", "--python", str(self.python), "--link-mode", "copy"]
-            command += [] if self._sources.allow_builds else ["--no-build"]
-            command += ["--offline"] if self._sources.offline else []
+            config = self._given / "uv.toml"
+            sources.settings.write_uv(config)
+            command = [self._uv, "--config-file", str(config), "pip", "install", "--python", python, "--no-sources"]
+            command += ["--prefix", str(self.environment), "--link-mode", "hardlink"]  # the cache is deleted afterwards
+            command += [] if sources.allow_builds else ["--no-build"]
+            command += ["--offline"] if sources.offline else []
+            command += ["--prerelease", "allow"] if pre else []
         else:
-            command = [str(self.python), "-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-            command += [] if self._sources.allow_builds else ["--only-binary", ":all:"]
-        if links:
-            command += [word for path in self._sources.find_links for word in ("--find-links", str(path))]
-        if self._sources.offline and (self._sources.find_links or not self._uv):
+            sources.settings.write_pip(self._given / "pip.conf")
+            command = [python, "-I", "-m", "pip", "install", "--prefix", str(self.environment), "--ignore-installed"]
+            command += ["--disable-pip-version-check", "--no-input", "--no-cache-dir", "--no-compile"]
+            command += ["--no-warn-script-location", *([] if sources.allow_builds else ["--only-binary", ":all:"])]
+            command += ["--pre"] if pre else []
+        command += [word for path in sources.find_links for word in ("--find-links", str(path))]
+        if sources.offline and (sources.find_links or not self._uv):
             command.append("--no-index")
         return command
 
-    def _run(self, command: Sequence[str]) -> str:
-        """Runs one command; returns its output when it failed, else nothing.
+    def _run(self, command: Sequence[str], *, level: str, network: bool = False, limited: bool = True) -> str:
+        """Runs one command; returns its output if it failed, else nothing.
 
         Raises:
-            InfrastructureError: it could not be started, or did not end in time.
+            InfrastructureError: it could not be started, or the index was too slow.
+            SubmissionError: it broke a bound of the organizer.
         """
         started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="a2perf-install-") as scratch:
-            out, err = Path(scratch) / "stdout", Path(scratch) / "stderr"
-            confined = get_sandbox("process").start(
-                SandboxSpec(argv=command, cwd=Path(scratch), env=_environment(), stdout=out, stderr=err)
-            )
-            try:
-                ending = confined.wait(TIMEOUT_S)
-            finally:
-                confined.kill_tree()
-            output = "".join(_text(path) for path in (out, err))
+        out, err = self._home / "stdout", self._home / "stderr"
+        spec = SandboxSpec(
+            argv=command,
+            cwd=self._work / "home",
+            env=self._environment,
+            readable=(self._given, *self._readable),
+            writable=(self._work,) if limited else (self._home,),
+            network=network,
+            limits=self._limits if limited else Limits(),
+            stdout=out,
+            stderr=err,
+        )
+        confined = get_sandbox(level).start(spec)
+        try:
+            ending = confined.wait(TIMEOUT_S + 60)
+        finally:
+            confined.kill_tree()
+        output = clean("".join(_text(path) for path in (out, err)), self._sources.settings.secrets)
+        took = f"({time.monotonic() - started:.1f} s in the sandbox {level!r})"
         with self._log.open("a", encoding="utf-8") as log:
-            log.write(f"$ {' '.join(command)}\n{output}({time.monotonic() - started:.1f} s)\n\n")
-        if ending is None:
-            raise InfrastructureError(f"{command[0]} did not end within {TIMEOUT_S:.0f} s", mend=f"see {self._log}")
-        return "" if ending.exit_code == 0 else output or f"{command[0]} ended with status {ending.exit_code}"
+            log.write(f"$ {' '.join(command)}\n{output}{took}\n\n")
+        for path in (out, err):
+            path.unlink(missing_ok=True)
+        if ending is None or ending.limit == "wall_s":
+            kind = InfrastructureError if network else SubmissionError
+            raise kind(f"{Path(command[0]).name} did not end within {TIMEOUT_S:.0f} s", mend=f"see {self._log}")
+        if ending.exit_code == 0:
+            return ""
+        self._check_bounds(ending, output)
+        return output or f"{command[0]} ended with status {ending.exit_code}, signal {ending.signal}"
+
+    def _check_bounds(self, ending: Ending, output: str) -> None:
+        limit = ending.limit
+        if ending.signal == signal.SIGXFSZ or "File too large" in output:
+            limit = "file_size_bytes"
+        if ending.oom_kills:
+            limit = "memory_bytes"
+        if limit in ("artifact_bytes", "file_size_bytes"):
+            raise over_limit("disk", f"{self._sources.size_bytes} bytes", self._log)
+        if limit is not None:
+            raise over_limit(limit, str(getattr(self._limits, limit)), self._log)
+        if shutil.disk_usage(self._home).free < LEAST_FREE_BYTES:
+            raise InfrastructureError("no space left to build the environment", mend="a2perf python-env prune")
+
+    @property
+    def _limits(self) -> Limits:
+        # Each file counts twice while it is in the installer's cache and in the environment.
+        size = self._sources.size_bytes
+        return Limits(
+            wall_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES, processes=PROCESSES, file_size_bytes=size,
+            artifact_bytes=2 * size, output_bytes=OUTPUT_BYTES,
+        )  # fmt: skip
+
+    @property
+    def _readable(self) -> tuple[Path, ...]:
+        places = (*self._interpreter.readable, *self._sources.find_links, *self._sources.settings.local_paths)
+        return (self._skeleton, *(path for path in places if path.exists())) if self._skeleton.exists() else ()
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        """Everything that the installer knows: an allow-list, since it expands variables in what strangers wrote."""
+        found = {
+            **self._sources.settings.variables,
+            "HOME": str(self._work / "home"), "TMPDIR": str(self._work / "tmp"), "PATH": _PATH, "LANG": "C.UTF-8",
+            "UV_CACHE_DIR": str(self._work / "cache"), "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1",
+            "NO_COLOR": "1", "PIP_NO_COLOR": "1", "PIP_CONFIG_FILE": os.devnull,
+        }  # fmt: skip
+        config = self._given / "pip.conf"
+        return {**found, "PIP_CONFIG_FILE": str(config)} if config.exists() else found
 
 
 def find_uv() -> str | None:
@@ -209,56 +315,7 @@ def find_uv() -> str | None:
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
 
 
-def explain(output: str, lines: Sequence[Line], base_requirements: Sequence[str], log: Path) -> UserError:
-    """Turns an installer's complaint into an error that names the package and the line that asked for it."""
-    if _DISK.search(output):
-        return InfrastructureError("no space left to build the environment", mend="a2perf python-env prune")
-    blamed = [line for line in lines if line.name and _names(line.name, output)]
-    said = _tail(output)
-    if _NETWORK.search(output):
-        return InfrastructureError(
-            f"the package index could not be reached:\n{said}",
-            mend=f"see {log}; give wheels with --python-env-find-links",
-        )
-    if not blamed:
-        return ConfigError(f"the requirements cannot be installed:\n{said}", mend=f"see {log}")
-    listed = "\n".join(f"  {line.place}: {line.text}" for line in blamed)
-    own = [text for text in base_requirements if _names(re.split(r"[^\w.-]", text)[0], output)]
-    beside = f" (a2perf itself needs {', '.join(own)})" if own else ""
-    return ConfigError(
-        f"these requirements cannot be installed together{beside}:\n{listed}\n{said}"
-        if len(blamed) > 1 or own
-        else f"{blamed[0].place}: {blamed[0].text} cannot be installed:\n{said}",
-        mend=f"ask for versions that exist as wheels for this Python; the whole log is {log}",
-    )
-
-
-def _names(package: str, output: str) -> bool:
-    pattern = re.escape(package).replace(r"\-", "[-_.]+")
-    return re.search(rf"(?<![\w.-]){pattern}(?![\w-])", output, re.IGNORECASE) is not None
-
-
-def _environment() -> dict[str, str]:
-    """This process's variables, so that the user's index settings hold, without those that name another environment."""
-    dropped = {
-        "VIRTUAL_ENV",
-        "PYTHONPATH",
-        "PYTHONHOME",
-        "PIP_TARGET",
-        "PIP_PREFIX",
-        "PIP_USER",
-        "PIP_REQUIRE_VIRTUALENV",
-    }
-    kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    return {**kept, "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1", "PIP_NO_COLOR": "1"}
-
-
 def _text(path: Path) -> str:
     with contextlib.suppress(FileNotFoundError):
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_bytes()[: 2 * OUTPUT_BYTES].decode("utf-8", errors="replace")
     return ""
-
-
-def _tail(output: str) -> str:
-    kept = [line.rstrip() for line in output.splitlines() if line.strip()]
-    return "\n".join(kept[-_SHOWN_LINES:])
