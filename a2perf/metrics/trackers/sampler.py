@@ -24,6 +24,7 @@ from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, st
 from a2perf.metrics.trackers.recorder import Recorder
 from a2perf.metrics.trackers.report import TrackerFailure, TrackingReport
 from a2perf.metrics.trackers.tick import Tick, Tracker
+from a2perf.metrics.trackers.tree_succession import TreeSuccession
 
 FIRST_SAMPLES_S = (0.02, 0.1, 0.25, 0.5)
 FIRST_THOROUGH_S = 0.5
@@ -65,7 +66,7 @@ class Sampler:
     ) -> None:
         settings = settings if settings is not None else EmissionsSettings()
         self._pid = pid
-        self._tree: Tree | None = None
+        self._tree: TreeSuccession | None = None
         self._cgroup = _folders(cgroup)
         self._report_interval_s = settings.measure_power_secs or interval_s
         self._interval_s = min(interval_s, self._report_interval_s)
@@ -113,7 +114,7 @@ class Sampler:
             raise ValueError("the sampler is attached already")
         self._pid = pid
         self._cgroup = _folders(cgroup) or self._cgroup
-        self._tree = open_tree(pid, cgroup=self._cgroup, clock=clock, root_is_guard=root_is_guard)
+        self._tree = TreeSuccession(open_tree(pid, cgroup=self._cgroup, clock=clock, root_is_guard=root_is_guard))
         if procfs.read_cgroup(self._cgroup).cpu_seconds is None:
             self._recorder.bound_unaccounted(pid)
         started_s = started_ago_s(pid)
@@ -123,6 +124,28 @@ class Sampler:
         self._began_s = time.perf_counter()
         self._attached.set()
         self._wake.set()
+
+    def detach(self) -> None:
+        """Takes the last sample of a process that is about to end; the run goes on with ``follow``."""
+        if self._tree is not None:
+            self._tree.end()
+
+    def follow(
+        self,
+        pid: int,
+        *,
+        cgroup: Path | Sequence[Path] | None = None,
+        clock: Callable[[], float] | None = None,
+        root_is_guard: bool = False,
+    ) -> None:
+        """Names the next process of the run, as ``attach`` did the first; what that one used stays counted.
+
+        Raises:
+            ValueError: there was no first one.
+        """
+        if self._tree is None:
+            raise ValueError("the sampler is not attached yet")
+        self._tree.begin(open_tree(pid, cgroup=_folders(cgroup), clock=clock, root_is_guard=root_is_guard))
 
     def start(self) -> None:
         """``prepare`` and ``attach`` in one, for a process that runs already.
