@@ -10,18 +10,25 @@ programs and counters. A refused call fails with EPERM (``clone3`` with ENOSYS, 
 from __future__ import annotations
 
 import errno
+import os
 import platform
 import struct
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 _X32_BIT = 0x40000000
 
 _CLONE_NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x00000080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
 
 _CLONE_FLAGS_OF_CLONE = _CLONE_NEW & ~0xFF  # the lowest byte of clone's flags is the signal of its end
+
+_FAMILIES = (1, 2, 10)
+"""AF_UNIX, AF_INET and AF_INET6."""
+_NETLINK, _ROUTE = 16, 0
+
+_SET_USER_ID, _SET_GROUP_ID = 0o4000, 0o2000
 
 REFUSED: dict[str, tuple[int, int]] = {
     # other processes: name: (x86_64, aarch64); -1 where there is none
@@ -44,6 +51,7 @@ REFUSED: dict[str, tuple[int, int]] = {
     "fsmount": (432, 432),
     "fspick": (433, 433),
     "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
     # keys, kernel programs, counters and rings
@@ -57,6 +65,10 @@ REFUSED: dict[str, tuple[int, int]] = {
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
     "fanotify_init": (300, 262),
+    "lookup_dcookie": (212, 18),
+    "modify_ldt": (154, -1),
+    "move_pages": (279, 239),
+    "migrate_pages": (256, 238),
     # the host itself
     "init_module": (175, 105),
     "finit_module": (313, 273),
@@ -69,6 +81,9 @@ REFUSED: dict[str, tuple[int, int]] = {
     "syslog": (103, 116),
     "acct": (163, 89),
     "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "nfsservctl": (180, 42),
+    "vhangup": (153, 58),
     "settimeofday": (164, 170),
     "clock_settime": (227, 112),
     "adjtimex": (159, 171),
@@ -79,8 +94,49 @@ REFUSED: dict[str, tuple[int, int]] = {
     "ioperm": (173, -1),
 }
 
+ABSENT: dict[str, tuple[int, int]] = {
+    # flags that a filter cannot see; the C library falls back to clone and openat
+    "clone3": (435, 435),
+    "openat2": (437, 437),
+    "fchmodat2": (452, 452),
+    # memory that no process shows and nothing but a control group bounds
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+}
+"""Calls that fail with ENOSYS, as on a kernel without them."""
+
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-_SPECIAL = {"clone": (56, 220), "clone3": (435, 435), "unshare": (272, 97)}
+_WITH_FLAGS = {"clone": (56, 220), "unshare": (272, 97)}
+_SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}
+_CHANGES_OF_MODE: dict[str, tuple[int, int, int]] = {
+    # name: (x86_64, aarch64, which argument the mode is)
+    "chmod": (90, -1, 1),
+    "fchmod": (91, 52, 1),
+    "fchmodat": (268, 53, 2),
+}
+_CREATIONS: dict[str, tuple[int, int, int, int | None]] = {
+    # name: (x86_64, aarch64, which argument the mode is, and which one the flags)
+    "creat": (85, -1, 1, None),
+    "mknod": (133, -1, 1, None),
+    "mknodat": (259, 33, 2, None),
+    "open": (2, -1, 2, 1),
+    "openat": (257, 56, 3, 2),
+}
+_CREATES = 0o100 | 0o20000000
+"""O_CREAT and O_TMPFILE: without them the mode is whatever the register held."""
+_IOCTL, _FCNTL = (16, 29), (72, 25)
+_IOCTLS = (0x5412, 0x541C, 0x541D)
+"""TIOCSTI, TIOCLINUX and TIOCCONS, which type into or take over a terminal."""
+_FCNTLS = (1024, 1026, 1031)
+"""F_SETLEASE and F_NOTIFY, which reach other users of a file; F_SETPIPE_SZ, whose memory the host counts per user."""
+_PERSONALITY = (135, 92)
+_PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
+"""Linux, 32 bit, both without a version suffix, and the question which one it is."""
+_SCHED_SETAFFINITY = (203, 122)
+
+_Line = tuple[int, str, str, int]
 
 
 def supported() -> bool:
@@ -88,42 +144,101 @@ def supported() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
-def program(machine: str | None = None) -> bytes:
-    """Returns the filter as an array of ``struct sock_filter``.
+def processors_are_restricted() -> bool:
+    """Whether this process may run on some of the processors only."""
+    return len(os.sched_getaffinity(0)) < (os.cpu_count() or 1)
+
+
+def program(machine: str | None = None, *, pinned: bool = False) -> bytes:
+    """Returns the filter of a confined participant as an array of ``struct sock_filter``.
 
     Args:
         machine: as ``platform.machine()`` says; this host's unless given.
+        pinned: whether the participant keeps the processors that it was given. Then ``sched_setaffinity`` does nothing
+            and succeeds: numeric libraries that place their threads would end where it failed.
 
     Raises:
         KeyError: there is no filter for that machine.
     """
     column, architecture = _ARCHITECTURES[machine or platform.machine()]
-    refused = sorted(numbers[column] for numbers in REFUSED.values() if numbers[column] >= 0)
-    clone, clone3, unshare = (_SPECIAL[name][column] for name in ("clone", "clone3", "unshare"))
-    # Instructions with symbolic jumps, resolved below: (code, when true, when false, value).
-    listing: list[tuple[int, str, str, int]] = [
+    blocks: dict[str, list[_Line]] = {}
+    calls: list[_Line] = []
+
+    def rule(number: int, name: str, *lines: _Line) -> None:
+        """Sends a system call to a block, which is made unless it is there."""
+        if number >= 0:
+            calls.append((_EQUAL, name, "", number))
+            if lines:
+                blocks.setdefault(name, list(lines))
+
+    for names, verdict in ((REFUSED, "refuse"), (ABSENT, "absent")):
+        for numbers in names.values():
+            rule(numbers[column], verdict)
+    for name, forbidden in (("clone", _CLONE_FLAGS_OF_CLONE), ("unshare", _CLONE_NEW)):
+        rule(_WITH_FLAGS[name][column], name, _argument(0), (_ANY_BIT, "refuse", "allow", forbidden))
+    for numbers in _SOCKETS.values():
+        rule(
+            numbers[column], "socket", _argument(0), *_one_of(_FAMILIES, "allow"), (_EQUAL, "", "family", _NETLINK),
+            _argument(2), (_EQUAL, "allow", "family", _ROUTE),
+        )  # fmt: skip
+    for *numbers_, which in _CHANGES_OF_MODE.values():
+        # A set-group-ID bit alone is dropped as the kernel drops it for files of other groups: folders of shared
+        # projects have it, and a copy of one has to succeed.
+        rule(
+            numbers_[column], f"change {which}", _argument(which), (_ANY_BIT, "refuse", "", _SET_USER_ID),
+            (_ANY_BIT, "pretend", "allow", _SET_GROUP_ID),
+        )  # fmt: skip
+    for *numbers_, which, flags in _CREATIONS.values():
+        creates = [] if flags is None else [_argument(flags), (_ANY_BIT, "", "allow", _CREATES)]
+        rule(
+            numbers_[column], f"create {which} {flags}", *creates, _argument(which),
+            (_ANY_BIT, "refuse", "allow", _SET_USER_ID | _SET_GROUP_ID),
+        )  # fmt: skip
+    rule(_IOCTL[column], "ioctl", _argument(1), *_one_of(_IOCTLS, "refuse"), (_RETURN, "", "", _ALLOW))
+    rule(_FCNTL[column], "fcntl", _argument(1), *_one_of(_FCNTLS, "refuse"), (_RETURN, "", "", _ALLOW))
+    rule(
+        _PERSONALITY[column], "personality", _argument(0), *_one_of(_PERSONALITIES, "allow"),
+        (_RETURN, "", "", _ERRNO | errno.EPERM),
+    )  # fmt: skip
+    if pinned:
+        rule(_SCHED_SETAFFINITY[column], "pretend")
+    return _assembled(architecture, calls, blocks, x32=column == 0)
+
+
+def affinity_program(machine: str | None = None) -> bytes:
+    """Returns a filter that does nothing but keep the processors that a process was given; see ``program``."""
+    column, architecture = _ARCHITECTURES[machine or platform.machine()]
+    calls = [(_EQUAL, "pretend", "", _SCHED_SETAFFINITY[column])]
+    return _assembled(architecture, calls, {}, x32=column == 0)
+
+
+def _argument(which: int) -> _Line:
+    """The lower half of an argument: all that the kernel reads of a mode, a command or flags."""
+    return (_LOAD, "", "", _ARGUMENTS_AT + 8 * which)
+
+
+def _one_of(values: tuple[int, ...], then: str) -> list[_Line]:
+    return [(_EQUAL, then, "", value) for value in values]
+
+
+def _assembled(architecture: int, calls: list[_Line], blocks: dict[str, list[_Line]], *, x32: bool) -> bytes:
+    """Returns the machine code; jumps are symbolic before: (code, when true, when false, value)."""
+    listing: list[_Line] = [
         (_LOAD, "", "", _ARCHITECTURE_AT),
         (_EQUAL, "", "kill", architecture),
         (_LOAD, "", "", _NUMBER_AT),
-        (_AT_LEAST, "kill" if column == 0 else "", "", _X32_BIT),
-        (_EQUAL, "clone", "", clone),
-        (_EQUAL, "absent", "", clone3),
-        (_EQUAL, "unshare", "", unshare),
-        *((_EQUAL, "refuse", "", number) for number in refused),
+        (_AT_LEAST, "kill" if x32 else "", "", _X32_BIT),
+        *calls,
         (_RETURN, "", "", _ALLOW),
     ]
+    verdicts = {
+        "allow": _ALLOW, "refuse": _ERRNO | errno.EPERM, "absent": _ERRNO | errno.ENOSYS, "pretend": _ERRNO,
+        "family": _ERRNO | errno.EAFNOSUPPORT, "kill": _KILL_PROCESS,
+    }  # fmt: skip
     labels: dict[str, int] = {}
-
-    def block(name: str, *lines: tuple[int, str, str, int]) -> None:
+    for name, lines in {**blocks, **{name: [(_RETURN, "", "", value)] for name, value in verdicts.items()}}.items():
         labels[name] = len(listing)
         listing.extend(lines)
-
-    block("clone", (_LOAD, "", "", _FIRST_ARGUMENT_AT), (_ANY_BIT, "refuse", "allow", _CLONE_FLAGS_OF_CLONE))
-    block("unshare", (_LOAD, "", "", _FIRST_ARGUMENT_AT), (_ANY_BIT, "refuse", "allow", _CLONE_NEW))
-    block("allow", (_RETURN, "", "", _ALLOW))
-    block("refuse", (_RETURN, "", "", _ERRNO | errno.EPERM))
-    block("absent", (_RETURN, "", "", _ERRNO | errno.ENOSYS))
-    block("kill", (_RETURN, "", "", _KILL_PROCESS))
 
     def jump(label: str, position: int) -> int:
         return labels[label] - position - 1 if label else 0
