@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -157,7 +157,11 @@ class Entry:
 
 
 def walk(
-    folder: Path | int, bounds: Bounds = DEFAULT_BOUNDS, *, on_error: Callable[[StrangerFileError], None] | None = None
+    folder: Path | int,
+    bounds: Bounds = DEFAULT_BOUNDS,
+    *,
+    without: Container[str] = (),
+    on_error: Callable[[StrangerFileError], None] | None = None,
 ) -> Iterator[Entry]:
     """Yields everything below a folder, each folder before its content, names in the order of their bytes.
 
@@ -165,6 +169,7 @@ def walk(
         folder: its path, of which the last part may not be a link (resolve it first where a link is fine), or an open
             descriptor, which stays open.
         bounds: how much is looked at.
+        without: paths that are left out, with what is below them.
         on_error: is given what cannot be listed or has vanished, and the walk continues beside it; by default the
             error is raised.
 
@@ -183,6 +188,8 @@ def walk(
             if (name := next(names, None)) is None:
                 os.close(descriptor)
                 stack.pop()
+                continue
+            if above + name in without:
                 continue
             try:
                 entry = _entry(above + name, name, descriptor)
@@ -217,9 +224,7 @@ def open_beneath(folder: Path | int, relative: str | PurePath, flags: int = os.O
         Unreadable: it does not exist, cannot be opened, or leaves the folder.
     """
     text = os.fspath(relative)
-    parts = [part for part in text.split("/") if part not in ("", ".")]
-    if text.startswith("/") or ".." in parts or "\0" in text or not parts:
-        raise Unreadable(text, "leaves its folder")
+    parts = _parts(text)
     descriptor = os.dup(folder) if isinstance(folder, int) else _open_top(folder)
     try:
         for index, part in enumerate(parts[:-1]):
@@ -243,10 +248,8 @@ def open_regular(folder: Path | int, relative: str | PurePath) -> int:
         Unreadable: it does not exist, cannot be opened, or leaves the folder.
     """
     text = os.fspath(relative)
-    above, _, name = text.rpartition("/")
-    if name in ("", ".", "..") or text.startswith("/"):
-        raise Unreadable(text, "leaves its folder" if name != "." else "is a folder")
-    with opened(folder, above) as descriptor:
+    *above, name = _parts(text)
+    with opened(folder, "/".join(above)) as descriptor:
         return _open_regular(name, descriptor, text)
 
 
@@ -320,6 +323,17 @@ def printable(path: str) -> str:
     """Returns a path as text that is safe to show: control characters and bytes that are not UTF-8 are escaped."""
     shown = os.fsencode(path).decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)[:1000]
+
+
+def _parts(text: str) -> list[str]:
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise Unreadable(ascii(text), "is not the name of a file") from error
+    if text.startswith("/") or ".." in parts or "\0" in text or not parts:
+        raise Unreadable(text, "is not a path below its folder")
+    return parts
 
 
 class _Counter:

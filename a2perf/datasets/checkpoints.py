@@ -22,7 +22,7 @@ from a2perf.inventory import find_bundles
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
 from a2perf.storage import read_json, read_record
-from a2perf.submission.identity import identify_submission
+from a2perf.submission.folder_content import difference, identify_submission
 
 _NUMBER = re.compile(r"(\d+)(?=\D*$)")
 _LAYOUTS: tuple[tuple[str, str | None], ...] = (
@@ -167,9 +167,9 @@ def submission_of(training: Training, given: Path | None) -> tuple[Path, str, li
         raise UserError(
             f"the submission {folder} of {training.name} is not there", mend="say where it is with --submission"
         )
-    sha256 = identify_submission(folder).sha256
-    same = sha256 == training.manifest.submission.sha256
-    return folder, sha256, [] if same else [f"{folder} has changed since {training.name} was trained"]
+    now = identify_submission(folder, root=training.root)
+    changed = difference(training.manifest.submission, now)
+    return folder, now.sha256, [] if changed is None else [f"{training.name} was trained with other code: {changed}"]
 
 
 def _training(root: Path) -> Training:

@@ -34,7 +34,7 @@ from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import UserError
 from a2perf.storage import read_record
-from a2perf.submission.identity import identify_submission
+from a2perf.submission.folder_content import identify_submission
 from a2perf.submission.progress import RunProgress
 
 

@@ -18,7 +18,8 @@ from a2perf.errors import ConfigError
 from a2perf.launch.entry import Entry
 from a2perf.launch.interface import Resources, RunCommand
 from a2perf.submission import configuration
-from a2perf.submission.identity import RunTask, identify_submission
+from a2perf.submission.folder_content import identify_submission
+from a2perf.submission.identity import RunTask
 from a2perf.submission.main_submission import task_bindings
 from a2perf.submission.options import parse_participant_args
 
@@ -84,7 +85,7 @@ def plan(experiment: Experiment) -> list[Entry]:
     parse_participant_args(experiment.participant_args)
     rows: list[tuple[Path, str, list[_Configured]]] = []
     for submission in experiment.submissions:
-        digest = identify_submission(submission).sha256
+        digest = identify_submission(submission, root=experiment.root).sha256
         for task in experiment.tasks or (None,):
             rows.append((submission, digest, _configured(experiment, submission, task)))
     entries: list[Entry] = []

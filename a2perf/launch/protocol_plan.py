@@ -20,7 +20,7 @@ from a2perf.launch.interface import RunCommand
 from a2perf.launch.plan import LOCK_WAIT_S
 from a2perf.metrics.protocol import Protocol, ProtocolTask, Track
 from a2perf.submission.configuration import CONFIGS
-from a2perf.submission.identity import identify_submission
+from a2perf.submission.folder_content import identify_submission
 
 STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH"
 """Environment variables by which a participant learns the budget of its training."""
@@ -132,7 +132,7 @@ def entries(asked: Asked, runs: Sequence[PlannedRun], folder: Path) -> list[Entr
         folder: of the whole submission.
     """
     submission = asked.submission.absolute()
-    content = identify_submission(submission).sha256
+    content = identify_submission(submission, root=folder).sha256
     found: list[Entry] = []
     for run in runs:
         domain = asked.protocol.task(run.task).domain

@@ -22,7 +22,7 @@ from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import FILE, Submitted
 from a2perf.records import RunState
 from a2perf.storage import read_record, write_atomic, write_record
-from a2perf.submission.identity import identify_submission
+from a2perf.submission.folder_content import identify_submission
 from a2perf.submission.options import parse_participant_args
 
 SUMMARY = "summary.md"
@@ -57,7 +57,7 @@ def submit(
     """
     _check(asked)
     runs = plan(asked)
-    identity = identify_submission(asked.submission)
+    identity = identify_submission(asked.submission, root=folder)
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / ".submit.lock", timeout=0)
     try:

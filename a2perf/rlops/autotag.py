@@ -3,7 +3,7 @@
 The tag is what ``git describe --tags`` says, ``v1.0.0b2-9-g4605546``; without tags, as in a shallow clone,
 ``no-tag-<number of commits>-g<short sha>``; outside version control ``no-git-<hash of the code>``. Uncommitted changes
 and untracked files add ``-dirty-<hash of them>``, so that they never pass for the commit. Folders that runs write into
-do not count as changes.
+do not count as changes. Of a submission git is not asked: the tag is its commit and the hash of its files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from a2perf.records import SubmissionIdentity
 from a2perf.rlops.run_record import AutotagRecord
 
 TAGS_VARIABLE = "WANDB_TAGS"
@@ -86,6 +87,17 @@ def autotag(
         pull_request=pull_request,
         source=source,
     )
+
+
+def submission_tag(identity: SubmissionIdentity, environment: Mapping[str, str]) -> AutotagRecord:
+    """Returns the version of a submission: the commit that its folder says it is, and the hash of its files.
+
+    ``git`` would obey the settings of its repository, which may be a stranger's and may name programs.
+    """
+    commit, content = identity.git_commit, identity.sha256
+    tag = f"no-git-{content[:12]}" if commit is None else f"{commit[:_SHORT]}-{content[:_SHORT]}"
+    pull_request, source = pull_request_of(environment)
+    return AutotagRecord(tag=tag, describe=tag, sha=commit, pull_request=pull_request, source=source)
 
 
 def joined_tags(existing: str | None, record: AutotagRecord | None) -> str:

@@ -250,6 +250,8 @@ def _from_manifest(manifest: Manifest) -> ExperimentRun:
     version = (submission.git_commit or submission.sha256)[:10]
     if submission.git_dirty:
         version += f"-dirty-{submission.sha256[:8]}"
+    elif submission.git_commit and submission.scheme > 1:  # the commit is what the folder claims, its hash is a fact
+        version += f"-{submission.sha256[:8]}"
     return ExperimentRun(
         experiment=submission.name,
         env_id=manifest.env_id or manifest.task,

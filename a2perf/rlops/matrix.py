@@ -19,7 +19,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.launch import Ended, Entry, Event, Outcome, Queue, Resources, RunCommand, Summary, drive, get_launcher
 from a2perf.launch.scheduler import default_classify
 from a2perf.records import Manifest, RunState, SubmissionIdentity
-from a2perf.rlops.autotag import TAGS_VARIABLE, autotag, content_hash, joined_tags
+from a2perf.rlops.autotag import TAGS_VARIABLE, autotag, content_hash, joined_tags, submission_tag
 from a2perf.rlops.matrix_plan import MatrixPlan
 from a2perf.rlops.run_record import MODES, RUN_FILE, AutotagRecord, config_of
 from a2perf.storage import read_record, write_record
@@ -153,20 +153,21 @@ def submission_matrix(
         env_ids: names of tasks or ids of environments.
         seeds: root seeds.
         flags: further flags of the evaluator.
-        tag: as for ``command_matrix``.
+        tag: None for no automatic tag; git is not run for a submission, whose repository's settings are its author's.
         experiment: name of the experiment; the folder's when None.
         environment: as for ``command_matrix``.
 
     Raises:
         UserError: the folder does not exist.
     """
-    from a2perf.submission.identity import identify_submission
+    from a2perf.submission.folder_content import identify_submission
 
     if not submission.is_dir():
         raise ConfigError(f"the submission folder {submission} does not exist", mend="check --submission")
-    identity = identify_submission(submission)
-    record = tag(submission) if tag is not None else None
-    tags = joined_tags((environment if environment is not None else os.environ).get(TAGS_VARIABLE), record)
+    identity = identify_submission(submission, root=store)
+    variables = environment if environment is not None else os.environ
+    record = submission_tag(identity, variables) if tag is not None else None
+    tags = joined_tags(variables.get(TAGS_VARIABLE), record)
     plan = MatrixPlan(
         experiment=experiment or identity.name,
         store_path=os.path.abspath(store),

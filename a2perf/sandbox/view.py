@@ -78,10 +78,7 @@ def places(spec: SandboxSpec) -> list[Place]:
             found.append(Place(str(path), "write", str(path.resolve(strict=True))))
     for path in spec.temporary:
         found.extend(_private_copy(path, scratch))
-    visible = [place.path for place in found if place.kind in ("read", "write")]
-    for path in spec.hidden:
-        if any(_is_below(str(path), other) for other in visible):
-            found.append(Place(str(path), "tmpfs" if path.is_dir() else "nothing", size=4096))
+    found.extend([*_hidden(spec, found)])
     found.extend(_compiled_code(found))
     return _ordered(found)
 
@@ -126,6 +123,26 @@ def path_lines(folder: Path) -> Iterator[Path]:
         for line in file.read_text(errors="replace").splitlines():
             if line.startswith("/") and os.path.isdir(line):
                 yield Path(line)
+
+
+def _hidden(spec: SandboxSpec, found: Sequence[Place]) -> Iterator[Place]:
+    """Yields an empty place wherever something hidden would be seen, by whatever path either of them was given.
+
+    Files are compared without their links. A path that lies openly inside a hidden one was meant to be seen; one that
+    leads there through a link was not. A hard link cannot be told from the file itself.
+    """
+    visible = [(place, os.path.realpath(place.source)) for place in found if place.kind in ("read", "write")]
+    meant = (str(spec.cwd), *map(str, spec.hidden))
+    for path in spec.hidden:
+        real = os.path.realpath(path)
+        if not os.path.exists(real):
+            continue
+        for place, source in visible:
+            if _is_below(real, source):
+                seen = os.path.join(place.path, os.path.relpath(real, source)) if real != source else place.path
+                yield Place(seen, "tmpfs" if os.path.isdir(real) else "nothing", size=4096)
+            elif place.kind == "read" and _is_below(source, real) and not _is_below_any(place.path, meant):
+                yield Place(place.path, "tmpfs" if os.path.isdir(source) else "nothing", size=4096)
 
 
 def _system(spec: SandboxSpec) -> Iterator[Place]:
@@ -197,6 +214,10 @@ def _nearest(path: str, chosen: Sequence[Place]) -> Place | None:
         if place.kind in ("read", "write", "tmpfs") and _is_below(path, place.path):
             return place
     return None
+
+
+def _is_below_any(path: str, folders: Iterable[str]) -> bool:
+    return any(_is_below(path, folder) for folder in folders)
 
 
 def _is_below(path: str, folder: str) -> bool:

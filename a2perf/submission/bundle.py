@@ -23,13 +23,14 @@ from a2perf.fault_point import fault_point
 from a2perf.inventory import SIGNATURE, hash_files, read_manifest, record_files
 from a2perf.records import Attempt, Failure, Manifest, RunState
 from a2perf.storage import Journal, json_text, read_record, write_record
-from a2perf.submission import disk_space
+from a2perf.submission import disk_space, folder_content
 
 __all__ = [
     "SIGNATURE", "Bundle", "Finished", "hash_files", "integrity", "now", "open_bundle", "record_files", "validate",
     "version", "write_manifest",
 ]  # fmt: skip
 
+_WRITTEN = ("artifacts", "config.gin", "journal.jsonl", "logs", "manifest.json", "media", "metrics", ".lock")
 _IDENTITY = ("mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256")
 
 
@@ -117,6 +118,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
+        _refuse_links(path)
         lock = _acquire(path)
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -216,6 +218,18 @@ def _acquire(path: Path) -> filelock.BaseFileLock:
     return lock
 
 
+def _refuse_links(path: Path) -> None:
+    """Keeps a2perf from writing or reading through a link that stands where it made a file or folder.
+
+    Raises:
+        ConfigError: there is one; a participant without a sandbox, or another user, has put it there.
+    """
+    for place in (path, *(path / name for name in _WRITTEN)):
+        if place.is_symlink():
+            message = f"{place} is a link, which a2perf never makes in a bundle"
+            raise ConfigError(message, mend="remove it, or choose another --root_dir")
+
+
 def _difference(found: Manifest, wanted: Manifest) -> str:
     parts = [
         f"{name} was {getattr(found, name)!r}, now {getattr(wanted, name)!r}"
@@ -224,8 +238,8 @@ def _difference(found: Manifest, wanted: Manifest) -> str:
     ]
     if found.config_sha256 != wanted.config_sha256:
         parts.append("the configuration changed (compare config.gin)")
-    if found.submission.sha256 != wanted.submission.sha256:
-        parts.append("the submission's files changed")
+    if changed := folder_content.difference(found.submission, wanted.submission):
+        parts.append(changed)
     return "; ".join(parts)
 
 

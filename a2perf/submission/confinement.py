@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from a2perf.errors import ConfigError
 from a2perf.records import SandboxRecord
 from a2perf.sandbox import Limits, Sandbox, choose_sandbox
+from a2perf.submission.folder_content import bundle_folder
+from a2perf.submission.given_paths import settled
 
 if TYPE_CHECKING:
     from a2perf.submission.submission_util import Submission
@@ -92,7 +94,7 @@ def accelerators() -> tuple[Path, ...]:
 def _given(settings: Submission) -> Iterator[Path]:
     for name in settings.readable_paths:
         path = Path(name).expanduser().absolute()
-        if not path.exists():
+        if not settled(path, settings.folder, "Submission.readable_paths").exists():
             raise ConfigError(f"Submission.readable_paths names {name}, which does not exist", mend="remove it")
         yield path
 
@@ -107,7 +109,11 @@ def _named(environment: Mapping[str, str]) -> Iterator[Path]:
 def _secret(settings: Submission) -> Iterator[Path]:
     """Yields the run's own folder, whose bundles hold seeds and results, and the organizer's file of seeds."""
     yield settings.root.absolute()
-    if settings.metric_values_dir is not None:
-        yield Path(settings.metric_values_dir).expanduser().absolute()
-    if settings.evaluation_seeds_file is not None:
-        yield Path(settings.evaluation_seeds_file).expanduser().absolute()
+    yield settled(settings.root, settings.folder, "the root directory")
+    inside = bundle_folder(settings.folder.resolve(), settings.root)
+    if inside is not None:  # the bundles of other seeds and tasks lie beside this run's
+        yield settings.folder.resolve() / inside
+    for name in ("metric_values_dir", "evaluation_seeds_file", "held_out_task"):
+        given = getattr(settings, name)
+        if given is not None:
+            yield settled(given, settings.folder, f"Submission.{name}")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
-import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,24 +16,17 @@ from a2perf import __version__
 from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
 from a2perf.errors import ConfigError
-from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.records import Manifest, RunState
+from a2perf.stranger_files import StrangerFileError, read_file
 from a2perf.submission import configuration
+from a2perf.submission.folder_content import identify_submission
+from a2perf.submission.given_paths import settled
 from a2perf.submission.seeds import spawn_seeds
 
 if TYPE_CHECKING:
     from a2perf.submission.submission_util import Submission
 
-_NOT_CODE = {
-    "__pycache__",
-    ".git",
-    ".venv",
-    "venv",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".pytest_cache",
-    "runs",
-    "node_modules",
-}
+_TASK_FILE_BYTES = 16 * 2**20
 _NOT_ENV_KWARGS = {"env_name", "root_dir", "env_wrappers", "gym_env_wrappers", "framework"}
 
 
@@ -92,8 +82,8 @@ class RunTask:
             ConfigError: the file cannot be read, or its environment is unknown or of another domain.
         """
         try:
-            task = msgspec.json.decode(file.expanduser().read_bytes(), type=HeldOutTask)
-        except (OSError, msgspec.DecodeError) as error:
+            task = msgspec.json.decode(read_file(file, max_bytes=_TASK_FILE_BYTES), type=HeldOutTask)
+        except (StrangerFileError, msgspec.DecodeError) as error:
             raise ConfigError(
                 f"the held-out task {file} cannot be read: {error}", mend="`a2perf competition init` makes such files"
             ) from error
@@ -136,7 +126,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         env_id=task.env_id or None,
         env_kwargs=json.loads(json.dumps(task.env_kwargs, default=str)),
         env_fingerprint=stored_fingerprint(task.env_id) if task.env_id else None,
-        submission=identify_submission(settings.folder),
+        submission=identify_submission(settings.folder, root=settings.root),
         root_seed=settings.seed,
         seeds=seeds,
         participant_args=settings.participant_args,
@@ -149,18 +139,6 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
             "implementation": platform.python_implementation(),
             "executable": os.path.basename(sys.executable),
         },
-    )
-
-
-def identify_submission(folder: Path) -> SubmissionIdentity:
-    """Hashes the submission's files (caches and version control left out) and reads its git state."""
-    digest = hashlib.sha256()
-    for path in _code_files(folder):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0")
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    commit, dirty = git_state(folder)
-    return SubmissionIdentity(
-        name=folder.resolve().name, path=str(folder), sha256=digest.hexdigest(), git_commit=commit, git_dirty=dirty
     )
 
 
@@ -187,7 +165,7 @@ def participant_environment(
     if "num_websites" in told:
         variables["NUM_WEBSITES"] = str(told["num_websites"])
     if settings.datasets_path is not None:
-        variables["MINARI_DATASETS_PATH"] = str(Path(settings.datasets_path).expanduser().absolute())
+        variables["MINARI_DATASETS_PATH"] = str(settled(settings.datasets_path, settings.folder, "the datasets path"))
     if "CUDA_VISIBLE_DEVICES" in os.environ:  # by this a launcher says which devices the run was given
         variables["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
     for name in settings.pass_environment:
@@ -198,27 +176,3 @@ def participant_environment(
             )
         variables[name] = os.environ[name]
     return variables
-
-
-def _code_files(folder: Path) -> Iterator[Path]:
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _NOT_CODE and not name.endswith(".egg-info"))
-        for name in sorted(names):
-            path = Path(root) / name
-            if not name.endswith(".pyc") and path.is_file() and not path.is_symlink():
-                yield path
-
-
-def git_state(folder: Path) -> tuple[str | None, bool | None]:
-    """Returns the commit of a folder's repository, and whether the folder has changes; None without a repository."""
-    if not any((parent / ".git").exists() for parent in (folder.resolve(), *folder.resolve().parents)):
-        return None, None
-    try:
-        status = subprocess.run(
-            ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--", "."],
-            capture_output=True, text=True, timeout=10, check=True,
-        ).stdout.splitlines()  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return None, None
-    commit = next((line.split()[-1] for line in status if line.startswith("# branch.oid")), None)
-    return commit, any(not line.startswith("#") for line in status)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from a2perf.domains.tfa.suite_gym import create_domain
-from a2perf.errors import UserError
+from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, RolloutResults
 from a2perf.storage import Journal, write_record
 from a2perf.submission import configuration, latency, media, results
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
+from a2perf.submission.given_paths import settled
 from a2perf.submission.identity import RunTask, new_manifest
 from a2perf.submission.participant_process import ParticipantProcess
 from a2perf.submission.progress import RunProgress
@@ -52,21 +53,30 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
 
 def _task(settings: Submission) -> RunTask:
     if settings.held_out_task is not None:
-        return RunTask.held_out(str(settings.domain), Path(settings.held_out_task))
+        file = settled(settings.held_out_task, settings.folder, "Submission.held_out_task")
+        return RunTask.held_out(str(settings.domain), file)
     return RunTask.configured(str(settings.domain))
 
 
 def episode_seeds(settings: Submission, count: int, *, stream: int = 0) -> list[int]:
     """Returns the seeds of the scored episodes: from the organizer's file, or spawned from the root seed."""
     if settings.evaluation_seeds_file is not None:
-        return read_seed_file(Path(settings.evaluation_seeds_file).expanduser(), count)
+        file = settled(settings.evaluation_seeds_file, settings.folder, "Submission.evaluation_seeds_file")
+        return read_seed_file(file, count)
     return spawn_seeds(settings.seed, "episodes", count, stream=stream)
 
 
 def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
-    """Returns what the participant sees as ``ROOT_DIR``: the artefacts of its training, or an empty folder."""
-    root = settings.root if settings.trained_root_dir is None else Path(settings.trained_root_dir).expanduser()
+    """Returns what the participant sees as ``ROOT_DIR``: the artifacts of its training run, or an empty folder.
+
+    Raises:
+        ConfigError: a link stands in the place of the trained bundle or of its artifacts.
+    """
+    given = settings.root if settings.trained_root_dir is None else settings.trained_root_dir
+    root = settled(given, settings.folder, "Submission.trained_root_dir")
     trained = root / "train" / "artifacts"
+    if settled(trained, None, "the artifacts") != trained:
+        raise ConfigError(f"{trained} is behind a link, which a2perf never makes", mend="put the folder itself there")
     return trained if trained.is_dir() else bundle.artifacts
 
 

@@ -19,6 +19,8 @@ import click
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, UserError
 from a2perf.submission import configuration
+from a2perf.submission.folder_content import bundle_folder
+from a2perf.submission.given_paths import settled
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.progress import RunProgress
 
@@ -99,7 +101,7 @@ def evaluate(
     configuration.parse([config], [*task_bindings(domain, task), *bindings])
     configuration.finalise()
     flags: dict[str, Any] = {
-        "root_dir": str(_writable_folder(root_dir)),
+        "root_dir": str(_writable_folder(root_dir, folder)),
         "metric_values_dir": metric_values_dir,
         "participant_module_path": None if folder is None else str(folder),
         "participant_args": parse_participant_args(participant_args),
@@ -173,10 +175,12 @@ def _existing_folder(given: str) -> Path:
     return folder.resolve()
 
 
-def _writable_folder(given: str | None) -> Path:
+def _writable_folder(given: str | None, submission: Path | None) -> Path:
     if given is None:
         return Path(tempfile.mkdtemp(prefix="a2perf-run-"))
-    folder = Path(given).expanduser().absolute()
+    folder = settled(given, submission, "the root directory")
+    if submission is not None:
+        bundle_folder(submission, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -6,9 +6,8 @@ belongs into the participant process; it imports only what the mode needs. Stand
 
 from __future__ import annotations
 
-import ast
 import importlib
-import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,8 @@ from a2perf.submission.signatures import (
     INFER_ONCE,
     LOAD_POLICY,
     PREPROCESS,
-    ROLES,
     TRAIN,
     ContractError,
-    Role,
     accepted_args,
     check_infer_once,
     check_load_policy,
@@ -39,7 +36,7 @@ FILES = {
 }
 """The files of a submission and how to mend the lack of each."""
 
-_MAX_SOURCE_BYTES = 10 * 1024 * 1024
+_MAX_SOURCE_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -71,111 +68,47 @@ def problems(folder: Path, mode: str | None = None) -> list[Problem]:
         mode: ``"train"`` looks into train.py only, other modes into inference.py only, ``None`` into both. All four
             files must exist in every mode.
     """
-    if not folder.is_dir():
-        kind = "is not a folder" if folder.exists() else "does not exist"
+    top = folder.resolve()
+    if not top.is_dir():
+        kind = "is not a folder" if top.exists() else "does not exist"
         return [Problem(str(folder), f"the submission {kind}", mend="give the folder that holds train.py")]
-    if not any(item.name != "__pycache__" for item in folder.iterdir()):
+    try:
+        with os.scandir(top) as names:
+            empty = all(item.name == "__pycache__" for item in names)
+    except OSError as error:
+        return [Problem(str(folder), f"the submission cannot be read: {error.strerror}", mend="change its mode")]
+    if empty:
         return [Problem(str(folder), "the submission is empty", mend=f"`a2perf init {folder}` fills it")]
-    found = [
-        Problem(name, "is missing" if not (folder / name).exists() else "is not a file", mend=mend)
-        for name, mend in FILES.items()
-        if not (folder / name).is_file()
-    ]
-    for name in ("train.py", "inference.py", "__init__.py"):
+    found: list[Problem] = []
+    for name in FILES:
         wanted = mode is None or name == "__init__.py" or (name == "train.py") == (mode == "train")
-        if wanted and (folder / name).is_file():
-            found.extend(_source_problems(folder / name))
+        found.extend(_file_problems(top, name, parse=wanted and name.endswith(".py")))
     return found
 
 
-def _source_problems(file: Path) -> Iterator[Problem]:
+def _file_problems(top: Path, name: str, *, parse: bool) -> Iterator[Problem]:
+    # Not needed beside the untrusted code, where this module is imported too.
+    from a2perf.stranger_files import BoundExceeded, StrangerFileError, open_regular, read_regular_file
+    from a2perf.submission.source_problems import findings
+
+    if not os.path.lexists(top / name):
+        yield Problem(name, "is missing", mend=FILES[name])
+        return
+    real = Path(os.path.realpath(top / name))
+    if not real.is_relative_to(top):
+        yield Problem(name, "is a link that leads out of the submission", mend="copy the file into the folder")
+        return
+    relative = real.relative_to(top)
     try:
-        if file.stat().st_size > _MAX_SOURCE_BYTES:
-            yield Problem(file.name, f"is larger than {_MAX_SOURCE_BYTES // 2**20} MiB")
-            return
-        tree = ast.parse(file.read_bytes(), str(file))
-    except SyntaxError as error:
-        shown = f": {error.text.strip()}" if error.text else ""
-        yield Problem(file.name, f"syntax error: {error.msg}{shown}", error.lineno, "mend the syntax")
-        return
-    except (OSError, ValueError, RecursionError, MemoryError) as error:
-        yield Problem(file.name, f"cannot be read as Python: {error}")
-        return
-    defined, complete = _definitions(tree.body)
-    for role in ROLES:
-        if role.file == file.name:
-            yield from _role_problems(role, defined, complete)
-
-
-def _role_problems(role: Role, defined: Mapping[str, ast.stmt], complete: bool) -> Iterator[Problem]:
-    name = next((name for name in role.names if name in defined), None)
-    if name is None:
-        if complete:
-            yield Problem(
-                role.file, f"has no function {role.names[0]}", mend=f"write `def {role.expected}:` in {role.file}"
-            )
-        return
-    node = defined[name]
-    if isinstance(node, ast.AsyncFunctionDef):
-        yield Problem(role.file, f"{name} is a coroutine; a2perf calls plain functions", node.lineno, "remove `async`")
-    elif isinstance(node, ast.FunctionDef) and not node.decorator_list:
-        try:
-            role.check(_signature(node.args))
-        except ContractError as error:
-            yield Problem(role.file, error.message, node.lineno, error.mend)
-
-
-def _definitions(body: list[ast.stmt]) -> tuple[dict[str, ast.stmt], bool]:
-    """Returns the top-level names with the statement that binds each, and whether that is all of them."""
-    names: dict[str, ast.stmt] = {}
-    complete = True
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names[node.name] = node
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            for alias in node.names:
-                complete = complete and alias.name != "*"
-                names[alias.asname or alias.name.partition(".")[0]] = node
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                for part in ast.walk(target):
-                    if isinstance(part, ast.Name):
-                        names[part.id] = node
-        elif isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.While):
-            for block in ("body", "orelse", "finalbody"):
-                inner, whole = _definitions(getattr(node, block, []))
-                names.update(inner)
-                complete = complete and whole
-            for handler in getattr(node, "handlers", []):
-                inner, whole = _definitions(handler.body)
-                names.update(inner)
-                complete = complete and whole
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            complete = complete and _call_name(node.value) not in ("exec", "setattr", "update")
-    return names, complete and "__getattr__" not in names
-
-
-def _call_name(call: ast.Call) -> str:
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-
-
-def _signature(arguments: ast.arguments) -> inspect.Signature:
-    kinds = inspect.Parameter
-    positional = [*arguments.posonlyargs, *arguments.args]
-    without_default = len(positional) - len(arguments.defaults)
-    parameters = []
-    for index, item in enumerate(positional):
-        kind = kinds.POSITIONAL_ONLY if index < len(arguments.posonlyargs) else kinds.POSITIONAL_OR_KEYWORD
-        parameters.append(kinds(item.arg, kind, default=kinds.empty if index < without_default else ...))
-    if arguments.vararg:
-        parameters.append(kinds(arguments.vararg.arg, kinds.VAR_POSITIONAL))
-    for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        parameters.append(kinds(item.arg, kinds.KEYWORD_ONLY, default=kinds.empty if default is None else ...))
-    if arguments.kwarg:
-        parameters.append(kinds(arguments.kwarg.arg, kinds.VAR_KEYWORD))
-    return inspect.Signature(parameters)
+        os.close(open_regular(top, relative))
+        source = read_regular_file(top, relative, max_bytes=_MAX_SOURCE_BYTES) if parse else b""
+    except BoundExceeded:
+        yield Problem(name, f"is larger than {_MAX_SOURCE_BYTES // 2**20} MiB", mend="keep data in files of its own")
+    except StrangerFileError as error:
+        yield Problem(name, f"is not a file that can be read: {error.message}", mend=FILES[name])
+    else:
+        if source or (parse and name != "__init__.py"):
+            yield from (Problem(name, *finding) for finding in findings(name, source))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from a2perf.errors import InfrastructureError
+from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
 from a2perf.submission import answers, autopsy, participant_home
@@ -185,12 +185,15 @@ class ParticipantProcess:
         """Starts the process; when this returns it answers, and has imported nothing of the submission.
 
         Raises:
+            ConfigError: the artifacts folder is a link.
             InfrastructureError: the interpreter could not be started, or lacks what the worker needs.
             ParticipantFailure: the limits are too tight for an interpreter.
         """
         if not self._submission.is_dir():
             kind = "is not a folder" if self._submission.exists() else "does not exist"
             raise self._failed(Failure(kind=FailureKind.CONTRACT, where="start", message=f"{self._submission} {kind}"))
+        if self._artifacts is not None and self._artifacts.is_symlink():
+            raise ConfigError(f"the artifacts folder {self._artifacts} is a link", mend="put the folder itself there")
         self._log_dir.mkdir(parents=True, exist_ok=True)
         self._oom_kills = autopsy.oom_kills()
         if self._artifacts is not None and self._artifacts.is_dir():

@@ -21,7 +21,7 @@ import msgspec
 from a2perf import assets
 from a2perf.constants import ExitCode
 from a2perf.domains.registry import get_domain
-from a2perf.errors import UserError
+from a2perf.errors import SubmissionError, UserError
 from a2perf.metrics.trackers.emissions import resolve_settings
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
@@ -30,6 +30,7 @@ from a2perf.storage import write_json
 from a2perf.submission import disk_space
 from a2perf.submission.bundle import Bundle
 from a2perf.submission.confinement import confinement
+from a2perf.submission.folder_content import note_changes
 from a2perf.submission.identity import RunTask, participant_environment
 from a2perf.submission.participant_process import ParticipantFailure, ParticipantProcess
 from a2perf.submission.participant_python import participant_python
@@ -84,6 +85,7 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         reason = "infrastructure"
     progress.close()
     bundle.manifest.timings_s["attempt"] = time.perf_counter() - started
+    note_changes(bundle.manifest, bundle.path.parent)
     try:
         bundle.finish(state, exit_code=status, reason=reason, failure=failure)
     except OSError as error:
@@ -128,6 +130,7 @@ def participant_process(
         manifest.python_env = chosen.record
         environment = participant_environment(settings, task, manifest, root_dir=root_dir)
         confined = confinement(settings, environment)
+        _refuse_uncovered(manifest, confined.sandbox.level)
         process = ParticipantProcess(
             settings.folder,
             mode=mode,
@@ -153,6 +156,27 @@ def participant_process(
                 yield process
         finally:
             manifest.warnings += process.warnings
+
+
+def _refuse_uncovered(manifest: Manifest, level: str) -> None:
+    """Notes what the submission's hash does not cover though the participant can read it.
+
+    Raises:
+        SubmissionError: links lead out of the submission, and the level neither hides what they lead to nor is meant
+            for one's own code only.
+    """
+    if level not in ("none", "process") or not manifest.submission.not_covered:
+        return
+    links = [text for text in manifest.submission.not_covered if " -> " in text]
+    if links and level == "process":
+        raise SubmissionError(
+            f"links lead out of the submission, and its hash cannot cover what they lead to: {', '.join(links)}",
+            mend="copy the files into the folder, or choose the level bubblewrap, which hides what is outside",
+        )
+    manifest.warnings.append(
+        f"the submission's hash does not cover what the level {level!r} lets it read: "
+        + ", ".join(manifest.submission.not_covered)
+    )
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from a2perf.metrics.submitted import Submitted, submitted_of
 from a2perf.records import Failure, FailureKind, Manifest, RunState, TrainResults
 from a2perf.storage import read_record, write_json, write_record
 from a2perf.submission.bundle import hash_files
-from a2perf.submission.identity import identify_submission
+from a2perf.submission.folder_content import identify_submission
 from a2perf.submission.seeds import spawn_seeds
 from tests.metrics import made_bundles as made
 

@@ -57,6 +57,35 @@ def test_hidden_folder_is_empty_where_it_would_be_seen(tmp_path: Path) -> None:
     assert inside[str(tmp_path / "seeds.txt")].kind == "nothing"
 
 
+def test_hidden_stays_hidden_through_links(tmp_path: Path) -> None:
+    for name in ("data", "cup"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "secret").touch()
+    for name, target in (("alias", "data"), ("second", "data/secret"), ("inner", "cup/../data")):
+        (tmp_path / name).symlink_to(target)
+    secret = tmp_path / "data" / "secret"
+    for hidden in (secret, tmp_path / "alias" / "secret", tmp_path / "second", tmp_path / "inner" / "secret"):
+        for given in (tmp_path / "data", tmp_path / "alias", tmp_path / "inner"):
+            assert seen(tmp_path, readable=[given], hidden=[hidden])[str(given / "secret")].kind == "nothing"
+        for given in (secret, tmp_path / "second"):
+            assert seen(tmp_path, readable=[given], hidden=[hidden])[str(given)].kind == "nothing"
+    found = seen(tmp_path, readable=[tmp_path], hidden=[tmp_path / "alias"])
+    assert found[str(tmp_path / "data")].kind == "tmpfs"
+
+
+def test_link_into_a_hidden_folder_shows_nothing(tmp_path: Path) -> None:
+    (tmp_path / "cup" / "public").mkdir(parents=True)
+    (tmp_path / "entry").mkdir()
+    (tmp_path / "way").symlink_to("cup/public")
+    found = seen(
+        tmp_path / "entry", readable=[tmp_path / "entry", tmp_path / "way", tmp_path / "cup" / "public"],
+        hidden=[tmp_path / "cup"],
+    )  # fmt: skip
+    assert found[str(tmp_path / "way")].kind == "tmpfs"
+    assert found[str(tmp_path / "cup" / "public")].kind == "read"  # given openly
+    assert found[str(tmp_path / "entry")].kind == "read"
+
+
 def test_temporary_folder_becomes_a_private_one_with_the_same_links(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / ".cache").mkdir(parents=True)

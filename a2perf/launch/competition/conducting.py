@@ -24,7 +24,7 @@ from a2perf.launch.plan import EVALUATOR_MEMORY_BYTES, LOCK_WAIT_S
 from a2perf.launch.queue import Queue
 from a2perf.launch.scheduler import Event, Summary, drive
 from a2perf.sandbox import get_sandbox
-from a2perf.submission.identity import identify_submission
+from a2perf.submission.folder_content import identify_submission
 from a2perf.submission.participant_python import REQUIREMENTS
 from a2perf.submission.python_env import read_requirements
 

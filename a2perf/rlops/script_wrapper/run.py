@@ -20,6 +20,7 @@ from a2perf import __version__
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord, SubmissionIdentity
+from a2perf.rlops.autotag import autotag
 from a2perf.rlops.script_wrapper.instrument import instrument
 from a2perf.rlops.script_wrapper.order import ORDER, REPORT, Order, Report
 from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
@@ -27,7 +28,6 @@ from a2perf.storage import sha256_of, write_json, write_record
 from a2perf.submission import autopsy
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
 from a2perf.submission.failures import ParticipantFailure
-from a2perf.submission.identity import git_state
 from a2perf.submission.participant_home import THREAD_VARIABLES
 from a2perf.submission.progress import RunProgress
 from a2perf.submission.session import record_tracking, supervise
@@ -256,7 +256,8 @@ def _manifest(wanted: Wrapping, sandbox: Sandbox) -> Manifest:
 
 
 def _identity(script: Path) -> SubmissionIdentity:
-    commit, dirty = git_state(script.resolve().parent)
+    code = autotag(script.resolve().parent, {})  # runs git, as the script is its user's own and about to run anyway
+    dirty = code.dirty if code.sha is not None else None
     return SubmissionIdentity(
-        name=script.stem, path=str(script), sha256=sha256_of(script), git_commit=commit, git_dirty=dirty
+        name=script.stem, path=str(script), sha256=sha256_of(script), git_commit=code.sha, git_dirty=dirty
     )
