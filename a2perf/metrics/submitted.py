@@ -97,6 +97,8 @@ class Submitted(Record, kw_only=True):
         track: the one whose rules every training is known to have kept; ``"open"`` otherwise.
         asked_track: the one asked for.
         quick: made under the reduced protocol.
+        public_seeds: made on the protocol's own seeds, which a submission can know; records of before keyed seeds
+            do not say so, and were.
         complete: every run that the protocol asks for on ``tasks`` has finished.
         rankable: whether this may be ranked with other results of the protocol.
         not_rankable: why not, one reason each.
@@ -117,6 +119,7 @@ class Submitted(Record, kw_only=True):
     track: Track
     asked_track: Track
     quick: bool
+    public_seeds: bool = True
     complete: bool
     rankable: bool
     not_rankable: list[str]

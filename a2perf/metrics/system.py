@@ -17,7 +17,7 @@ from a2perf.metrics.values import Direction, Metric, MetricValue, Profile, RunDa
 
 __all__ = ["METRICS", "EmissionsSummary", "from_emissions", "merge_on_time", "provenance_over_runs"]
 
-CALLS = ("infer_once", "round_trip", "preprocess_observation")
+CALLS = ("infer_once", "round_trip", "preprocess_observation", "processor_time")
 COMPONENTS = ("cpu", "gpu", "ram")
 RUN_SPREAD = "standard deviation over runs, ddof 1"
 REPETITIONS = 1000
@@ -33,6 +33,7 @@ _COVERS = {
     "infer_once": "infer_once only; clock of the participant process",
     "preprocess_observation": "preprocess_observation only; clock of the participant process",
     "round_trip": "with transport; clock of the evaluator",
+    "processor_time": "processor time of the whole process tree per step, the time between calls included; kernel",
 }
 
 
@@ -233,6 +234,8 @@ def _latencies() -> list[Metric]:
             _metric(f"latency_{call}_first", f"{call}, first call", "s", "the very first call", needs="1 first call")
         )
         for kind, (words, _) in _LATENCY.items():
+            if (call, kind) == ("processor_time", "throughput"):
+                continue
             unit, direction = ("calls/s", "max") if kind == "throughput" else ("s", "min")
             name = f"latency_{call}_{kind}"
             made.append(_metric(name, f"{call}, {words}", unit, f"{words} of a run's calls", direction, needs))  # type: ignore[arg-type]

@@ -67,8 +67,8 @@ class RunData:
         successes: per task a list with one array of 0/1 a run, where the environment says so.
         tracking: one mapping a run, the content of ``metrics/tracking.json``; empty where there was none.
         emissions: one mapping a run of column name to values, out of an emissions CSV of either generation.
-        latency: per timed call (``"infer_once"``, ``"round_trip"``, ``"preprocess_observation"``) a list with one array
-            of seconds a run, warm-up calls left out.
+        latency: per timed call (``"infer_once"``, ``"round_trip"``, ``"preprocess_observation"``) and for their
+            ``"processor_time"`` a list with one array of seconds a run, warm-up calls left out.
         latency_first: per timed call the very first call's seconds, one a run.
         dataset_costs: training energy of each checkpoint that a data set was made from, kWh, one array a data set.
         data_energy: energy behind the offline samples that a training used, ``(kWh, provenance)``, one for each run

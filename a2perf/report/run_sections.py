@@ -165,8 +165,8 @@ def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
         _bare(find(found, "generalization" if several else "returns") or nothing, keep_n=True),
         (None if several else find(found, "episode_length")) or nothing,
         Pair(
-            first=_bare(find(found, "latency_infer_once_median") or nothing),
-            second=_bare(find(found, "latency_infer_once_p99") or nothing),
+            first=_bare(find(found, "latency_round_trip_median") or nothing),
+            second=_bare(find(found, "latency_round_trip_p99") or nothing),
             labels=("median", "p99"),
         ),
         _bare(find(found, "energy_gross") or nothing),

@@ -24,7 +24,12 @@ from a2perf.report.score_tables import MODE_WORDS
 _AXES: tuple[tuple[Axis, str, str], ...] = (
     ("steps", "steps", ""), ("time", "time since the start of the training", "s"), ("energy", "energy used", "kWh"),
 )  # fmt: skip
-_CALLS = ("infer_once", "round_trip")
+_CALLS = ("round_trip", "infer_once", "processor_time")
+_CLOCKS = {
+    "round_trip": "with transport, by the evaluator's clock",
+    "infer_once": "by the participant's clock",
+    "processor_time": "processor time of the whole process tree per step, by the kernel's account",
+}
 _POWER = ("cpu_power_w", "gpu_power_w", "ram_power_w")
 _SHORTEST_RUN_S = 0.5
 _WORTH_A_LOG = 1.5
@@ -156,15 +161,14 @@ def _latency(setting: Setting, new_name: Names) -> list[Chart]:
             f"{name}: median {_time(np.median(values))}, 99th percentile {_time(np.quantile(values, 0.99))}"
             for name, _, values in calls
         ]
-        what = "with transport, by the evaluator's clock" if call == "round_trip" else "by the participant's clock"
         build: Callable[..., Drawing] = partial(compared.times, calls)
         found.append(
             interactive(
                 new_name(setting.title, "latency", call),
                 f"Latency of {call}",
-                f"All calls of all runs, {what}; warm-up left out.",
+                f"All calls of all runs, {_CLOCKS[call]}; warm-up left out.",
                 "; ".join(described) + ".",
-                {"log": build} if call == "round_trip" else {"log": build, "linear": partial(build, log=False)},
+                {"log": build} if call != "infer_once" else {"log": build, "linear": partial(build, log=False)},
             )
         )
     return found

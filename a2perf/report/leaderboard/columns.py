@@ -21,7 +21,7 @@ _MAIN: dict[str, str] = {
     "train.time_to_threshold": "Time to threshold",
     "train.energy_gross": "Training energy",
     "inference.energy_gross": "Evaluation energy",
-    "inference.latency_infer_once_median": "Latency",
+    "inference.latency_round_trip_median": "Latency (round trip)",
     "inference.memory_rss_peak": "Peak memory",
 }
 _ALWAYS = ("inference.returns", "train.energy_to_threshold", "train.time_to_threshold")

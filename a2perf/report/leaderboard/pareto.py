@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COSTS = (
     ("train", "energy_gross", "training energy"),
     ("inference", "energy_gross", "energy of the evaluation"),
-    ("inference", "latency_infer_once_median", "latency, median of infer_once"),
+    ("inference", "latency_round_trip_median", "latency, median round trip"),
 )
 _MOST_NAMES = 6
 _LONGEST_NAME = 22
