@@ -9,7 +9,9 @@ import os
 from a2perf.sandbox import bubblewrap, container
 from a2perf.sandbox.bubblewrap import BubblewrapSandbox
 from a2perf.sandbox.container import DockerSandbox
+from a2perf.sandbox.guard.folders import MOST_DEPTH
 from a2perf.sandbox.interface import (
+    DEFAULT_ARTIFACT_ENTRIES,
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_SCRATCH_BYTES,
     LADDER,
@@ -32,9 +34,11 @@ from a2perf.sandbox.interface import (
 from a2perf.sandbox.process import ProcessSandbox
 
 __all__ = [
+    "DEFAULT_ARTIFACT_ENTRIES",
     "DEFAULT_OUTPUT_BYTES",
     "DEFAULT_SCRATCH_BYTES",
     "LADDER",
+    "MOST_DEPTH",
     "STRONGEST",
     "BubblewrapSandbox",
     "Confined",

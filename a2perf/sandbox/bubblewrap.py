@@ -87,7 +87,8 @@ class BubblewrapSandbox:
 
     def missing(self, *, network: bool = False) -> list[str]:
         """Says what a participant can still do."""
-        return [*(("it reaches the network, as it was allowed to",) if network else ()), *_MISSING]
+        reaches = ("it reaches the network, as it was allowed to",) if network else ()
+        return [*reaches, *_MISSING, *self._inner.uncounted()]
 
     def unenforceable(self, limits: Limits) -> list[str]:
         """Says which limits this host cannot enforce."""

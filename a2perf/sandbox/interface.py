@@ -24,6 +24,7 @@ STRONGEST = "strongest"
 
 DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
 DEFAULT_SCRATCH_BYTES = 1024 * 1024 * 1024
+DEFAULT_ARTIFACT_ENTRIES = 200_000
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,10 @@ class Limits:
         cpus: how many processors' worth of time the tree gets; needs a control group.
         memory_bytes: private memory of one process, and memory of the tree.
         processes: number of processes in the tree.
-        file_size_bytes: size of one file that the tree writes.
-        artifact_bytes: disk space of the writable folders together.
+        file_size_bytes: size of one file that the tree writes; ``artifact_bytes`` unless given.
+        artifact_bytes: what the writable folders hold, a file with its size or its disk space, whichever is more.
+        artifact_entries: files and folders in the writable folders; ``DEFAULT_ARTIFACT_ENTRIES`` where
+            ``artifact_bytes`` is given.
         output_bytes: how much of each of stdout and stderr is kept; what exceeds it is dropped, never blocked on.
         scratch_bytes: size of ``/tmp`` and of ``/dev/shm``, where the level gives the tree ones of its own.
     """
@@ -49,6 +52,7 @@ class Limits:
     processes: int | None = None
     file_size_bytes: int | None = None
     artifact_bytes: int | None = None
+    artifact_entries: int | None = None
     output_bytes: int = DEFAULT_OUTPUT_BYTES
     scratch_bytes: int = DEFAULT_SCRATCH_BYTES
 
@@ -97,7 +101,8 @@ class Ending:
     Attributes:
         exit_code: its status, where it ended by itself.
         signal: number of the signal that ended it, else ``None``.
-        limit: name of the bound in ``Limits`` for which the tree was killed, else ``None``.
+        limit: name of the bound in ``Limits`` that the tree broke, ``"artifact_depth"`` or ``"artifact_unreadable"``,
+            else ``None``; bounds on what it writes are also checked when it has ended.
         limit_value: the value that broke the bound.
         killed: the caller asked for the end.
         cpu_s: CPU time of all processes of the tree together, dead ones included, in seconds.
@@ -106,6 +111,8 @@ class Ending:
         oom_kills: processes of the tree that the kernel killed at the memory limit of its control group.
         refused_forks: how often the control group refused the tree another process or thread.
         dropped_bytes: bytes of output beyond the cap, by stream name.
+        collected: after the end, how many names in the writable folders were removed since they were neither file,
+            folder nor link; were made plain (set-ID bits, access lists, a mode that kept their owner out); or resisted.
     """
 
     exit_code: int | None
@@ -119,6 +126,7 @@ class Ending:
     oom_kills: int = 0
     refused_forks: int = 0
     dropped_bytes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    collected: tuple[int, ...] = (0, 0, 0)
 
 
 class Confined(Protocol):
@@ -139,6 +147,14 @@ class Confined(Protocol):
         """Folders of the control group that holds the tree and nothing else; empty where there is none."""
         ...
 
+    @property
+    def cpu_clock(self) -> Callable[[], float] | None:
+        """Returns the seconds of processor time of the tree, as the kernel counts them where there is no control group.
+
+        ``None`` where a control group counts, and where neither can be had.
+        """
+        ...
+
     def fileno(self) -> int:
         """Descriptor that becomes readable when there may be news; for use with ``select.poll``."""
         ...
@@ -148,14 +164,6 @@ class Confined(Protocol):
 
         The tree's remains may still be on their way out; ``wait`` waits for them.
         """
-    @property
-    def cpu_clock(self) -> Callable[[], float] | None:
-        """Returns the seconds of processor time of the tree, as the kernel counts them where there is no control group.
-
-        ``None`` where a control group counts, and where neither can be had.
-        """
-        ...
-
         ...
 
     def wait(self, timeout_s: float | None = None) -> Ending | None:

@@ -161,8 +161,12 @@ class ControlGroup:
         if limits.memory_bytes is not None:
             swap = "memory.memsw.limit_in_bytes" if first else "memory.swap.max"
             values["memory", "memory.limit_in_bytes" if first else "memory.max"] = limits.memory_bytes
-            if "memory" in self.folders and (self.folders["memory"] / swap).exists():
-                values["memory", swap] = limits.memory_bytes if first else 0
+            optional = {swap: limits.memory_bytes if first else 0}
+            if first:  # version 2 counts the buffers of TCP with the rest
+                optional["memory.kmem.tcp.limit_in_bytes"] = limits.memory_bytes
+            for file, value in optional.items():
+                if "memory" in self.folders and (self.folders["memory"] / file).exists():
+                    values["memory", file] = value
         if limits.processes is not None:
             values["pids", "pids.max"] = most_tasks(limits.processes)
         if limits.cpus is not None:

@@ -21,10 +21,11 @@ from typing import Protocol
 
 from a2perf.errors import InfrastructureError
 from a2perf.sandbox import limits as control_groups
-from a2perf.sandbox import orphans
-from a2perf.sandbox.guard.main import SAMPLE_INTERVAL_S, WRITTEN_INTERVAL_S
+from a2perf.sandbox import orphans, task_clock
+from a2perf.sandbox.guard.disk import INTERVAL_S
+from a2perf.sandbox.guard.main import SAMPLE_INTERVAL_S
 from a2perf.sandbox.guard.tree import kill_descendants
-from a2perf.sandbox.interface import Confined, Ending, Limits, SandboxSpec
+from a2perf.sandbox.interface import DEFAULT_ARTIFACT_ENTRIES, Confined, Ending, Limits, SandboxSpec
 from a2perf.sandbox.limits import ControlGroup
 from a2perf.sandbox.task_clock import TaskClock
 
@@ -41,7 +42,8 @@ LIFECYCLE = (
 GUARANTEES_OF_LIMITS = (
     "a session of its own, no open descriptor but those given, no core dumps, no new privileges",
     "limits per process on CPU time, private memory and file size",
-    f"a limit on the disk space of what it writes, checked every {WRITTEN_INTERVAL_S:g} s",
+    f"limits on the disk space and the number of what it writes, also of files without a name, checked every"
+    f" {INTERVAL_S:g} s and at its end",
 )
 _SAMPLED = f"limits per tree on wall time, memory and number of processes, checked every {SAMPLE_INTERVAL_S} s"
 _SIGNALS = frozenset(int(number) for number in signal.Signals)
@@ -80,25 +82,47 @@ class ProcessSandbox:
         where = control_groups.place()
         names = {"memory_bytes": "memory", "processes": "processes and threads", "cpus": "processor time"}
         held = [words for name, words in names.items() if name in where.enforces]
-        if not held:
-            return [_SAMPLED]
-        return [
-            _SAMPLED,
-            f"limits per tree on {', '.join(held)} by the kernel (control groups, version {where.version})",
-        ]
+        by_kernel = f"limits per tree on {', '.join(held)} by the kernel (control groups, version {where.version})"
+        return [_SAMPLED, *([by_kernel] if held else ())]
+
+    def uncounted(self) -> list[str]:
+        """Says which bounds on the whole tree do not hold here, and what of its costs is not counted."""
+        where, lost = control_groups.place(), []
+        if self._confined and "memory_bytes" not in where.enforces:
+            lost.append(
+                "without a control group a limit on memory binds each process; of the tree it counts resident sets, its"
+                " own tmpfs, open memory files, pipes and sockets, and not what is hidden in other ways"
+            )
+        counted = "cpuacct" in where.parents or (where.version == 2 and where.parents)
+        if not (self._confined and counted):
+            reason = task_clock.why_unavailable()
+            lost.append(
+                "processor time and energy miss programs that their user may not read (no control group: kernel clock)"
+                if reason is None
+                else "processor time and energy miss children that nobody waits for (no control group, and no kernel"
+                f" clock: {reason}; {task_clock.HINT})"
+            )
+        return lost
 
     def missing(self, *, network: bool = False) -> list[str]:
         """Says what a participant can still do."""
-        return [*_OPEN, *(() if self._confined else ("nothing limits its time, memory or number of processes",))]
+        free = () if self._confined else ("nothing limits its time, memory or number of processes",)
+        return [*_OPEN, *free, *self.uncounted()]
 
     def unenforceable(self, limits: Limits) -> list[str]:
         """Says which limits this host cannot enforce at this level."""
         if not self._confined:
             names = ("wall_s", "cpu_s", "cpus", "memory_bytes", "file_size_bytes")
             return [f"{name} needs the level 'process'" for name in names if getattr(limits, name) is not None]
-        if limits.cpus is not None and "cpus" not in control_groups.place().enforces:
-            return ["cpus needs a control group with the controller 'cpu' that this user may write"]
-        return []
+        enforced, lost = control_groups.place().enforces, []
+        if limits.cpus is not None and "cpus" not in enforced:
+            lost.append("cpus needs a control group with the controller 'cpu' that this user may write")
+        if limits.memory_bytes is not None and "memory_bytes" not in enforced:
+            lost.append(
+                "memory_bytes needs a control group with the controller 'memory' that this user may write: without one it"
+                " binds each process, and the tree only as far as its memory shows"
+            )
+        return lost
 
     def start(self, spec: SandboxSpec) -> Confined:
         """Starts the program and returns once its process id is known.
@@ -171,8 +195,15 @@ class ProcessSandbox:
 
 def guard_document(spec: SandboxSpec) -> dict[str, object]:
     """Returns what a specification means to the guard, whatever the level."""
-    names = ("wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes", "artifact_bytes")
+    names = (
+        "wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes", "artifact_bytes", "artifact_entries",
+    )  # fmt: skip
     values = {name: getattr(spec.limits, name) for name in names}
+    if spec.limits.artifact_bytes is not None:
+        if spec.limits.file_size_bytes is None:
+            values["file_size_bytes"] = spec.limits.artifact_bytes
+        if spec.limits.artifact_entries is None:
+            values["artifact_entries"] = DEFAULT_ARTIFACT_ENTRIES
     return {
         "argv": [os.fspath(word) for word in spec.argv],
         "cwd": str(spec.cwd),
@@ -381,7 +412,7 @@ class GuardedProcess:
         elif word == "failed":
             self._start_error = int(values[0])
         elif word == "limit":
-            self._limit = (values[0], float(values[1]))
+            self._limit = self._limit or (values[0], float(values[1]))
         elif word == "output":
             self._streams_over_cap.add(values[0])
         elif word == "exited":

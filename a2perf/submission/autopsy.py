@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from a2perf.records import Failure, FailureKind
-from a2perf.sandbox import Ending, Limits
+from a2perf.sandbox import DEFAULT_ARTIFACT_ENTRIES, MOST_DEPTH, Ending, Limits
 from a2perf.submission import answers
 
 _TAIL_BYTES = 16_384
@@ -60,6 +60,8 @@ def revised(failure: Failure, ending: Ending, limits: Limits) -> Failure:
     """
     if failure.kind not in (FailureKind.EXCEPTION, FailureKind.EXIT, FailureKind.BAD_OUTPUT):
         return failure
+    if (words := overfull(ending, limits)) is not None:
+        return msgspec.structs.replace(failure, kind=FailureKind.OUTPUT_LIMIT, message=f"{words}: {failure.message}")
     if failure.kind is not FailureKind.BAD_OUTPUT and _DISK_FULL.search(failure.message):
         return msgspec.structs.replace(failure, kind=FailureKind.DISK)
     if ending.oom_kills and limits.memory_bytes:
@@ -69,6 +71,21 @@ def revised(failure: Failure, ending: Ending, limits: Limits) -> Failure:
         words = f"it was refused further processes or threads ({limits.processes} processes are allowed)"
         return msgspec.structs.replace(failure, kind=FailureKind.FORBIDDEN, message=f"{words}: {failure.message}")
     return failure
+
+
+def overfull(ending: Ending, limits: Limits) -> str | None:
+    """Returns which bound on its artifacts a participant broke, in words, or ``None``."""
+    value = int(ending.limit_value or 0)
+    if ending.limit == "artifact_bytes":
+        return f"it wrote {value:,} bytes to its artifacts folder; {limits.artifact_bytes or 0:,} are allowed"
+    if ending.limit == "artifact_entries":
+        most = limits.artifact_entries or DEFAULT_ARTIFACT_ENTRIES
+        return f"it made {value:,} files and folders in its artifacts folder; {most:,} are allowed"
+    if ending.limit == "artifact_depth":
+        return f"it nested {value} folders in its artifacts folder; {MOST_DEPTH} are allowed"
+    if ending.limit == "artifact_unreadable":
+        return f"{value} folders in its artifacts folder cannot be read"
+    return None
 
 
 def ended(ending: Ending, where: str, limits: Limits, stderr: str, *, oom_killed: bool) -> Failure:
@@ -101,14 +118,13 @@ def _verdict(
         return FailureKind.FORBIDDEN, f"it had {int(value)} processes; {limits.processes} are allowed"
     if ending.limit == "wall_s":
         return FailureKind.TIMEOUT, f"it ran for {value:.1f} s; {limits.wall_s:g} s are allowed"
-    if ending.limit == "artifact_bytes":
-        bound = limits.artifact_bytes or 0
-        words = f"it wrote {int(value):,} bytes to its artefact folder; {bound:,} are allowed"
+    if (words := overfull(ending, limits)) is not None:
         return FailureKind.OUTPUT_LIMIT, words
     if name == "SIGXCPU" or (name == "SIGKILL" and limits.cpu_s and ending.cpu_s >= limits.cpu_s):
         return FailureKind.TIMEOUT, f"a process used more CPU time than the {limits.cpu_s or 0:g} s that are allowed"
     if name == "SIGXFSZ":
-        return FailureKind.OUTPUT_LIMIT, f"it wrote a file of more than {limits.file_size_bytes or 0:,} bytes"
+        bound = limits.file_size_bytes or limits.artifact_bytes or 0
+        return FailureKind.OUTPUT_LIMIT, f"it wrote a file of more than {bound:,} bytes"
     if name == "SIGKILL" and oom_killed:
         return FailureKind.MEMORY, "the kernel killed it for lack of memory"
     if name is not None:

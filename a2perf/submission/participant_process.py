@@ -352,7 +352,11 @@ class ParticipantProcess:
         return {} if self.ending is None else self.ending.dropped_bytes
 
     def close(self) -> None:
-        """Lets the process end by itself, with what it has registered for its exit; kills it after a grace."""
+        """Lets the process end by itself, with what it has registered for its exit; kills it after a grace.
+
+        Raises:
+            ParticipantFailure: when it had ended, more lay in its artifacts folder than is allowed.
+        """
         if self._confined is None or self.ending is not None:
             return
         if self._connection is not None:
@@ -360,6 +364,9 @@ class ParticipantProcess:
                 self._connection.send(("close",), deadline=time.monotonic() + CLOSE_GRACE_S)
             self._confined.wait(CLOSE_GRACE_S)
         self.kill()
+        words = None if self.ending is None else autopsy.overfull(self.ending, self._limits)
+        if words is not None:
+            raise self._failed(Failure(kind=FailureKind.OUTPUT_LIMIT, where="end", message=words))
 
     def kill(self) -> None:
         """Kills the whole tree at once; calling it again changes nothing."""

@@ -118,7 +118,7 @@ ASSAULTS = (
     ),
     Assault("output", "100 MB of output", None, limits={"output_bytes": MIB}),
     Assault(
-        "fill_the_disk", "fill the disk", FailureKind.OUTPUT_LIMIT, "artefact folder", "process",
+        "fill_the_disk", "fill the disk", FailureKind.OUTPUT_LIMIT, "artifacts folder", "process",
         {"artifact_bytes": 4 * MIB}, arguments={"megabytes": 16},
     ),
     Assault("daemons", "leave a daemon behind", None, arguments={"folder": "{artifacts}"}),

@@ -1,4 +1,4 @@
-"""What a control group counts, read through the plain files of either version, and what lies in a folder."""
+"""What a control group counts, read through the plain files of either version."""
 
 from __future__ import annotations
 
@@ -10,26 +10,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 REMOVE_S = 1.0
-
-
-def disk_bytes(folder: str, enough: float) -> int:
-    """Returns the disk space of a folder's content, or of a part of it that is more than ``enough``.
-
-    Links are not followed. A file counts for each of its names and an empty one for a block, so that millions of them
-    count too.
-    """
-    total = 0
-    waiting = [folder]
-    while waiting and total <= enough:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    total += max(512, entry.stat(follow_symlinks=False).st_blocks * 512)
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue  # it was deleted while we looked
-    return total
 
 
 class Accounts:

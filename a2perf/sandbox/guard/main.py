@@ -19,14 +19,17 @@ import resource
 import select
 import time
 
-from .accounts import Accounts, disk_bytes
+from .accounts import Accounts
 from .streams import Log
-from .tree import descendants, held_bytes, kill_descendants
+from .tree import descendants, kill_descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as signals
     from typing import Any
+
+    from .disk import Disk
+    from .memory import Memory
 else:
     import _signal as signals
 
@@ -35,7 +38,6 @@ PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 SAMPLE_INTERVAL_S = 0.25
-WRITTEN_INTERVAL_S = 1.0
 
 _RLIMITS = {
     "cpu_s": resource.RLIMIT_CPU,
@@ -62,7 +64,18 @@ class _Guard:
         self.peak_tree_bytes = 0
         self.ended = False
         self.next_sample = 0.0
-        self.next_walk = 0.0
+        self.disk: Disk | None = None
+        if "artifact_bytes" in self.limits or "artifact_entries" in self.limits:
+            from .disk import Disk  # only with a limit: every module costs the start of a run
+
+            most = (self.limits.get(name, _NEVER) for name in ("artifact_bytes", "artifact_entries"))
+            self.disk = Disk(spec["written"], *most)
+        self.memory: Memory | None = None
+        if "memory_bytes" in self.limits and "memory_bytes" not in self.grouped:
+            from .memory import Memory
+
+            self.memory = Memory()
+        self.over = False
         self.started_at = time.monotonic()
 
     def tell(self, line: str) -> None:
@@ -77,6 +90,8 @@ class _Guard:
             self._watch()
         kill_descendants(os.getpid())
         self._reap_all()
+        if self.disk is not None and not self.over:
+            self._over_disk(0)  # what was written right before the end counts too
         for log in self.logs:
             log.drain()
             log.finish()
@@ -201,10 +216,8 @@ class _Guard:
                 return
 
     def _pause_ms(self) -> int | None:
-        if "memory_bytes" in self.limits or "processes" in self.limits:
+        if "memory_bytes" in self.limits or "processes" in self.limits or self.disk is not None:
             return int(SAMPLE_INTERVAL_S * 1000)
-        if "artifact_bytes" in self.limits:
-            return int(WRITTEN_INTERVAL_S * 1000)
         if "wall_s" in self.limits:
             return max(0, int((self.started_at + self.limits["wall_s"] - time.monotonic()) * 1000) + 1)
         return None
@@ -214,7 +227,7 @@ class _Guard:
         if now - self.started_at >= self.limits.get("wall_s", _NEVER):
             self.tell(f"limit wall_s {now - self.started_at:.3f}")
             return True
-        if now >= self.next_walk and self._over_disk():
+        if self.disk is not None and self.disk.due(now) and self._over_disk(os.getpid()):
             return True
         if now < self.next_sample or not ("memory_bytes" in self.limits or "processes" in self.limits):
             return False
@@ -245,24 +258,20 @@ class _Guard:
                 return False
             used = self.accounts.read("memory_peak")
         else:
-            used = held_bytes(descendants(os.getpid()), allowed)
+            assert self.memory is not None
+            used = self.memory.held(descendants(os.getpid()), allowed)
             self.peak_tree_bytes = max(self.peak_tree_bytes, used)
             if used <= allowed:
                 return False
         self.tell(f"limit memory_bytes {used}")
         return True
 
-    def _over_disk(self) -> bool:
-        allowed = self.limits.get("artifact_bytes", _NEVER)
-        if allowed == _NEVER:
+    def _over_disk(self, guard: int) -> bool:
+        verdict = self.disk.over(guard) if self.disk is not None else None
+        if verdict is None:
             return False
-        started = time.monotonic()
-        used = sum(disk_bytes(path, allowed) for path in self.spec["written"])
-        now = time.monotonic()
-        self.next_walk = now + max(WRITTEN_INTERVAL_S, 50 * (now - started))  # a million files must not keep us busy
-        if used <= allowed:
-            return False
-        self.tell(f"limit artifact_bytes {used}")
+        self.over = True
+        self.tell(f"limit {verdict[0]} {verdict[1]}")
         return True
 
     def _reap(self) -> None:

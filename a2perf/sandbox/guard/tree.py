@@ -37,6 +37,14 @@ def kill_descendants(root: int) -> int:
 
     The tree is stopped first, until a look finds no new member: a process that forks faster than we kill cannot win.
     """
+    stopped = stop(root)
+    for pid in stopped:
+        _send(pid, signals.SIGKILL)
+    return len(stopped)
+
+
+def stop(root: int) -> set[int]:
+    """Sends SIGSTOP to every descendant of ``root`` until a look finds no new one; returns their process ids."""
     stopped: set[int] = set()
     for _ in range(100):
         fresh = [pid for pid in descendants(root) if pid not in stopped]
@@ -45,9 +53,13 @@ def kill_descendants(root: int) -> int:
         for pid in fresh:
             stopped.add(pid)
             _send(pid, signals.SIGSTOP)
+    return stopped
+
+
+def release(stopped: set[int]) -> None:
+    """Lets stopped processes run again."""
     for pid in stopped:
-        _send(pid, signals.SIGKILL)
-    return len(stopped)
+        _send(pid, signals.SIGCONT)
 
 
 def _send(pid: int, number: int) -> None:
@@ -55,32 +67,3 @@ def _send(pid: int, number: int) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
-
-
-def held_bytes(pids: list[int], bound: float) -> int:
-    """Returns the memory of some processes together.
-
-    Shared pages count once for a verdict, but reading that is too dear for every sample: the proportional set size is
-    read only where the resident sets exceed ``bound``.
-    """
-    resident = sum(_resident_bytes(pid) for pid in pids)
-    return resident if resident <= bound else sum(_proportional_bytes(pid) for pid in pids)
-
-
-def _resident_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as stream:
-            return int(stream.read().split()[1]) * PAGE_BYTES
-    except (OSError, IndexError):
-        return 0
-
-
-def _proportional_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as stream:
-            for line in stream:
-                if line.startswith(b"Pss:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, IndexError):
-        pass
-    return 0

@@ -1,0 +1,228 @@
+"""What the processes of a tree hold open: files without a name, anonymous memory files, pipes and socket buffers.
+
+None of it shows in a folder or in the resident set of a process. Tables of descriptors belong to threads: a thread can
+have one of its own, and the first thread of a process can be gone. Descriptors on their way through a socket belong to
+no process; their number is all that the kernel shows (``fdinfo``, ``scm_fds``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import stat
+import struct
+
+PIDFD_GETFD = 438
+_KCMP = {"x86_64": 312, "aarch64": 272}
+_KCMP_FILES = 2
+_SOL_SOCKET, _SO_MEMINFO, _MEMINFO_BYTES = 1, 55, 36
+_RMEM, _WMEM, _FORWARD, _OPTMEM, _BACKLOG = 0, 2, 4, 6, 7
+
+
+class Held:
+    """What a look at some processes found, each open file once.
+
+    Attributes:
+        nameless: by file system and inode, the bytes of each regular file that has no name any more.
+        anonymous: the same of files of anonymous shared memory (``memfd_create``).
+        buffers: bytes of pipes and sockets; 0 unless asked for.
+        in_flight: descriptors that are on their way through sockets.
+        hidden: threads that could not be looked into, and mappings of nameless files of which the size is not known.
+    """
+
+    def __init__(self) -> None:
+        self.nameless: dict[tuple[int, int], int] = {}
+        self.anonymous: dict[tuple[int, int], int] = {}
+        self.buffers = 0
+        self.in_flight = 0
+        self.hidden = 0
+        self._seen: set[tuple[int, int]] = set()
+
+    def nameless_bytes(self, devices: set[int]) -> int:
+        """Returns the bytes of the files without a name on some file systems."""
+        return sum(size for (device, _), size in self.nameless.items() if device in devices)
+
+    def anonymous_bytes(self) -> int:
+        """Returns the bytes of all anonymous memory files."""
+        return sum(self.anonymous.values())
+
+
+def look(pids: list[int], devices: set[int], *, buffers: bool) -> Held:
+    """Looks at every descriptor and mapping of some processes.
+
+    Args:
+        pids: the processes.
+        devices: file systems whose nameless files matter.
+        buffers: whether the content of pipes and sockets is asked for, which takes a copy of each descriptor.
+    """
+    held = Held()
+    memory = _memory_device()
+    for pid in pids:
+        for thread in _tables(pid):
+            _look_at_table(pid, thread, memory, held, buffers=buffers)
+        _look_at_mappings(pid, devices, memory, held)
+    return held
+
+
+def _memory_device() -> int:
+    """Returns the file system that the kernel keeps anonymous shared memory in."""
+    try:
+        descriptor = os.memfd_create("a2perf")
+    except OSError:
+        return -1
+    device = os.fstat(descriptor).st_dev
+    os.close(descriptor)
+    return device
+
+
+def _tables(pid: int) -> list[str]:
+    """Returns one living thread for each table of descriptors that a process has."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    number = _KCMP.get(os.uname().machine)
+    if len(threads) < 2 or number is None:
+        return threads
+    compare = ctypes.CDLL(None).syscall
+    apart: list[str] = []
+    for thread in threads:
+        if not any(compare(number, int(thread), int(other), _KCMP_FILES, 0, 0) == 0 for other in apart):
+            apart.append(thread)
+    return apart
+
+
+def _look_at_table(pid: int, thread: str, memory: int, held: Held, *, buffers: bool) -> None:
+    table = f"/proc/{pid}/task/{thread}"
+    try:
+        numbers = os.listdir(f"{table}/fd")
+    except FileNotFoundError:
+        return
+    except OSError:
+        held.hidden += 1
+        return
+    copy = _Copies(int(thread)) if buffers else None
+    for number in numbers:
+        try:
+            found = os.stat(f"{table}/fd/{number}")
+        except OSError:
+            continue  # it was closed while we looked
+        key = (found.st_dev, found.st_ino)
+        if stat.S_ISREG(found.st_mode):
+            _note(held, key, found, memory)
+        elif stat.S_ISSOCK(found.st_mode):
+            if key not in held._seen:
+                held._seen.add(key)
+                held.in_flight += _in_flight(f"{table}/fdinfo/{number}")
+                held.buffers += copy.socket(int(number)) if copy is not None else 0
+        elif stat.S_ISFIFO(found.st_mode) and copy is not None and key not in held._seen:
+            held._seen.add(key)
+            held.buffers += copy.pipe(int(number))
+    if copy is not None:
+        copy.close()
+
+
+def _note(held: Held, key: tuple[int, int], found: os.stat_result, memory: int) -> None:
+    if found.st_dev == memory:
+        held.anonymous[key] = found.st_blocks * 512
+    elif found.st_nlink == 0:
+        held.nameless[key] = max(found.st_blocks * 512, found.st_size)
+
+
+def _look_at_mappings(pid: int, devices: set[int], memory: int, held: Held) -> None:
+    """Finds files without a name that are mapped and not open; their size shows to root only."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as stream:
+            lines = [line for line in stream if line.endswith(b" (deleted)\n")]
+    except FileNotFoundError:
+        return
+    except OSError:
+        held.hidden += 1
+        return
+    for line in lines:
+        fields = line.split(None, 5)
+        major, minor = (int(part, 16) for part in fields[3].split(b":"))
+        key = (os.makedev(major, minor), int(fields[4]))
+        known = key in held.nameless or key in held.anonymous
+        if known or (key[0] != memory and key[0] not in devices):
+            continue
+        try:
+            _note(held, key, os.stat(f"/proc/{pid}/map_files/{fields[0].decode()}"), memory)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            if key[0] != memory:  # anonymous shared memory is there in every program of several processes
+                held.hidden += 1
+
+
+def _in_flight(path: str) -> int:
+    try:
+        with open(path, "rb") as stream:
+            for line in stream:
+                if line.startswith(b"scm_fds:"):
+                    return int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    return 0
+
+
+class _Copies:
+    """Copies descriptors of another process for a moment, to ask the kernel about them."""
+
+    def __init__(self, pid: int) -> None:
+        try:
+            self._process = os.pidfd_open(pid)
+        except OSError:
+            self._process = -1  # a thread that is not the first of its process
+        self._call = ctypes.CDLL(None).syscall
+
+    def pipe(self, number: int) -> int:
+        """Returns the capacity of a pipe that holds something: a byte can hold on to a page."""
+        descriptor = self._copy(number)
+        if descriptor < 0:
+            return 0
+        try:
+            waiting = struct.unpack("i", fcntl.ioctl(descriptor, 0x541B, b"\0\0\0\0"))[0]  # FIONREAD
+            return fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) if waiting else 0
+        except OSError:
+            return 0
+        finally:
+            os.close(descriptor)
+
+    def socket(self, number: int) -> int:
+        """Returns the memory that is charged to a socket."""
+        descriptor = self._copy(number)
+        if descriptor < 0:
+            return 0
+        import _socket
+
+        try:
+            with _Socket(_socket, descriptor) as taken:
+                values = struct.unpack("9I", taken.getsockopt(_SOL_SOCKET, _SO_MEMINFO, _MEMINFO_BYTES))
+        except (OSError, struct.error):
+            return 0
+        return sum(values[at] for at in (_RMEM, _WMEM, _FORWARD, _OPTMEM, _BACKLOG))
+
+    def close(self) -> None:
+        if self._process >= 0:
+            os.close(self._process)
+
+    def _copy(self, number: int) -> int:
+        if self._process < 0:
+            return -1
+        descriptor: int = self._call(PIDFD_GETFD, self._process, number, 0)
+        return descriptor
+
+
+class _Socket:
+    """A socket object of a descriptor, which it closes."""
+
+    def __init__(self, module: object, descriptor: int) -> None:
+        self._socket = module.socket(fileno=descriptor)  # type: ignore[attr-defined]
+
+    def __enter__(self) -> object:
+        return self._socket
+
+    def __exit__(self, *rest: object) -> None:
+        self._socket.close()

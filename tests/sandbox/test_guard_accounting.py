@@ -1,0 +1,315 @@
+"""What the guard counts of a tree: everything below its folders, files without a name, memory outside of any process."""
+
+import contextlib
+import mmap
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a2perf.sandbox.guard import disk, tree
+from a2perf.sandbox.guard.descriptors import look
+from a2perf.sandbox.guard.disk import Disk
+from a2perf.sandbox.guard.folders import MOST_DEPTH, Walk
+from a2perf.sandbox.guard.memory import Memory
+
+MIB = 2**20
+NEVER = float("inf")
+
+
+def walk(*folders: Path, most_bytes: float = NEVER, most_entries: float = NEVER) -> Walk:
+    return Walk([str(folder) for folder in folders], most_bytes, most_entries)
+
+
+def test_walk_counts_links_as_themselves(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(100_000))
+    (tmp_path / "link").symlink_to(tmp_path)
+    found = walk(tmp_path)
+    assert 100_000 < found.bytes < 120_000
+    assert (found.entries, found.depth, found.unreadable) == (2, 0, 0)
+    assert walk(tmp_path / "missing").bytes == 0
+
+
+def test_walk_counts_the_size_of_a_file_with_holes(tmp_path: Path) -> None:
+    with (tmp_path / "holes").open("wb") as file:
+        file.truncate(MIB * MIB)
+    assert walk(tmp_path).bytes >= MIB * MIB
+    assert walk(tmp_path, most_bytes=MIB).over() == ("artifact_bytes", MIB * MIB)
+
+
+def test_walk_counts_what_lies_below_the_longest_path(tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("d" * 200, dir_fd=here)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    with open(os.open("big", os.O_CREAT | os.O_WRONLY, dir_fd=here), "wb") as file:
+        file.write(bytes(MIB))
+    os.close(here)
+    found = walk(tmp_path)
+    assert found.bytes > MIB
+    assert found.depth == 30
+
+
+def test_walk_ends_at_the_deepest_folder_that_is_allowed(tmp_path: Path) -> None:
+    here = tmp_path
+    for _ in range(MOST_DEPTH + 5):
+        here /= "d"
+        here.mkdir()
+    before = len(os.listdir("/proc/self/fd"))
+    assert walk(tmp_path).over() == ("artifact_depth", MOST_DEPTH + 1)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_walk_ends_when_it_has_seen_enough(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / str(number)).touch()
+    found = walk(tmp_path, most_entries=10)
+    assert found.over() == ("artifact_entries", 11)
+    assert found.entries == 11
+
+
+def test_walk_counts_every_name_of_a_file_and_a_block_for_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(MIB))
+    os.link(tmp_path / "file", tmp_path / "other")
+    (tmp_path / "empty").touch()
+    assert walk(tmp_path).bytes >= 2 * MIB + 512
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o400, 0o100])
+def test_closed_folder_is_opened_up_and_counted(tmp_path: Path, mode: int) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    (closed / "big").write_bytes(bytes(MIB))
+    closed.chmod(mode)
+    try:
+        found = walk(tmp_path)
+        assert found.bytes > MIB
+        assert found.unreadable == 0
+        assert os.geteuid() == 0 or stat.S_IMODE(closed.stat().st_mode) == mode | stat.S_IRWXU
+    finally:
+        closed.chmod(0o700)
+
+
+HOLDER = """
+import ctypes, fcntl, mmap, os, socket, sys, threading
+folder, kind = sys.argv[1:]
+block = bytes(2**20)
+keep = []
+def fill(descriptor):
+    for _ in range(4): os.write(descriptor, block)
+    return descriptor
+def nameless():
+    descriptor = fill(os.open(folder + "/file", os.O_CREAT | os.O_RDWR))
+    os.unlink(folder + "/file")
+    return descriptor
+if kind == "open": keep.append(nameless())
+if kind == "mapped":
+    descriptor = nameless()
+    keep.append(mmap.mmap(descriptor, 4096))
+    os.close(descriptor)
+if kind == "thread":
+    ready = threading.Event()
+    def other():
+        ctypes.CDLL(None).unshare(0x400)  # CLONE_FILES: a table of its own
+        keep.append(nameless())
+        ready.set()
+        threading.Event().wait()
+    threading.Thread(target=other, daemon=True).start()
+    ready.wait()
+if kind == "memory": keep.append(fill(os.memfd_create("m")))
+if kind == "pipe":
+    keep.append(os.pipe())
+    fcntl.fcntl(keep[-1][1], fcntl.F_SETPIPE_SZ, 2**20)
+    os.write(keep[-1][1], b"x")
+if kind in ("socket", "flight"):
+    keep.append(socket.socketpair())
+    keep[-1][0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
+    keep[-1][0].send(bytes(100_000))
+if kind == "flight":
+    descriptor = nameless()
+    socket.send_fds(keep[-1][0], [b"x"], [descriptor])
+    os.close(descriptor)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def hold(tmp_path: Path):
+    """Starts a process that holds something; returns its id and the folder's file system."""
+    with contextlib.ExitStack() as processes:
+
+        def start(kind: str) -> tuple[int, int]:
+            process = subprocess.Popen(
+                [sys.executable, "-S", "-c", HOLDER, str(tmp_path), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            processes.enter_context(process)
+            processes.callback(process.kill)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            return process.pid, tmp_path.stat().st_dev
+
+        yield start
+
+
+@pytest.mark.parametrize("kind", ["open", "thread"])
+def test_files_without_a_name_are_found_in_every_table_of_descriptors(hold, kind: str) -> None:
+    pid, device = hold(kind)
+    held = look([pid, pid], {device}, buffers=False)
+    assert 4 * MIB <= held.nameless_bytes({device}) < 5 * MIB
+    assert held.hidden == 0
+    assert held.nameless_bytes({-5}) == 0
+
+
+def test_file_without_a_name_that_is_only_mapped_is_found_or_known_to_be_hidden(hold) -> None:
+    pid, device = hold("mapped")
+    held = look([pid], {device}, buffers=False)
+    if os.geteuid() == 0:
+        assert held.nameless_bytes({device}) >= 4 * MIB
+    else:
+        assert held.hidden == 1
+
+
+def test_anonymous_memory_pipes_and_sockets_are_counted(hold) -> None:
+    pid, _ = hold("memory")
+    held = look([pid], set(), buffers=True)
+    assert 4 * MIB <= held.anonymous_bytes() < 5 * MIB
+    assert held.buffers == 0
+    for kind, least in (("pipe", MIB), ("socket", 100_000)):
+        pid, _ = hold(kind)
+        assert least <= look([pid], set(), buffers=True).buffers < 3 * least
+        assert look([pid], set(), buffers=False).buffers == 0
+
+
+def test_descriptors_on_their_way_through_a_socket_are_known(hold) -> None:
+    pid, device = hold("flight")
+    held = look([pid], {device}, buffers=True)
+    assert held.in_flight == 1
+    assert held.nameless_bytes({device}) == 0
+
+
+def test_process_that_is_gone_holds_nothing() -> None:
+    held = look([2**22 + 1], set(), buffers=True)
+    assert (held.hidden, held.in_flight, held.buffers, held.anonymous_bytes()) == (0, 0, 0, 0)
+
+
+@pytest.fixture
+def guard_of(tmp_path: Path):
+    """Starts a process with a child that holds something: a tree below a process that takes the guard's place."""
+    with contextlib.ExitStack() as processes:
+
+        def start(kind: str) -> int:
+            code = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {HOLDER!r}, {str(tmp_path)!r}, {kind!r}])"
+            process = subprocess.Popen(
+                [sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            processes.enter_context(process)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            processes.callback(tree.kill_descendants, process.pid)
+            return process.pid
+
+        yield start
+
+
+def test_bound_counts_what_has_no_name(guard_of, tmp_path: Path) -> None:
+    watch = Disk([str(tmp_path)], 2 * MIB, NEVER)
+    assert watch.over(0) is None
+    assert watch.over(guard_of("open")) == ("artifact_bytes", pytest.approx(4 * MIB, rel=0.1))
+
+
+def test_what_cannot_be_seen_counts_as_the_space_that_is_gone(guard_of, tmp_path: Path, monkeypatch) -> None:
+    watch = Disk([str(tmp_path)], 2 * MIB, NEVER)
+    guard = guard_of("flight")
+    free = watch._free_before
+    monkeypatch.setattr(Disk, "_free", lambda self: free - 4 * MIB)
+    verdict = watch.over(guard)
+    assert verdict is not None
+    assert verdict[0] == "artifact_bytes"
+    assert verdict[1] >= 4 * MIB - 100_000
+    assert all(_state(pid) != "T" for pid in tree.descendants(guard))  # it was stopped, and runs again
+
+
+def test_space_that_others_took_ends_nobody(guard_of, tmp_path: Path, monkeypatch) -> None:
+    watch = Disk([str(tmp_path)], 2 * MIB, NEVER)
+    free = watch._free_before
+    monkeypatch.setattr(Disk, "_free", lambda self: free - 4 * MIB)
+    assert watch.over(guard_of("nothing")) is None
+
+
+def test_loss_of_space_brings_the_next_look_forward(tmp_path: Path, monkeypatch) -> None:
+    watch = Disk([str(tmp_path)], 64 * MIB, NEVER)
+    watch.over(0)
+    now = watch._next_early
+    free = watch._free()
+    monkeypatch.setattr(Disk, "_free", lambda self: free - 5 * MIB)
+    assert not watch.due(now)
+    monkeypatch.setattr(Disk, "_free", lambda self: free - 64 * MIB)
+    assert watch.due(now)
+    assert disk.INTERVAL_S == 1.0
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_stopped_tree_runs_again() -> None:
+    child = subprocess.Popen(["/bin/sh", "-c", "sleep 60 & wait"])
+    with child:
+        stopped = tree.stop(os.getpid())
+        assert child.pid in stopped
+        tree.release(stopped)
+        os.waitpid(child.pid, os.WCONTINUED | os.WUNTRACED)
+        tree.kill_descendants(child.pid)
+        child.send_signal(signal.SIGKILL)
+
+
+def test_memory_counts_what_no_process_has_resident(hold) -> None:
+    memory = Memory()
+    pids = [hold(kind)[0] for kind in ("memory", "pipe", "socket")]
+    alone = memory.held([hold("nothing")[0]], NEVER)
+    together = memory.held(pids, NEVER)
+    assert together > 3 * alone * 0.8 + 4 * MIB + MIB
+    exact = memory.held(pids, 0)
+    assert 4 * MIB < exact <= together
+
+
+def test_pages_that_processes_share_count_once() -> None:
+    block = mmap.mmap(-1, 32 * MIB)
+    for at in range(0, len(block), 4096):
+        block[at] = 1
+    pids = []
+    ready, ready_end = os.pipe()
+    try:
+        for _ in range(3):
+            pid = os.fork()
+            if pid == 0:
+                sum(block[at] for at in range(0, len(block), 4096))
+                os.write(ready_end, b"x")
+                signal.pause()
+            pids.append(pid)
+        for _ in pids:
+            os.read(ready, 1)
+        assert Memory().held(pids, 0) < Memory().held(pids, NEVER) - 32 * MIB
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(ready)
+        os.close(ready_end)
+        block.close()
+
+
+def test_socket_survives_being_looked_at() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.send(b"hello")
+        look([os.getpid()], set(), buffers=True)
+        assert theirs.recv(10) == b"hello"
