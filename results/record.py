@@ -145,7 +145,7 @@ def record(recording: Recording) -> int:
         print(f"{recording.name}: {recording.python} is missing: make frameworks", file=sys.stderr)
         return 3
     command = [
-        python, "-m", "a2perf", "submit", f"examples/{recording.example}", *tasks, *recording.flags,
+        python, "-m", "a2perf", "submit", f"examples/{recording.example}", "--public-seeds", *tasks, *recording.flags,
         "-o", str(WORK / recording.name),
     ]  # fmt: skip
     print(f"\n$ a2perf {' '.join(command[3:])}", flush=True)

@@ -22,6 +22,7 @@ _PASSED_ON = (
     "python_env",
     "participant_python",
     "datasets_path",
+    "seeds_from",
     "verbosity",
 )
 _ONLY_OF_ONE_RUN = ("metric_values_dir", "run_offline_metrics_only")
@@ -74,6 +75,11 @@ class _ListsCommand(click.Command):
 @click.option("--tasks", multiple=True, metavar="NAME...", help="Tasks of an experiment.")
 @click.option("--seed", type=click.IntRange(min=0), help="Root seed of the run; with --num-seeds the first of them.")
 @click.option("--seeds", multiple=True, metavar="N...", help="Root seeds of an experiment: 0 1 2, or 0-9.")
+@click.option(
+    "--public-seeds", is_flag=True,
+    help="Derive every seed from the root seed alone, as the submission can, too; for comparisons and teaching.",
+)  # fmt: skip
+@click.option("--seeds-from", metavar="BUNDLE", help="Repeat with the seeds that a bundle of another host recorded.")
 @click.option("--num-seeds", type=click.IntRange(min=1), metavar="N", help="How many seeds, from --seed or 0 on.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Runs at the same time; 1 by default.")
 @click.option("--cpus", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Processors of one run.")
@@ -216,6 +222,8 @@ def _shared_flags(options: dict[str, Any]) -> list[str]:
         flags += ["--python-env-find-links", folder_of_wheels]
     if options["allow_weaker"]:
         flags.append("--allow-weaker")
+    if options["public_seeds"]:
+        flags.append("--public-seeds")
     return flags
 
 

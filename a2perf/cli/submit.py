@@ -38,6 +38,10 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
     help="Budget of a training: environment steps, energy, or none.",
 )  # fmt: skip
 @click.option("--quick", is_flag=True, help="A reduced protocol for trying things out; marked as not rankable.")
+@click.option(
+    "--public-seeds", is_flag=True,
+    help="Evaluate on the episodes of the protocol's rule, which the submission can know; recorded.",
+)  # fmt: skip
 @click.option("--generalization/--no-generalization", default=True, show_default=True)
 @click.option("--participant-args", default="", metavar="K=V,...", help="Passed to train() and load_policy().")
 @click.option("--gin-bindings", multiple=True, metavar="BINDING", help="For every run; makes it not rankable.")

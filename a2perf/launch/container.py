@@ -23,11 +23,18 @@ from typing import TYPE_CHECKING, Any
 from a2perf import assets
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import images
-from a2perf.launch.container_files import check_readable, container_user, give_folders, users_folders
+from a2perf.launch.container_files import (
+    check_readable,
+    container_user,
+    give_folders,
+    lent_seed_secret,
+    users_folders,
+)
 from a2perf.launch.foreground import run_to_end
 from a2perf.launch.interface import EVALUATOR, Ended, RunCommand
 from a2perf.launch.owner import Owner
 from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
+from a2perf.submission import seed_secret
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -42,6 +49,7 @@ GUARANTEES = (
 """What holds for the whole run; the participant's own confinement inside is in the manifest's ``sandbox``."""
 
 _CACHE = "/tmp/a2perf-cache"
+_SEED_SECRET = "/a2perf-seed-secret"
 _POLL_S = 0.2
 _STOP_GRACE_S = 20.0
 _ENGINE_PATIENCE_S = 30.0
@@ -107,8 +115,12 @@ class ContainerLauncher:
         gpus = self._gpus.take(command.resources.gpus)
         container: Container | None = None
         try:
-            with users_folders(command):
-                container = self._client.containers.create(image, **self._settings(command, image, digest, gpus))
+            with users_folders(command), lent_seed_secret() as secret:
+                settings = self._settings(command, image, digest, gpus)
+                settings["mounts"].append(
+                    self._docker.types.Mount(_SEED_SECRET, str(secret), type="bind", read_only=True)
+                )
+                container = self._client.containers.create(image, **settings)
                 return self._watch(ContainerJob(self, container, command, gpus))
         except BaseException as error:
             self._gpus.give_back(gpus)
@@ -222,6 +234,7 @@ class ContainerLauncher:
             **passed,
             "HOME": "/tmp",
             "A2PERF_CACHE_DIR": _CACHE,
+            seed_secret.VARIABLE: _SEED_SECRET,
             "NUMBA_CACHE_DIR": "/tmp/numba",
             "MPLCONFIGDIR": "/tmp/matplotlib",
             CONTAINER_VARIABLE: json.dumps(enclosure),

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from a2perf.errors import UserError
 from a2perf.launch.interface import RunCommand
+from a2perf.submission import seed_secret
 
 USER = 1000
 MADE_BY_RUNS = ("train", "inference", "generalization", "metrics", "attic")
@@ -38,6 +40,23 @@ def check_readable(command: RunCommand) -> None:
                 raise UserError(
                     f"the user of a container, {container_user()}, cannot read {path}", mend=f"chmod -R o+rX {top}"
                 )
+
+
+@contextlib.contextmanager
+def lent_seed_secret() -> Iterator[Path]:
+    """Yields a file with the evaluator's seed secret that the container's user can read, until the container runs.
+
+    A mount keeps its file; so the copy that root makes for an ordinary user has its name only while it is mounted.
+    """
+    secret = seed_secret.read()
+    if os.geteuid() != 0:
+        yield seed_secret.place()
+        return
+    with tempfile.NamedTemporaryFile(prefix="a2perf-seed-secret-") as copy:  # mode 0600
+        copy.write(secret)
+        copy.flush()
+        os.fchown(copy.fileno(), USER, USER)
+        yield Path(copy.name)
 
 
 @contextlib.contextmanager

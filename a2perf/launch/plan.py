@@ -151,6 +151,7 @@ def _entry(experiment: Experiment, submission: Path, digest: str, item: _Configu
     name = f"{submission.resolve().name}/{item.task}/seed_{seed}/{item.mode}"
     root = experiment.root / submission.resolve().name / item.task / f"seed_{seed}"
     identity = [digest, item.digest, item.domain, item.task, item.mode, seed, experiment.participant_args]
+    identity += [flag for flag in experiment.flags if flag == "--public-seeds"]
     flags = [
         "--participant-module-path", str(submission.resolve()),
         "--submission-gin-config-path", str(item.gin_file),

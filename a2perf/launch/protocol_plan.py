@@ -25,6 +25,7 @@ from a2perf.submission.folder_content import identify_submission
 STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH"
 """Environment variables by which a participant learns the budget of its training."""
 
+_OF_THE_PLAN = tuple(f"Submission.{name}" for name in ("mode", "domain", "seed", "public_seeds", "seeds_from"))
 _PASSED_ON = ("participant_args", "sandbox", "python_env", "participant_python", "datasets_path")
 """Flags of a submission that are flags of every one of its runs."""
 
@@ -39,6 +40,8 @@ class Asked:
         tasks: names of its tasks, in the protocol's order.
         track: whose budget the trainings keep.
         quick: the reduced protocol.
+        public_seeds: the episodes of the protocol's own rule, which the submission can know; by default the same
+            number of episodes with seeds that are keyed with this evaluator's secret.
         generalization: evaluate on further tasks where the protocol defines that.
         participant_args: ``k=v,...`` for ``train`` and ``load_policy``.
         bindings: further gin bindings for every run; none of them may set what the protocol fixes.
@@ -52,6 +55,7 @@ class Asked:
     tasks: tuple[str, ...]
     track: Track
     quick: bool = False
+    public_seeds: bool = False
     generalization: bool = True
     participant_args: str = ""
     bindings: tuple[str, ...] = ()
@@ -205,7 +209,8 @@ def _inference(asked: Asked, task: ProtocolTask, *, first: bool) -> dict[str, An
         "Submission.num_inference_steps": _least(evaluation.timed_calls, quick.timed_calls, asked),
         "Submission.num_warmup_steps": _least(evaluation.warmup_calls, quick.warmup_calls, asked),
         "Submission.time_participant_code": True,
-        "Submission.inference_data": "recorded",
+        "Submission.inference_data": "fresh",
+        "Submission.fresh_policy": "run",  # one policy process for all episodes: what it learns from them is its own
         "Submission.clip_actions": True,
         "Submission.record_frames": 8 if first else 0,  # pictures of one seed show what all do
         "create_domain.env_name": task.env_id,
@@ -219,7 +224,7 @@ def _run(
     fixed = {"Submission.run_offline_metrics_only": False, **fixed}
     for binding in asked.bindings:
         name = binding.partition("=")[0].strip()
-        if name in fixed or name in ("Submission.mode", "Submission.domain", "Submission.seed"):
+        if name in fixed or name in _OF_THE_PLAN:
             raise ConfigError(
                 f"{name} is fixed by protocol {asked.protocol.name}",
                 mend="leave it out; `a2perf run` takes any configuration, outside the protocol",
@@ -229,6 +234,7 @@ def _run(
     for name in _PASSED_ON:
         given = getattr(asked, name)
         flags += [f"--{name.replace('_', '-')}", given] if given else []
+    flags += ["--public-seeds"] if asked.public_seeds else []
     for binding in (*asked.bindings, *(f"{name} = {value!r}" for name, value in fixed.items())):
         flags += ["--extra-gin-bindings", binding]
     env = _budget_variables(asked, task) if mode == "train" else ()

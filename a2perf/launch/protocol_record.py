@@ -66,6 +66,7 @@ def record_of(
         track=_kept_track(asked, runs),
         asked_track=asked.track,
         quick=asked.quick,
+        public_seeds=asked.public_seeds,
         complete=not unfinished,
         rankable=not reasons,
         not_rankable=reasons,
@@ -94,6 +95,7 @@ def citation(record: Submitted) -> str:
             f"normalised IQM {shown(overall.iqm)}{interval} ({tasks} x {overall.seeds} of {overall.expected} seeds)"
         )
     marks = [record.track.replace("_", " "), *(["quick, not rankable"] if record.quick else [])]
+    marks += ["public seeds"] if record.public_seeds else []
     return (
         f"{record.submission.name} (sha256 {record.submission.sha256[:12]}), A2Perf protocol {record.protocol} "
         f"(sha256 {record.protocol_sha256[:12]}; {', '.join(marks)}), a2perf {record.a2perf_version}, "

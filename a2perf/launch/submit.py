@@ -162,6 +162,7 @@ def _refuse_another(folder: Path, asked: Asked, content: str) -> None:
         "protocol": (found.protocol_sha256[:12], protocols.sha256(asked.protocol.name)[:12]),
         "track": (found.asked_track, asked.track),
         "--quick": (found.quick, asked.quick),
+        "--public-seeds": (found.public_seeds, asked.public_seeds),
     }
     for name, (before, now) in mine.items():
         if before != now:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 
 class BadAnswer(ValueError):
     """An answer whose shape or times make no sense; the text says what is wrong, with ``it`` for the participant."""
@@ -28,21 +25,6 @@ class Inference:
     preprocess_ns: int
     infer_ns: int
     round_trip_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class InferenceBatch:
-    """Answers to many observations, in their order.
-
-    Attributes:
-        preprocess_ns: shape (n,), by the participant process's clock.
-        infer_ns: shape (n,), by the same clock.
-        actions: one for each observation where they were kept, else empty.
-    """
-
-    preprocess_ns: NDArray[np.int64]
-    infer_ns: NDArray[np.int64]
-    actions: tuple[Any, ...] = ()
 
 
 def word_of(reply: Any) -> str | None:
@@ -68,24 +50,3 @@ def single(reply: tuple[Any, ...], elapsed_ns: int) -> Inference:
     if preprocess_ns + infer_ns > elapsed_ns:
         raise BadAnswer(f"it claims {preprocess_ns + infer_ns} ns, but was waited for {elapsed_ns} ns only")
     return Inference(action, preprocess_ns, infer_ns, elapsed_ns)
-
-
-def batch(reply: tuple[Any, ...], count: int, keep_actions: bool, elapsed_ns: int) -> InferenceBatch:
-    """Returns the answers in a reply ``("ok", preprocess_ns, infer_ns, actions)`` to ``count`` observations.
-
-    Raises:
-        BadAnswer: it is not one.
-    """
-    if len(reply) != 4:
-        raise BadAnswer("its answer is no message of the wire")
-    _, preprocess_ns, infer_ns, actions = reply
-    for part in (preprocess_ns, infer_ns):
-        if not (isinstance(part, np.ndarray) and part.shape == (count,) and part.dtype == np.int64) or (part < 0).any():
-            raise BadAnswer("its times are no whole numbers of nanoseconds, one for each call")
-    # As floats: a forged sum of 64-bit integers could wrap around.
-    claimed = float(preprocess_ns.sum(dtype=np.float64) + infer_ns.sum(dtype=np.float64))
-    if claimed > elapsed_ns:
-        raise BadAnswer(f"it claims {claimed:.0f} ns, but was waited for {elapsed_ns} ns only")
-    if not isinstance(actions, tuple) or len(actions) != (count if keep_actions else 0):
-        raise BadAnswer(f"it did not answer {count} observations with {count} actions")
-    return InferenceBatch(preprocess_ns, infer_ns, actions)

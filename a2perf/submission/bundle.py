@@ -24,6 +24,7 @@ from a2perf.inventory import SIGNATURE, hash_files, read_manifest, record_files
 from a2perf.records import Attempt, Failure, Manifest, RunState
 from a2perf.storage import Journal, json_text, read_record, write_record
 from a2perf.submission import disk_space, folder_content
+from a2perf.submission.seeds import KEYED, PUBLIC
 
 __all__ = [
     "SIGNATURE", "Bundle", "Finished", "hash_files", "integrity", "now", "open_bundle", "record_files", "validate",
@@ -143,6 +144,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
                 resumed = True
                 manifest.attempts = found.attempts
                 manifest.timings_s = found.timings_s
+                manifest.seeds = found.seeds  # the scheme and keys of the first attempt, on whatever host
         manifest.attempts = [*manifest.attempts, _attempt()]
         bundle = Bundle(path, manifest, resumed, lock)
         for folder in (bundle.metrics, bundle.logs, bundle.artifacts):
@@ -240,6 +242,8 @@ def _difference(found: Manifest, wanted: Manifest) -> str:
         parts.append("the configuration changed (compare config.gin)")
     if changed := folder_content.difference(found.submission, wanted.submission):
         parts.append(changed)
+    if found.seeds.get("scheme") == KEYED and wanted.seeds.get("scheme") == PUBLIC:
+        parts.append("its seeds were keyed, now they are public")
     return "; ".join(parts)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from a2perf.errors import ConfigError
 from a2perf.records import SandboxRecord
 from a2perf.sandbox import Limits, Sandbox, choose_sandbox
+from a2perf.submission import seed_secret
 from a2perf.submission.folder_content import bundle_folder
 from a2perf.submission.given_paths import settled
 
@@ -107,9 +108,11 @@ def _named(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _secret(settings: Submission) -> Iterator[Path]:
-    """Yields the run's own folder, whose bundles hold seeds and results, and the organizer's file of seeds."""
+    """Yields what holds seeds or results: the run's own folder, the evaluator's secret, the organizer's file."""
     yield settings.root.absolute()
     yield settled(settings.root, settings.folder, "the root directory")
+    if seed_secret.place().exists():
+        yield seed_secret.place()
     inside = bundle_folder(settings.folder.resolve(), settings.root)
     if inside is not None:  # the bundles of other seeds and tasks lie beside this run's
         yield settings.folder.resolve() / inside

@@ -31,8 +31,9 @@ from a2perf.submission.identity import RunTask, new_manifest
 from a2perf.submission.inference import completed_episodes, episode_seeds, play, training_artifacts
 from a2perf.submission.participant_process import ParticipantFailure
 from a2perf.submission.participant_python import participant_python
+from a2perf.submission.policy_processes import PolicyProcesses
 from a2perf.submission.progress import RunProgress
-from a2perf.submission.session import participant_process, supervise, tracker_of
+from a2perf.submission.session import supervise, tracker_of
 
 if TYPE_CHECKING:
     from a2perf.submission.submission_util import Submission
@@ -108,12 +109,13 @@ def task_folder(bundle: Path, task: str) -> Path:
 
 def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) -> _TaskRun:
     manifest = new_manifest(settings, task, episodes=settings.num_generalization_episodes)
+    manifest.seeds = bundle.manifest.seeds  # of the first attempt; one key for all tasks
     return _TaskRun(
         settings=settings,
         task=task,
         manifest=manifest,
         config=configuration.text(),
-        seeds=episode_seeds(settings, settings.num_generalization_episodes, stream=stream),
+        seeds=episode_seeds(settings, manifest, settings.num_generalization_episodes, stream=stream),
         root_dir=training_artifacts(settings, bundle),
         folder=task_folder(bundle.path, task.name),
         logs=bundle.logs / task.name,
@@ -215,18 +217,15 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
     item.artifacts.mkdir(parents=True, exist_ok=True)
     env = create_domain(env_name=item.task.env_id, framework="gymnasium", **item.task.env_kwargs)
     with closing(env), journal:
-        confined = participant_process(
+        processes = PolicyProcesses(
             item.settings, item.task, item.manifest, mode="generalization",
             root_dir=item.root_dir, artifacts=item.artifacts, logs=item.logs, bundle_path=item.bundle,
         )  # fmt: skip
-        with confined as participant, tracker_of(item.settings, item.folder, energy_mode="generalization") as sampler:
-            participant.start()
-            sampler.attach(participant.tree_root, cgroup=participant.cgroups, root_is_guard=True)
-            sampler.mark("load")
-            participant.load_policy(item.settings.participant_args, timeout_s=item.settings.load_timeout_s)
+        with processes, tracker_of(item.settings, item.folder, energy_mode="generalization") as sampler:
+            processes.begin(sampler)
             fault_point("task: policy loaded")
             sampler.mark("rollouts")
-            play(item.settings, item.task, env, participant, item.seeds, journal, item.folder, quiet, pictures=False)
+            play(item.settings, item.task, env, processes, item.seeds, journal, item.folder, quiet, pictures=False)
             sampler.mark("end")
 
 

@@ -17,11 +17,12 @@ from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
 from a2perf.errors import ConfigError
 from a2perf.records import Manifest, RunState
+from a2perf.storage import read_record
 from a2perf.stranger_files import StrangerFileError, read_file
-from a2perf.submission import configuration
+from a2perf.submission import configuration, seed_secret
 from a2perf.submission.folder_content import identify_submission
 from a2perf.submission.given_paths import settled
-from a2perf.submission.seeds import spawn_seeds
+from a2perf.submission.seeds import RunSeeds
 
 if TYPE_CHECKING:
     from a2perf.submission.submission_util import Submission
@@ -111,12 +112,11 @@ class RunTask:
 
 def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manifest:
     """Returns the manifest of a run that is about to start."""
-    seeds = {
-        "participant": spawn_seeds(settings.seed, "participant", 1)[0],
-        "latency": spawn_seeds(settings.seed, "latency", 1)[0],
-        "evaluation": "file" if settings.evaluation_seeds_file else "root seed",
-    }
+    drawn = run_seeds(settings, task, evaluates=bool(episodes))
+    seeds = {**drawn.record(), "participant": drawn.draw("participant", 1)[0]}
     if episodes:
+        seeds["latency"] = drawn.draw("latency", 1)[0]
+        seeds["evaluation"] = "file" if settings.evaluation_seeds_file else "root seed"
         seeds["episode_count"] = episodes
     return Manifest(
         a2perf_version=__version__,
@@ -139,6 +139,28 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
             "implementation": platform.python_implementation(),
             "executable": os.path.basename(sys.executable),
         },
+    )
+
+
+def run_seeds(settings: Submission, task: RunTask, *, evaluates: bool) -> RunSeeds:
+    """Returns what the seeds of a new run follow from: a record, the root seed alone, or the evaluator's secret.
+
+    Raises:
+        ConfigError: the record is not one of this root seed, or the secret cannot be had.
+    """
+    if settings.seeds_from is not None:
+        path = Path(settings.seeds_from).expanduser() / "manifest.json"
+        found = read_record(path, Manifest)
+        if found.root_seed != settings.seed:
+            raise ConfigError(
+                f"{path} has the root seed {found.root_seed}, this run {settings.seed}",
+                mend=f"give `--seed {found.root_seed}`",
+            )
+        return RunSeeds.recorded(found.root_seed, found.seeds)
+    if settings.public_seeds:
+        return RunSeeds(settings.seed)
+    return RunSeeds.keyed(
+        seed_secret.read(), settings.seed, domain=task.domain, env_id=task.env_id, evaluates=evaluates
     )
 
 

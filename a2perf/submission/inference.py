@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,17 +12,18 @@ import msgspec
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
-from a2perf.records import Episode, RolloutResults
-from a2perf.storage import Journal, write_record
-from a2perf.submission import configuration, latency, media, results
+from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, StepCosts
+from a2perf.storage import Journal, read_record, write_record
+from a2perf.submission import configuration, latency, media, results, step_account
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
 from a2perf.submission.given_paths import settled
 from a2perf.submission.identity import RunTask, new_manifest
-from a2perf.submission.participant_process import ParticipantProcess
+from a2perf.submission.policy_processes import PolicyProcesses
 from a2perf.submission.progress import RunProgress
 from a2perf.submission.rollouts import rollout
-from a2perf.submission.seeds import read_seed_file, spawn_seeds
-from a2perf.submission.session import participant_process, supervise, tracking
+from a2perf.submission.seeds import RunSeeds, read_seed_file
+from a2perf.submission.session import supervise, tracking
+from a2perf.submission.step_account import StepAccount
 
 if TYPE_CHECKING:
     from a2perf.submission.submission_util import Submission
@@ -40,14 +40,14 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     """
     progress = progress or RunProgress()
     task = _task(settings)
-    seeds = episode_seeds(settings, settings.num_inference_episodes)
     with closing(create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs)) as env:
-        manifest = new_manifest(settings, task, episodes=len(seeds))
-        manifest.seeds["episodes"] = seeds
+        manifest = new_manifest(settings, task, episodes=settings.num_inference_episodes)
+        manifest.seeds["episodes"] = episode_seeds(settings, manifest, settings.num_inference_episodes)
         opened = open_bundle(settings.root / "inference", manifest, configuration.text(), force=force)
         if isinstance(opened, Finished):
             return results.already_done(opened, progress)
         bundle = opened
+        seeds = bundle.manifest.seeds["episodes"]  # of the first attempt
         return supervise(bundle, progress, lambda: _infer(settings, task, env, seeds, bundle, progress))
 
 
@@ -58,12 +58,12 @@ def _task(settings: Submission) -> RunTask:
     return RunTask.configured(str(settings.domain))
 
 
-def episode_seeds(settings: Submission, count: int, *, stream: int = 0) -> list[int]:
-    """Returns the seeds of the scored episodes: from the organizer's file, or spawned from the root seed."""
+def episode_seeds(settings: Submission, manifest: Manifest, count: int, *, stream: int = 0) -> list[int]:
+    """Returns the seeds of the scored episodes: from the organizer's file, or by the scheme that the manifest names."""
     if settings.evaluation_seeds_file is not None:
         file = settled(settings.evaluation_seeds_file, settings.folder, "Submission.evaluation_seeds_file")
         return read_seed_file(file, count)
-    return spawn_seeds(settings.seed, "episodes", count, stream=stream)
+    return RunSeeds.recorded(manifest.root_seed, manifest.seeds).draw("episodes", count, stream=stream)
 
 
 def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
@@ -83,32 +83,25 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
 def _infer(
     settings: Submission, task: RunTask, env: Any, seeds: list[int], bundle: Bundle, progress: RunProgress
 ) -> str:
-    confined = participant_process(
-        settings, task, bundle.manifest, mode="inference",
-        root_dir=training_artifacts(settings, bundle), artifacts=bundle.artifacts,
-        logs=bundle.logs, bundle_path=bundle.path,
+    processes = PolicyProcesses(
+        settings, task, bundle.manifest, mode="inference", root_dir=training_artifacts(settings, bundle),
+        artifacts=bundle.artifacts, logs=bundle.logs, bundle_path=bundle.path,
     )  # fmt: skip
-    timings = bundle.manifest.timings_s
-    with confined as participant, tracking(settings, bundle, energy_mode="inference") as sampler:
+    with processes, tracking(settings, bundle, energy_mode="inference") as sampler:
         progress.phase(f"loading {settings.folder.name}")
-        started = time.perf_counter()
-        participant.start()
-        sampler.attach(participant.tree_root, cgroup=participant.cgroups, root_is_guard=True)
-        sampler.mark("load")
-        fault_point("evaluator: participant started")
-        participant.load_policy(settings.participant_args, timeout_s=settings.load_timeout_s)
-        timings["load_policy"] = time.perf_counter() - started
+        participant = processes.begin(sampler)
         if (
             settings.time_participant_code
             and settings.num_inference_steps
             and not (bundle.metrics / "latency.json").exists()
         ):
             sampler.mark("latency")
-            latency.measure(settings, env, participant, bundle.metrics, progress)
+            drawn = RunSeeds.recorded(bundle.manifest.root_seed, bundle.manifest.seeds)
+            latency.measure(settings, env, participant, drawn, bundle.metrics, progress)
         fault_point("evaluator: latency measured")
         sampler.mark("rollouts")
         with bundle.journal() as journal:
-            actions = play(settings, task, env, participant, seeds, journal, bundle.metrics, progress)
+            actions = play(settings, task, env, processes, seeds, journal, bundle.metrics, progress)
         sampler.mark("end")
     if media.can_render(env):
         make_media(settings, task, seeds, actions, bundle, progress)
@@ -120,10 +113,10 @@ def _infer(
 
 
 def play(
-    settings: Submission, task: RunTask, env: Any, participant: ParticipantProcess, seeds: list[int],
+    settings: Submission, task: RunTask, env: Any, processes: PolicyProcesses, seeds: list[int],
     journal: Journal, metrics: Path, progress: RunProgress, *, pictures: bool = True,
 ) -> dict[int, list[Any]]:  # fmt: skip
-    """Plays every episode that the journal does not hold yet and writes ``rollouts.json``.
+    """Plays every episode that the journal does not hold yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
 
     Returns:
         The actions of the episodes of which pictures are wanted, by episode.
@@ -131,27 +124,53 @@ def play(
     done = {episode.index: episode for episode in completed_episodes(journal)}
     progress.phase(f"rollouts on {task.name}", len(seeds))
     progress.advance(len(done))
-    policy = participant.policy(timeout_s=settings.call_timeout_s)
     pictured = max(1 if settings.record_frames else 0, settings.record_videos) if pictures else 0
     actions: dict[int, list[Any]] = {}
+    account: StepAccount | None = None
+    costs: StepCosts | None = None
     try:
         for index, seed in enumerate(seeds):
             if index in done:
                 continue
+            if account is not None and settings.fresh_policy == "episode":
+                account.pause()
+            participant = processes.of_episode(index)
+            account = account or StepAccount(participant, settings.call_timeout_s)
+            account.follow(participant)
             taken = actions.setdefault(index, []) if index < pictured else None
+            before = account.calls
             episode = rollout(
-                env, policy, index=index, seed=seed, clip_actions=settings.clip_actions,
+                env, account, index=index, seed=seed, clip_actions=settings.clip_actions,
                 on_step=None if taken is None else _keep_action(taken),
             )  # fmt: skip
             fault_point("evaluator: episode played")
-            journal.append({"kind": "episode", "episode": msgspec.to_builtins(episode)})
+            costs = account.costs()
+            entry = {"kind": "episode", "episode": msgspec.to_builtins(episode), "steps": account.steps(before)}
+            journal.append(entry)
             fault_point("evaluator: episode recorded")
             done[index] = episode
             progress.advance(len(done), f"last return {episode.episode_return:.2f}")
     finally:
         episodes = [done[index] for index in sorted(done)]
-        write_record(metrics / "rollouts.json", RolloutResults(task=task.name, env_id=task.env_id, episodes=episodes))
+        _compare_with_timed(costs, metrics, processes.process.warnings)
+        write_record(
+            metrics / "rollouts.json",
+            RolloutResults(task=task.name, env_id=task.env_id, episodes=episodes, costs=costs),
+        )
+        step_account.write_steps(metrics / "rollout_steps.npz", journal.entries())
     return actions
+
+
+def _compare_with_timed(costs: StepCosts | None, metrics: Path, warnings: list[str]) -> None:
+    """Flags scored steps that cost much more than the timed calls, and warns of what is flagged."""
+    if costs is None:
+        return
+    if (metrics / "latency.json").exists():
+        timed = read_record(metrics / "latency.json", LatencyResults).costs
+        if timed is not None and step_account.unlike(timed, costs):
+            costs.flags.append(step_account.UNLIKE_TIMED)
+    if (said := step_account.warning(costs, "scored episodes")) is not None:
+        warnings.append(said)
 
 
 def _keep_action(taken: list[Any]) -> Callable[[Any, Any], None]:

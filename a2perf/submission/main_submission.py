@@ -37,6 +37,8 @@ from a2perf.submission.progress import RunProgress
 @click.option("--task", metavar="NAME")
 @click.option("--datasets-path", metavar="DIR")
 @click.option("--seed", type=int)
+@click.option("--public-seeds", is_flag=True, default=None)
+@click.option("--seeds-from", metavar="BUNDLE")
 @click.option("--sandbox", metavar="LEVEL")
 @click.option("--allow-weaker", is_flag=True, default=None)
 @click.option("--memory-limit-bytes", type=int, metavar="BYTES")
@@ -77,6 +79,8 @@ def evaluate(
     task: str | None = None,
     datasets_path: str | None = None,
     seed: int | None = None,
+    public_seeds: bool | None = None,
+    seeds_from: str | None = None,
     sandbox: str | None = None,
     allow_weaker: bool | None = None,
     memory_limit_bytes: int | None = None,
@@ -109,6 +113,8 @@ def evaluate(
         "domain": domain,
         "datasets_path": datasets_path,
         "seed": seed,
+        "public_seeds": public_seeds,
+        "seeds_from": seeds_from,
         "sandbox": sandbox,
         "allow_weaker": allow_weaker,
         "memory_limit_bytes": memory_limit_bytes,

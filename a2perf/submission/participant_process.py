@@ -7,7 +7,6 @@ with a record that a person can act on, and leaves no process behind.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
 import socket
@@ -19,17 +18,14 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
-import numpy as np
-
 from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
 from a2perf.submission import answers, autopsy, participant_home
-from a2perf.submission.answers import Inference, InferenceBatch
+from a2perf.submission.answers import Inference
 from a2perf.submission.disk_space import DiskSpace
 from a2perf.submission.failures import ParticipantFailure, unreadable
 from a2perf.submission.protocol import (
-    MAX_REPLY_BYTES,
     PROTOCOL_VERSION,
     Connection,
     ConnectionClosed,
@@ -39,17 +35,12 @@ from a2perf.submission.protocol import (
 )
 from a2perf.submission.shared_region import SharedRegion
 
-__all__ = ["Inference", "InferenceBatch", "ParticipantFailure", "ParticipantProcess"]
+__all__ = ["Inference", "ParticipantFailure", "ParticipantProcess"]
 
 START_TIMEOUT_S = 60.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
-_BEAT_S = 0.25
 _PLATFORM = Path(answers.__file__).parents[1]
-_CHUNK_BYTES = 16 * 2**20
-_CHUNK_CALLS = 1024
-_CHUNK_OF_ACTIONS = 128  # whose small arrays all lie in the body of one reply
-_BATCH_REPLY_BYTES = 64 * 2**20
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 T = TypeVar("T")
 
@@ -297,52 +288,6 @@ class ParticipantProcess:
             self.first_inference = answer
         return answer
 
-    def infer_batch(
-        self,
-        observations: Sequence[Any],
-        *,
-        timeout_s: float | None = None,
-        keep_actions: bool = False,
-        on_progress: Callable[[int], None] | None = None,
-    ) -> InferenceBatch:
-        """Asks for the actions to many observations, in few round trips.
-
-        Args:
-            observations: in the order of the calls.
-            timeout_s: limit of each single call, seen to within a quarter of a second.
-            keep_actions: whether the actions come back.
-            on_progress: called with the number of calls done so far.
-
-        Raises:
-            ParticipantFailure: as ``infer``.
-        """
-        if not observations:
-            return InferenceBatch(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        connection = self._connection
-        if connection is None:
-            raise RuntimeError("the participant process is not running")
-        size = max(1, connection.size_of(observations[0]))
-        step = max(1, min(_CHUNK_OF_ACTIONS if keep_actions else _CHUNK_CALLS, _CHUNK_BYTES // size))
-        parts: list[InferenceBatch] = []
-        done = 0
-        while done < len(observations):
-            chunk = tuple(observations[done : done + step])
-            where = f"infer_once (call {self._calls + 1})"
-            started = time.perf_counter_ns()
-            reply = self._ask(
-                "infer_batch", timeout_s, chunk, keep_actions, calls=len(chunk), before=done, tell=on_progress
-            )
-            elapsed = time.perf_counter_ns() - started
-            parts.append(self._read(where, functools.partial(answers.batch, reply, len(chunk), keep_actions, elapsed)))
-            done += len(chunk)
-            if on_progress is not None:
-                on_progress(done)
-        return InferenceBatch(
-            np.concatenate([part.preprocess_ns for part in parts]),
-            np.concatenate([part.infer_ns for part in parts]),
-            tuple(action for part in parts for action in part.actions),
-        )
-
     def policy(self, timeout_s: float | None = None) -> RemotePolicy:
         """Returns the loaded policy as an object whose ``infer`` needs the observation only."""
         return RemotePolicy(self, timeout_s)
@@ -375,6 +320,12 @@ class ParticipantProcess:
             for name, count in self.ending.dropped_bytes.items():
                 if count:
                     self.warnings.append(f"{count:,} bytes of the participant's {name} beyond the cap were dropped")
+            removed, changed, failed = self.ending.collected
+            if removed or changed or failed:
+                self.warnings.append(
+                    f"artifacts were made plain files: {removed:,} devices, pipes, sockets or too deep folders removed,"
+                    f" {changed:,} modes and access lists changed, {failed:,} names left as they were"
+                )
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -395,48 +346,23 @@ class ParticipantProcess:
             raise RuntimeError("the participant process was not started")
         return self._confined
 
-    def _ask(
-        self,
-        operation: str,
-        timeout_s: float | None,
-        *values: Any,
-        calls: int = 0,
-        before: int = 0,
-        tell: Callable[[int], None] | None = None,
-    ) -> tuple[Any, ...]:
-        """Sends one request and returns the ``"ok"`` that answers it; ``calls`` is the length of a batch, else 0."""
+    def _ask(self, operation: str, timeout_s: float | None, *values: Any) -> None:
+        """Sends one request and waits for the ``"ok"`` that answers it."""
         connection = self._connection
         if connection is None:
             raise RuntimeError("the participant process is not running")
-        first = self._calls + 1
-        self._calls += calls
-        where = f"infer_once (call {first})" if calls else operation
         if connection.has_unread():
-            self._refuse(where, "it sent an answer before it was asked")
-        limit = timeout_s if timeout_s is None or not calls else timeout_s + 2 * _BEAT_S
-        done = 0
+            self._refuse(operation, "it sent an answer before it was asked")
         try:
-            deadline = None if limit is None else time.monotonic() + limit
+            deadline = None if timeout_s is None else time.monotonic() + timeout_s
             connection.send((operation, *values), deadline=deadline)
-            while True:
-                reply = connection.receive(
-                    deadline=deadline, max_bytes=_BATCH_REPLY_BYTES if calls else MAX_REPLY_BYTES
-                )
-                if answers.word_of(reply) != "progress":
-                    break
-                if not calls or len(reply) != 2 or type(reply[1]) is not int or not done < reply[1] <= calls:
-                    self._refuse(where, "its report of progress makes no sense")
-                done = reply[1]
-                where = f"infer_once (call {first + done})"
-                deadline = None if limit is None else time.monotonic() + limit
-                if tell is not None:
-                    tell(before + done)
+            reply = connection.receive(deadline=deadline)
         except WireError as error:
-            self._raise_wire_failure(error, where, timeout_s)
+            self._raise_wire_failure(error, operation, timeout_s)
         except BaseException:
             self.kill()
             raise
-        return self._read(where, lambda: self._accepted(reply, where))
+        self._read(operation, lambda: self._accepted(reply, operation))
 
     def _read(self, where: str, read: Callable[[], T]) -> T:
         """Reads something of a reply; whatever goes wrong there is the fault of the reply and of nobody else."""

@@ -275,15 +275,6 @@ class Connection:
         except OSError:
             return False
 
-    def size_of(self, value: Any) -> int:
-        """Returns how many bytes a value takes on the wire.
-
-        Raises:
-            Unsendable: it cannot be sent.
-        """
-        body, _, tail_bytes = self._encoder.encode(value, MAX_REQUEST_BYTES)
-        return len(body) + tail_bytes
-
     def send(self, value: Any, *, deadline: float | None = None, max_bytes: int = MAX_REQUEST_BYTES) -> None:
         """Sends one value.
 

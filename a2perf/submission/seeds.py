@@ -24,15 +24,12 @@ import numpy as np
 
 from a2perf.errors import ConfigError
 from a2perf.stranger_files import StrangerFileError, read_file
-from a2perf.stranger_files import StrangerFileError, read_file
 
 PUBLIC, KEYED = 1, 2
 """The schemes. A manifest that names none was made under the first."""
 
 _PURPOSE_KEYS = {"participant": 1, "latency": 2, "episodes": 3, "sampled_observations": 4}
 _MAX_SEED = 2**31 - 1
-_SEED_DIGITS = 4000  # Python reads no longer integer
-_SEED_FILE_BYTES = 16 * 2**20
 _SEED_DIGITS = 4000  # Python reads no longer integer
 _SEED_FILE_BYTES = 16 * 2**20
 _BATCH = 64

@@ -30,7 +30,8 @@ __all__ = ["Submission", "create_domain", "track_emissions_decorator"]
 for _enum in (BenchmarkMode, BenchmarkDomain, ReliabilityMetrics, SystemMetrics):
     gin.constants_from_enum(_enum, module="a2perf.constants")
 
-INFERENCE_DATA = ("recorded", "sampled")
+INFERENCE_DATA = ("fresh", "sampled", "recorded")
+FRESH_POLICY = ("run", "episode")
 PYTHON_ENVS = ("shared", "isolated")
 
 
@@ -54,13 +55,19 @@ class Submission:
         time_participant_code: whether the latency phase runs at all.
         measure_emissions: whether codecarbon tracks the run and the classic emissions file is published; time,
             memory, power and energy are always in the bundle.
-        inference_data: ``"recorded"`` times on observations met by the policy, ``"sampled"`` on random samples of the
-            observation space (the earlier platform's way).
-        num_recorded_observations: distinct observations recorded for timing; longer runs cycle through them.
+        inference_data: ``"fresh"`` times on observations of rollouts, each as the policy meets it for the first time;
+            ``"sampled"`` on random samples of the observation space (the earlier platform's way). ``"recorded"`` is
+            accepted for old files and means ``"fresh"``.
+        num_recorded_observations: accepted for old files; every timed call has an observation of its own.
         generalization_tasks: names of the tasks; the domain's own list by default.
         num_parallel_tasks: tasks that run at the same time; by default one per two processors, at least one.
         reliability_metrics: selection for the report; all by default.
         seed: root seed of everything random in the run.
+        public_seeds: whether all seeds follow from the root seed alone, which the participant can find; by default
+            they are keyed with a secret of the evaluator, see ``seeds``.
+        seeds_from: a bundle: the seeds are those of its record, as on the host that made it.
+        fresh_policy: ``"run"`` loads the policy once for all episodes, ``"episode"`` starts a new participant process
+            for each one, so that nothing is remembered.
         held_out_task: file of a task that the inference mode runs instead of the one of ``create_domain``; the
             participant hears of a public task of its kind.
         trained_root_dir: root directory whose training the policy comes from; this run's own by default.
@@ -114,12 +121,15 @@ class Submission:
     num_generalization_episodes: int = 1
     time_participant_code: bool = True
     measure_emissions: bool = False
-    inference_data: str = "recorded"
+    inference_data: str = "fresh"
     num_recorded_observations: int = 1000
     generalization_tasks: Sequence[str] | None = None
     num_parallel_tasks: int | None = None
     reliability_metrics: Sequence[Any] | None = None
     seed: int = 0
+    public_seeds: bool = False
+    seeds_from: str | None = None
+    fresh_policy: str = "run"
     held_out_task: str | None = None
     trained_root_dir: str | None = None
     evaluation_seeds_file: str | None = None
@@ -166,15 +176,17 @@ class Submission:
             )
         object.__setattr__(self, "mode", _mode(self.mode))
         object.__setattr__(self, "domain", get_domain(self.domain).name)
-        if self.inference_data not in INFERENCE_DATA:
-            raise ConfigError(
-                f"Submission.inference_data = {self.inference_data!r} is not valid", mend="use 'recorded' or 'sampled'"
-            )
-        if self.python_env not in PYTHON_ENVS:
-            raise ConfigError(
-                f"Submission.python_env = {self.python_env!r} is not valid{did_you_mean(self.python_env, PYTHON_ENVS)}",
-                mend="use 'shared' or 'isolated'",
-            )
+        if self.inference_data == "recorded":
+            object.__setattr__(self, "inference_data", "fresh")
+        for name, valid in (
+            ("inference_data", INFERENCE_DATA[:2]), ("python_env", PYTHON_ENVS), ("fresh_policy", FRESH_POLICY),
+        ):  # fmt: skip
+            given = getattr(self, name)
+            if given not in valid:
+                raise ConfigError(
+                    f"Submission.{name} = {given!r} is not valid{did_you_mean(given, valid)}",
+                    mend=f"use {valid[0]!r} or {valid[1]!r}",
+                )
         for name in ("num_inference_episodes", "num_generalization_episodes", "num_recorded_observations"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"Submission.{name} = {getattr(self, name)} is not valid", mend="use 1 or more")

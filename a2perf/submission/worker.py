@@ -36,10 +36,6 @@ from a2perf.submission.protocol import (
 from a2perf.submission.shared_region import SharedView
 from a2perf.submission.signatures import ContractError
 
-BEAT_NS = 250_000_000
-"""How often a batch says how far it is."""
-
-MAX_BATCH_REPLY_BYTES = 64 * 1024 * 1024
 _MAX_MESSAGE = 4_000
 _MAX_TRACEBACK = 32_000
 _PLAIN = frozenset((int, float, bool, str, tuple, list, dict, type(None)))
@@ -64,7 +60,6 @@ class Worker:
         self._calls = 0
         self._handlers: dict[str, Callable[..., tuple[Any, ...]]] = {
             "infer": self.infer,
-            "infer_batch": self.infer_batch,
             "train": self.train,
             "load_policy": self.load_policy,
         }
@@ -85,7 +80,7 @@ class Worker:
                 reply = self._failure(error)
             if operation != "infer" or reply[0] != "ok":
                 _flush()
-            self._answer(reply, MAX_BATCH_REPLY_BYTES if operation == "infer_batch" else MAX_REPLY_BYTES)
+            self._answer(reply)
 
     def train(self, args: Mapping[str, str]) -> tuple[Any, ...]:
         """Imports train.py and runs ``train``; answers with its wall time in nanoseconds."""
@@ -123,23 +118,6 @@ class Worker:
             action = _array(action)  # an answer that is still being computed is no answer yet
         return ("ok", action, between - started, clock() - between)
 
-    def infer_batch(self, observations: tuple[Any, ...], keep_actions: bool) -> tuple[Any, ...]:
-        """Answers with the nanoseconds of every observation, and the actions where they are wanted."""
-        import numpy
-
-        times = numpy.zeros((2, len(observations)), dtype=numpy.int64)
-        actions = []
-        last_beat = time.perf_counter_ns()
-        for index, observation in enumerate(observations):
-            _, action, times[0, index], times[1, index] = self.infer(observation)
-            if keep_actions:
-                actions.append(action)
-            now = time.perf_counter_ns()
-            if now - last_beat > BEAT_NS:
-                self._connection.send(("progress", index + 1))
-                last_beat = now
-        return ("ok", times[0], times[1], tuple(actions))
-
     def _loaded(self, file: str) -> Participant:
         if self._participant is None:
             self._participant = Participant(self._folder)
@@ -147,9 +125,9 @@ class Worker:
         sys.argv[:] = [str(self._folder / file)]  # a submission that parses a command line sees an empty one
         return self._participant
 
-    def _answer(self, reply: tuple[Any, ...], limit: int) -> None:
+    def _answer(self, reply: tuple[Any, ...]) -> None:
         try:
-            self._connection.send(reply, max_bytes=limit)
+            self._connection.send(reply, max_bytes=MAX_REPLY_BYTES)
         except Unsendable as error:
             self._connection.send(("error", "bad_output", self._place(), str(error)[:_MAX_MESSAGE], None, None))
 

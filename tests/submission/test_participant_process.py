@@ -187,18 +187,6 @@ def test_observations_are_the_participants_own(loaded) -> None:
         assert observation.sum() == 0
 
 
-def test_batch_answers_like_single_calls(loaded) -> None:
-    participant = loaded(inference(infer="return observation[:2] + calls"))
-    observations = list(np.random.default_rng(0).random((2500, 160)).astype(np.float32))
-    done: list[int] = []
-    batch = participant.infer_batch(observations, timeout_s=20, keep_actions=True, on_progress=done.append)
-    assert batch.infer_ns.shape == batch.preprocess_ns.shape == (2500,)
-    assert batch.infer_ns.min() > 0
-    np.testing.assert_allclose(batch.actions, [row[:2] + index for index, row in enumerate(observations, start=1)])
-    assert done[-1] == 2500
-    assert participant.infer_batch(observations[:3]).actions == ()
-
-
 def test_policy_and_environment_arguments_arrive(submission, process) -> None:
     code = inference(load="return (kwargs, env.observation_space.shape, env.spec.id)", infer="return str(policy)")
     environment = {"A2PERF_ENV_ID": "CartPole-v1", "A2PERF_ENV_KWARGS": '{"max_episode_steps": 7}'}
@@ -392,16 +380,13 @@ BAD_INFERENCE = {
 
 
 @pytest.mark.parametrize("case", BAD_INFERENCE)
-@pytest.mark.parametrize("batch", [False, True], ids=["one by one", "as a batch"])
-def test_failing_call_is_told_truly(loaded, case: str, batch: bool) -> None:
+def test_failing_call_is_told_truly(loaded, case: str) -> None:
     body, kind, words = BAD_INFERENCE[case]
     participant = loaded(inference(infer=body))
     pid = participant.pid
     limit = 1 if kind is FailureKind.TIMEOUT else 30
 
     def ask() -> None:
-        if batch:
-            participant.infer_batch([0] * 6, timeout_s=limit, keep_actions=True)
         for _ in range(6):
             participant.infer(0, timeout_s=limit)
 
@@ -410,8 +395,7 @@ def test_failing_call_is_told_truly(loaded, case: str, batch: bool) -> None:
     failure = caught.value.failure
     assert failure.kind is kind
     assert words in failure.message
-    if not batch or kind is FailureKind.EXCEPTION:
-        assert failure.where == "infer_once (call 5)"
+    assert failure.where == "infer_once (call 5)"
     assert not is_alive(pid)
 
 
@@ -491,13 +475,7 @@ def test_answer_to_a_question_that_was_not_asked_is_refused(loaded, when: str) -
     participant.infer(0, timeout_s=20)
     time.sleep(0.2)
     with pytest.raises(ParticipantFailure, match="before it was asked"):
-        participant.infer(0, 20) if when == "twice" else participant.infer_batch([0], timeout_s=20)
-
-
-def test_forged_progress_of_a_batch_is_refused(loaded) -> None:
-    participant = loaded(inference(top=FORGER, infer="send('progress', 2**60); return 1"))
-    with pytest.raises(ParticipantFailure, match="progress makes no sense"):
-        participant.infer_batch([0, 0], timeout_s=20)
+        participant.infer(0, 20) if when == "twice" else participant.load_policy({}, 20)
 
 
 # --- the evaluator's own end ------------------------------------------------------------------------------------------

@@ -1,0 +1,232 @@
+"""Work that a submission moves out of the timed call is in the number that is shown, or flagged beside it.
+
+Relations of processor times only: 20 ms of it per observation must show as 15 ms or be flagged, on any machine.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from a2perf.records import LatencyResults, RolloutResults
+from a2perf.storage import read_record
+from a2perf.submission import latency, step_account
+from a2perf.submission.participant_process import ParticipantProcess
+from a2perf.submission.progress import RunProgress
+from a2perf.submission.seeds import RunSeeds
+from a2perf.submission.submission_util import Submission
+
+STEPS, WARMUP = 20, 3
+LEVELS = [pytest.param("process"), pytest.param("bubblewrap", marks=pytest.mark.group("bwrap"))]
+
+COMMON = """
+import hashlib, os, signal, threading, time
+
+def spin(seconds, clock=time.thread_time):
+    end = clock() + seconds
+    while clock() < end:
+        pass
+
+def load_policy(env, **kwargs):
+    return {}
+
+def preprocess_observation(observation):
+    return observation
+"""
+ATTACKS = {
+    "a dictionary before a slow policy": """
+def infer_once(policy, observation):
+    key = observation.tobytes()
+    if key not in policy:
+        spin(0.02)
+        policy[key] = int(observation[0] > 0)
+    return policy[key]
+""",
+    "work in preprocess_observation": """
+def preprocess_observation(observation):
+    spin(0.02)
+    return observation
+
+def infer_once(policy, observation):
+    return 0
+""",
+    "a thread that computes between calls": """
+def infer_once(policy, observation):
+    threading.Thread(target=spin, args=(0.02,), daemon=True).start()
+    return 0
+""",
+    "children whose parent ignores SIGCHLD": """
+def infer_once(policy, observation):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    if os.fork() == 0:
+        spin(0.02)
+        os._exit(0)
+    return 0
+""",
+    "a child that outlives the calls": """
+def infer_once(policy, observation):
+    if not policy:
+        policy["child"] = os.fork()
+        if policy["child"] == 0:
+            while True:
+                spin(1)
+    return 0
+""",
+}
+HONEST = {
+    "a slow policy": """
+def infer_once(policy, observation):
+    spin(0.02)
+    return 0
+""",
+    "a policy of four threads": """
+def infer_once(policy, observation):
+    work = lambda: hashlib.pbkdf2_hmac("sha256", b"x", b"y", 20_000)  # without the interpreter's lock
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 0
+""",
+}
+
+
+ONCE = """
+def infer_once(policy, observation):
+    assert observation.tobytes() not in policy
+    policy[observation.tobytes()] = True
+    return 0
+"""
+
+
+class Slow(gymnasium.Env[Any, Any]):
+    """An environment whose steps leave time for work between the calls; its observations never repeat."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (8,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._left = 7
+        return self.np_random.uniform(-1, 1, 8), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        time.sleep(0.03)
+        self._left -= 1
+        return self.np_random.uniform(-1, 1, 8), 0.0, self._left == 0, False, {}
+
+
+@pytest.fixture
+def measured(tmp_path: Path, available: Callable[[str], None]) -> Callable[..., tuple[LatencyResults, list[str]]]:
+    """Measures a policy at a level; returns the record and the warnings."""
+
+    def measure(level: str, code: str, **changes: Any) -> tuple[LatencyResults, list[str]]:
+        available(level)
+        entry = tmp_path / "entry"
+        entry.mkdir()
+        files = {"inference.py": COMMON + code, "train.py": "", "__init__.py": "", "requirements.txt": ""}
+        for name, text in files.items():
+            (entry / name).write_text(textwrap.dedent(text))
+        settings = Submission(
+            mode="inference", domain="quadruped_locomotion", participant_module_path=str(entry),
+            num_inference_steps=STEPS, num_warmup_steps=WARMUP, call_timeout_s=60.0, **changes,
+        )  # fmt: skip
+        with (
+            closing(Slow()) as env,
+            ParticipantProcess(entry, sandbox=level, log_dir=tmp_path / "logs") as participant,
+        ):
+            participant.start()
+            participant.load_policy({})
+            latency.measure(settings, env, participant, RunSeeds(0), tmp_path, RunProgress(quiet=True))
+            return read_record(tmp_path / "latency.json", LatencyResults), participant.warnings
+
+    return measure
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("what", ATTACKS)
+def test_hidden_work_is_counted_or_flagged(measured, what: str, level: str, record_property) -> None:
+    found, warnings = measured(level, ATTACKS[what])
+    assert found.round_trip is not None and found.costs is not None and found.processor_time is not None
+    counted = found.round_trip.median_s >= 0.015
+    assert counted or found.costs.flags or found.costs.account == "proc_stat"
+    assert counted or any("do not rank by latency" in said for said in warnings) or found.costs.account == "proc_stat"
+    if found.costs.account != "proc_stat":
+        assert found.processor_time.mean_s >= 0.015
+    record_property("attack", (f"latency: {what}", level, "counted or flagged"))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("what", HONEST)
+def test_honest_policy_is_not_flagged(measured, what: str, level: str) -> None:
+    found, warnings = measured(level, HONEST[what])
+    assert found.costs is not None
+    assert found.costs.flags == [], found.costs
+    assert not warnings
+    assert found.costs.in_calls_s > 10 * found.costs.between_calls_s
+
+
+@pytest.mark.parametrize(("data", "shown"), [("fresh", "fresh"), ("recorded", "fresh"), ("sampled", "sampled")])
+def test_every_observation_is_asked_once(measured, data: str, shown: str) -> None:
+    found, _ = measured("process", ONCE, inference_data=data)
+    assert found.observations == f"{STEPS} {shown}"
+    assert found.round_trip is not None
+    assert (found.round_trip.count, found.round_trip.warmup_count) == (STEPS, WARMUP)
+
+
+GIN = """
+import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.INFERENCE
+Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
+Submission.num_inference_steps = 20
+Submission.num_warmup_steps = 2
+Submission.record_frames = 0
+create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
+create_domain.mode = 'train'
+"""
+ONLY_WHILE_TIMED = """
+import numpy as np
+
+def infer_once(policy, observation):
+    policy["calls"] = policy.get("calls", 0) + 1
+    if policy["calls"] > 22:
+        spin(0.01)
+    return np.zeros(12, np.float32)
+"""
+
+
+@pytest.mark.group("bwrap")
+def test_policy_that_is_cheap_only_while_it_is_timed_is_flagged(tmp_path: Path, record_property) -> None:
+    entry, gin = tmp_path / "entry", tmp_path / "inference.gin"
+    entry.mkdir()
+    files = {"inference.py": COMMON + ONLY_WHILE_TIMED, "train.py": "", "__init__.py": "", "requirements.txt": ""}
+    for name, text in files.items():
+        (entry / name).write_text(text)
+    gin.write_text(GIN)
+    launch = "from a2perf.cli import launch_main; launch_main()"
+    done = subprocess.run(
+        [sys.executable, "-c", launch, "--submission", entry, "--gin-config", gin, "--root-dir", tmp_path / "root"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    metrics = tmp_path / "root" / "inference" / "metrics"
+    rollouts = read_record(metrics / "rollouts.json", RolloutResults)
+    assert rollouts.costs is not None and step_account.UNLIKE_TIMED in rollouts.costs.flags
+    with np.load(metrics / "rollout_steps.npz") as steps:
+        assert len(steps["round_trip_ns"]) == sum(episode.length for episode in rollouts.episodes)
+        assert np.median(steps["round_trip_ns"]) >= 8e6
+    manifest = json.loads((tmp_path / "root" / "inference" / "manifest.json").read_text())
+    assert any(said.startswith("scored episodes:") for said in manifest["warnings"])
+    record_property("attack", ("latency: cheap answers while timed, real ones while scored", "bubblewrap", "flagged"))
