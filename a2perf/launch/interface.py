@@ -79,15 +79,18 @@ class RunCommand:
     def evaluator(cls, flags: Sequence[str], **attributes: Any) -> RunCommand:
         """Returns the command of one run: the evaluator under this interpreter, whatever PATH says.
 
+        The working directory may be the submission's folder, and no module is imported from there (``-P``).
+
         Args:
             flags: flags of ``a2perf.submission.main_submission``.
             attributes: the other attributes of the class.
         """
-        return cls((sys.executable, "-m", EVALUATOR, *flags), **attributes)
+        return cls((sys.executable, "-P", "-m", EVALUATOR, *flags), **attributes)
 
     def evaluator_flags(self) -> tuple[str, ...] | None:
         """Returns the flags of an evaluator's command, or ``None`` for any other command."""
-        return self.argv[3:] if self.argv[1:3] == ("-m", EVALUATOR) else None
+        words = self.argv[2:] if self.argv[1:2] == ("-P",) else self.argv[1:]  # a queue may hold older commands
+        return words[2:] if words[:2] == ("-m", EVALUATOR) else None
 
     def to_json(self) -> dict[str, Any]:
         """Returns the command as a JSON object; ``from_json`` takes it back."""

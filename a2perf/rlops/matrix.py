@@ -307,7 +307,7 @@ def _entries(matrix: Matrix, run: MatrixRun, resources: Resources) -> list[Entry
     log = run.folder / ("command/logs/output.log" if plan.source == "command" else "launch.log")
     data = {"env_id": run.env_id, "seed": run.seed, "folder": str(run.folder), "log": str(log)}
     if plan.source == "command":
-        argv = (sys.executable, "-m", "a2perf.rlops.command_run", str(plan.path()), "--", *run.commands[0])
+        argv = (sys.executable, "-P", "-m", "a2perf.rlops.command_run", str(plan.path()), "--", *run.commands[0])
         return [Entry(run.key, replace(common, argv=argv), data)]
     entries: list[Entry] = []
     for number, command in enumerate(run.commands):
