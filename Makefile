@@ -14,7 +14,7 @@ export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup frameworks system assets demo test lint test-slow bench references results docs paper lock docker clean distclean
+.PHONY: help setup frameworks engines system assets demo test lint test-slow test-engines bench references results docs paper lock docker clean distclean
 
 help:
 	@echo "make setup      make .venv with the pinned packages (idempotent)"
@@ -22,6 +22,7 @@ help:
 	@echo "make demo       evaluate, train and report on quadruped locomotion (runs/demo/report)"
 	@echo "make test       lint, types, layers and the test suite"
 	@echo "make test-slow  the tests that take minutes (fresh environments, lower bounds, baselines that learn)"
+	@echo "make test-engines  the tests that need Docker, Slurm, Ray, TensorFlow, Stable-Baselines3 or LaTeX; installs them (root)"
 	@echo "make bench      a2perf's own speed and cost"
 	@echo "make references measure the protocol's reference scores again and compare them"
 	@echo "make results    record the shipped results again (results/recorded)"
@@ -75,6 +76,9 @@ $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.
 	@VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --editable '.[sb3]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
 		|| echo "frameworks: going on without Stable-Baselines3"
+	@VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --editable '.[ray,slurm,wandb]' \
+		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
+		|| echo "frameworks: Ray and Weights & Biases are not installed"
 	@touch $(FRAMEWORKS_INSTALLED)
 
 # Compiling takes 10 to 40 s, once; what is compiled is kept beside the sources.
@@ -119,6 +123,21 @@ test-slow: setup
 	@$(BIN)/python -m pytest -m slow
 	@if $(MAKE) --no-print-directory frameworks; then A2PERF_ONLY=tf_agents,sb3 $(FRAMEWORKS)/bin/python -m pytest; \
 	else echo "test-slow: SKIPPED the groups tf_agents and sb3: $(FRAMEWORKS) could not be made, see above"; fi
+
+# What needs an engine or a framework, with nothing skipped. Programs come from Debian by name, which takes root.
+ENGINE_PACKAGES := docker.io slurmctld slurmd munge texlive-latex-base texlive-latex-recommended poppler-utils
+engines:
+	@echo "engines: installing $(ENGINE_PACKAGES)"
+	@apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+		$(ENGINE_PACKAGES) >/dev/null
+
+ENGINE_GROUPS := docker,slurm,latex
+FRAMEWORK_GROUPS := tf_agents,sb3,ray,wandb
+test-engines: export A2PERF_DATA_DIR ?= $(abspath $(wildcard ../shared/data))
+test-engines: setup engines frameworks
+	@A2PERF_ONLY=$(ENGINE_GROUPS) A2PERF_REQUIRE=$(ENGINE_GROUPS) $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	@A2PERF_ONLY=$(FRAMEWORK_GROUPS) A2PERF_REQUIRE=$(FRAMEWORK_GROUPS) \
+		$(FRAMEWORKS)/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
 bench: $(INSTALLED)
 	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

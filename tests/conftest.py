@@ -6,7 +6,8 @@ files that ``make setup`` put into the real cache are copied, read-only, into th
 
 A test that needs something a machine can lack says so with ``@pytest.mark.group("chromium")``. Where it is lacking the
 test is skipped, the closing table says how to mend that, and ``A2PERF_REQUIRE=chromium,bwrap`` makes it a failure.
-``A2PERF_ONLY=tf_agents,sb3`` runs the tests of these groups alone, in the Python that has what they need.
+``A2PERF_ONLY=tf_agents,sb3`` runs the tests of these groups alone, in the Python that has what they need;
+``A2PERF_WITHOUT=nvml,rapl`` deselects groups, for a run in which nothing may be skipped.
 """
 
 from __future__ import annotations
@@ -208,6 +209,7 @@ GROUPS: dict[str, Group] = {
     ),
     "h5py": Group(_module("h5py"), "`pip install 'a2perf[datasets]'`"),
     "sb3": Group(_module("stable_baselines3"), "`pip install 'a2perf[sb3]'`"),
+    "wandb": Group(_module("wandb"), "`pip install 'a2perf[wandb]'`"),
     "minari": Group(_module("minari"), "`pip install minari h5py`"),
     "sphinx": Group(_module("sphinx", "myst_parser", "furo"), "`pip install 'a2perf[docs]'`"),
     "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
@@ -248,11 +250,21 @@ def pytest_configure(config: pytest.Config) -> None:
     _isolate(folder)
 
 
+_GROUP_OF_LEVEL = {"bubblewrap": "bwrap", "docker": "docker"}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:  # a test at a level of the sandbox belongs to the group of what the level needs
+        level = getattr(item, "callspec", None) and item.callspec.params.get("level")
+        if isinstance(level, str) and level in _GROUP_OF_LEVEL:
+            item.add_marker(pytest.mark.group(_GROUP_OF_LEVEL[level]))
     if only := _named("A2PERF_ONLY"):
         others = [item for item in items if only.isdisjoint(_groups_of(item))]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if not only.isdisjoint(_groups_of(item))]
+    if without := _named("A2PERF_WITHOUT"):
+        config.hook.pytest_deselected(items=[item for item in items if not without.isdisjoint(_groups_of(item))])
+        items[:] = [item for item in items if without.isdisjoint(_groups_of(item))]
     for item in items:
         for name in _groups_of(item):
             if name not in GROUPS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib
-import importlib.util
 import json
 import subprocess
 import sys
@@ -26,9 +25,7 @@ TINY = {
 }
 MODULES = ("inference", "masked_dqn", "scorer", "train")
 
-needs_sb3 = pytest.mark.skipif(
-    importlib.util.find_spec("stable_baselines3") is None, reason="needs pip install 'a2perf[sb3]'"
-)
+needs_sb3 = pytest.mark.group("sb3")
 
 
 @pytest.fixture

@@ -255,8 +255,8 @@ def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:
         import_run(tmp_path / "store", find_imports([folder])[0])
 
 
+@pytest.mark.group("wandb")
 def test_real_offline_run_where_the_package_is_installed(tmp_path: Path) -> None:
-    pytest.importorskip("wandb", reason="the wandb package is not installed; the format is tested by made files")
     code = (
         "import os, wandb\nos.environ['WANDB_MODE'] = 'offline'\n"
         "run = wandb.init(project='p', name='E-v0__ppo__3__17', tags=['v1'], config={'learning_rate': 0.5})\n"

@@ -82,8 +82,8 @@ def test_nothing_to_try(tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.group("sb3")
 def test_an_algorithm_goes_through_every_phase(tmp_path: Path):
-    pytest.importorskip("stable_baselines3")
     done = smoketest("--algorithms", "ppo", "--env-ids", "CartPole-v1", "--steps", "128", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (pair,) = json.loads(done.stdout)["pairs"]

@@ -254,7 +254,7 @@ def test_a_package_can_bring_a_collector(tmp_path: Path):
     assert "collector lost could not be loaded" in done.stdout
 
 
-@pytest.mark.skipif(importlib.util.find_spec("wandb") is None, reason="wandb is not installed: pip install wandb")
+@pytest.mark.group("wandb")
 def test_values_are_mirrored_to_weights_and_biases_offline(tmp_path: Path):
     (tmp_path / "myscript.py").write_text(LOGGING)
     words = ["myscript.py", "--env", "FrozenLake-v1", "--seed", "3", "--test-episodes", "1", "--videos", "0"]

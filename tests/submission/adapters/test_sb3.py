@@ -19,7 +19,7 @@ from a2perf.submission.participant import problems
 from a2perf.submission.signatures import ContractError
 from tests.submission.adapters import submissions
 
-stable_baselines3 = pytest.importorskip("stable_baselines3", reason="no stable_baselines3: pip install 'a2perf[sb3]'")
+pytestmark = pytest.mark.group("sb3")
 
 
 ROBOT = submissions.Standing(
@@ -28,6 +28,8 @@ ROBOT = submissions.Standing(
 
 
 def _model(env: gymnasium.Env[Any, Any] = ROBOT, algorithm: str = "PPO", policy: str = "MlpPolicy") -> Any:
+    import stable_baselines3
+
     return getattr(stable_baselines3, algorithm)(policy, env, seed=1, device="cpu")
 
 
