@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2perf.errors import AssetUnavailable, ConfigError
+from a2perf.errors import AssetUnavailable, ConfigError, UserError
+from a2perf.sandbox import STRONGEST
+from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised, parse_participant_args
 
 if TYPE_CHECKING:
@@ -38,6 +40,16 @@ class Finding:
 )  # fmt: skip
 @click.option("--artifacts", type=click.Path(path_type=Path), metavar="DIR", help="Use these instead of training.")
 @click.option("--participant-args", default="", metavar="K=V,...", help="Passed to train() and load_policy().")
+@click.option(
+    "--sandbox", default=STRONGEST, metavar="LEVEL",
+    help="How the participant process is confined, as in a run: by default the better one of process and bubblewrap "
+    "that this host offers.",
+)  # fmt: skip
+@click.option("--allow-weaker", is_flag=True, help="Check although the sandbox or a limit cannot be had here.")
+@click.option(
+    "--trust-submission-config", is_flag=True,
+    help="Evaluate its gin files in full, which runs what they import; for your own code.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(
     folder: Path,
@@ -46,38 +58,54 @@ def check(
     train_limit: float,
     artifacts: Path | None,
     participant_args: str,
+    sandbox: str,
+    allow_weaker: bool,
+    trust_submission_config: bool,
     as_json: bool,
 ) -> int:
     """Check the submission in DIR and list every problem at once.
 
-    Its files are read, its gin files parsed, train() is tried for a short while and the policy for a few steps, all in
-    the participant process of a real run. Exit status: 0 nothing found, 1 problems, 2 usage.
+    Its files and its gin files are read, train() is tried for a short while and the policy for a few steps, all in
+    the participant process of a real run, in its sandbox. Exit status: 0 nothing found, 1 problems, 2 usage.
     """
+    from a2perf.submission.main_submission import outside_of
+
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder", mend="give the folder that holds train.py and inference.py")
     if artifacts is not None and not artifacts.is_dir():
         raise ConfigError(f"{artifacts} is not a folder", mend="give the artifacts folder of a finished training")
     arguments = parse_participant_args(participant_args)
-    findings, fit = _static_findings(folder)
-    gin_findings, named = _gin_findings(folder)
+    place, artifacts = folder.resolve(), None if artifacts is None else artifacts.resolve()
+    findings, fit = _static_findings(place)
+    gin_findings, named = _gin_findings(place, trusted=trust_submission_config)
     findings += gin_findings
-    task = _task(env_id, named)
-    with tempfile.TemporaryDirectory(prefix="a2perf-check-") as work:
-        findings += _Trial(_completed(folder, Path(work)), task, arguments, Path(work)).run(
-            fit, artifacts=artifacts, train_limit_s=train_limit, steps=steps
-        )
+    with tempfile.TemporaryDirectory(prefix="a2perf-check-") as made, outside_of(place):
+        work = Path(made).resolve()
+        task = _task(env_id, named)
+        trial = _Trial(_completed(place, work), place, task, arguments, work, sandbox, allow_weaker)
+        findings += trial.run(fit, artifacts=artifacts, train_limit_s=train_limit, steps=steps)
     if as_json:
-        report = {"folder": str(folder), "env_id": task.env_id, "findings": [asdict(finding) for finding in findings]}
+        report = {
+            "folder": str(folder),
+            "env_id": task.env_id,
+            "sandbox": trial.level,
+            "findings": [asdict(finding) for finding in findings],
+        }
         click.echo(json.dumps(report, indent=2))
     elif findings:
         click.echo(f"{folder}: {len(findings)} problem{'s' if len(findings) > 1 else ''}")
         for finding in findings:
-            click.echo(f"  {finding.where}: {finding.message}")
+            click.echo(_shown(f"  {finding.where}: {finding.message}"))
             if finding.mend:
-                click.echo(f"    mend: {finding.mend}")
+                click.echo(_shown(f"    mend: {finding.mend}"))
     else:
         click.echo(f"{folder}: no problems; trained and stepped {steps} times on {task.env_id}")
     return 1 if findings else 0
+
+
+def _shown(text: str) -> str:
+    """Returns text with the submission's words as a terminal may show it, line by line."""
+    return "\n".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in text.split("\n"))
 
 
 def _static_findings(folder: Path) -> tuple[list[Finding], set[str]]:
@@ -104,8 +132,8 @@ def _completed(folder: Path, work: Path) -> Path:
     missing = [name for name in ("requirements.txt", "__init__.py") if not (folder / name).exists()]
     if not missing:
         return folder
-    view = work / folder.resolve().name
-    view.mkdir()
+    view = work / "view" / folder.name
+    view.mkdir(parents=True)
     for entry in folder.iterdir():
         (view / entry.name).symlink_to(entry.resolve())
     for name in missing:
@@ -113,22 +141,23 @@ def _completed(folder: Path, work: Path) -> Path:
     return view
 
 
-def _gin_findings(folder: Path) -> tuple[list[Finding], dict[str, Any]]:
-    """Parses the folder's gin files; returns what is wrong, and what the last good one binds to ``create_domain``."""
+def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[Finding], dict[str, Any]]:
+    """Loads the folder's gin files; returns what is wrong, and what the last good one binds to ``create_domain``."""
     from a2perf.submission import configuration
+    from a2perf.submission.gin_origin import locate
     from a2perf.submission.submission_util import Submission
 
     findings: list[Finding] = []
     named: dict[str, Any] = {}
     for path in sorted(folder.glob("*.gin"), reverse=True):  # training.gin before inference.gin, which then decides
         try:
-            configuration.parse([path], [])
-            configuration.finalise()
+            configuration.load(locate(str(path), submission=folder, domain=None, trusted=trusted), [], trusted=trusted)
             domain = Submission().domain
-        except ConfigError as error:
-            findings.append(Finding(path.name, error.message, error.mend))
+        except UserError as error:
+            findings.append(Finding(printable(path.name), error.message, error.mend))
         else:
             named = {"domain": domain, **configuration.bound_parameters("create_domain")}
+    configuration.clear()
     return findings, named
 
 
@@ -168,16 +197,38 @@ def _task(env_id: str | None, named: Mapping[str, Any]) -> RunTask:
 class _Trial:
     """A short training and a few steps, in the participant process of a real run."""
 
-    def __init__(self, folder: Path, task: RunTask, arguments: dict[str, str], work: Path) -> None:
-        self.folder, self.task, self.arguments, self.work = folder, task, arguments, work
+    def __init__(
+        self,
+        folder: Path,
+        original: Path,
+        task: RunTask,
+        arguments: dict[str, str],
+        work: Path,
+        sandbox: str,
+        allow_weaker: bool,
+    ) -> None:
+        from a2perf.submission.confinement import confinement
+        from a2perf.submission.submission_util import Submission
+
+        self.folder, self.original, self.task, self.arguments, self.work = folder, original, task, arguments, work
+        self.settings = Submission(
+            mode="train",
+            domain=task.domain,
+            root_dir=str(work / "run"),
+            participant_module_path=str(folder),
+            sandbox=sandbox,
+            allow_weaker=allow_weaker,
+        )
+        self.confined = confinement(self.settings, {})
+        self.level = self.confined.record.level
 
     def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[Finding]:
         """Tries the modes in ``fit`` and returns what went wrong."""
         findings: list[Finding] = []
         hint = None
         if artifacts is None:
-            artifacts = self.work / "artifacts"
-            artifacts.mkdir()
+            artifacts = self.work / "run" / "artifacts"
+            artifacts.mkdir(parents=True)
             if "train" in fit:
                 failure = self._train(artifacts, train_limit_s)
                 if failure is not None and failure.kind.value == "timeout":
@@ -235,6 +286,11 @@ class _Trial:
         return ParticipantProcess(
             self.folder,
             mode=mode,
+            sandbox=self.confined.sandbox,
+            readable=(self.original, *self.confined.readable),  # the view of a folder consists of links into it
+            hidden=self.confined.hidden,
+            devices=self.confined.devices,
+            limits=self.confined.limits,
             environment={
                 "ROOT_DIR": str(artifacts),
                 "SEED": "0",

@@ -96,6 +96,8 @@ class Domain:
             returns ``HeldOutTask`` records; the same seed gives the same ones.
         probe: ``"module:function"`` that returns what this host lacks for the domain, for ``a2perf doctor``.
         candidates: ``"module:class"`` that reads its observations as tables of `candidates`.
+        settable: keyword arguments of its environments that a submission's own gin file may set beside those of a
+            task, each with the values that it may have.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Domain:
     held_out: str | None = None
     probe: str | None = None
     candidates: str | None = None
+    settable: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def task(self, name: str) -> Task:
         """Returns the task of that name.

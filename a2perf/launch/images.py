@@ -25,7 +25,8 @@ import filelock
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError, did_you_mean
 from a2perf.launch.interface import RunCommand
-from a2perf.submission.configuration import find_gin_file
+from a2perf.submission.gin_origin import locate, origin_of
+from a2perf.submission.participant_settings import TRUST_FLAG
 
 REPOSITORY = "a2perf"
 CONTENT_LABEL = "a2perf.content"
@@ -125,10 +126,12 @@ def domain_of(command: RunCommand) -> str:
         folder = values.get("--participant-module-path")
         submission = None if folder is None else (command.cwd / folder)
         given = command.cwd / values["--submission-gin-config-path"]
-        path = given if given.is_file() else find_gin_file(
-            values["--submission-gin-config-path"], submission=submission, domain=None
+        trusted = TRUST_FLAG in flags
+        file = origin_of(given, submission, trusted=trusted) if given.is_file() else locate(
+            values["--submission-gin-config-path"], submission=submission, domain=None, trusted=trusted
         )  # fmt: skip
-        texts.append(path.read_text(encoding="utf-8"))
+        content = file.participant_bytes() if file.origin == "participant" else file.path.read_bytes()
+        texts.append(content.decode("utf-8", "replace"))
     for text in texts:
         if found := _DOMAIN.findall(text):
             return get_domain("".join(found[-1]).lower()).name

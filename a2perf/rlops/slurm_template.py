@@ -64,7 +64,7 @@ def fill_in(template: Path, matrix: Matrix, shape: SlurmShape, workers: int, env
         ) from error
     plan = matrix.plan
     seeds = list(dict.fromkeys(run.seed for run in matrix.runs))
-    recorder = [sys.executable, "-m", "a2perf.rlops.command_run", str(plan.path()), "--", *plan.words]
+    recorder = [sys.executable, "-P", "-m", "a2perf.rlops.command_run", str(plan.path()), "--", *plan.words]
     values: dict[str, str | None] = {
         "array": f"0-{len(matrix.runs) - 1}" + (f"%{workers}" if workers else ""),
         "env_ids": f"({' '.join(env_ids)})",

@@ -1,4 +1,4 @@
-"""Gin files: found, parsed, and their errors turned into sentences that name file, line and the nearest valid name.
+"""Gin files: loaded by whose they are, and their errors turned into sentences that name file, line and nearest name.
 
 Parsing happens in the process that uses the configuration, never at import.
 """
@@ -6,69 +6,87 @@ Parsing happens in the process that uses the configuration, never at import.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tokenize
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import gin
 
-from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, did_you_mean
+from a2perf.records import ConfigurationRecord
+from a2perf.stranger_files import printable
+from a2perf.submission import participant_gin
+from a2perf.submission.gin_origin import CONFIGS, GinFile, locate, origin_of
+from a2perf.submission.participant_settings import TRUST_FLAG, defines_task, gin_lines, permitted
 
-CONFIGS = Path(__file__).parent / "configs"
+__all__ = ["CONFIGS", "find_gin_file", "load", "parse"]
+
+_IMPORT = "import a2perf.submission.submission_util"
+_record: ConfigurationRecord | None = None
 
 
 def find_gin_file(given: str, *, submission: Path | None, domain: str | None) -> Path:
-    """Finds a gin file: the caller's folder, the submission's folder, then the packaged files of the domain.
+    """Returns the path of a gin file; see ``gin_origin.locate``."""
+    return locate(given, submission=submission, domain=domain).path
+
+
+def load(file: GinFile, bindings: Sequence[str], *, trusted: bool = False) -> None:
+    """Makes a gin file and then the organizer's bindings the configuration in force, and checks it.
+
+    A participant's file is read as data (``participant_settings`` says what it may set) and the bindings override it;
+    where they name the environment, they name the whole task.
 
     Args:
-        given: the path or name as it was typed.
-        submission: the submission's folder.
-        domain: name of the domain whose packaged files are searched.
+        file: the file.
+        bindings: the organizer's, ``Name.parameter = value``.
+        trusted: whether a participant's file, and what other files include from its folder, is evaluated by gin.
 
     Raises:
-        ConfigError: found nowhere (every place is listed), or several packaged files match.
+        ConfigError: a syntax error, an unknown name, or one that a participant may not set; with file and line.
     """
-    path = Path(given).expanduser()
-    places = [path if path.is_absolute() else Path.cwd() / path]
-    if submission is not None and not path.is_absolute():
-        places.append(submission / path)
-    for place in places:
-        if place.is_file():
-            return place.resolve()
-    packaged: list[Path] = []
-    if domain is not None and not path.is_absolute():
-        folder = CONFIGS / get_domain(domain).name
-        exact = folder / path
-        if exact.is_file():
-            return exact
-        packaged = sorted(found for found in folder.rglob(path.name) if found.match(str(path)))
-        places.append(folder)
-    if len(packaged) == 1:
-        return packaged[0]
-    if packaged:
-        names = ", ".join(str(found.relative_to(CONFIGS / get_domain(str(domain)).name)) for found in packaged)
-        raise ConfigError(
-            f"{given!r} matches {len(packaged)} packaged files of {domain}: {names}",
-            mend="name one of them with its folder, `--gin_config FOLDER/FILE`",
-        )
-    raise ConfigError(
-        f"the gin file {given!r} does not exist; looked at {', '.join(str(place) for place in places)}",
-        mend="give an existing file, or a packaged one with `--domain NAME`",
+    global _record
+    trusts = trusted or file.origin != "participant"
+    content = file.path.read_bytes() if trusts else file.participant_bytes()
+    if trusts:
+        with _includes_outside(None if trusted else file.submission):
+            parse([file.path], bindings)
+    else:
+        values = permitted(participant_gin.parse(content, file.name), file.name)
+        if any(_bound_name(binding) == "create_domain.env_name" for binding in bindings):
+            values = {name: value for name, value in values.items() if not defines_task(name)}
+        clear()
+        _parse_one(lambda: gin.parse_config("\n".join([_IMPORT, *gin_lines(values)])), file.name)
+        _bind(bindings)
+    finalise()
+    _record = ConfigurationRecord(
+        file=file.name, origin=file.origin, trusted=trusts, sha256=hashlib.sha256(content).hexdigest()
     )
 
 
+def record() -> ConfigurationRecord | None:
+    """Returns which gin file is in force; None where ``load`` made none so."""
+    return _record
+
+
 def parse(files: Sequence[Path], bindings: Sequence[str]) -> None:
-    """Parses gin files and then bindings into gin's global configuration, which is cleared first.
+    """Lets gin evaluate files and then bindings into its global configuration, which is cleared first.
+
+    Only for files of the organizer: gin imports modules and calls functions. ``load`` decides.
 
     Raises:
         ConfigError: a syntax error, an unknown name or a module that cannot be imported; with file and line.
     """
-    gin.clear_config()
+    clear()
     for path in files:
         _parse_one(lambda path=path: gin.parse_config_file(str(path)), str(path))
+    _bind(bindings)
+
+
+def _bind(bindings: Sequence[str]) -> None:
     for binding in bindings:
         if "=" not in binding:
             raise ConfigError(f"the gin binding {binding!r} has no '='", mend="write `Name.parameter = value`")
@@ -77,7 +95,9 @@ def parse(files: Sequence[Path], bindings: Sequence[str]) -> None:
 
 def clear() -> None:
     """Forgets every binding."""
+    global _record
     gin.clear_config()
+    _record = None
 
 
 def restore(text: str) -> None:
@@ -128,6 +148,30 @@ def text() -> str:
 def digest() -> str:
     """Returns a SHA-256 over the configuration in force."""
     return hashlib.sha256(text().encode()).hexdigest()
+
+
+def _bound_name(binding: str) -> str:
+    return ".".join(binding.partition("=")[0].strip().rpartition("/")[2].split(".")[-2:])
+
+
+@contextmanager
+def _includes_outside(submission: Path | None) -> Iterator[None]:
+    """Lets gin include no file of a submission: it looks for them in the working directory, which may be just that."""
+
+    def opened(name: str) -> TextIO:
+        if submission is not None and origin_of(Path(name).absolute(), submission).origin == "participant":
+            raise ConfigError(
+                f"the gin file includes {printable(name)}, which lies in the submission",
+                mend=f"include a file outside of it; {TRUST_FLAG} accepts it, for code of your own",
+            )
+        return open(name, encoding="utf-8")
+
+    readers = gin.config._FILE_READERS
+    gin.config._FILE_READERS = [(opened, os.path.isfile)]
+    try:
+        yield
+    finally:
+        gin.config._FILE_READERS = readers
 
 
 def _parse_one(action: Any, source: str) -> None:

@@ -61,7 +61,7 @@ def test_check_lists_every_problem_at_once(minimal):
     text = "\n".join(f"{finding['where']}: {finding['message']}" for finding in findings)
     assert "train.py:1" in text
     assert "training.gin" in text
-    assert "'mod'" in text
+    assert "line 2: a submission's gin file may not set Submission.mod; did you mean 'mode'?" in text
     assert "requirements.txt" in text
     assert "infer_once: the action is None" in text
     assert len(findings) == 4

@@ -84,7 +84,7 @@ Submission.generalization_tasks = ['toy_macro_stdcell']
 
 
 def write_entry(folder: Path) -> Path:
-    """Writes the submission."""
+    """Writes the submission, and beside it the organizer's gin files."""
     folder.mkdir(parents=True)
     files = {
         "killing.py": KILL,
@@ -97,7 +97,7 @@ def write_entry(folder: Path) -> Path:
         "requirements.txt": "",
     }
     for name, text in files.items():
-        (folder / name).write_text(text)
+        (folder.parent / name if name.endswith(".gin") else folder / name).write_text(text)
     return folder
 
 

@@ -30,7 +30,8 @@ Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING
 
 
 @pytest.fixture
-def entry_folder(tmp_path: Path) -> Path:
+def entry_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
     folder = write_entry(tmp_path / "entry")
     for mode in ("TRAIN", "INFERENCE", "GENERALIZATION"):
         (folder / f"plain_{mode.lower()}.gin").write_text(GIN.format(mode=mode))
@@ -79,7 +80,7 @@ def test_a_plan_is_the_product_with_each_seeds_modes_in_order(entry_folder: Path
 
 
 def test_generalization_goes_with_the_task_that_was_trained(entry_folder: Path, tmp_path: Path) -> None:
-    (entry_folder / "training.gin").write_text(
+    (tmp_path / "training.gin").write_text(
         GIN.format(mode="TRAIN") + "create_domain.env_name = 'CircuitTraining-ToyMacro-v0'\n"
     )
     made = plan(experiment(tmp_path, gin_configs=("training.gin", "plain_generalization.gin"), seeds=(4,)))

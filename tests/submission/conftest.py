@@ -66,7 +66,7 @@ class Outcome:
 
 @pytest.fixture
 def submission(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a submission folder; a file given as None is left out."""
+    """Writes a submission folder, and beside it the organizer's gin files; a file given as None is left out."""
 
     def write(folder: str = "entry", **files: str | None) -> Path:
         path = tmp_path / folder
@@ -78,7 +78,8 @@ def submission(tmp_path: Path) -> Callable[..., Path]:
         for name, text in content.items():
             stem, _, suffix = name.rpartition("_") if name.endswith(("_gin", "_txt")) else (name, "", "py")
             if text is not None:
-                (path / f"{stem}.{suffix}").write_text(textwrap.dedent(text))
+                place = path.parent if suffix == "gin" else path
+                (place / f"{stem}.{suffix}").write_text(textwrap.dedent(text))
         return path
 
     return write

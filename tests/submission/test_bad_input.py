@@ -110,7 +110,7 @@ def test_missing_submission_folder_is_exit_2(tmp_path, launch) -> None:
 
 
 def test_empty_submission_folder_lists_what_is_missing(tmp_path, launch, submission) -> None:
-    gin = submission() / "training.gin"
+    gin = submission().parent / "training.gin"
     empty = tmp_path / "empty"
     empty.mkdir()
     outcome = launch(empty, str(gin))

@@ -219,7 +219,7 @@ def test_rescoring_without_a_recorded_run_is_exit_2(submission, launch) -> None:
 def test_classic_command_line(flags: tuple[str, str], submission, tmp_path: Path) -> None:
     path = submission()
     argv = [sys.executable, "-m", "a2perf", str(path), f"{flags[0]}={tmp_path / 'r'}"]
-    argv.append(f"{flags[1]}={path / 'training.gin'}")
+    argv.append(f"{flags[1]}={path.parent / 'training.gin'}")
     done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=60)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "r" / "train" / "manifest.json").exists()

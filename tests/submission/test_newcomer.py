@@ -72,7 +72,7 @@ def test_06_arguments_for_a_train_without_parameters_are_no_silent_success(submi
 
 def test_07_gin_path_may_be_relative(submission, tmp_path: Path) -> None:
     submission()
-    argv = command("--submission", "entry", "--gin_config", "entry/training.gin", "--root_dir", "r")
+    argv = command("--submission", "entry", "--gin_config", "./training.gin", "--root_dir", "r")
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=os.environ.copy(), timeout=60)
     assert done.returncode == 0, done.stderr
 

@@ -99,6 +99,7 @@ DOMAIN = Domain(
     requires=("numba",),
     held_out="a2perf.domains.circuit_training.held_out:held_out_tasks",
     candidates="a2perf.domains.circuit_training.candidates:CircuitCandidates",
+    settable={"is_eval": (False,)},
     data_commands={"netlist": "a2perf.domains.circuit_training.commands:netlist"},
 )
 

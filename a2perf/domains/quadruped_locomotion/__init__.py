@@ -109,4 +109,5 @@ DOMAIN = Domain(
     requires=("pybullet",),
     held_out="a2perf.domains.quadruped_locomotion.held_out:held_out_tasks",
     data_commands={"clips": "a2perf.domains.quadruped_locomotion.commands:clips"},
+    settable={"mode": ("train", "test"), "num_parallel_envs": (1,)},
 )

@@ -117,7 +117,7 @@ def _entries(pair: Pair, folder: Path, steps: int, time_limit_s: float) -> list[
 
     def command(*argv: str) -> RunCommand:
         return RunCommand(
-            (sys.executable, "-m", *argv), name=pair.key, log=place / "output.log",
+            (sys.executable, "-P", "-m", *argv), name=pair.key, log=place / "output.log",
             resources=Resources(wall_s=time_limit_s), env={"OMP_NUM_THREADS": "1"},
         )  # fmt: skip
 

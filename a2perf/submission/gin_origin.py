@@ -1,0 +1,139 @@
+"""Where a gin file lies and whose it is: the organizer's, a packaged one, or the participant's.
+
+A file in the submission's folder is the participant's, however its path is written. A link inside the submission
+leads to no other file: what it names would be the participant's choice. Any other file is the organizer's.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from a2perf.domains.registry import get_domain
+from a2perf.errors import ConfigError
+from a2perf.stranger_files import Kind, printable, read_regular_file
+from a2perf.submission.given_paths import settled
+from a2perf.submission.participant_gin import MAX_BYTES
+
+CONFIGS = Path(__file__).parent / "configs"
+"""Folder of the packaged gin files."""
+
+Origin = Literal["organizer", "packaged", "participant"]
+
+
+@dataclass(frozen=True)
+class GinFile:
+    """A gin file that was found.
+
+    Attributes:
+        path: resolved.
+        origin: whose it is.
+        submission: the submission's resolved folder; None where no submission was given.
+    """
+
+    path: Path
+    origin: Origin
+    submission: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """Its path as records and messages give it; safe to show."""
+        base = {"packaged": CONFIGS, "participant": self.submission}.get(self.origin)
+        return printable(str(self.path if base is None else self.path.relative_to(base)))
+
+    def participant_bytes(self) -> bytes:
+        """Returns the content of a participant's file, read without following links.
+
+        Raises:
+            UserError: it is too large, not a regular file, or cannot be read.
+        """
+        assert self.submission is not None
+        return read_regular_file(self.submission, self.path.relative_to(self.submission), max_bytes=MAX_BYTES)
+
+
+def locate(given: str, *, submission: Path | None, domain: str | None, trusted: bool = False) -> GinFile:
+    """Finds a gin file: the caller's folder, the submission's folder, then the packaged files of the domain.
+
+    Args:
+        given: the path or name as it was typed.
+        submission: the submission's folder.
+        domain: name of the domain whose packaged files are searched.
+        trusted: whether links inside the submission are followed.
+
+    Raises:
+        ConfigError: found nowhere (every place is listed), several packaged files match, it is not a regular file, or
+            a link inside the submission leads to it.
+    """
+    path = Path(given).expanduser()
+    places = [path if path.is_absolute() else Path.cwd() / path]
+    if submission is not None and not path.is_absolute():
+        places.append(submission.absolute() / path)
+    for place in places:
+        if place.is_file():
+            return origin_of(place, submission, trusted=trusted)
+        if os.path.lexists(place) and not place.is_dir():
+            kind = Kind.of(os.lstat(place).st_mode)
+            raise ConfigError(f"the gin file {printable(given)} is a {kind}", mend="give a regular file")
+    packaged: list[Path] = []
+    if domain is not None and not path.is_absolute():
+        folder = CONFIGS / get_domain(domain).name
+        exact = folder / path
+        if exact.is_file():
+            return origin_of(exact, None)
+        packaged = sorted(found for found in folder.rglob(path.name) if found.match(str(path)))
+        places.append(folder)
+    if len(packaged) == 1:
+        return origin_of(packaged[0], None)
+    if packaged:
+        names = ", ".join(str(found.relative_to(CONFIGS / get_domain(str(domain)).name)) for found in packaged)
+        raise ConfigError(
+            f"{given!r} matches {len(packaged)} packaged files of {domain}: {names}",
+            mend="name one of them with its folder, `--gin_config FOLDER/FILE`",
+        )
+    raise ConfigError(
+        f"the gin file {given!r} does not exist; looked at {', '.join(str(place) for place in places)}",
+        mend="give an existing file, or a packaged one with `--domain NAME`",
+    )
+
+
+def origin_of(place: Path, submission: Path | None, *, trusted: bool = False) -> GinFile:
+    """Returns a gin file at a place with its owner.
+
+    Args:
+        place: absolute path of a file, as it was found: with its links and ``..``.
+        submission: the submission's folder.
+        trusted: whether links inside the submission are followed.
+
+    Raises:
+        ConfigError: a link inside the submission leads to it.
+    """
+    if submission is None or not submission.is_dir():
+        return GinFile(place.resolve(), _origin_outside(place.resolve()))
+    folder = submission.resolve()
+    resolved = place.resolve() if trusted else settled(place, folder, "the gin file")
+    inner = _inside(resolved.parent, folder)
+    if inner is None:
+        return GinFile(resolved, _origin_outside(resolved), folder)
+    # the path below the folder, also where a bind mount shows the folder at a second place
+    return GinFile(folder / resolved.relative_to(inner), "participant", folder)
+
+
+def _origin_outside(resolved: Path) -> Origin:
+    return "packaged" if resolved.is_relative_to(CONFIGS.resolve()) else "organizer"
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Returns whether a file or folder that exists lies in a folder, or is it, however either path is written."""
+    resolved = path.resolve()
+    return _inside(resolved if resolved.is_dir() else resolved.parent, folder.resolve()) is not None
+
+
+def _inside(resolved: Path, folder: Path) -> Path | None:
+    """Returns the parent of a resolved folder, or itself, that is ``folder``; compared by identity, not by name."""
+    wanted = os.stat(folder)
+    for parent in (resolved, *resolved.parents):
+        if os.path.samestat(os.stat(parent), wanted):
+            return parent
+    return None

@@ -1,0 +1,461 @@
+"""A participant's gin file takes over nothing: not the evaluator, not the sandbox, not the accounting."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from a2perf.errors import ConfigError, UserError
+from a2perf.sandbox import LADDER, strongest_level
+from a2perf.submission import configuration, participant_gin
+from a2perf.submission.gin_origin import locate
+from a2perf.submission.main_submission import evaluate
+from a2perf.submission.participant_settings import ALLOWED, permitted
+
+HEAD = """import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.INFERENCE
+Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
+create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
+create_domain.mode = 'train'
+Submission.num_inference_steps = 3
+Submission.num_inference_episodes = 1
+Submission.record_frames = 0
+"""
+LINE = HEAD.count("\n") + 1
+
+CODE = {
+    "dynamic registration": "from __gin__ import dynamic_registration",
+    "an import": "import planted",
+    "an import of the library": "import subprocess",
+    "an import under another name": "import a2perf.submission.submission_util as su",
+    "an import from": "from a2perf.submission import submission_util",
+    "an import and more": "import a2perf.submission.submission_util; import planted",
+    "an import over two lines": "import \\\n planted",
+    "an import with a scope": "import a2perf.submission.submission_util/planted",
+    "an include": "include '{outside}/planted.gin'",
+    "an include beside it": "include 'planted.gin'",
+    "a call": "Submission.participant_args = {{'x': @subprocess.getoutput()}}",
+    "a reference": "Submission.participant_args = @subprocess.getoutput",
+    "a reference in a list": "create_domain.env_wrappers = [@planted.wrap]",
+    "a scoped reference": "Submission.participant_args = {{'x': @a/b/subprocess.getoutput()}}",
+    "a binding of a foreign function": "subprocess.getoutput.cmd = 'touch {canary}'",
+    "a binding of gin's macro": "gin.macro.value = 1",
+    "a macro": "command = 'touch {canary}'",
+    "a use of a macro": "Submission.participant_args = {{'x': %command}}",
+    "a foreign constant": "Submission.mode = %os.environ",
+    "a constant of gin": "Submission.mode = %gin.REQUIRED",
+    "an attribute": "Submission.participant_args = {{'x': 'a'.join}}",
+    "an expression": "Submission.num_inference_steps = 1 + 1",
+    "a call of Python": "Submission.participant_args = dict(x=__import__('os').system('touch {canary}'))",
+    "a formatted string": "Submission.participant_args = {{'x': f'{{open(chr(47))}}'}}",
+    "a comprehension": "Submission.participant_args = {{x: 'y' for x in 'ab'}}",
+    "a lambda": "Submission.participant_args = lambda: 0",
+    "a block": "Submission:\n  sandbox = 'none'",
+    "two statements on a line": "Submission.plot_metrics = True; Submission.sandbox = 'none'",
+    "two bindings on a line": "Submission.plot_metrics = True Submission.sandbox = 'none'",
+    "an indented line": "  Submission.sandbox = 'none'",
+    "a line after a return": "Submission.plot_metrics = True # \rSubmission.sandbox = 'none'",
+    "a line after a separator": "# \u2028Submission.sandbox = 'none'",
+    "a null byte": "Submission.plot_metrics = True\0",
+    "an escape sequence": "# \x1b]0;x\x07",
+    "an open bracket": "Submission.participant_args = {{'x': 'y'",
+    "an open string": "Submission.participant_args = '''x",
+    "a second file": "%include planted",
+}
+SETTINGS = {
+    "no sandbox": "Submission.sandbox = 'none'",
+    "no sandbox in a scope": "a/Submission.sandbox = 'none'",
+    "no sandbox in two scopes": "a/b/Submission.sandbox = 'none'",
+    "no sandbox by its module": "a2perf.submission.Submission.sandbox = 'none'",
+    "no sandbox by a part of its module": "submission.Submission.sandbox = 'none'",
+    "no sandbox over two lines": "Submission.\\\nsandbox = 'none'",
+    "no sandbox in wide letters": "Submission.\uff53andbox = 'none'",
+    "a weaker sandbox": "Submission.allow_weaker = True",
+    "the network": "Submission.network = True",
+    "its own interpreter": "Submission.participant_python = './python3'",
+    "builds": "Submission.python_env_builds = True",
+    "its own wheels": "Submission.python_env_find_links = ['.']",
+    "its own environment": "Submission.python_env = 'isolated'",
+    "files of the host": "Submission.readable_paths = ['/etc']",
+    "variables of the host": "Submission.pass_environment = ['HOME']",
+    "another root": "Submission.root_dir = '{outside}'",
+    "another place for metrics": "Submission.metric_values_dir = '{outside}'",
+    "another submission": "Submission.participant_module_path = '{outside}'",
+    "seeds of the evaluation": "Submission.seed = 7",
+    "public seeds": "Submission.public_seeds = True",
+    "seeds of a bundle": "Submission.seeds_from = '.'",
+    "a file of seeds": "Submission.evaluation_seeds_file = 'seeds'",
+    "a held-out task": "Submission.held_out_task = 'task.json'",
+    "another training": "Submission.trained_root_dir = '.'",
+    "results without a run": "Submission.run_offline_metrics_only = True",
+    "no limit of memory": "Submission.memory_limit_bytes = None",
+    "no limit of processes": "Submission.process_limit = None",
+    "no limit of artifacts": "Submission.artifact_limit_bytes = None",
+    "a long time-out": "Submission.call_timeout_s = 1e9",
+    "observations it knows": "Submission.inference_data = 'sampled'",
+    "samples that never come": "Submission.sampling_interval_s = 3600",
+    "a million episodes": "Submission.num_inference_episodes = 1000000",
+    "a number beyond 64 bits": "Submission.num_inference_steps = 0x" + "f" * 5000,
+    "a number of many digits": "Submission.num_inference_steps = " + "9" * 5000,
+    "an infinite budget": "Submission.train_time_limit_s = 1e999",
+    "a budget that is not a number": "Submission.train_time_limit_s = 'nan'",
+    "a true number": "Submission.num_inference_episodes = True",
+    "a list of a thousand tasks": f"Submission.generalization_tasks = {['x'] * 1000!r}",
+    "an argument with an escape sequence": r"Submission.participant_args = {{'x': '\x1b[31m'}}",
+    "an argument with a surrogate": r"Submission.participant_args = {{'x': '\ud800'}}",
+    "an argument of a megabyte": "Submission.participant_args = {{'x': " + repr("y" * 60000) + "}}",
+    "an argument that is not text": "Submission.participant_args = {{'x': 1}}",
+    "deep brackets": "Submission.participant_args = " + "[" * 100 + "]" * 100,
+    "very deep brackets": "Submission.participant_args = " + "[" * 10000 + "]" * 10000,
+    "very many signs": "Submission.num_inference_steps = " + "-" * 30000 + "1",
+    "an unregistered environment": "create_domain.env_name = 'CartPole-v1'",
+    "an environment by its module": "create_domain.env_name = 'planted:Planted-v0'",
+    "wrappers": "create_domain.env_wrappers = ['planted']",
+    "files of motions": "create_domain.motion_files = '/etc/passwd'",
+    "another gait under the name of a task": "create_domain.clip = 'dog_pace'",
+    "files to write": "create_domain.output_plc_file = '{outside}/planted'",
+    "a root of the environment": "create_domain.root_dir = '{outside}'",
+    "another mode of the environment": "create_domain.mode = 'planted'",
+    "another framework": "create_domain.framework = 'tf_agents'",
+    "an environment of its own function": "build_imitation_env.motion_files = '/etc/passwd'",
+    "a loader": "load.environment_name = 'planted'",
+    "a wrapper's settings": "wrap_env.discount = 0.5",
+    "an address": "track_emissions_decorator.api_endpoint = 'http://example.org'",
+    "a key": "track_emissions_decorator.api_key = 'x'",
+    "an upload": "track_emissions_decorator.save_to_api = True",
+    "a place for emissions": "track_emissions_decorator.output_dir = '{outside}'",
+    "a logger": "track_emissions_decorator.logging_logger = 'x'",
+    "questions to the network": "track_emissions_decorator.offline = False",
+    "the power of the host": "track_emissions_decorator.force_cpu_power = 0.001",
+    "no graphics processor": "track_emissions_decorator.gpu_ids = []",
+    "a foreign Submission": "planted.Submission.plot_metrics = True",
+    "a name alone": "Submission = 'none'",
+    "a long name": "x" * 30000 + ".y = 1",
+}  # fmt: skip
+
+
+@pytest.fixture
+def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A submission that plants a canary wherever its code runs outside of the participant process."""
+    folder = tmp_path / "entry"
+    planted = f"open({str(tmp_path / 'canary')!r}, 'a').write(__name__)\ndef wrap(env): pass\n"
+    (tmp_path / "outside").mkdir()
+    shutil.copytree(Path(__file__).parents[2] / "examples" / "minimal", folder)
+    for place in (folder, tmp_path / "outside"):
+        (place / "planted.py").write_text(planted)
+        (place / "planted.gin").write_text("Submission.sandbox = 'none'\n")
+    (folder / "python3").write_text(f"#!/bin/sh\ntouch {tmp_path / 'canary'}\nexit 1\n")
+    (folder / "python3").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(folder))  # as hostile as can be: what is imported is found
+    yield folder
+    configuration.clear()
+    assert not (tmp_path / "canary").exists(), "code of the submission ran in the evaluator"
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-P", "-m", "a2perf", *map(str, words)]
+
+
+def run(*words: object, cwd: Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*words), capture_output=True, text=True, timeout=timeout, cwd=cwd, env=os.environ.copy()
+    )
+
+
+def everywhere(record_property: Callable[..., None], what: str, outcome: str) -> None:
+    for level in LADDER:
+        record_property("attack", (what, level, outcome))
+
+
+@pytest.mark.parametrize("what", [*CODE, *SETTINGS])
+def test_a_gin_file_of_the_submission_is_refused_by_file_and_line(
+    what: str, entry: Path, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
+    text = {**CODE, **SETTINGS}[what].format(canary=tmp_path / "canary", outside=tmp_path / "outside")
+    (entry / "inference.gin").write_bytes((HEAD + text + "\n").encode())
+    with pytest.raises(ConfigError) as caught:
+        evaluate(gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), sandbox="process")
+    assert caught.value.exit_code == 2
+    message = caught.value.message
+    assert message.startswith("inference.gin, line "), message
+    number = int(message.removeprefix("inference.gin, line ").partition(":")[0])
+    assert LINE <= number <= LINE + 2
+    assert message.isprintable()
+    assert len(message) < 400
+    assert caught.value.mend
+    assert not (tmp_path / "root" / "inference").exists()
+    kind = "code" if what in CODE else "settings of the organizer"
+    everywhere(record_property, f"the submission's gin file: {kind}", "refused, exit 2")
+
+
+def test_a_refused_name_says_what_is_allowed_and_how_to_go_on(entry: Path) -> None:
+    (entry / "inference.gin").write_text(HEAD + "Submission.sandbox = 'none'\n")
+    with pytest.raises(ConfigError, match=rf"^inference.gin, line {LINE}: .*may not set Submission.sandbox") as caught:
+        configuration.load(locate("inference.gin", submission=entry, domain=None), [])
+    for words in ("--trust-submission-config", "outside of the submission", "Submission.participant_args"):
+        assert words in str(caught.value.mend)
+
+
+@pytest.mark.parametrize(
+    ("what", "make"),
+    [
+        ("a fifo", os.mkfifo),
+        ("a huge file", lambda path: path.write_text("# " + "x" * 70000)),
+        ("a sparse file of 8 TiB", lambda path: (path.touch(), os.truncate(path, 2**43))),
+        ("a file that is not UTF-8", lambda path: path.write_bytes(HEAD.encode() + b"# \xff\n")),
+        ("a link outside", lambda path: path.symlink_to("../outside/planted.gin")),
+        ("a link within", lambda path: path.symlink_to("planted.gin")),
+        ("a link to itself", lambda path: path.symlink_to(path.name)),
+        ("a link to a device", lambda path: path.symlink_to("/dev/zero")),
+        ("a link to a secret", lambda path: path.symlink_to("/etc/passwd")),
+        ("many bindings", lambda path: path.write_text("Submission.plot_metrics = True\n" * 1000)),
+    ],
+)
+def test_an_odd_file_is_refused_without_waiting(
+    what: str, make: Callable[[Path], object], entry: Path, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
+    make(entry / "inference.gin")
+    with pytest.raises(UserError) as caught:
+        evaluate(gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), sandbox="process")
+    assert caught.value.exit_code == 2
+    assert "inference.gin" in caught.value.message
+    assert "root:" not in str(caught.value)
+    done = run("check", "entry", "--steps", 1, "--train-limit", 5, "--env-id", "QuadrupedLocomotion-SyntheticTrot-v0",
+               cwd=tmp_path) if what in ("a fifo", "a link to a secret") else None  # fmt: skip
+    assert done is None or (done.returncode == 1 and "inference.gin" in done.stdout and "root:" not in done.stdout)
+    everywhere(record_property, "the submission's gin file: fifo, link, huge, sparse, not UTF-8", "refused, exit 2")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "inference.gin", "./inference.gin", "entry/inference.gin", "./entry/../entry/inference.gin",
+        "link_to_entry/inference.gin", "link_to_file.gin", "{entry}/inference.gin",
+        "link_to_entry/../entry/inference.gin",
+        "outside/../entry/./inference.gin", "chain/inference.gin",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("submission", ["entry", "link_to_entry", "{entry}", "entry/../entry"])
+def test_the_file_is_the_participants_however_it_is_written(
+    typed: str, submission: str, entry: Path, tmp_path: Path
+) -> None:
+    (entry / "inference.gin").write_text(HEAD)
+    (tmp_path / "link_to_entry").symlink_to("entry")
+    (tmp_path / "chain").symlink_to(tmp_path / "link_to_entry")
+    (tmp_path / "link_to_file.gin").symlink_to(entry / "inference.gin")
+    folder = Path(submission.format(entry=entry))
+    found = locate(typed.format(entry=entry), submission=folder, domain=None)
+    assert (found.origin, found.name) == ("participant", "inference.gin")
+
+
+def test_a_folder_of_the_submission_that_is_a_link_leads_nowhere(entry: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside" / "inference.gin").write_text(HEAD + "Submission.sandbox = 'none'\n")
+    (entry / "configs").symlink_to(tmp_path / "outside")
+    for typed in ("configs/inference.gin", "entry/configs/inference.gin", "entry/configs/../outside/inference.gin"):
+        with pytest.raises(ConfigError, match=r"entry/configs, a link inside the submission"):
+            locate(typed, submission=entry, domain=None)
+
+
+def test_files_outside_are_the_organizers_and_win_wholly(
+    entry: Path, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
+    (entry / "inference.gin").write_text("Submission.sandbox = 'none'\n")
+    (tmp_path / "inference.gin").write_text(HEAD + "Submission.call_timeout_s = 20.0\n")
+    for typed in ("inference.gin", "entry/../inference.gin"):
+        found = locate(typed, submission=entry, domain=None)
+        assert found.origin == "organizer"
+        configuration.load(found, [])
+        assert configuration.parameter("Submission.sandbox") is None
+        assert configuration.parameter("Submission.call_timeout_s") == 20.0
+    packaged = locate("dog_pace/inference.gin", submission=entry, domain="quadruped_locomotion")
+    assert packaged.origin == "packaged"
+    everywhere(record_property, "the submission's gin file beside the organizer's", "not read")
+
+
+def test_the_organizers_file_includes_nothing_of_the_submission(
+    entry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[..., None]
+) -> None:
+    """gin looks for included files in the working directory, which may be the submission's folder."""
+    organizers = tmp_path / "outside" / "inference.gin"
+    organizers.write_text(HEAD + "include 'planted.gin'\n")
+    monkeypatch.chdir(entry)
+    with pytest.raises(ConfigError, match=r"includes planted.gin, which lies in the submission"):
+        configuration.load(locate(str(organizers), submission=Path(), domain=None), [])
+    monkeypatch.chdir(tmp_path / "outside")
+    configuration.load(locate(str(organizers), submission=entry, domain=None), [])  # its own planted.gin
+    assert configuration.parameter("Submission.sandbox") == "none"
+    everywhere(record_property, "the organizer's gin file includes one of the submission", "refused, exit 2")
+
+
+def test_the_organizers_bindings_override_the_file(entry: Path) -> None:
+    (entry / "inference.gin").write_text(
+        HEAD.replace("INFERENCE", "TRAIN", 1) + "Submission.train_time_limit_s = 3600\n"
+    )
+    found = locate("inference.gin", submission=entry, domain=None)
+    configuration.load(found, ["Submission.train_time_limit_s = 60", "Submission.sandbox = 'process'"])
+    assert configuration.parameter("Submission.train_time_limit_s") == 60
+    assert configuration.parameter("Submission.sandbox") == "process"
+    assert configuration.parameter("create_domain.mode") == "train"
+
+
+def test_a_task_of_the_organizer_is_not_bent_by_the_file(entry: Path) -> None:
+    (entry / "inference.gin").write_text(
+        "Submission.mode = 'inference'\nSubmission.domain = 'circuit_training'\n"
+        "create_domain.env_name = 'CircuitTraining-Generated-v0'\ncreate_domain.num_macros = 20\n"
+        "create_domain.utilization = 0.55\ncreate_domain.is_eval = False\n"
+    )
+    found = locate("inference.gin", submission=entry, domain=None)
+    configuration.load(found, [])
+    assert configuration.bound_parameters("create_domain")["num_macros"] == 20
+    task = ["create_domain.env_name = 'CircuitTraining-Generated-v0'", "create_domain.num_macros = 40"]
+    configuration.load(found, task)
+    bound = configuration.bound_parameters("create_domain")
+    assert bound == {"env_name": "CircuitTraining-Generated-v0", "num_macros": 40, "is_eval": False}
+
+
+@pytest.mark.parametrize("line", ["create_domain.num_macros = 100000", "create_domain.utilization = 0.6"])
+def test_arguments_of_an_environment_are_those_of_one_registered_task(line: str, entry: Path) -> None:
+    (entry / "inference.gin").write_text(
+        f"create_domain.env_name = 'CircuitTraining-Generated-v0'\ncreate_domain.num_macros = 20\n{line}\n"
+    )
+    with pytest.raises(ConfigError, match=r"line 3: .*may not set create_domain") as caught:
+        configuration.load(locate("inference.gin", submission=entry, domain=None), [])
+    assert "create_domain.num_macros = 40" in str(caught.value.mend) or "num_macros = 40" in str(caught.value.mend)
+
+
+@pytest.mark.parametrize("path", sorted(configuration.CONFIGS.rglob("*.gin")), ids=lambda path: path.parent.name)
+def test_a_copy_of_a_packaged_file_may_lie_in_a_submission(path: Path, entry: Path) -> None:
+    """It means the same, bit for bit: both have one digest."""
+    shutil.copy(path, entry / "copy.gin")
+    configuration.load(locate("copy.gin", submission=entry, domain=None), [])
+    of_the_copy, record = configuration.text(), configuration.record()
+    assert record is not None
+    assert (record.origin, record.trusted) == ("participant", False)
+    configuration.parse([path], [])
+    assert of_the_copy == configuration.text()
+
+
+def test_trust_is_explicit_and_recorded(entry: Path) -> None:
+    (entry / "inference.gin").write_text(HEAD + "Submission.call_timeout_s = 20.0\n")
+    found = locate("inference.gin", submission=entry, domain=None, trusted=True)
+    configuration.load(found, [], trusted=True)
+    assert configuration.parameter("Submission.call_timeout_s") == 20.0
+    record = configuration.record()
+    assert record is not None
+    assert (record.file, record.origin, record.trusted) == ("inference.gin", "participant", True)
+
+
+@pytest.mark.group("bwrap")
+def test_a_run_with_an_allowed_file_is_confined_and_says_so(
+    entry: Path, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
+    import hashlib
+
+    content = (HEAD + "Submission.participant_args = {}\n").encode()
+    (entry / "inference.gin").write_bytes(content)
+    # What the working directory offers: modules by the names of the evaluator's, and settings of its libraries.
+    for name in ("click", "gin", "json", "numba", "multiprocessing"):
+        (entry / f"{name}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'a').write(__name__)\n")
+    (entry / ".numba_config.yaml").write_text(f"CACHE_DIR: {entry}\n")
+    root = tmp_path / "root"
+    launched = [sys.executable, "-P", "-c", "from a2perf.cli import launch_main; launch_main()"]
+    done = subprocess.run(
+        [*launched, "--submission", ".", "--gin_config", "inference.gin", "--root_dir", root, "--json"],
+        capture_output=True, text=True, timeout=240, cwd=entry, env=os.environ.copy(),
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stdout + done.stderr  # its own modules may stand in its own way
+    manifest = json.loads((root / "inference" / "manifest.json").read_text())
+    assert manifest["configuration"] == {
+        "file": "inference.gin",
+        "origin": "participant",
+        "trusted": False,
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    assert manifest["sandbox"]["level"] == strongest_level()
+    everywhere(record_property, "modules and settings in the working directory of the evaluator", "not imported")
+
+
+@pytest.mark.group("bwrap")
+def test_check_reads_the_file_as_data_in_the_sandbox_of_a_run(
+    entry: Path, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
+    (entry / "inference.gin").write_text(
+        HEAD + f"import planted\nplanted.wrap.env = 1\nSubmission.sandbox = 'none'\n# {tmp_path}\n"
+    )
+    done = run("check", "entry", "--steps", 1, "--train-limit", 5, "--json", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    said = json.loads(done.stdout)
+    assert said["sandbox"] == strongest_level()
+    assert [finding["where"] for finding in said["findings"]] == ["planted.gin", "inference.gin"]
+    assert f"line {LINE}: " in said["findings"][1]["message"]
+    everywhere(record_property, "a2perf check of a hostile gin file", "a finding, nothing runs")
+
+
+@pytest.mark.group("bwrap")
+def test_check_confines_the_submission_as_a_run_does(
+    entry: Path, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
+    (entry / "inference.gin").write_text(HEAD)
+    (entry / "train.py").write_text(f"def train():\n    open({str(tmp_path / 'canary')!r}, 'w').write('x')\n")
+    (entry / "planted.gin").unlink()
+    done = run("check", "entry", "--steps", 1, "--train-limit", 5, "--json", cwd=tmp_path)
+    assert not (tmp_path / "canary").exists()  # a /tmp of its own may have taken it
+    assert json.loads(done.stdout)["sandbox"] == strongest_level()
+    refused = run("check", "entry", "--sandbox", "nowhere", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
+    record_property("attack", ("a2perf check: write outside", strongest_level(), "refused"))
+
+
+def test_one_submissions_file_does_not_configure_another(entry: Path, tmp_path: Path) -> None:
+    (entry / "inference.gin").write_text(HEAD)
+    shutil.copytree(entry, tmp_path / "other")
+    done = run("run", "--submission", "entry", "other", "--gin-config", "entry/inference.gin", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "lies in the submission entry, and would configure other too" in done.stderr
+
+
+@given(st.one_of(
+    st.binary(max_size=400),
+    st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.lists(
+        st.sampled_from([
+            *ALLOWED, "create_domain.num_websites", "Submission.sandbox", "import", "include", "from", " ", "=", "\n",
+            "%",
+            "@", "/", ".", ",", ":", "(", ")", "[", "]", "{", "}", "'", '"', "\\", "#", ";", "-", "1", "1e9", "True",
+            "None", "%BenchmarkMode.TRAIN", "'x'", "f'{x}'", "b'x'", "\t", "\r", "a/b", "lambda", "__import__('os')",
+        ]), max_size=40,
+    ).map(lambda parts: "".join(parts).encode()),
+))  # fmt: skip
+@example(b"Submission.mode = %BenchmarkMode.TRAIN\nSubmission.participant_args = {'a': 'b'}\n")
+@example(b"[" * 60000)
+@example(b"'" * 60001)
+@example(b"x.y = " + b"\\\n" * 20000 + b"1")
+@settings(max_examples=3000, deadline=None)
+def test_any_bytes_are_bindings_or_an_error_with_the_line(content: bytes) -> None:
+    """And what is permitted means the same once gin reads its notation."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            values = permitted(participant_gin.parse(content, "fuzzed.gin"), "fuzzed.gin")
+        except ConfigError as error:
+            refusal: str | None = error.message
+            values = {}
+        else:
+            refusal = None
+    assert refusal is None or (refusal.startswith("fuzzed.gin") and refusal.isprintable())
+    for name in values:
+        assert name in ALLOWED or name.startswith("create_domain.")
+    again = "\n".join(f"{name} = {participant_gin.to_gin(value)}" for name, value in values.items())
+    assert {item.name: item.value for item in participant_gin.parse(again.encode(), "again.gin")} == values
