@@ -5,6 +5,7 @@ Subcommands are imported when they are used.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 import click
 
 from a2perf import __version__
+from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
@@ -103,6 +105,12 @@ def _run(command: click.Command, arguments: Sequence[str] | None, name: str = "a
     except UserError as error:
         click.echo(f"{name}: {error}", err=True)
         status = int(error.exit_code)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = "" if error.filename is None else f" to write {error.filename}"
+        click.echo(f"{name}: no space left{where}\n  mend: free some space, then give the same command again", err=True)
+        status = int(ExitCode.INFRASTRUCTURE)
     except click.ClickException as error:
         error.show()
         status = 2

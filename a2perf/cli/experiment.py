@@ -45,6 +45,7 @@ def run_experiment(
     *,
     force: bool,
     retry_failed: bool,
+    retry_infrastructure: bool,
     json_output: bool,
 ) -> int:
     """Conducts an experiment, shows its progress on stderr and its result on stdout.
@@ -58,7 +59,8 @@ def run_experiment(
         with _stopping(console) as stop, view:
             conducted = conduct(
                 experiment, launcher, workers,
-                force=force, retry_failed=retry_failed, on_event=view.show, stop=stop.asked,
+                force=force, retry_failed=retry_failed, retry_infrastructure=retry_infrastructure,
+                on_event=view.show, stop=stop.asked,
             )  # fmt: skip
     finally:
         launcher.close()

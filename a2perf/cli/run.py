@@ -16,6 +16,7 @@ import click
 from a2perf.errors import ConfigError
 from a2perf.launch.interface import LAUNCHERS, Resources, RunCommand, get_launcher
 from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.participant_settings import TRUST_FLAG
 
 _PASSED_ON = (
     "sandbox",
@@ -25,6 +26,7 @@ _PASSED_ON = (
     "seeds_from",
     "verbosity",
 )
+_RETRIES = ("retry_failed", "retry_infrastructure")
 _ONLY_OF_ONE_RUN = ("metric_values_dir", "run_offline_metrics_only")
 _LISTS = ("--tasks", "--seeds", "--submission", "--gin-config")
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -58,8 +60,8 @@ class _ListsCommand(click.Command):
 )  # fmt: skip
 @click.option(
     "--gin-config", "--submission-gin-config-path", "gin_configs", required=True, multiple=True, metavar="FILE...",
-    help="Looked up here, in the submission's folder, then among the packaged files of --domain. Several files of "
-    "different modes run one after the other for every seed.",
+    help="Looked up here, in the submission's folder (then it may set a few things only), then among the packaged "
+    "files of --domain. Several files of different modes run one after the other for every seed.",
 )  # fmt: skip
 @click.option(
     "--root-dir", metavar="DIR",
@@ -102,6 +104,10 @@ class _ListsCommand(click.Command):
     "--python-env-find-links", multiple=True, metavar="DIR", help="Folder of wheels for an isolated environment."
 )
 @click.option("--participant-python", metavar="FILE", help="Interpreter of the participant process.")
+@click.option(
+    "--trust-submission-config", is_flag=True,
+    help="Evaluate gin files in the submission's folder in full, which runs what they import; for your own code.",
+)  # fmt: skip
 @click.option("--metric-values-dir", metavar="DIR", help="Where the classic result files go; ROOT/metrics by default.")
 @click.option(
     "--run-offline-metrics-only", type=bool, is_flag=False, flag_value=True, default=None,
@@ -115,6 +121,10 @@ class _ListsCommand(click.Command):
 @click.option("--launcher-option", multiple=True, metavar="K=V", help="Option of the launcher, repeatable.")
 @click.option("--force", is_flag=True, help="Put existing runs aside and start anew.")
 @click.option("--retry-failed", is_flag=True, help="Run an experiment's failed runs again, whatever their failure.")
+@click.option(
+    "--retry-infrastructure", is_flag=True,
+    help="Start runs again that the infrastructure failed after the participant had started; recorded in the run.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--verbosity", metavar="LEVEL", help="Log level of the evaluator.")
 def run(**options: Any) -> int:
@@ -134,7 +144,7 @@ def run(**options: Any) -> int:
         wall_s=_quantity(options["time_limit"], _SECONDS, "--time-limit", "90m, 2h or seconds"),
     )
     many = len(options["submissions"]) > 1 or len(options["gin_configs"]) > 1
-    if many or any(options[name] for name in ("tasks", "seeds", "num_seeds", "workers", "retry_failed")):
+    if many or any(options[name] for name in ("tasks", "seeds", "num_seeds", "workers", *_RETRIES)):
         return _experiment(options, resources)
     return _one_run(options, resources)
 
@@ -199,6 +209,7 @@ def _experiment(options: dict[str, Any], resources: Resources) -> int:
         options["workers"] or 1,
         force=options["force"],
         retry_failed=options["retry_failed"],
+        retry_infrastructure=options["retry_infrastructure"],
         json_output=options["as_json"],
     )
 
@@ -224,6 +235,8 @@ def _shared_flags(options: dict[str, Any]) -> list[str]:
         flags.append("--allow-weaker")
     if options["public_seeds"]:
         flags.append("--public-seeds")
+    if options["trust_submission_config"]:
+        flags.append(TRUST_FLAG)
     return flags
 
 

@@ -56,10 +56,14 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
     "--workers", type=click.IntRange(min=1), default=1, show_default=True,
     help="Runs at the same time; more than one disturb each other's times and energies.",
 )  # fmt: skip
+@click.option(
+    "--retry-infrastructure", is_flag=True,
+    help="Start runs again that the infrastructure failed after the participant had started; recorded in the run.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print protocol.json.")
 def submit_command(
     submission: Path, folder: Path, name: str, tasks: tuple[str, ...], domain: str | None, launcher: str, workers: int,
-    gin_bindings: tuple[str, ...], as_json: bool, **asked_for: Any,
+    gin_bindings: tuple[str, ...], retry_infrastructure: bool, as_json: bool, **asked_for: Any,
 ) -> int:  # fmt: skip
     """Run a whole protocol: every task and seed is trained, evaluated, and scored against the stored references.
 
@@ -81,7 +85,10 @@ def submit_command(
     where = get_launcher(launcher)
     try:
         with _stop_on_signal() as stopping:
-            record, summary = submit(asked, folder, where, workers, on_event=_say, stop=lambda: bool(stopping))
+            record, summary = submit(
+                asked, folder, where, workers,
+                retry_infrastructure=retry_infrastructure, on_event=_say, stop=lambda: bool(stopping),
+            )  # fmt: skip
     finally:
         where.close()
     if as_json:

@@ -31,7 +31,7 @@ from a2perf.launch.container_files import (
     users_folders,
 )
 from a2perf.launch.foreground import run_to_end
-from a2perf.launch.interface import EVALUATOR, Ended, RunCommand
+from a2perf.launch.interface import EVALUATOR, Cause, Ended, RunCommand
 from a2perf.launch.owner import Owner
 from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
 from a2perf.submission import seed_secret
@@ -190,14 +190,14 @@ class ContainerLauncher:
     def _settings(self, command: RunCommand, image: str, digest: str, gpus: list[str]) -> dict[str, Any]:
         types, wanted = self._docker.types, command.resources
         flags = command.evaluator_flags()
-        argv = command.argv if flags is None else (self._python, "-m", EVALUATOR, *flags)
+        argv = command.argv if flags is None else (self._python, "-P", "-m", EVALUATOR, *flags)
         cpus = self._cpus if wanted.cpus is None else wanted.cpus
         devices = None
         if wanted.gpus:
             chosen = {"device_ids": gpus} if gpus else {"count": wanted.gpus}
             devices = [types.DeviceRequest(capabilities=[["gpu"]], **chosen)]
         return {
-            "command": [self._python, "-m", "a2perf.launch.container_leash", *argv],
+            "command": [self._python, "-P", "-m", "a2perf.launch.container_leash", *argv],
             "labels": {OWNER_LABEL: self._owner, COMMAND_LABEL: digest, "a2perf.run": command.name},
             "user": container_user(),
             "environment": self._environment(command, image),
@@ -303,12 +303,14 @@ class ContainerJob:
                 self._stop_at = now + _STOP_GRACE_S
             self._container.reload()
         except self._launcher.errors.NotFound:
-            return self._close(Ended(None, lost=not self._cancelled, reason="its container was removed"))
+            words = "its container was removed"
+            return self._close(Ended(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=words))
         except (self._launcher.errors.DockerException, OSError) as error:
             self._silent_since = self._silent_since or now
             if now - self._silent_since < _ENGINE_PATIENCE_S:
                 return None
-            return self._close(Ended(None, lost=True, reason=f"the engine does not answer: {error}"))
+            words = f"the engine does not answer: {error}"
+            return self._close(Ended(None, lost=True, cause=Cause.OUTSIDE, reason=words))
         self._silent_since = None
         state = self._container.attrs["State"]
         if state["Status"] not in ("exited", "dead"):
@@ -341,7 +343,8 @@ class ContainerJob:
             return Ended(None, reason=f"its evaluator was killed because the run used more than {limit:.0f} MiB")
         if status is None or error:
             reason = error or "its container was killed from outside"
-            return Ended(status, lost=not self._cancelled, reason=reason)
+            # The participant reaches the evaluator in its container: SIGKILL there may be its own.
+            return Ended(status, lost=not self._cancelled, cause=Cause.KILLED, reason=reason)
         return Ended(status)
 
     def _close(self, ended: Ended) -> Ended:

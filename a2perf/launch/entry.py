@@ -38,6 +38,7 @@ class Entry:
         kind: of a failed entry, the kind of the failure.
         reason: one sentence about the last change of state.
         exit_code: of a finished or failed entry, the status of its command.
+        final: of a failed entry, whether only an explicit wish starts it again.
         attempts: how often it was leased.
         retries: how many of these were repeats after a failure of the infrastructure.
         worker: the process that holds it, ``Owner`` as text.
@@ -55,6 +56,7 @@ class Entry:
     kind: str | None = None
     reason: str = ""
     exit_code: int | None = None
+    final: bool = False
     attempts: int = 0
     retries: int = 0
     worker: str | None = None
@@ -72,11 +74,13 @@ class Lease:
         entry: the entry as it was handed out.
         token: proves the right.
         left_job: job that an earlier, lost lease had started, for ``Launcher.adopt``.
+        lost: the entry as that lease left it.
     """
 
     entry: Entry
     token: str
     left_job: str | None = None
+    lost: Entry | None = None
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,14 @@ class Outcome:
 
     Attributes:
         finished: whether the run is done, with success.
-        kind: of a failure, its kind; ``"infrastructure"`` is tried again.
+        kind: of a failure, its kind; ``"infrastructure"`` is tried again if it is ``repeatable``.
         reason: one sentence.
         exit_code: status of the command, where it has one.
+        repeatable: whether nothing that the run executes can have brought the end about.
     """
 
     finished: bool
     kind: str | None = None
     reason: str = ""
     exit_code: int | None = None
+    repeatable: bool = True

@@ -2,7 +2,7 @@
 
 The bundles are the truth about results, the queue is the truth about who works on what. The same command again
 finishes what is unfinished and counts nothing twice: it adds the same keys, takes over what dead processes held, and
-runs anew only what failed for reasons that are not the submission's own.
+starts again only what failed before the submission's code had run, or by a cause that is known to lie outside.
 """
 
 from __future__ import annotations
@@ -11,27 +11,31 @@ import datetime
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from a2perf.constants import ExitCode
-from a2perf.errors import ConfigError, UserError
+from a2perf.errors import ConfigError
 from a2perf.fault_point import fault_point
-from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE, Entry, Outcome, State
-from a2perf.launch.interface import Ended, Launcher
+from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE, Entry, State
+from a2perf.launch.interface import Launcher
+from a2perf.launch.outcomes import classify, read_manifest, recorded
 from a2perf.launch.plan import Experiment, plan
 from a2perf.launch.queue import Queue
 from a2perf.launch.scheduler import Event, Summary, drive
-from a2perf.records import Failure, FailureKind, Manifest, RunState
-from a2perf.storage import read_record
-from a2perf.submission.bundle import record_files, write_manifest
+from a2perf.records import RunState
+from a2perf.submission.attempts import REASON_VARIABLE
+
+__all__ = [
+    "QUEUE_FILE", "RUN_AGAIN", "Conducted", "as_json", "blocked", "classify", "conduct", "mean_return", "prepare",
+    "run_as_json",
+]  # fmt: skip
 
 QUEUE_FILE = "queue.sqlite"
 """Name of the queue in the experiment's root folder."""
 
-RUN_AGAIN = (INFRASTRUCTURE, FailureKind.SIGNAL.value, "configuration")
-"""Kinds of failure that the same command runs again: the host's, kills from outside, what the caller can mend."""
+RUN_AGAIN = (INFRASTRUCTURE, "configuration")
+"""Kinds of failure that the same command starts again unless they are final: the host's, what the caller can fix."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ def conduct(
     *,
     force: bool = False,
     retry_failed: bool = False,
+    retry_infrastructure: bool = False,
     on_event: Callable[[Event], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Conducted:
@@ -64,7 +69,9 @@ def conduct(
         launcher: where; the caller closes it.
         workers: how many runs at the same time.
         force: put every bundle of the experiment aside and start anew.
-        retry_failed: run every failed run again, not only those of ``RUN_AGAIN``.
+        retry_failed: start every failed run again, not only those of ``RUN_AGAIN``.
+        retry_infrastructure: start also those again that failed by the infrastructure after their participant had
+            started, which can be the participant's doing; the record of the attempt says so.
         on_event: see ``drive``.
         stop: see ``drive``.
 
@@ -75,15 +82,22 @@ def conduct(
     fault_point("launcher: planned")
     with Queue(experiment.root / QUEUE_FILE) as queue:
         keys = [entry.key for entry in planned]
-        prepare(queue, planned, force=force, retry_failed=retry_failed)
+        prepare(queue, planned, force=force, retry_failed=retry_failed, retry_infrastructure=retry_infrastructure)
         fault_point("launcher: queued")
         queue.restrict(keys)
-        summary = drive(queue, launcher, workers, classify=classify, on_event=on_event, stop=stop)
+        summary = drive(queue, launcher, workers, classify=classify, recorded=recorded, on_event=on_event, stop=stop)
         fault_point("launcher: driven")
         return Conducted(queue.entries(keys), summary)
 
 
-def prepare(queue: Queue, planned: Sequence[Entry], *, force: bool = False, retry_failed: bool = False) -> None:
+def prepare(
+    queue: Queue,
+    planned: Sequence[Entry],
+    *,
+    force: bool = False,
+    retry_failed: bool = False,
+    retry_infrastructure: bool = False,
+) -> None:
     """Brings the queue in line with a plan and with the bundles on disk; doing it again changes nothing.
 
     Raises:
@@ -108,35 +122,14 @@ def prepare(queue: Queue, planned: Sequence[Entry], *, force: bool = False, retr
                 mend="choose another --root_dir, or give --force to put the old runs aside and start anew",
             )
         queue.remove([entry.key for entry in others])
-    queue.add(planned)
+    over = {entry.key for entry in known if entry.state is State.FAILED}
+    flag = "--retry-failed" if retry_failed else "--retry-infrastructure" if retry_infrastructure else ""
+    queue.add([_with_reason(entry, flag if entry.key in over else "") for entry in planned])
     if not force:
         gone = [entry.key for entry in known if entry.key in ours and entry.state is State.FINISHED
                 and not _is_finished(entry)]  # fmt: skip
         queue.reopen(gone, "its bundle is gone or unfinished")
-        queue.revive(None if retry_failed else RUN_AGAIN)
-
-
-def classify(entry: Entry, ended: Ended) -> Outcome:
-    """Judges a run by its exit status and its bundle's manifest; where they disagree nobody is blamed."""
-    bundle, code = Path(entry.data["bundle"]), ended.exit_code
-    manifest = _manifest(bundle)
-    if ended.timed_out:
-        _record_timeout(bundle, manifest, ended.reason)
-        return Outcome(False, FailureKind.TIMEOUT.value, ended.reason, int(ExitCode.PARTICIPANT_FAILED))
-    if ended.lost:
-        return Outcome(False, INFRASTRUCTURE, ended.reason, code)
-    if code == 0 and manifest is not None and manifest.state is RunState.FINISHED:
-        return Outcome(True, reason=manifest.exit_reason or "", exit_code=0)
-    failure = None if manifest is None or manifest.state is not RunState.FAILED else manifest.failure
-    if code == int(ExitCode.PARTICIPANT_FAILED) and failure is not None:
-        return Outcome(False, failure.kind.value, f"{failure.where}: {failure.message}", code)
-    if code == int(ExitCode.USAGE):
-        said = _last_words(entry.command.log) if failure is None else failure.message
-        return Outcome(False, "configuration", said, code)
-    if failure is not None and failure.kind is FailureKind.INFRASTRUCTURE:
-        return Outcome(False, INFRASTRUCTURE, failure.message, code)
-    reason = ended.reason or f"its evaluator ended with status {code} and left no finished bundle"
-    return Outcome(False, INFRASTRUCTURE, reason, code)
+        queue.revive(None if retry_failed else RUN_AGAIN, final=retry_failed or retry_infrastructure)
 
 
 def as_json(conducted: Conducted, root: Path) -> dict[str, Any]:
@@ -188,27 +181,16 @@ def blocked(entry: Entry) -> bool:
     return entry.kind == PREREQUISITE
 
 
-def _manifest(bundle: Path) -> Manifest | None:
-    try:
-        return read_record(bundle / "manifest.json", Manifest)
-    except UserError:
-        return None
+def _with_reason(entry: Entry, reason: str) -> Entry:
+    """Lets the evaluator of an entry record why its run starts again."""
+    if not reason:
+        return entry
+    return replace(entry, command=replace(entry.command, env={**entry.command.env, REASON_VARIABLE: reason}))
 
 
 def _is_finished(entry: Entry) -> bool:
-    manifest = _manifest(Path(entry.data["bundle"]))
+    manifest = read_manifest(Path(entry.data["bundle"]))
     return manifest is not None and manifest.state is RunState.FINISHED
-
-
-def _record_timeout(bundle: Path, manifest: Manifest | None, reason: str) -> None:
-    """Writes into the bundle what its evaluator could not: that the launcher ended it at its time limit."""
-    if manifest is None or manifest.state not in (RunState.RUNNING, RunState.INTERRUPTED):
-        return
-    manifest.state, manifest.exit_reason = RunState.FAILED, FailureKind.TIMEOUT.value
-    manifest.exit_code = int(ExitCode.PARTICIPANT_FAILED)
-    manifest.failure = Failure(kind=FailureKind.TIMEOUT, where=manifest.mode, message=reason)
-    record_files(bundle, manifest)
-    write_manifest(bundle, manifest)
 
 
 def _put_aside(bundle: Path) -> None:
@@ -217,13 +199,3 @@ def _put_aside(bundle: Path) -> None:
         attic.mkdir(exist_ok=True)
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
         shutil.move(bundle, attic / f"{bundle.name}-{stamp}")
-
-
-def _last_words(log: Path | None) -> str:
-    """Returns the message with which an evaluator refused its configuration."""
-    try:
-        lines = [] if log is None else log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    said = [number for number, line in enumerate(lines) if line.startswith("a2perf: ")]
-    return " ".join(line.strip() for line in lines[said[-1] :]) if said else "the configuration was refused"

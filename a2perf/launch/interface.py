@@ -7,6 +7,7 @@ imported when they are asked for by name; this file needs no package of theirs.
 
 from __future__ import annotations
 
+import enum
 import importlib
 import os
 import signal
@@ -121,19 +122,41 @@ class RunCommand:
         )
 
 
+class Cause(enum.Enum):
+    """What ended a command.
+
+    Attributes:
+        OWN: it ended by itself, crashed, or ran out of memory: what it runs may have brought that about.
+        KILLED: somebody sent it SIGKILL or SIGTERM.
+        OUTSIDE: its machine or its engine failed, or ended it for others.
+    """
+
+    OWN = "own"
+    KILLED = "killed"
+    OUTSIDE = "outside"
+
+    @classmethod
+    def of_signal(cls, number: int, *, oom_killed: bool) -> Cause:
+        """Returns the cause of an end by a signal; the kernel's own SIGKILL for lack of memory counts as ``OWN``."""
+        return cls.KILLED if number in (signal.SIGKILL, signal.SIGTERM) and not oom_killed else cls.OWN
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a job ended.
 
     Attributes:
         exit_code: status of the command; ``None`` when it has none (killed, never started, node lost).
-        lost: the launcher's or the machine's fault (preempted, node lost, killed from outside): to be tried again.
+        lost: the launcher's or the machine's fault (preempted, node lost, killed from outside).
+        cause: what ended it, as far as the launcher knows. Once a participant's code has run, only ``OUTSIDE`` is tried
+            again, and ``KILLED`` if the participant could not reach the evaluator.
         timed_out: the launcher ended it because ``Resources.wall_s`` was over.
         reason: one sentence for people; empty when the command ended by itself.
     """
 
     exit_code: int | None
     lost: bool = False
+    cause: Cause = Cause.OWN
     timed_out: bool = False
     reason: str = ""
 

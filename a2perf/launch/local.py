@@ -22,9 +22,9 @@ from typing import BinaryIO
 from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import leash
-from a2perf.launch.interface import Ended, Job, RunCommand, heeded_signals, run_environment
+from a2perf.launch.interface import Cause, Ended, Job, RunCommand, heeded_signals, run_environment
 from a2perf.launch.owner import Owner
-from a2perf.submission.autopsy import signal_name
+from a2perf.submission.autopsy import oom_kills, signal_name
 
 CANCEL_GRACE_S = 15.0
 """How long a command may take to end after SIGTERM; then it is killed."""
@@ -166,6 +166,7 @@ class _LocalJob:
         self._identity = str(Owner.of(process.pid)) if _alive(process.pid) else ""
         self._wall_s = command.resources.wall_s
         self._started = time.monotonic()
+        self._oom_kills = oom_kills()
         self._kill_at: float | None = None
         self._cancelled = False
         self._timed_out = False
@@ -222,7 +223,8 @@ class _LocalJob:
             return Ended(code, timed_out=True, reason=f"it ran longer than the {self._wall_s:g} s that it was given")
         if code is None:
             name = signal_name(-status)
-            return Ended(None, lost=not self._cancelled, reason=f"its evaluator was ended by {name}")
+            cause = Cause.of_signal(-status, oom_killed=oom_kills() > self._oom_kills)
+            return Ended(None, lost=not self._cancelled, cause=cause, reason=f"its evaluator was ended by {name}")
         return Ended(code)
 
 

@@ -16,8 +16,9 @@ from typing import Any
 
 from a2perf.errors import UserError
 from a2perf.launch import leash
-from a2perf.launch.interface import Ended, RunCommand
+from a2perf.launch.interface import Cause, Ended, RunCommand
 from a2perf.storage import read_json, write_json
+from a2perf.submission.autopsy import oom_kills
 
 INTERRUPTED = 130
 """Status of an evaluator that was asked to end; on a cluster nobody but the cluster or the launcher asks."""
@@ -82,16 +83,18 @@ class NodeEnd:
     exit_code: int | None
     timed_out: bool = False
     reason: str = ""
+    cause: str = Cause.OWN.value
 
     @classmethod
-    def of(cls, job: str, status: int, *, timed_out: bool, wall_s: float | None) -> NodeEnd:
+    def of(cls, job: str, status: int, *, timed_out: bool, wall_s: float | None, oom_killed: bool) -> NodeEnd:
         """Returns the end of a process with that status (a negative one is a signal's)."""
         reason = ""
+        cause = Cause.of_signal(-status, oom_killed=oom_killed)
         if timed_out:
             reason = f"it ran longer than the {wall_s:g} s that it was given"
         elif status < 0:
             reason = f"its evaluator was ended by signal {-status}"
-        return cls(job, socket.gethostname(), status if status >= 0 else None, timed_out, reason)
+        return cls(job, socket.gethostname(), status if status >= 0 else None, timed_out, reason, cause.value)
 
     def verdict(self, *, cancelled: bool, engine: str) -> Ended:
         """Returns what the scheduler is told.
@@ -104,7 +107,9 @@ class NodeEnd:
             return Ended(self.exit_code, timed_out=True, reason=self.reason)
         if self.exit_code in (None, INTERRUPTED):
             reason = self.reason or "it was interrupted"
-            return Ended(self.exit_code, lost=not cancelled, reason=f"on {self.host} {reason} ({engine})")
+            cause = Cause.KILLED if self.exit_code == INTERRUPTED else Cause(self.cause)
+            words = f"on {self.host} {reason} ({engine})"
+            return Ended(self.exit_code, lost=not cancelled, cause=cause, reason=words)
         return Ended(self.exit_code)
 
 
@@ -118,11 +123,15 @@ def execute(task: NodeTask, status: str, job_variable: str) -> None:
     """
     job = os.environ.get(job_variable, "")
     try:
+        before = oom_kills()
         process = task.start()
         timed_out = wait_at_most(process, task.wall_s)
-        end = NodeEnd.of(job, process.returncode, timed_out=timed_out, wall_s=task.wall_s)
+        end = NodeEnd.of(
+            job, process.returncode, timed_out=timed_out, wall_s=task.wall_s, oom_killed=oom_kills() > before
+        )
     except OSError as error:
-        end = NodeEnd(job, socket.gethostname(), None, reason=f"it could not be started: {error}")
+        words = f"it could not be started: {error}"
+        end = NodeEnd(job, socket.gethostname(), None, reason=words, cause=Cause.OUTSIDE.value)
     write_json(Path(status), asdict(end))
 
 

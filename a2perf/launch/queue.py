@@ -3,7 +3,7 @@
 A key is added once, however often it is added. A worker leases an entry and gets a token; whatever it says about the
 entry later counts only while that token is the entry's, so a run is finished once, also when a worker that was taken
 for dead comes back. The lease of a dead process is found by ``reap`` and the entry handed out again. Only
-failures of the infrastructure are tried again, at most ``max_retries`` times; a participant's failure is a result.
+repeatable failures of the infrastructure are tried again, at most ``max_retries`` times; any other failure is a result.
 
 The file is in write-ahead-log mode, which needs a local file system: the launcher runs on one machine, also when what
 it launches does not. A power cut may take the last moments with it; rerunning the same command finds them again in the
@@ -12,16 +12,18 @@ bundles.
 
 from __future__ import annotations
 
+import errno
 import json
 import sqlite3
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from a2perf.errors import UserError
+from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE, Entry, Lease, Outcome, State
 from a2perf.launch.interface import RunCommand
 from a2perf.launch.owner import Owner
@@ -35,7 +37,8 @@ RETRY_DELAY_S = 2.0
 STALE_S = 120.0
 """A lease from another host whose heartbeat is older than this is lost."""
 
-_SCHEMA = 1
+_SCHEMA = 2
+_SINCE_2 = "ALTER TABLE entries ADD COLUMN final INTEGER NOT NULL DEFAULT 0;"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY,
@@ -85,6 +88,8 @@ class Queue:
 
     Raises:
         UserError: the file cannot be opened, is no queue, or is one of a newer version.
+        InfrastructureError: the disk is full or broken; every method raises it then, and leaves the entries as they
+            were before the call.
     """
 
     def __init__(
@@ -107,6 +112,8 @@ class Queue:
             self._connection.row_factory = sqlite3.Row
             self._open()
         except (OSError, sqlite3.Error) as error:
+            if _of_the_disk(error):
+                raise _disk_error(path, error) from error
             raise UserError(
                 f"the queue {path} cannot be opened: {error}", mend="choose a --root_dir on a local, writable disk"
             ) from error
@@ -164,7 +171,8 @@ class Queue:
                 (token, self.worker, now, now, row["number"]),
             )
             self._note(row["key"], row["attempts"] + 1, State.LEASED)
-        return Lease(_entry(row), token, row["job"])
+        found = _entry(row)
+        return Lease(replace(found, started=now), token, row["job"], found if found.state is State.LOST else None)
 
     def running(self, lease: Lease, job: str) -> bool:
         """Says that a job was started for the lease.
@@ -212,7 +220,10 @@ class Queue:
                 connection.execute("UPDATE entries SET waiting = 0 WHERE after = ?", (row["key"],))
                 return State.FINISHED
             if outcome.kind == INFRASTRUCTURE:
-                return self._retry(row, outcome.reason, outcome.exit_code, delay=True)
+                if outcome.repeatable:
+                    return self._retry(row, outcome.reason, outcome.exit_code, delay=True)
+                self._fail(row, INFRASTRUCTURE, outcome.reason, outcome.exit_code, final=True)
+                return State.FAILED
             self._fail(row, outcome.kind or "exit", outcome.reason, outcome.exit_code)
             return State.FAILED
 
@@ -251,11 +262,12 @@ class Queue:
                 self._retry(row, why, None, delay=False)
         return found
 
-    def revive(self, kinds: Sequence[str] | None) -> list[str]:
+    def revive(self, kinds: Sequence[str] | None, *, final: bool = False) -> list[str]:
         """Queues failed entries anew, with a fresh count of retries; what waited for them waits again.
 
         Args:
             kinds: only failures of these kinds; ``None`` is all of them.
+            final: also those that are final.
 
         Returns:
             Their keys.
@@ -263,6 +275,7 @@ class Queue:
         with self._transaction() as connection:
             rows = connection.execute("SELECT * FROM entries WHERE state = 'failed' ORDER BY number").fetchall()
             chosen = [row for row in rows if kinds is None or row["kind"] in (*kinds, PREREQUISITE)]
+            chosen = [row for row in chosen if final or not row["final"]]
             for row in chosen:
                 self._requeue(row, "to be run again")
             states = dict(connection.execute("SELECT key, state FROM entries").fetchall())
@@ -278,6 +291,16 @@ class Queue:
                 if row is not None:
                     self._requeue(row, reason)
 
+    def refuse(self, keys: Sequence[str], kind: str, reason: str) -> None:
+        """Fails entries that are neither over nor held without running them, and what waits for them."""
+        with self._transaction() as connection:
+            for key in keys:
+                row = connection.execute(
+                    "SELECT * FROM entries WHERE key = ? AND state IN ('queued', 'lost', 'failed')", (key,)
+                ).fetchone()
+                if row is not None and (row["state"], row["kind"]) != (State.FAILED.value, kind):
+                    self._end(row, State.FAILED, kind, reason, None)
+
     def remove(self, keys: Sequence[str]) -> None:
         """Takes entries out of the queue, unless somebody holds them; their history stays."""
         with self._transaction() as connection:
@@ -287,23 +310,21 @@ class Queue:
 
     def entries(self, keys: Sequence[str] | None = None) -> list[Entry]:
         """Returns all entries, or those of the given keys, in the order in which they were added."""
-        rows = self._connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
+        rows = self._read("SELECT * FROM entries ORDER BY number")
         wanted = None if keys is None else set(keys)
         return [_entry(row) for row in rows if wanted is None or row["key"] in wanted]
 
     def counts(self) -> dict[State, int]:
         """Returns how many entries are in each state."""
-        rows = self._connection.execute(
-            f"SELECT state, COUNT(*) AS count FROM entries WHERE TRUE{self._wanted} GROUP BY state"
-        ).fetchall()
+        rows = self._read(f"SELECT state, COUNT(*) AS count FROM entries WHERE TRUE{self._wanted} GROUP BY state")
         found = {State(row["state"]): row["count"] for row in rows}
         return {state: found.get(state, 0) for state in State}
 
     def failures(self) -> dict[str, int]:
         """Returns how many entries failed, by kind."""
-        rows = self._connection.execute(
+        rows = self._read(
             f"SELECT kind, COUNT(*) AS count FROM entries WHERE state = 'failed'{self._wanted} GROUP BY kind"
-        ).fetchall()
+        )
         return {row["kind"]: row["count"] for row in rows}
 
     def unsettled(self) -> int:
@@ -314,14 +335,14 @@ class Queue:
 
     def next_try_s(self) -> float | None:
         """Returns in how many seconds an entry that pauses before a new try may run; ``None`` when there is none."""
-        row = self._connection.execute(
+        (row,) = self._read(
             f"SELECT MIN(not_before) FROM entries WHERE waiting = 0 AND state IN ('queued', 'lost'){self._wanted}"
-        ).fetchone()
+        )
         return None if row[0] is None else max(0.0, row[0] - time.time())
 
     def history(self, key: str) -> list[dict[str, Any]]:
         """Returns every change of state of an entry, oldest first: ``at``, ``attempt``, ``state``, ``kind``, ..."""
-        rows = self._connection.execute("SELECT * FROM history WHERE key = ? ORDER BY rowid", (key,)).fetchall()
+        rows = self._read("SELECT * FROM history WHERE key = ? ORDER BY rowid", (key,))
         return [dict(row) for row in rows]
 
     def close(self) -> None:
@@ -344,20 +365,36 @@ class Queue:
                 mend="go on with the a2perf that made it",
             )
         if version < _SCHEMA:
-            self._connection.executescript(f"{_TABLES} PRAGMA user_version = {_SCHEMA};")
+            with self._transaction():  # of two processes that open it, one finds the work done
+                version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+                steps = [*(_TABLES.split(";") if version < 1 else ()), *([_SINCE_2] if version < 2 else ())]
+                for step in steps:
+                    self._connection.execute(step)
+                self._connection.execute(f"PRAGMA user_version = {_SCHEMA}")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             yield self._connection
-        except BaseException:
-            self._connection.execute("ROLLBACK")
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):  # SQLite itself has ended the transaction when the disk was full
+                self._connection.execute("ROLLBACK")
+            if _of_the_disk(error):
+                raise _disk_error(self.path, error) from error
             raise
-        self._connection.execute("COMMIT")
 
     def _count(self, query: str) -> int:
-        return int(self._connection.execute(query).fetchone()[0])
+        return int(self._read(query)[0][0])
+
+    def _read(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            if _of_the_disk(error):
+                raise _disk_error(self.path, error) from error
+            raise
 
     def _retry(self, row: sqlite3.Row, reason: str, exit_code: int | None, *, delay: bool) -> State:
         """Makes an entry ready for a new try, or fails it when it has had all of them."""
@@ -375,8 +412,9 @@ class Queue:
         self._note(row["key"], row["attempts"], state, INFRASTRUCTURE, reason)
         return state
 
-    def _fail(self, row: sqlite3.Row, kind: str, reason: str, exit_code: int | None) -> None:
+    def _fail(self, row: sqlite3.Row, kind: str, reason: str, exit_code: int | None, *, final: bool = False) -> None:
         self._end(row, State.FAILED, kind, reason, exit_code)
+        self._connection.execute("UPDATE entries SET final = ? WHERE key = ?", (int(final), row["key"]))
         followers = self._connection.execute(
             "SELECT * FROM entries WHERE after = ? AND state = 'queued'", (row["key"],)
         ).fetchall()
@@ -393,7 +431,7 @@ class Queue:
 
     def _requeue(self, row: sqlite3.Row, reason: str) -> None:
         self._connection.execute(
-            "UPDATE entries SET state = 'queued', kind = NULL, reason = ?, exit_code = NULL, retries = 0,"
+            "UPDATE entries SET state = 'queued', kind = NULL, reason = ?, exit_code = NULL, retries = 0, final = 0,"
             " not_before = 0, waiting = 0 WHERE key = ?",
             (reason, row["key"]),
         )
@@ -422,12 +460,27 @@ class Queue:
         )
 
 
+def _of_the_disk(error: BaseException) -> bool:
+    """Whether SQLite or the operating system had no room, or could not read or write."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+def _disk_error(path: Path, error: BaseException) -> InfrastructureError:
+    return InfrastructureError(
+        f"the queue {path} cannot be written: {error}", mend="free some space, then give the same command again"
+    )
+
+
 def _entry(row: sqlite3.Row) -> Entry:
     same = ("key", "after", "kind", "reason", "exit_code", "attempts", "retries", "worker", "heartbeat", "job")
     return Entry(
         command=RunCommand.from_json(json.loads(row["command"])),
         data=json.loads(row["data"]),
         state=State(row["state"]),
+        final=bool(row["final"]),
         started=row["started"],
         ended=row["ended"],
         **{name: row[name] for name in same},

@@ -20,8 +20,9 @@ from typing import Any
 
 from a2perf.errors import InfrastructureError, MissingDependency
 from a2perf.launch.foreground import LogTail, run_to_end
-from a2perf.launch.interface import Ended, RunCommand
+from a2perf.launch.interface import Cause, Ended, RunCommand
 from a2perf.launch.node_run import NodeEnd, NodeTask, end_politely, wait_at_most
+from a2perf.submission.autopsy import oom_kills
 
 NAMESPACE = "a2perf"
 _PATIENCE_S = 120.0
@@ -196,14 +197,15 @@ class RayJob:
             if time.monotonic() - self._silent_since < _PATIENCE_S:
                 return None
             ray.kill(self._actor)
-            self._ended = Ended(
-                None, lost=not self._cancelled, reason=f"its node has not answered for {_PATIENCE_S:g} s"
-            )
+            words = f"its node has not answered for {_PATIENCE_S:g} s"
+            self._ended = Ended(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=words)
             self._launcher.finished(self)
             return self._ended
         except ray.exceptions.RayError as error:
             reason = f"its actor is gone ({type(error).__name__}): {str(error).strip().splitlines()[0]}"
-            self._ended = Ended(None, lost=not self._cancelled, reason=reason)
+            # Ray's monitor ends actors when a node runs out of memory, which a participant can bring about.
+            cause = Cause.OWN if "memory" in str(error).lower() else Cause.KILLED
+            self._ended = Ended(None, lost=not self._cancelled, cause=cause, reason=reason)
             self._launcher.finished(self)
             return self._ended
         self._placed, self._question, self._silent_since = True, None, None
@@ -238,7 +240,8 @@ class NodeActor:
             # Here, in the actor's main thread: the command ends with the thread that started it.
             self._process = task.start()
         except OSError as error:
-            self._end = NodeEnd(job, os.uname().nodename, None, reason=f"it could not be started: {error}")
+            words = f"it could not be started: {error}"
+            self._end = NodeEnd(job, os.uname().nodename, None, reason=words, cause=Cause.OUTSIDE.value)
         else:
             threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
 
@@ -252,8 +255,11 @@ class NodeActor:
             threading.Thread(target=end_politely, args=(self._process,), daemon=True).start()
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        before = oom_kills()
         timed_out = wait_at_most(process, self._wall_s)
-        self._end = NodeEnd.of(self._job, process.returncode, timed_out=timed_out, wall_s=self._wall_s)
+        self._end = NodeEnd.of(
+            self._job, process.returncode, timed_out=timed_out, wall_s=self._wall_s, oom_killed=oom_kills() > before
+        )
 
 
 def _digest(command: RunCommand) -> str:

@@ -111,6 +111,7 @@ def drive(
     workers: int,
     *,
     classify: Callable[[Entry, Ended], Outcome] = default_classify,
+    recorded: Callable[[Entry], Outcome | None] = lambda entry: None,
     on_event: Callable[[Event], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
     heartbeat_s: float = HEARTBEAT_S,
@@ -122,6 +123,7 @@ def drive(
         launcher: where they execute; closed when the drive ends early, else left open.
         workers: how many execute at the same time, at least 1.
         classify: says how an attempt ended, from the entry and the job's end; may read files.
+        recorded: says how a lost entry had ended already, although its launcher died before the queue heard of it.
         on_event: called with every event, in this thread.
         stop: asked at every turn; once true, jobs are cancelled, their entries released, and the drive returns.
         heartbeat_s: period of heartbeats.
@@ -129,7 +131,7 @@ def drive(
     Returns:
         What it came to. Entries that another process holds are waited for.
     """
-    loop = _Loop(queue, launcher, workers, classify, on_event or (lambda event: None))
+    loop = _Loop(queue, launcher, workers, classify, recorded, on_event or (lambda event: None))
     started = time.monotonic()
     queue.reap()
     due = started + heartbeat_s
@@ -168,6 +170,7 @@ class _Loop:
         launcher: Launcher,
         workers: int,
         classify: Callable[[Entry, Ended], Outcome],
+        recorded: Callable[[Entry], Outcome | None],
         on_event: Callable[[Event], None],
     ) -> None:
         self.running: dict[str, _Running] = {}
@@ -176,6 +179,7 @@ class _Loop:
         self._launcher = launcher
         self._workers = max(1, workers)
         self._classify = classify
+        self._recorded = recorded
         self._on_event = on_event
         self._changed = True
 
@@ -186,6 +190,9 @@ class _Loop:
             fault_point("launcher: leased")
             try:
                 job = self._launcher.adopt(lease.left_job) if lease.left_job else None
+                if job is None and lease.lost is not None and (outcome := self._recorded(lease.lost)) is not None:
+                    self._settle(lease, outcome, 0.0)
+                    continue
                 job = job or self._launcher.start(lease.entry.command)
             except InfrastructureError as error:
                 self._settle(lease, Outcome(False, INFRASTRUCTURE, error.message), 0.0)

@@ -22,11 +22,13 @@ from typing import Any
 
 from a2perf.errors import InfrastructureError, MissingDependency
 from a2perf.launch.foreground import LogTail, run_to_end
-from a2perf.launch.interface import Ended, RunCommand
+from a2perf.launch.interface import Cause, Ended, RunCommand
 from a2perf.launch.node_run import NodeTask, execute, read_end
 
 _ACTIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"}
 # What squeue gives as the reason of a job that no node of its partition will ever take.
+_OF_THE_CLUSTER = {"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "REVOKED", "REQUEUED"}
+_NO_MEMORY = "OUT_OF_MEMORY"
 _HOPELESS = {"BadConstraints", "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}
 _WALL_MARGIN_S = 120.0  # the node itself ends the run in time; Slurm's limit only catches a node that does not
 _CLIENT_TIMEOUT_S = 60.0
@@ -252,10 +254,14 @@ class SlurmJob:
     def _without_end(self, entry: _Entry | None) -> Ended:
         said = f"Slurm job {self.job}: {'no longer known' if entry is None else f'{entry.state}, {entry.reason}'}"
         if entry is not None and entry.state == "PENDING":
-            return Ended(None, lost=True, reason=f"no node of the partition can ever run it ({said})")
+            words = f"no node of the partition can ever run it ({said})"
+            return Ended(None, lost=True, cause=Cause.OUTSIDE, reason=words)
         if entry is not None and entry.state in ("TIMEOUT", "DEADLINE"):
             return Ended(None, timed_out=True, reason=f"it ran longer than the cluster allows ({said})")
-        return Ended(None, lost=not self._cancelled, reason=f"it left the cluster without a result ({said})")
+        state = "" if entry is None else entry.state
+        cause = Cause.OUTSIDE if state in _OF_THE_CLUSTER else Cause.KILLED if state != _NO_MEMORY else Cause.OWN
+        words = f"it left the cluster without a result ({said})"
+        return Ended(None, lost=not self._cancelled, cause=cause, reason=words)
 
     def _remove_files(self, *, keep: bool) -> None:
         self._status.unlink(missing_ok=True)

@@ -12,8 +12,9 @@ from pathlib import Path
 import filelock
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.launch.experiment import QUEUE_FILE, classify, prepare
+from a2perf.launch.experiment import QUEUE_FILE, prepare
 from a2perf.launch.interface import Launcher
+from a2perf.launch.outcomes import classify, recorded
 from a2perf.launch.protocol_plan import Asked, entries, plan
 from a2perf.launch.protocol_record import record_of, shown
 from a2perf.launch.queue import Queue
@@ -34,6 +35,7 @@ def submit(
     launcher: Launcher,
     workers: int,
     *,
+    retry_infrastructure: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Submitted, Summary]:
@@ -44,6 +46,7 @@ def submit(
         folder: where everything goes.
         launcher: where the runs execute; the caller closes it.
         workers: how many runs at the same time; more than one disturb each other's times and energies.
+        retry_infrastructure: whether runs start again that the infrastructure failed after the participant had started.
         on_event: told what happens.
         stop: asked again and again; once true, the runs are ended and this returns.
 
@@ -81,10 +84,10 @@ def submit(
                 write()
             on_event(event)
 
-        prepare(queue, planned)
+        prepare(queue, planned, retry_infrastructure=retry_infrastructure)
         write()
         queue.restrict([entry.key for entry in planned])
-        summary = drive(queue, launcher, workers, classify=classify, on_event=told, stop=stop)
+        summary = drive(queue, launcher, workers, classify=classify, recorded=recorded, on_event=told, stop=stop)
         return write(), summary
 
 

@@ -10,7 +10,6 @@ import datetime
 import json
 import os
 import shutil
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,14 +20,15 @@ from a2perf import __version__, inventory
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.inventory import SIGNATURE, hash_files, read_manifest, record_files
-from a2perf.records import Attempt, Failure, Manifest, RunState
+from a2perf.records import Failure, Manifest, RunState
 from a2perf.storage import Journal, json_text, read_record, write_record
-from a2perf.submission import disk_space, folder_content
+from a2perf.submission import attempts, disk_space, folder_content
+from a2perf.submission.attempts import AttemptClock, Used, now
 from a2perf.submission.seeds import KEYED, PUBLIC
 
 __all__ = [
-    "SIGNATURE", "Bundle", "Finished", "hash_files", "integrity", "now", "open_bundle", "record_files", "validate",
-    "version", "write_manifest",
+    "SIGNATURE", "Bundle", "Finished", "hash_files", "integrity", "now", "open_bundle", "participant_starts",
+    "record_end", "record_files", "validate", "version", "write_manifest",
 ]  # fmt: skip
 
 _WRITTEN = ("artifacts", "config.gin", "journal.jsonl", "logs", "manifest.json", "media", "metrics", ".lock")
@@ -43,11 +43,13 @@ class Bundle:
         path: the folder ``R/<mode>``.
         manifest: the record that ``save`` writes.
         resumed: whether an earlier attempt left something to go on with.
+        clock: counts what this attempt uses.
     """
 
     path: Path
     manifest: Manifest
     resumed: bool
+    clock: AttemptClock
     _lock: filelock.BaseFileLock
 
     @property
@@ -74,6 +76,10 @@ class Bundle:
         """The journal of what was measured."""
         return Journal(self.path / "journal.jsonl")
 
+    def earlier(self) -> Used:
+        """Returns what the attempts before this one used of the bundle's budgets."""
+        return attempts.used(self.manifest.attempts[:-1])
+
     def save(self) -> None:
         """Writes the manifest as it stands, with its own checksum."""
         write_manifest(self.path, self.manifest)
@@ -83,8 +89,11 @@ class Bundle:
         disk_space.use_reserve(self.path)
         manifest = self.manifest
         manifest.state, manifest.exit_code, manifest.exit_reason, manifest.failure = state, exit_code, reason, failure
-        manifest.attempts[-1].finished_at = now()
-        manifest.attempts[-1].outcome = reason
+        last = manifest.attempts[-1]
+        last.finished_at, last.outcome, last.exit_code = now(), reason, exit_code
+        self.clock.end()
+        manifest.timings_s["attempt"] = last.wall_s or 0.0
+        manifest.timings_s["all_attempts"] = attempts.used(manifest.attempts).wall_s
         record_files(self.path, manifest)
         fault_point("evaluator: files hashed")
         self.save()
@@ -142,11 +151,15 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
                 lock = _put_aside(path, lock)
             else:
                 resumed = True
-                manifest.attempts = found.attempts
+                manifest.attempts = attempts.resumed(path, found)
+                manifest.sandbox, manifest.python_env = found.sandbox, found.python_env
                 manifest.timings_s = found.timings_s
                 manifest.seeds = found.seeds  # the scheme and keys of the first attempt, on whatever host
-        manifest.attempts = [*manifest.attempts, _attempt()]
-        bundle = Bundle(path, manifest, resumed, lock)
+        if not resumed:
+            manifest.attempts = attempts.archived(path, lambda other: not _difference(other, manifest))
+        attempt = attempts.new_attempt(manifest.attempts)
+        manifest.attempts = [*manifest.attempts, attempt]
+        bundle = Bundle(path, manifest, resumed, AttemptClock(path, attempt), lock)
         for folder in (bundle.metrics, bundle.logs, bundle.artifacts):
             folder.mkdir(parents=True, exist_ok=True)
         (path / "config.gin").write_text(config_text, encoding="utf-8")
@@ -168,9 +181,30 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     write_record(path / "manifest.json", manifest)
 
 
-def now() -> str:
-    """Returns the time as ISO 8601 in UTC with milliseconds."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+def participant_starts(path: Path, manifest: Manifest) -> None:
+    """Records that the participant's code runs from here on; calling it again changes nothing.
+
+    Args:
+        path: of the bundle.
+        manifest: its manifest; one without attempts belongs to a part of a run, whose bundle says it for all parts.
+
+    Raises:
+        InfrastructureError: the disk is full already, which cannot be the participant's doing yet.
+    """
+    if manifest.attempts and manifest.attempts[-1].participant_started_at is None:
+        disk_space.require_room(path)
+        manifest.attempts[-1].participant_started_at = now()
+        write_manifest(path, manifest)
+
+
+def record_end(path: Path, manifest: Manifest, failure: Failure, *, exit_code: int | None) -> None:
+    """Writes into the bundle of an evaluator that is gone how its run ended."""
+    manifest.state, manifest.exit_reason, manifest.failure = RunState.FAILED, failure.kind.value, failure
+    manifest.exit_code = exit_code
+    attempts.end_killed(path, manifest, failure.kind.value)
+    disk_space.use_reserve(path)
+    record_files(path, manifest)
+    write_manifest(path, manifest)
 
 
 def validate(path: Path) -> list[str]:
@@ -255,16 +289,6 @@ def _put_aside(path: Path, lock: filelock.BaseFileLock) -> filelock.BaseFileLock
     shutil.move(path, attic / f"{path.name}-{stamp}")
     path.mkdir()
     return _acquire(path)
-
-
-def _attempt() -> Attempt:
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return Attempt(
-        started_at=now(),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        boot_id=boot.read_text().strip() if boot.exists() else "",
-    )
 
 
 def _unwritable(path: Path, error: OSError) -> UserError:

@@ -1,19 +1,23 @@
 """Whose failure a full disk is: the participant's that filled it, or the host's that had no room to begin with.
 
-The participant's word that the disk is full is checked against the file system of its artefacts: only where that is
-full in truth, and the participant wrote little of what filled it, is the host at fault and the run tried again. A
-little room is set aside from the start, so that the record of a run whose disk is full can still be written.
+The participant's word that the disk is full is checked against the file system of its artifacts: only if that is
+full in truth, and the participant's files are little of what fills it, the failure is recorded as the host's. Files
+without a name are not among them, so the run is not started again by itself either way. A little room is set aside
+from the start, and the record of a run whose disk is full can still be written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from a2perf.errors import InfrastructureError
 from a2perf.records import Failure, FailureKind
+from a2perf.stranger_files import Kind, StrangerFileError, walk
 
 RESERVE_BYTES = 2**20
 _RESERVE = ".reserve"
@@ -56,6 +60,19 @@ class DiskSpace:
         return msgspec.structs.replace(failure, message=f"{words}: {failure.message}")
 
 
+def require_room(folder: Path) -> None:
+    """Sees to it that a run does not begin on a disk that is full already.
+
+    Raises:
+        InfrastructureError: it is.
+    """
+    if (free := _free(folder)) <= FULL_BYTES:
+        raise InfrastructureError(
+            f"no space left to run in {folder}: {free:,} bytes are free, more than {FULL_BYTES:,} are needed",
+            mend="free some space or choose another --root_dir",
+        )
+
+
 def keep_reserve(bundle: Path) -> None:
     """Sets room aside in which the end of the run can be recorded when its participant has filled the disk."""
     path = bundle / _RESERVE
@@ -77,12 +94,9 @@ def _free(folder: Path) -> int:
 
 
 def _size(folder: Path) -> int:
-    """Returns the bytes that the files of a folder take on disk; links are not followed."""
+    """Returns the bytes that the files of a folder take on disk, as far as it can be looked at."""
     total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(root, name)).st_blocks * 512
-            except OSError:
-                continue  # it was removed meanwhile
+    with contextlib.suppress(StrangerFileError):
+        for entry in walk(folder, on_error=lambda error: None):
+            total += entry.status.st_blocks * 512 if entry.kind is Kind.FILE else 0
     return total

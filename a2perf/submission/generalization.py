@@ -25,8 +25,9 @@ from a2perf.fault_point import fault_point
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import Failure, FailureKind, Manifest, PythonEnvRecord, Record, SandboxRecord
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
-from a2perf.submission import configuration, results
-from a2perf.submission.bundle import Bundle, Finished, open_bundle
+from a2perf.submission import artifacts, attempts, autopsy, configuration, results
+from a2perf.submission.bundle import Bundle, Finished, open_bundle, participant_starts
+from a2perf.submission.confinement import confinement
 from a2perf.submission.identity import RunTask, new_manifest
 from a2perf.submission.inference import completed_episodes, episode_seeds, play, training_artifacts
 from a2perf.submission.participant_process import ParticipantFailure
@@ -67,6 +68,11 @@ class _TaskRun:
     logs: Path
     artifacts: Path
     bundle: Path
+    level: str
+
+    def clear_outcome(self) -> None:
+        """Removes the outcome that an earlier attempt left."""
+        (self.folder / "outcome.json").unlink(missing_ok=True)
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
@@ -97,6 +103,8 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
 
     def body() -> str:
         with participant_python(settings, bundle.logs):  # built once; the tasks find it
+            bundle.manifest.sandbox = confinement(settings, {}).record
+            participant_starts(bundle.path, bundle.manifest)
             return _run_all(settings, runs, bundle, progress)
 
     return supervise(bundle, progress, body)
@@ -121,6 +129,7 @@ def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) 
         logs=bundle.logs / task.name,
         artifacts=bundle.artifacts / task.name,
         bundle=bundle.path,
+        level=confinement(settings, {}).record.level,
     )
 
 
@@ -129,18 +138,20 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
     waiting, outcomes = list(runs), []
     running: dict[Any, tuple[_TaskRun, Any]] = {}
     context = multiprocessing.get_context("spawn")
+    oom_kills = autopsy.oom_kills()
     progress.phase(f"generalization of {settings.folder.name}, {limit} at a time", len(runs))
     try:
         while waiting or running:
             while waiting and len(running) < limit:
                 item = waiting.pop(0)
+                item.clear_outcome()
                 process = context.Process(target=_run_task, args=(item, os.getpid()), name=item.task.name)
                 process.start()
                 running[process.sentinel] = (item, process)
             for sentinel in multiprocessing.connection.wait(list(running)):
                 item, process = running.pop(sentinel)
                 process.join()
-                outcome = _outcome_of(item, process.exitcode)
+                outcome = _outcome_of(item, process.exitcode, oom_killed=autopsy.oom_kills() > oom_kills)
                 outcomes.append(outcome)
                 progress.advance(len(outcomes))
                 progress.say(_line(outcome))
@@ -151,7 +162,8 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
             process.join()
     bundle.manifest.seeds["episodes_by_task"] = {item.task.name: item.seeds for item in runs}
     # The tasks' processes have manifests of their own, so what they noted comes back through their outcomes.
-    bundle.manifest.sandbox = next((outcome.sandbox for outcome in outcomes if outcome.sandbox is not None), None)
+    recorded = (outcome.sandbox for outcome in outcomes if outcome.sandbox is not None)
+    bundle.manifest.sandbox = next(recorded, bundle.manifest.sandbox)
     bundle.manifest.python_env = next((outcome.python_env for outcome in outcomes if outcome.python_env), None)
     bundle.manifest.warnings += [f"{outcome.task}: {words}" for outcome in outcomes for words in outcome.warnings]
     bundle.manifest.host = msgspec.to_builtins(describe_host())
@@ -164,16 +176,14 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
         failure for report in bundle.manifest.tracking.values() for failure in report["failures"]
     ]
     results.publish(bundle, settings)
-    failed = [outcome for outcome in outcomes if outcome.failure is not None]
+    failed = {outcome.task: outcome.failure for outcome in outcomes if outcome.failure is not None}
     if failed:
-        first = failed[0].failure
-        assert first is not None
-        names = ", ".join(f"{outcome.task} ({outcome.failure.kind.value})" for outcome in failed if outcome.failure)
-        raise ParticipantFailure(
-            msgspec.structs.replace(
-                first, message=f"{len(failed)} of {len(outcomes)} tasks failed: {names}. The first: {first.message}"
-            )
-        )
+        # What the participant failed is a result; a fault of the host on another task does not give it another chance.
+        first = min(failed.values(), key=lambda failure: (failure.kind is FailureKind.INFRASTRUCTURE, failure.outside))
+        names = ", ".join(f"{task} ({failure.kind.value})" for task, failure in failed.items())
+        message = f"{len(failed)} of {len(outcomes)} tasks failed: {names}. The first: {first.message}"
+        raise ParticipantFailure(msgspec.structs.replace(first, message=message))
+    artifacts.count(bundle.artifacts, "generalization", settings.artifact_limit_bytes)
     return "finished"
 
 
@@ -187,7 +197,6 @@ def _run_task(item: _TaskRun, parent: int) -> None:
     configuration.restore(item.config)
     failure: Failure | None = None
     item.folder.mkdir(parents=True, exist_ok=True)
-    (item.folder / "outcome.json").unlink(missing_ok=True)  # that of an attempt before
     journal = Journal(item.folder / "journal.jsonl")
     try:
         _evaluate(item, journal)
@@ -229,7 +238,7 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
             sampler.mark("end")
 
 
-def _outcome_of(item: _TaskRun, exit_code: int | None) -> TaskOutcome:
+def _outcome_of(item: _TaskRun, exit_code: int | None, *, oom_killed: bool) -> TaskOutcome:
     path = item.folder / "outcome.json"
     if path.exists():
         return read_record(path, TaskOutcome)
@@ -238,6 +247,7 @@ def _outcome_of(item: _TaskRun, exit_code: int | None) -> TaskOutcome:
         where=item.task.name,
         message=f"the task's evaluator ended with status {exit_code} before it wrote an outcome",
         exit_code=exit_code,
+        outside=attempts.killed_from_outside(-(exit_code or 0), item.level, oom_killed=oom_killed),
     )
     outcome = TaskOutcome(task=item.task.name, episodes=0, mean_return=None, failure=failure)
     write_json(path, msgspec.to_builtins(outcome))

@@ -14,7 +14,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, StepCosts
 from a2perf.storage import Journal, read_record, write_record
-from a2perf.submission import configuration, latency, media, results, step_account
+from a2perf.submission import artifacts, configuration, latency, media, results, step_account
 from a2perf.submission.bundle import Bundle, Finished, open_bundle
 from a2perf.submission.given_paths import settled
 from a2perf.submission.identity import RunTask, new_manifest
@@ -103,6 +103,7 @@ def _infer(
         with bundle.journal() as journal:
             actions = play(settings, task, env, processes, seeds, journal, bundle.metrics, progress)
         sampler.mark("end")
+    artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
     if media.can_render(env):
         make_media(settings, task, seeds, actions, bundle, progress)
     results.publish(bundle, settings)

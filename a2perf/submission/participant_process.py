@@ -71,6 +71,8 @@ class ParticipantProcess:
         load_timeout_s: limit of ``load_policy`` unless told otherwise there, with the import of inference.py.
         log_base: folder to which a failure names the log relatively; the parent of ``log_dir`` unless given.
         on_full_disk: called when the participant failed for lack of room, before anybody writes down how.
+        before_code: called before the first instruction of the participant's can run: before its code is asked for
+            anything, and before the start of an interpreter that has packages of its choice.
 
     Attributes:
         first_inference: the first answer of this process, which is slower than all others; ``None`` before it.
@@ -105,6 +107,7 @@ class ParticipantProcess:
         load_timeout_s: float = 300.0,
         log_base: Path | None = None,
         on_full_disk: Callable[[], None] = lambda: None,
+        before_code: Callable[[], None] = lambda: None,
     ) -> None:
         self.first_inference: Inference | None = None
         self.warnings: list[str] = []
@@ -123,6 +126,7 @@ class ParticipantProcess:
         self._network = network
         self._log_dir = log_dir.absolute()
         self._on_full_disk = on_full_disk
+        self._before_code = before_code
         self._log_base = (log_base or log_dir.parent).absolute()
         self._assets = dict(assets)
         given = {"memory_bytes": memory_bytes, "output_bytes": output_bytes}
@@ -185,6 +189,8 @@ class ParticipantProcess:
             raise self._failed(Failure(kind=FailureKind.CONTRACT, where="start", message=f"{self._submission} {kind}"))
         if self._artifacts is not None and self._artifacts.is_symlink():
             raise ConfigError(f"the artifacts folder {self._artifacts} is a link", mend="put the folder itself there")
+        if self._python != sys.executable or self._python_files:
+            self._before_code()
         self._log_dir.mkdir(parents=True, exist_ok=True)
         self._oom_kills = autopsy.oom_kills()
         if self._artifacts is not None and self._artifacts.is_dir():
@@ -351,6 +357,7 @@ class ParticipantProcess:
         connection = self._connection
         if connection is None:
             raise RuntimeError("the participant process is not running")
+        self._before_code()
         if connection.has_unread():
             self._refuse(operation, "it sent an answer before it was asked")
         try:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import errno
 import signal
 import sys
-import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +24,11 @@ from a2perf.errors import SubmissionError, UserError
 from a2perf.metrics.trackers.emissions import resolve_settings
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
-from a2perf.records import Failure, FailureKind, Manifest, RunState
+from a2perf.records import Attempt, Failure, FailureKind, Manifest, RunState
 from a2perf.storage import write_json
 from a2perf.submission import disk_space
-from a2perf.submission.bundle import Bundle
+from a2perf.submission.attempts import with_earlier
+from a2perf.submission.bundle import Bundle, participant_starts
 from a2perf.submission.confinement import confinement
 from a2perf.submission.folder_content import note_changes
 from a2perf.submission.identity import RunTask, participant_environment
@@ -53,11 +53,10 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
     Returns:
         The exit status: 0 success, 1 the participant failed, 2 usage, 3 infrastructure, 130 interrupted.
     """
-    started = time.perf_counter()
     failure: Failure | None = None
     state, status, reason = RunState.FAILED, int(ExitCode.INFRASTRUCTURE), ""
     try:
-        with _signals_interrupt():
+        with _signals_interrupt(), bundle.clock.beating():
             reason = body()
         state, status = RunState.FINISHED, int(ExitCode.SUCCESS)
     except ParticipantFailure as error:
@@ -65,14 +64,18 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         status = int(
             ExitCode.INFRASTRUCTURE if failure.kind is FailureKind.INFRASTRUCTURE else ExitCode.PARTICIPANT_FAILED
         )
+        state = RunState.INTERRUPTED if failure.outside else RunState.FAILED
     except KeyboardInterrupt:
         state, status, reason = RunState.INTERRUPTED, INTERRUPTED, "interrupted"
     except UserError as error:
         broken = error.exit_code is ExitCode.PARTICIPANT_FAILED  # the submission does not keep the contract
         kind = FailureKind.CONTRACT if broken else FailureKind.INFRASTRUCTURE
         failure = Failure(kind=kind, where=bundle.manifest.mode, message=str(error))
-        usage = error.exit_code is ExitCode.USAGE
-        status, reason = int(error.exit_code), "configuration" if usage else kind.value
+        # What the caller gave was checked before: a later error of this kind can be the participant's doing.
+        late = bundle.manifest.attempts[-1].participant_started_at is not None
+        usage = error.exit_code is ExitCode.USAGE and not late
+        status = int(ExitCode.INFRASTRUCTURE if late and not broken else error.exit_code)
+        reason = "configuration" if usage else kind.value
     except OSError as error:
         failure, reason = _host_failure(bundle.manifest.mode, error), "infrastructure"
     except Exception as error:
@@ -84,7 +87,6 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         )
         reason = "infrastructure"
     progress.close()
-    bundle.manifest.timings_s["attempt"] = time.perf_counter() - started
     note_changes(bundle.manifest, bundle.path.parent)
     try:
         bundle.finish(state, exit_code=status, reason=reason, failure=failure)
@@ -145,6 +147,7 @@ def participant_process(
             network=confined.network,
             log_dir=logs,
             log_base=bundle_path,
+            before_code=lambda: participant_starts(bundle_path, manifest),
             on_full_disk=lambda: disk_space.use_reserve(bundle_path),
             assets=assets.available(get_domain(task.domain).assets),
             limits=confined.limits,
@@ -182,17 +185,29 @@ def _refuse_uncovered(manifest: Manifest, level: str) -> None:
 @contextmanager
 def tracking(settings: Submission, bundle: Bundle, *, energy_mode: str) -> Iterator[Sampler]:
     """Tracks the participant's process tree of a bundle; its main numbers go into the manifest too."""
-    with tracker_of(settings, bundle.metrics, energy_mode=energy_mode) as sampler:
+    with tracker_of(settings, bundle.metrics, energy_mode=energy_mode, attempts=bundle.manifest.attempts) as sampler:
+        bundle.clock.follow_energy(lambda: sampler.net_kwh)
         try:
             yield sampler
         finally:
             data = msgspec.to_builtins(sampler.stop())
-            record_tracking(bundle.manifest, data)
+            last = bundle.manifest.attempts[-1]
+            last.net_kwh, last.gross_kwh = data["energy"]["net_kwh"], data["energy"]["gross_kwh"]
+            record_tracking(bundle.manifest, with_earlier(data, bundle.manifest.attempts))
 
 
 @contextmanager
-def tracker_of(settings: Submission, directory: Path, *, energy_mode: str) -> Iterator[Sampler]:
-    """Tracks a participant's process tree; the report lands in ``tracking.json`` whatever happens."""
+def tracker_of(
+    settings: Submission, directory: Path, *, energy_mode: str, attempts: Sequence[Attempt] = ()
+) -> Iterator[Sampler]:
+    """Tracks a participant's process tree; the report lands in ``tracking.json`` whatever happens.
+
+    Args:
+        settings: the run's configuration.
+        directory: where the files go.
+        energy_mode: the mode, which names the emissions file.
+        attempts: of the run; time, energy and emissions of the report are sums over them.
+    """
     sampler = Sampler(
         directory=directory,
         mode=energy_mode,
@@ -204,7 +219,7 @@ def tracker_of(settings: Submission, directory: Path, *, energy_mode: str) -> It
     try:
         yield sampler
     finally:
-        write_json(directory / "tracking.json", msgspec.to_builtins(sampler.stop()))
+        write_json(directory / "tracking.json", with_earlier(msgspec.to_builtins(sampler.stop()), attempts))
 
 
 def record_tracking(manifest: Manifest, data: dict[str, Any]) -> None:
@@ -212,6 +227,8 @@ def record_tracking(manifest: Manifest, data: dict[str, Any]) -> None:
     manifest.tracking = data
     manifest.tracker_failures = list(data.get("failures", []))
     manifest.host = msgspec.to_builtins(describe_host())
+    if warning := data.get("account", {}).get("warning"):
+        manifest.warnings.append(str(warning))
     host = data.get("host", {})
     if host.get("noisy"):
         manifest.warnings.append(f"noisy host: {'; '.join(host.get('reasons', []))}")
@@ -250,5 +267,3 @@ def _tell(progress: RunProgress, path: Path, failure: Failure, reason: str) -> N
         progress.say(failure.traceback.rstrip())
     if failure.log:
         progress.say(f"its output: {path / failure.log}")
-    if warning := data.get("account", {}).get("warning"):
-        manifest.warnings.append(str(warning))

@@ -137,7 +137,7 @@ def test_a_wrong_experiment_is_refused_before_anything_runs(
 def test_the_reference_names_every_flag_of_an_experiment(repository: Path) -> None:
     page = (repository / "docs" / "reference" / "experiments.md").read_text()
     own = {"tasks", "seeds", "num_seeds", "workers", "launcher", "launcher_option", "cpus", "memory", "gpus"}
-    own |= {"time_limit", "force", "retry_failed", "as_json", "submissions", "gin_configs"}
+    own |= {"time_limit", "force", "retry_failed", "retry_infrastructure", "as_json", "submissions", "gin_configs"}
     flags = {option.name: option.opts[0] for option in run.params}
     assert own <= set(flags)
     assert [flags[name] for name in sorted(own) if flags[name].replace("gin-config", "gin_config") not in page] == []
@@ -232,7 +232,7 @@ def test_a_finished_run_whose_bundle_is_gone_is_run_again(tmp_path: Path) -> Non
         assert queue.counts()[State.QUEUED] == 1
 
 
-@pytest.mark.parametrize(("kind", "again"), [("exception", False), ("signal", True), ("infrastructure", True)])
+@pytest.mark.parametrize(("kind", "again"), [("exception", False), ("signal", False), ("infrastructure", True)])
 def test_the_same_command_runs_again_what_was_not_the_submissions_failure(
     kind: str, again: bool, tmp_path: Path
 ) -> None:

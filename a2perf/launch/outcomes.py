@@ -1,0 +1,127 @@
+"""What the end of a job means: the run's result, a failure, and whether the run may start again by itself.
+
+Only causes that a participant cannot produce are tried again. Before its first instruction that is everything; later it
+is what the launcher knows to lie outside of the run, and a kill from outside if the sandbox keeps the participant from
+the evaluator. Any other end is final: the same seeds again would be another chance for whoever brought it about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import socket
+from pathlib import Path
+
+from a2perf.constants import ExitCode
+from a2perf.errors import UserError
+from a2perf.launch.entry import INFRASTRUCTURE, Entry, Outcome
+from a2perf.launch.interface import Cause, Ended
+from a2perf.records import Attempt, Failure, FailureKind, Manifest, RunState
+from a2perf.storage import read_record
+from a2perf.submission.attempts import OUT_OF_REACH
+from a2perf.submission.bundle import record_end
+from a2perf.submission.session import INTERRUPTED
+
+_FINAL = "its participant had started, so it does not start again by itself (--retry-infrastructure)"
+
+
+def classify(entry: Entry, ended: Ended) -> Outcome:
+    """Judges a run by its exit status and its bundle's manifest; where they disagree nobody is blamed."""
+    bundle, code = Path(entry.data["bundle"]), ended.exit_code
+    manifest = read_manifest(bundle)
+    attempt = _attempt(entry, manifest)
+    if ended.timed_out:
+        _record(bundle, manifest, FailureKind.TIMEOUT, ended.reason, int(ExitCode.PARTICIPANT_FAILED))
+        return Outcome(False, FailureKind.TIMEOUT.value, ended.reason, int(ExitCode.PARTICIPANT_FAILED))
+    failure = None if manifest is None or manifest.state is not RunState.FAILED else manifest.failure
+    if ended.lost:
+        # A failure that was recorded in time stands, whatever became of the evaluator afterwards.
+        if failure is not None and attempt is not None and failure.kind is not FailureKind.INFRASTRUCTURE:
+            return _failed(failure)
+        return _infrastructure(bundle, manifest, attempt, ended, ended.reason)
+    if code == 0 and manifest is not None and manifest.state is RunState.FINISHED:
+        return Outcome(True, reason=manifest.exit_reason or "", exit_code=0)
+    if code == int(ExitCode.PARTICIPANT_FAILED) and failure is not None:
+        return _failed(failure)
+    if code == int(ExitCode.USAGE):
+        said = _last_words(entry.command.log) if failure is None else failure.message
+        return Outcome(False, "configuration", said, code)
+    if failure is not None and failure.kind is FailureKind.INFRASTRUCTURE:
+        return _infrastructure(bundle, manifest, attempt, ended, failure.message)
+    reason = ended.reason or f"its evaluator ended with status {code} and left no finished bundle"
+    return _infrastructure(bundle, manifest, attempt, ended, reason)
+
+
+def recorded(entry: Entry) -> Outcome | None:
+    """Returns the failure that a lost entry had come to before its launcher died, or ``None``.
+
+    A run whose evaluator wrote down a failure is over, although nobody was left to tell the queue.
+    """
+    manifest = read_manifest(Path(entry.data["bundle"]))
+    if manifest is None or manifest.state is not RunState.FAILED or _attempt(entry, manifest) is None:
+        return None
+    failed = ExitCode.PARTICIPANT_FAILED
+    return classify(entry, Ended(int(failed) if manifest.exit_code is None else manifest.exit_code))
+
+
+def read_manifest(bundle: Path) -> Manifest | None:
+    """Returns the manifest of a bundle, ``None`` where there is none that can be read."""
+    try:
+        return read_record(bundle / "manifest.json", Manifest)
+    except (UserError, OSError):
+        return None
+
+
+def _attempt(entry: Entry, manifest: Manifest | None) -> Attempt | None:
+    """Returns the attempt that a lease led to; ``None`` when its evaluator did not come to write one."""
+    if manifest is None or not manifest.attempts:
+        return None
+    last = manifest.attempts[-1]
+    if entry.started is not None and last.host == socket.gethostname():  # clocks of other hosts differ
+        began = datetime.datetime.fromisoformat(last.started_at).timestamp()
+        if began < entry.started - 0.01:
+            return None
+    return last
+
+
+def _failed(failure: Failure) -> Outcome:
+    words = f"{failure.where}: {failure.message}"
+    return Outcome(False, failure.kind.value, words, int(ExitCode.PARTICIPANT_FAILED))
+
+
+def _infrastructure(
+    bundle: Path, manifest: Manifest | None, attempt: Attempt | None, ended: Ended, reason: str
+) -> Outcome:
+    if _repeatable(manifest, attempt, ended):
+        return Outcome(False, INFRASTRUCTURE, reason, ended.exit_code)
+    words = f"{reason}; {_FINAL}"
+    _record(bundle, manifest, FailureKind.INFRASTRUCTURE, words, ended.exit_code)
+    return Outcome(False, INFRASTRUCTURE, words, ended.exit_code, repeatable=False)
+
+
+def _repeatable(manifest: Manifest | None, attempt: Attempt | None, ended: Ended) -> bool:
+    if manifest is None or attempt is None or attempt.participant_started_at is None:
+        return True
+    if manifest.state is RunState.INTERRUPTED and manifest.failure is not None and manifest.failure.outside:
+        return True
+    killed = ended.cause is Cause.KILLED or ended.exit_code == INTERRUPTED
+    level = None if manifest.sandbox is None else manifest.sandbox.level
+    return ended.cause is Cause.OUTSIDE or (killed and level in OUT_OF_REACH)
+
+
+def _record(bundle: Path, manifest: Manifest | None, kind: FailureKind, reason: str, exit_code: int | None) -> None:
+    """Writes into the bundle what its evaluator could not."""
+    if manifest is None or manifest.state not in (RunState.RUNNING, RunState.INTERRUPTED):
+        return
+    with contextlib.suppress(OSError):  # a full disk: the queue still knows it
+        record_end(bundle, manifest, Failure(kind=kind, where=manifest.mode, message=reason), exit_code=exit_code)
+
+
+def _last_words(log: Path | None) -> str:
+    """Returns the message with which an evaluator refused its configuration."""
+    try:
+        lines = [] if log is None else log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    said = [number for number, line in enumerate(lines) if line.startswith("a2perf: ")]
+    return " ".join(line.strip() for line in lines[said[-1] :]) if said else "the configuration was refused"
