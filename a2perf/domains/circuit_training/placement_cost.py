@@ -183,17 +183,16 @@ class PlacementCost(EngineNodes):
         return list(self._fake_nets)
 
     def get_fake_net_cost(self) -> float:
-        """Returns the fake nets' weighted half-perimeter relative to that of the canvas; 0 without any."""
-        half_perimeter = sum(self._canvas)
+        """Returns the fake nets' weighted half-perimeter relative to that of the canvas; 0 without any.
+
+        A node that is not placed does not count, so a net with one placed node costs nothing.
+        """
         length = total = 0.0
         for weight, nodes in self._fake_nets:
-            index = list(nodes)
-            if self.state.placed[index].all():
-                own = float(np.ptp(self.state.x[index]) + np.ptp(self.state.y[index]))
-            else:
-                own = half_perimeter
-            length += weight * own
-            total += weight * half_perimeter
+            placed = [node for node in nodes if self.state.placed[node]]
+            if placed:
+                length += weight * float(np.ptp(self.state.x[placed]) + np.ptp(self.state.y[placed]))
+            total += weight * sum(self._canvas)
         return length / total if total else 0.0
 
     def disconnect_nets(self) -> bool:
@@ -213,6 +212,12 @@ class PlacementCost(EngineNodes):
                 f"{corners} is no blockage", mend="give low x, low y, high x, high y and a rate from 0 on"
             )
         self._blockages = np.vstack((self._blockages, corners))
+        self._density.forget()
+        return True
+
+    def clear_blockages(self) -> bool:
+        """Removes all blockages."""
+        self._blockages = np.zeros((0, 5))
         self._density.forget()
         return True
 

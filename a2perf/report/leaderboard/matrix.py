@@ -22,12 +22,14 @@ class MatrixRow(Record, kw_only=True):
 
     Attributes:
         by_task: its score, by task.
+        leads: the tasks on which its interval allows the first rank.
         not_ranked: the tasks on which it has no rank.
     """
 
     name: str
     version: str
     by_task: dict[str, Score]
+    leads: list[str] = msgspec.field(default_factory=list)
     not_ranked: list[str] = msgspec.field(default_factory=list)
 
 
@@ -37,7 +39,6 @@ class Matrix(Record, kw_only=True):
     Attributes:
         domains: of each task, in the order of ``tasks``.
         tasks: those with a table of their own under the same terms; a task with several tables is left out.
-        best: the highest score of each task among those that are ranked.
         rows: in the order of the first task that they entered, best first there.
     """
 
@@ -48,7 +49,6 @@ class Matrix(Record, kw_only=True):
     rules: int
     domains: list[str]
     tasks: list[str]
-    best: dict[str, float]
     rows: list[MatrixRow] = msgspec.field(default_factory=list)
 
 
@@ -67,7 +67,7 @@ def matrices_of(boards: Sequence[Board]) -> list[Matrix]:
             found.append(
                 Matrix(
                     **shared, domains=[board.domain for board in single], tasks=[board.task for board in single],
-                    best=_best(single), rows=_rows(single),
+                    rows=_rows(single),
                 )
             )  # fmt: skip
     return sorted(found, key=_ranked, reverse=True)
@@ -76,11 +76,6 @@ def matrices_of(boards: Sequence[Board]) -> list[Matrix]:
 def _ranked(matrix: Matrix) -> int:
     """Returns how many ranked scores a table holds."""
     return sum(len(row.by_task) - len(row.not_ranked) for row in matrix.rows)
-
-
-def _best(boards: Sequence[Board]) -> dict[str, float]:
-    ranked = {board.task: [row.entry.score.value for row in board.rows if row.place is not None] for board in boards}
-    return {task: max(values) for task, held in ranked.items() if (values := [v for v in held if v is not None])}
 
 
 def _rows(boards: Sequence[Board]) -> list[MatrixRow]:
@@ -92,6 +87,8 @@ def _rows(boards: Sequence[Board]) -> list[MatrixRow]:
                 (entry.name, entry.version), MatrixRow(name=entry.name, version=entry.version, by_task={})
             )
             row.by_task[board.task] = entry.score
+            if ranked.best == 1:
+                row.leads.append(board.task)
             if ranked.place is None:
                 row.not_ranked.append(board.task)
     return list(rows.values())

@@ -236,7 +236,7 @@ def _matrix(matrix: Matrix, boards: Sequence[Board]) -> dict[str, Any]:
                     (
                         task,
                         score_cell(row.by_task.get(task, Score())),
-                        task in row.by_task and row.by_task[task].value == matrix.best.get(task),
+                        task in row.leads,
                         task in row.not_ranked,
                     )
                     for task in matrix.tasks

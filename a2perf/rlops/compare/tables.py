@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from a2perf.metrics.values import Values
+from a2perf.report.numbers_text import shown
 from a2perf.report.tables import markdown_text
 from a2perf.rlops.compare.comparison import Candidate, Comparison
 from a2perf.rlops.compare.selection import Cell
@@ -45,12 +46,12 @@ def score_grid(comparison: Comparison) -> Grid:
 
 
 def runtime_grid(comparison: Comparison) -> Grid:
-    """Returns wall times in minutes; the last row is the mean over environments."""
-    grid = _by_group(comparison, "Wall time of a run, minutes", lambda cell: np.array(cell.wall_s) / 60.0)
+    """Returns wall times; the last row is the mean over environments."""
+    grid = _by_group(comparison, "Wall time of a run", lambda cell: np.array(cell.wall_s), "s")
     means = ["average"]
     for at in range(len(comparison.names)):
-        per_env = [np.mean(panel.cells[at].wall_s) / 60.0 for panel in comparison.panels if panel.cells[at].wall_s]
-        means.append(f"{np.mean(per_env):.2f}" if per_env else UNKNOWN)
+        per_env = [np.mean(panel.cells[at].wall_s) for panel in comparison.panels if panel.cells[at].wall_s]
+        means.append(_text(float(np.mean(per_env)), None, "s") if per_env else UNKNOWN)
     return Grid(grid.title, grid.heads, (*grid.rows, tuple(means)))
 
 
@@ -66,7 +67,7 @@ def energy_grid(comparison: Comparison) -> Grid | None:
         known = [run.energy_kwh for run in cell.runs if run.energy_kwh is not None and run.energy_quality == only]
         return np.array(known, np.float64) * 1e3
 
-    return _by_group(comparison, f"Energy of a run, Wh ({only})", energies)
+    return _by_group(comparison, f"Energy of a run ({only})", energies, "Wh")
 
 
 def verdict_grid(comparison: Comparison, candidate: Candidate) -> Grid:
@@ -138,12 +139,19 @@ def _line(row: Sequence[str], widths: Sequence[int], right: int) -> str:
     return "  ".join(words).rstrip()
 
 
-def _by_group(comparison: Comparison, title: str, values: Callable[[Cell], Values]) -> Grid:
+def _by_group(comparison: Comparison, title: str, values: Callable[[Cell], Values], unit: str = "") -> Grid:
     rows = []
     for panel in comparison.panels:
-        rows.append((panel.name, *(_mean_and_std(values(cell)) for cell in panel.cells)))
+        rows.append((panel.name, *(_mean_and_std(values(cell), unit) for cell in panel.cells)))
     return Grid(title, ("environment", *comparison.names), tuple(rows))
 
 
-def _mean_and_std(values: Values) -> str:
-    return f"{values.mean():.2f} ± {values.std():.2f}" if values.size else UNKNOWN
+def _mean_and_std(values: Values, unit: str) -> str:
+    return _text(float(values.mean()), float(values.std()), unit) if values.size else UNKNOWN
+
+
+def _text(value: float, spread: float | None, unit: str) -> str:
+    """Writes a number as reports do: seconds in the unit that reads best, digits down to the spread's second."""
+    written = shown(value, unit, spread)
+    number = written.value if spread is None else f"{written.value} ± {written.spread or 0}"
+    return f"{number} {written.unit}".rstrip()

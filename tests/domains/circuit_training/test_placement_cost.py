@@ -161,6 +161,23 @@ def test_fake_nets_count_nowhere_but_in_their_own_cost(small):
     assert small.get_cost() == before
 
 
+def test_a_fake_net_with_an_unplaced_node_costs_nothing_and_keeps_its_weight(small):
+    small.add_fake_net(2.0, ["M", "q"])
+    assert small.get_fake_net_cost() == 0.0
+    small.add_fake_net(1.0, ["q", 3])
+    (qx, qy), (px, py) = small.get_node_location("q"), small.get_node_location(3)
+    assert small.get_fake_net_cost() == pytest.approx((abs(qx - px) + abs(qy - py)) / (3 * 180))
+
+
+def test_cleared_blockages_are_gone(small):
+    density = small.get_grid_cells_density().copy()
+    small.create_blockage(0, 0, 10, 8, 0.25)
+    assert small.get_grid_cells_density()[0] == pytest.approx(density[0] + 0.25)
+    assert small.clear_blockages()
+    assert small.get_blockages() == []
+    np.testing.assert_array_equal(small.get_grid_cells_density(), density)
+
+
 def test_blockages_raise_density_and_keep_hard_macros_off(small):
     small.create_blockage(0, 0, 10, 8, 0.25)
     assert small.get_blockages() == [(0.0, 0.0, 10.0, 8.0, 0.25)]
