@@ -26,11 +26,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import InfrastructureError
+from a2perf.sandbox import host_id, seccomp, view
 from a2perf.sandbox import limits as control_groups
-from a2perf.sandbox import view
+from a2perf.sandbox.guard.collection import Collection
+from a2perf.sandbox.guard.stage import give
 from a2perf.sandbox.guard.tree import descendants
 from a2perf.sandbox.interface import Confined, Limits, SandboxSpec
-from a2perf.sandbox.process import GUARANTEES_OF_LIMITS, GUARD_FOLDER, LIFECYCLE, GuardedProcess, guard_document
+from a2perf.sandbox.process import (
+    GUARANTEES_OF_LIMITS,
+    GUARD_FOLDER,
+    LIFECYCLE,
+    GuardedProcess,
+    guard_document,
+    pinned_guarantee,
+    written,
+)
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -53,10 +63,17 @@ _GUARANTEES = (
     " host's files",
     "/tmp and /dev/shm are its own, of a limited size, and end with it",
     "it sees, signals and traces only processes of its container",
-    "it is an ordinary user without capabilities or new privileges, whoever the evaluator is",
-    "system calls are filtered by the engine's list",
+    "it has neither capabilities nor new privileges, and its device files are not the host's to change",
+    "system calls are filtered by the engine's list and by that of the level 'bubblewrap'",
     "limits per tree on memory, processes and threads, processor time by the kernel (the engine's control groups)",
 )
+_OWN_ID = (
+    "on the host its id is one drawn for this run, which owns nothing there"
+    f" ({host_id.RANGE.start} to {host_id.RANGE.stop - 1})"
+)
+_SAME_ID = "on the host its id is that of the evaluator's user"
+_LOCKS = "its locks on files that it may only read reach the host's files"
+_INOTIFY = "inotify instances and pipes are counted with those of the evaluator's user"
 _LOOPBACK_SETTINGS = {f"net.ipv6.conf.{which}.disable_ipv6": "0" for which in ("all", "lo")}
 _NO_NETWORK = "no network but a loopback of its own"
 
@@ -93,12 +110,15 @@ class DockerSandbox:
 
     def guarantees(self, *, network: bool = False) -> list[str]:
         """Says what holds at this level."""
-        return [*LIFECYCLE, *_GUARANTEES, *(() if network else (_NO_NETWORK,)), *GUARANTEES_OF_LIMITS]
+        identity = _SAME_ID if os.getuid() else _OWN_ID
+        alone = () if network else (_NO_NETWORK,)
+        return [*LIFECYCLE, identity, *_GUARANTEES, *alone, *GUARANTEES_OF_LIMITS, *pinned_guarantee()]
 
     def missing(self, *, network: bool = False) -> list[str]:
         """Says what a participant can still do."""
         reaches = ("it reaches the network, as it was allowed to",) if network else ()
-        return [*reaches, "a fault of the kernel can let it out"]
+        shares = (_INOTIFY,) if os.getuid() else ()
+        return [*reaches, *shares, _LOCKS, "a fault of the kernel can let it out"]
 
     def unenforceable(self, limits: Limits) -> list[str]:
         """The engine enforces every limit."""
@@ -112,7 +132,7 @@ class DockerSandbox:
         """
         import docker
 
-        user = os.getuid() or view.USER_ID
+        user = os.getuid() or host_id.draw() or view.USER_ID
         door = Path(tempfile.mkdtemp(prefix="a2perf-door-"))
         logs: list[int] = []
         ours, theirs = socket.socketpair()
@@ -123,8 +143,9 @@ class DockerSandbox:
             with _listening(door, user) as listener:
                 container = _create(client, spec, door, user)
                 said = container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})
-                for folder in _owned(spec):
-                    _give(folder, user)
+                for folder in written(spec):
+                    if os.getuid() == 0:
+                        give(str(folder), user, user)
                 container.start()
                 stream = _accept(listener, container, said)
             logs = [_open_log(path) for path in (spec.stdout, spec.stderr)]
@@ -178,15 +199,24 @@ class ContainedProcess(GuardedProcess):
                     return pid
         return self.tree_root
 
+    def _bury(self) -> None:
+        super()._bury()
+        self._collected = self._keeper_of_it.collected
+
 
 class ContainerKeeper:
-    """A guard that is the first process of a container."""
+    """A guard that is the first process of a container.
+
+    Attributes:
+        collected: as in ``Ending``.
+    """
 
     def __init__(self, client: DockerClient, container: Container, spec: SandboxSpec) -> None:
         self._client = client
         self._container = container
         self._spec = spec
         self.pid = int(container.attrs["State"]["Pid"])
+        self.collected = (0, 0, 0)
 
     def wait(self, timeout_s: float) -> bool:
         """Waits until the engine has removed the container; then the artefacts are the evaluator's own again."""
@@ -200,8 +230,9 @@ class ContainerKeeper:
             pass
         except (docker.errors.APIError, requests.exceptions.RequestException):
             return False
-        for folder in _owned(self._spec):
-            _give(folder, os.getuid())
+        left = Collection(os.getuid(), os.getgid())
+        left.collect(map(str, written(self._spec)))
+        self.collected = (left.removed, left.changed, left.failed)
         self._client.close()
         return True
 
@@ -215,6 +246,10 @@ class ContainerKeeper:
 
 def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> Container:
     binds, tmpfs = [f"{door}:{DOOR}:ro", f"{GUARD_FOLDER}:{GUARD}:ro"], {}
+    for name, text in (("passwd", view.PASSWD), ("group", view.GROUP)):
+        (door / name).write_text(text.replace(f":{view.USER_ID}:", f":{user}:"))
+        (door / name).chmod(0o444)
+        binds.append(f"{door / name}:/etc/{name}:ro")
     for place in view.places(spec):
         if place.path.startswith(_BY_ENGINE):
             continue
@@ -234,6 +269,7 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
         auto_remove=True,
         cap_drop=["ALL"],
         cgroupns="private",
+        cpuset_cpus=",".join(map(str, sorted(os.sched_getaffinity(0)))),
         devices=[f"{path}:{path}:rw" for path in spec.devices],
         environment={},
         hostname="a2perf",
@@ -266,7 +302,9 @@ def _document(spec: SandboxSpec, client: DockerClient, numbers: list[int]) -> di
         "stdout": numbers[1],
         "stderr": numbers[2],
         "temporary": [],
-        "written": [str(path) for path in _owned(spec)],
+        "collect": [],  # the container's user could not give the files back; the evaluator does both
+        "filter": seccomp.program(pinned=seccomp.processors_are_restricted()) if seccomp.supported() else b"",
+        "written": [str(path) for path in written(spec)],
         "folders": [place.path for place in inside if place.kind == "folder"],
         "links": [
             (place.source, place.path) for place in inside if place.kind == "link" and place.path not in view.SHORTCUTS
@@ -374,21 +412,6 @@ def _groups_of(pid: int) -> tuple[Path, ...]:
     except OSError:
         return ()
     return tuple(dict.fromkeys(where.parents.values()))
-
-
-def _owned(spec: SandboxSpec) -> list[Path]:
-    return [path for path in spec.writable if path not in spec.temporary]
-
-
-def _give(folder: Path, user: int) -> None:
-    """Makes a folder and all in it a user's; links are not followed. Only root has to, and can."""
-    if os.getuid() != 0:
-        return
-    os.chown(folder, user, user, follow_symlinks=False)
-    for root, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            with contextlib.suppress(FileNotFoundError):
-                os.chown(os.path.join(root, name), user, user, follow_symlinks=False)
 
 
 def _open_log(path: Path | None) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -23,8 +24,6 @@ from a2perf.sandbox.interface import Limits
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
 PERIOD_US = 100_000
 EMPTY_S = 5.0
-STALE_S = 600.0
-"""A group whose maker is gone is removed by the next one that is made, once it is that old."""
 
 _EVALUATORS = "a2perf-evaluators"
 _PREFIX = "a2perf-run-"
@@ -117,7 +116,7 @@ class ControlGroup:
         self.folders: dict[str, Path] = {}
         if limits.cpus is None:
             where = _without_scheduling(where)
-        name = f"{_PREFIX}{os.getpid()}-{started(os.getpid())}-{next(_numbers)}"
+        name = f"{_PREFIX}{_pid_namespace()}-{os.getpid()}-{started(os.getpid())}-{next(_numbers)}"
         if where.version == 2:
             _delegate(where)
         try:
@@ -248,7 +247,8 @@ def empty(folders: tuple[Path, ...]) -> None:
     for folder in folders:
         while time.monotonic() < deadline:
             try:
-                members = [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+                # 0 is a process of a namespace above, and would be this process's own group to kill(2)
+                members = [int(pid) for pid in (folder / "cgroup.procs").read_text().split() if pid != "0"]
             except OSError:
                 break
             if not members:
@@ -260,12 +260,21 @@ def empty(folders: tuple[Path, ...]) -> None:
 
 
 def _sweep(parent: Path) -> None:
-    """Removes groups of evaluators and guards that were killed together; a group in use refuses that."""
+    """Removes groups of evaluators and guards that were killed together, with what is left in them."""
     with contextlib.suppress(OSError):
         for folder in parent.glob(f"{_PREFIX}*"):
-            pid, since, _ = folder.name.removeprefix(_PREFIX).split("-")
-            if started(int(pid)) != int(since) and time.time() - folder.stat().st_mtime > STALE_S:
-                folder.rmdir()
+            maker = re.fullmatch(r"(\d+)-(\d+)-(\d+)-\d+", folder.name.removeprefix(_PREFIX))
+            if maker is None or maker[1] != _pid_namespace():
+                continue  # process ids of another namespace would say nothing about who lives
+            if started(int(maker[2])) != int(maker[3]):
+                empty((folder,))
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+
+
+@cache
+def _pid_namespace() -> str:
+    return os.readlink("/proc/self/ns/pid").strip("pid:[]")
 
 
 def started(pid: int) -> int:

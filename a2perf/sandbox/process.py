@@ -21,7 +21,8 @@ from typing import Protocol
 
 from a2perf.errors import InfrastructureError
 from a2perf.sandbox import limits as control_groups
-from a2perf.sandbox import orphans, task_clock
+from a2perf.sandbox import orphans, seccomp, task_clock
+from a2perf.sandbox.guard.collection import Collection
 from a2perf.sandbox.guard.disk import INTERVAL_S
 from a2perf.sandbox.guard.main import SAMPLE_INTERVAL_S
 from a2perf.sandbox.guard.tree import kill_descendants
@@ -38,6 +39,8 @@ LIFECYCLE = (
     "every process of the tree ends with the run, or with the evaluator, however that ends",
     "the environment holds only what was given",
     "stdout and stderr are captured, each up to a cap",
+    "what it leaves behind becomes plain files of the evaluator: without devices, pipes, sockets, set-ID bits, access"
+    " lists, and folders that nobody may open",
 )
 GUARANTEES_OF_LIMITS = (
     "a session of its own, no open descriptor but those given, no core dumps, no new privileges",
@@ -46,7 +49,9 @@ GUARANTEES_OF_LIMITS = (
     f" {INTERVAL_S:g} s and at its end",
 )
 _SAMPLED = f"limits per tree on wall time, memory and number of processes, checked every {SAMPLE_INTERVAL_S} s"
+_PINNED = "it stays on the processors that the evaluator was given"
 _SIGNALS = frozenset(int(number) for number in signal.Signals)
+_AS_ROOT = "it runs as root, as the evaluator does: it can change everything on this host"
 _OPEN = (
     "it reads and writes every file that the user can",
     "it reaches the network",
@@ -75,7 +80,9 @@ class ProcessSandbox:
 
     def guarantees(self, *, network: bool = False) -> list[str]:
         """Says what holds at this level."""
-        return [*LIFECYCLE, *((*GUARANTEES_OF_LIMITS, *self.grouped_guarantees()) if self._confined else ())]
+        if not self._confined:
+            return list(LIFECYCLE)
+        return [*LIFECYCLE, *GUARANTEES_OF_LIMITS, *pinned_guarantee(), *self.grouped_guarantees()]
 
     def grouped_guarantees(self) -> list[str]:
         """Says what the host's control groups add."""
@@ -106,8 +113,9 @@ class ProcessSandbox:
 
     def missing(self, *, network: bool = False) -> list[str]:
         """Says what a participant can still do."""
+        root = (_AS_ROOT,) if os.geteuid() == 0 else ()
         free = () if self._confined else ("nothing limits its time, memory or number of processes",)
-        return [*_OPEN, *free, *self.uncounted()]
+        return [*root, *_OPEN, *free, *self.uncounted()]
 
     def unenforceable(self, limits: Limits) -> list[str]:
         """Says which limits this host cannot enforce at this level."""
@@ -124,8 +132,12 @@ class ProcessSandbox:
             )
         return lost
 
-    def start(self, spec: SandboxSpec) -> Confined:
+    def start(self, spec: SandboxSpec, entry: dict[str, object] | None = None) -> Confined:
         """Starts the program and returns once its process id is known.
+
+        Args:
+            spec: the program and its bounds.
+            entry: what ``guard.entry.enter`` does before the program runs; ``None``: nothing.
 
         Raises:
             InfrastructureError: the program or its folder is missing, or the host refused a new process.
@@ -157,7 +169,7 @@ class ProcessSandbox:
             ChildKeeper(popen), ours, spec, group.paths if group else (), clock, hides_signals=self._hides_signals
         )
         try:
-            guarded.instruct(self._document(spec, group))
+            guarded.instruct({**self._document(spec, group), "entry": entry})
             guarded.await_start()
         except BaseException:
             guarded.kill_tree()
@@ -190,7 +202,13 @@ class ProcessSandbox:
             "grouped": sorted(grouped),
             "cgroup": group.document() if group is not None else {},
             "cpu_unit_s": control_groups.cpu_unit_s(group.version) if group is not None else 0.0,
+            "filter": seccomp.affinity_program() if self._confined and pinned_guarantee() else b"",
         }
+
+
+def pinned_guarantee() -> tuple[str, ...]:
+    """Returns the sentence on processors where the evaluator may use some of them only, and a filter can keep that."""
+    return (_PINNED,) if seccomp.supported() and seccomp.processors_are_restricted() else ()
 
 
 def guard_document(spec: SandboxSpec) -> dict[str, object]:
@@ -211,13 +229,21 @@ def guard_document(spec: SandboxSpec) -> dict[str, object]:
         "fds": list(spec.fds),
         "folders": [],
         "links": [],
+        "entry": None,
+        "filter": b"",
+        "collect": [str(path) for path in written(spec)],
         "stdout": str(spec.stdout) if spec.stdout else None,
         "stderr": str(spec.stderr) if spec.stderr else None,
         "temporary": [str(path) for path in spec.temporary],
-        "written": [str(path) for path in spec.writable if path not in spec.temporary],
+        "written": [str(path) for path in written(spec)],
         "limits": {name: value for name, value in values.items() if value is not None},
         "output_bytes": spec.limits.output_bytes,
     }
+
+
+def written(spec: SandboxSpec) -> list[Path]:
+    """Returns the folders in which the tree leaves something behind."""
+    return [path for path in spec.writable if path not in spec.temporary]
 
 
 class Keeper(Protocol):
@@ -292,10 +318,12 @@ class GuardedProcess:
         self._spec = spec
         self._pid = 0
         self._buffer = b""
-        self._start_error: int | None = None
+        self._start_error: str | None = None
         self._status: int | None = None
         self._limit: tuple[str, float] | None = None
         self._done: list[str] | None = None
+        self._last_beat = 0.0
+        self._collected: tuple[int, ...] = (0, 0, 0)
         self._closed = False
         self._killed = False
         self._streams_over_cap: set[str] = set()
@@ -348,8 +376,9 @@ class GuardedProcess:
                 raise InfrastructureError(f"the guard process said nothing for {START_TIMEOUT_S:.0f} s")
             self._read_news()
         if self._start_error is not None:
-            reason = os.strerror(self._start_error)
-            raise InfrastructureError(f"{self._spec.argv[0]} could not be started in {self._spec.cwd}: {reason}")
+            raise InfrastructureError(
+                f"{self._spec.argv[0]} could not be started in {self._spec.cwd}: {self._start_error}"
+            )
         if not self._pid:
             raise InfrastructureError("the guard process ended before the program was started")
 
@@ -376,10 +405,12 @@ class GuardedProcess:
             self._killed = self._status is None and self.poll() is None
             with contextlib.suppress(OSError):  # it may be on its way out already
                 self._control.send(b"K", socket.MSG_NOSIGNAL)
-            if self.wait(KILL_TIMEOUT_S) is None:
-                kill_descendants(self._keeper.pid)
-                self._keeper.kill()
-                self._closed = True
+            while self.wait(KILL_TIMEOUT_S) is None:
+                if time.monotonic() - self._last_beat > KILL_TIMEOUT_S:  # it collects no files either
+                    kill_descendants(self._keeper.pid)
+                    self._keeper.kill()
+                    self._closed = True
+                    break
         self._bury()
         return self._ending()
 
@@ -410,13 +441,17 @@ class GuardedProcess:
         if word == "started":
             self._pid = int(values[0])
         elif word == "failed":
-            self._start_error = int(values[0])
+            self._start_error = f"{os.strerror(int(values[0]))} {' '.join(values[1:])}".rstrip()
         elif word == "limit":
             self._limit = self._limit or (values[0], float(values[1]))
         elif word == "output":
             self._streams_over_cap.add(values[0])
         elif word == "exited":
             self._status = int(values[0])
+        elif word == "collecting":
+            self._last_beat = time.monotonic()
+        elif word == "collected":
+            self._collected = tuple(map(int, values))
         elif word == "done":
             self._done = values
 
@@ -433,6 +468,9 @@ class GuardedProcess:
             self._keeper.sweep(self._pid)
             control_groups.empty(self._cgroups)
             orphans.clear(self._cgroups, self._spec.temporary)
+            left = Collection(os.geteuid(), os.getegid())
+            left.collect(map(str, written(self._spec)))
+            self._collected = (left.removed, left.changed, left.failed)
         for folder in self._cgroups:  # the guard does it, where it could
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -456,5 +494,5 @@ class GuardedProcess:
             exit_code, number, limit, value, self._killed,
             cpu_s=max(float(self._done[2]), self._clock.seconds() if self._clock else 0.0),
             max_rss_bytes=int(self._done[3]) * 1024, peak_memory_bytes=peak or None,
-            oom_kills=oom_kills, refused_forks=refused_forks, dropped_bytes=dropped,
+            oom_kills=oom_kills, refused_forks=refused_forks, dropped_bytes=dropped, collected=self._collected,
         )  # fmt: skip

@@ -1,7 +1,10 @@
 """Control groups of both versions: found, made, set, read and removed; on this host and in trees of files."""
 
 import os
+import signal
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -74,7 +77,7 @@ def test_limits_are_written_in_the_words_of_version_2(second: Path) -> None:
 
 def _prepared(base: Path) -> str:
     """Makes the folder that the next group will have, with the one file that decides about swap."""
-    name = f"a2perf-run-{os.getpid()}-{limits.started(os.getpid())}-{next(limits._numbers) + 1}"
+    name = f"a2perf-run-{limits._pid_namespace()}-{os.getpid()}-{limits.started(os.getpid())}-{next(limits._numbers) + 1}"
     (base / name).mkdir()
     (base / name / "memory.swap.max").write_text("max")
     return name
@@ -134,17 +137,26 @@ def test_counter_that_the_host_does_not_keep_is_zero() -> None:
     assert Accounts({}).read("memory_peak") == 0
 
 
-def test_group_of_an_evaluator_that_is_gone_is_removed_once_it_is_old(tmp_path: Path) -> None:
-    stale, fresh, own = (
-        tmp_path / f"a2perf-run-{name}" for name in ("1-5-0", "1-5-1", f"{os.getpid()}-{limits.started(os.getpid())}-0")
-    )
-    for folder in (stale, fresh, own):
-        folder.mkdir()
-    for folder in (stale, own):
-        os.utime(folder, (0, 0))
-    ControlGroup(Place(2, {}), Limits())
+def test_group_of_an_evaluator_that_is_gone_is_removed_at_once(tmp_path: Path) -> None:
+    here, own = limits._pid_namespace(), f"{os.getpid()}-{limits.started(os.getpid())}-0"
+    names = (f"{here}-1-5-0", f"{here}-{own}", f"7-{own}", "7-1-5-0", "1-5-0", "of-somebody-else")
+    for name in names:
+        (tmp_path / f"a2perf-run-{name}").mkdir()
     limits._sweep(tmp_path)
-    assert (stale.exists(), fresh.exists(), own.exists()) == (False, True, True)
+    assert sorted(folder.name.removeprefix("a2perf-run-") for folder in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_processes_in_the_group_of_an_evaluator_that_is_gone_end_with_it(tmp_path: Path) -> None:
+    folder = tmp_path / f"a2perf-run-{limits._pid_namespace()}-1-5-0"
+    folder.mkdir()
+    with subprocess.Popen(["/bin/sleep", "60"]) as left:
+        (folder / "cgroup.procs").write_text(f"0\n{left.pid}\n")
+        sweeper = threading.Thread(target=limits._sweep, args=(tmp_path,))
+        sweeper.start()
+        os.waitid(os.P_PID, left.pid, os.WEXITED | os.WNOWAIT)  # its process id stays taken
+        (folder / "cgroup.procs").write_text("")  # as the kernel does
+        sweeper.join(30)
+        assert left.wait(30) == -signal.SIGKILL
 
 
 def test_group_that_the_host_refuses_leaves_nothing(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 Nothing is followed and nothing but folders is opened for reading: whatever a name stands for is held by a descriptor
 (``O_PATH``) while it is looked at and changed.
 """
-# ruff: noqa: SIM105
 
 from __future__ import annotations
 

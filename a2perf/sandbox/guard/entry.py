@@ -4,7 +4,6 @@ Where the evaluator is root, the child becomes an id of the host that owns nothi
 writes then. In a user namespace of its own the kernel counts its processes, signals, inotify instances and namespaces
 apart from those of the evaluator's user (``user_namespaces(7)``, ``namespaces(7)``, ``getrlimit(2)``).
 """
-# ruff: noqa: SIM105
 
 from __future__ import annotations
 
@@ -17,7 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SYSCTLS = {"max_inotify_instances": 16, "max_inotify_watches": 32768, "max_fanotify_groups": 0, "max_user_namespaces": 4}
+SYSCTLS = {
+    "max_inotify_instances": 16,
+    "max_inotify_watches": 32768,
+    "max_fanotify_groups": 0,
+    "max_user_namespaces": 4,
+}
 """Bounds of the user namespace, below ``/proc/sys/user``; bubblewrap needs the namespaces."""
 
 RLIMITS = {

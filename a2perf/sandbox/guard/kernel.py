@@ -56,9 +56,7 @@ def clone_mount(path: str) -> int:
 
 def attach_mount(tree: int, target: str) -> None:
     """Puts a detached mount up; its descriptor stays open."""
-    _call(
-        _MOVE_MOUNT, f"move_mount to {target}", tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_FROM_EMPTY_PATH
-    )
+    _call(_MOVE_MOUNT, f"move_mount to {target}", tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_FROM_EMPTY_PATH)
 
 
 def translate_ids(tree: int, users: int, *, recursive: bool) -> None:

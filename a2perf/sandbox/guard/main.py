@@ -5,8 +5,9 @@ evaluator asks, or dies (its end of the control socket closes, or the kernel's p
 child ends, the guard kills what is left of the tree and only then exits itself.
 
 Wire (control socket): one ``marshal`` document from the evaluator, then the single byte ``K`` to kill. The guard
-answers with lines of text: ``started PID``, ``failed ERRNO``, ``limit NAME VALUE``, ``output STREAM``,
-``exited STATUS MAX_RSS_KIB``, ``done STDOUT_DROPPED STDERR_DROPPED CPU_S MAX_RSS_KIB PEAK_BYTES OOM_KILLS REFUSED``.
+answers with lines of text: ``started PID``, ``failed ERRNO WHERE``, ``limit NAME VALUE``, ``output STREAM``,
+``exited STATUS MAX_RSS_KIB``, ``collecting``, ``collected REMOVED CHANGED FAILED``,
+``done STDOUT_DROPPED STDERR_DROPPED CPU_S MAX_RSS_KIB PEAK_BYTES OOM_KILLS REFUSED``.
 """
 # ruff: noqa: SIM105
 
@@ -20,6 +21,9 @@ import select
 import time
 
 from .accounts import Accounts
+from .collection import Collection
+from .entry import bound_resources, enter
+from .kernel import set_filter
 from .streams import Log
 from .tree import descendants, kill_descendants
 
@@ -85,6 +89,7 @@ class _Guard:
             pass  # the evaluator is gone; the loop sees the same and kills the tree
 
     def run(self) -> None:
+        self._collect()  # what an earlier run left whose guard was killed
         self._start_child()
         if self.root:
             self._watch()
@@ -99,6 +104,8 @@ class _Guard:
             import shutil
 
             shutil.rmtree(path, ignore_errors=True)
+        left = self._collect()
+        self.tell(f"collected {left.removed} {left.changed} {left.failed}")
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = max(used.ru_utime + used.ru_stime, self.accounts.read("cpu") * self.spec["cpu_unit_s"])
         peak = self.accounts.read("memory_peak") or self.peak_tree_bytes
@@ -106,6 +113,12 @@ class _Guard:
         counted = f"{self.accounts.read('oom_kills')} {self.accounts.read('refused_forks')}"
         self.accounts.remove()
         self.tell(f"done {dropped} {cpu_s:.6f} {used.ru_maxrss} {peak} {counted}")
+
+    def _collect(self) -> Collection:
+        """Makes what lies in the tree's folders plain files of the evaluator; ``collecting`` is its sign of life."""
+        found = Collection(os.geteuid(), os.getegid(), lambda: self.tell("collecting"))
+        found.collect(self.spec["collect"])
+        return found
 
     def _start_child(self) -> None:
         report, report_end = os.pipe()
@@ -115,17 +128,17 @@ class _Guard:
             try:
                 self._become_participant(parent)
             except OSError as error:
-                os.write(report_end, str(error.errno or 1).encode())
-            except BaseException:
-                os.write(report_end, b"1")
+                os.write(report_end, f"{error.errno or 1} {error.filename or ''}".encode()[:1024])
+            except BaseException as error:
+                os.write(report_end, f"1 {error!r}".encode()[:1024])
             os._exit(127)
         os.close(report_end)
         for descriptor in (*self.spec["fds"], *(log.sink for log in self.logs)):
             os.close(descriptor)
-        problem = os.read(report, 64)
+        problem = os.read(report, 1024)
         os.close(report)
         if problem:
-            self.tell(f"failed {problem.decode()}")
+            self.tell(f"failed {problem.decode(errors='replace')}".replace("\n", " "))
         else:
             self.root = pid
             self.tell(f"started {pid}")
@@ -136,14 +149,12 @@ class _Guard:
             if number not in (signals.SIGKILL, signals.SIGSTOP):
                 signals.signal(number, signals.SIG_DFL)
         os.setsid()
-        _prctl(PR_SET_PDEATHSIG, signals.SIGKILL)  # holds even when the participant kills the guard
-        if os.getppid() != parent:
-            os._exit(127)
         os.umask(0o022)
         if self.spec["confined"]:
             self.accounts.join()
             _prctl(PR_SET_NO_NEW_PRIVS, 1)
             self._set_limits()
+            bound_resources()
         for path in self.spec["folders"]:
             os.makedirs(path, exist_ok=True)
         for target, path in self.spec["links"]:
@@ -155,6 +166,14 @@ class _Guard:
         for descriptor in self.spec["fds"]:
             os.set_inheritable(descriptor, True)
         os.chdir(self.spec["cwd"])
+        if self.spec["entry"] is not None:
+            enter(self.spec["entry"])
+        # Last, since a change of the user id clears it; it holds even when the participant kills the guard.
+        _prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(127)
+        if self.spec["filter"]:
+            set_filter(self.spec["filter"])
         os.execve(self.spec["argv"][0], self.spec["argv"], self.spec["env"])
 
     def _set_limits(self) -> None:
@@ -321,7 +340,7 @@ def main(control: int) -> None:
         document += data
         if size == 4 and len(document) == 4:
             size = 4 + int.from_bytes(document, "little")
-    _Guard(control, marshal.loads(document[4:])).run()
     # The participant, of the same user, neither traces the guard nor reads its memory. Not before the evaluator has
     # spoken, which may have to open the kernel's clock of this process.
     _prctl(PR_SET_DUMPABLE, 0)
+    _Guard(control, marshal.loads(document[4:])).run()

@@ -5,7 +5,6 @@ and what it writes is root's at once. What it reads goes through an overlay, who
 apart from those of the host's files. Device files are made for it. Where a file system offers one of these not, the
 place is shown without it. Facts: ``mount_setattr(2)`` and the kernel's ``Documentation/filesystems/overlayfs.rst``.
 """
-# ruff: noqa: SIM105
 
 from __future__ import annotations
 
@@ -138,7 +137,8 @@ class _Stage:
     ) -> None:
         needed = 0o005 if stat.S_ISDIR(status.st_mode) else 0o004
         if owner is not None and not translated and status.st_mode & needed != needed:
-            raise OSError(errno.EACCES, "its file system cannot translate ids, and not everybody may read it", source)
+            where = f"{source}: only its owner may read it, and its file system cannot translate ids (chmod -R a+rX)"
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), where)
 
     def _make_device(self, target: str, source: str, status: os.stat_result) -> None:
         assert self.uid is not None
