@@ -8,13 +8,11 @@ names, sizes and modification times of the input files, so that a folder of a th
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import functools
 import hashlib
 import json
 import math
-import multiprocessing
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -35,6 +33,7 @@ from a2perf.metrics.recorded_runs import (
     read_run,
 )
 from a2perf.metrics.values import MetricValue, Profile, RunData
+from a2perf.worker_pool import worker_pool
 
 SCHEMA = 1
 _MOST_REMEMBERED = 100_000  # entries of the cache; the oldest go first
@@ -195,9 +194,7 @@ def _score_pools(work: Sequence[Sequence[RunFolder]], profile: Profile, processe
     if processes < 2 or len(work) < 2 or sum(len(folders) for folders in work) < _RUNS_WORTH_A_PROCESS:
         yield from map(score, work)
         return
-    # a fresh interpreter each: the caller may have threads, and a fork would copy their locks
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(min(processes, len(work)), mp_context=context) as executor:
+    with worker_pool(min(processes, len(work))) as executor:
         yield from executor.map(score, work, chunksize=max(1, len(work) // (8 * processes)))
 
 

@@ -13,15 +13,14 @@ import os
 import struct
 import tempfile
 import zlib
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from a2perf.rlops.run_series import LoggedRun, Series, fingerprint, read_series, sources
+from a2perf.worker_pool import worker_pool
 
 _MAGIC = b"a2rlc\x00\x00\x01"
 _START = struct.Struct("<8sII")
@@ -82,7 +81,7 @@ class CurveCache:
             for file, run in stale:
                 ingest(file, run)
             return
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        with worker_pool(workers) as pool:
             list(pool.map(_ingest_pair, stale, chunksize=max(1, min(16, len(stale) // (4 * workers)))))
 
     def read(self, run_id: str, run: Path) -> CachedRun | LoggedRun:

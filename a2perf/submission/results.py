@@ -17,6 +17,7 @@ from a2perf.constants import ExitCode
 from a2perf.records import RolloutResults
 from a2perf.storage import read_record, write_json
 from a2perf.submission.bundle import Bundle, Finished
+from a2perf.submission.given_paths import settled
 from a2perf.submission.progress import RunProgress
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def publish(bundle: Bundle, settings: Submission) -> None:
 
 def values_folder(settings: Submission) -> Path:
     """Returns where the classic files go."""
-    return Path(settings.metric_values_dir) if settings.metric_values_dir else settings.root / "metrics"
+    if settings.metric_values_dir:
+        return settled(settings.metric_values_dir, settings.folder, "Submission.metric_values_dir")
+    return settings.root / "metrics"
 
 
 def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> None:

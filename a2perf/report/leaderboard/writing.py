@@ -6,12 +6,10 @@ so memory does not grow with the number of bundles but by their numbers.
 
 from __future__ import annotations
 
-import concurrent.futures
 import csv
 import dataclasses
 import functools
 import io
-import multiprocessing
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -40,6 +38,7 @@ from a2perf.report.leaderboard.ranking import Board, Ranked, boards_of
 from a2perf.report.leaderboard.scoring import Entry, References, TaskReference, score_entry, stored_references
 from a2perf.report.leaderboard.words import csv_text, plain, slug
 from a2perf.storage import write_atomic, write_json
+from a2perf.worker_pool import worker_pool
 
 FIGURES, SUBMISSIONS, REPORT = "figures", "submissions", "report"
 RECORD_FILE, CSV_FILE = "leaderboard.json", "leaderboard.csv"
@@ -187,13 +186,8 @@ def _check_target(out: Path) -> None:
 def _scored(found: Found, looked_up: Sequence[TaskReference | None], processes: int) -> list[Entry]:
     if processes < 2 or len(found.entries) < _TASKS_WORTH_A_PROCESS * processes:
         return [score_entry(entry, reference) for entry, reference in zip(found.entries, looked_up, strict=True)]
-    with _executor(processes) as executor:
+    with worker_pool(processes) as executor:
         return list(executor.map(score_entry, found.entries, looked_up, chunksize=4))
-
-
-def _executor(processes: int) -> concurrent.futures.ProcessPoolExecutor:
-    # a fresh interpreter each: the caller may have threads, and a fork would copy their locks
-    return concurrent.futures.ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
 
 
 def _pages(found: Found) -> set[str]:
@@ -209,7 +203,7 @@ def _write_reports(found: Found, out: Path, processes: int) -> dict[str, str]:
     if processes < 2 or len(members) < _TASKS_WORTH_A_PROCESS:
         told = list(map(write, members, members.values()))
     else:
-        with _executor(processes) as executor:
+        with worker_pool(processes) as executor:
             told = list(executor.map(write, members, members.values()))
     return {page: problem for page, problem in zip(members, told, strict=True) if problem}
 

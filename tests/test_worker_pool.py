@@ -1,0 +1,36 @@
+"""Workers import the modules of this Python, whatever lies in the working directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+WORK = """
+import os, sys
+from a2perf.worker_pool import worker_pool
+
+if __name__ == "__main__":
+    with worker_pool(2) as pool:
+        print(list(pool.map(abs, [-1, -2])), os.environ.get("PYTHONSAFEPATH"))
+    print(os.environ.get("PYTHONSAFEPATH"))
+"""
+
+
+def test_module_of_the_working_directory_is_not_imported(tmp_path: Path) -> None:
+    here, program = tmp_path / "here", tmp_path / "program" / "work.py"
+    here.mkdir()
+    program.parent.mkdir()
+    program.write_text(WORK)
+    for name in ("multiprocessing", "pickle", "json", "resource_tracker"):
+        (here / name).mkdir()
+        (here / name / "__init__.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
+    package = str(Path(__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": package}
+    environment.pop("PYTHONSAFEPATH", None)
+    done = subprocess.run(
+        [sys.executable, program], cwd=here, env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.split("\n")[:2] == ["[1, 2] 1", "None"]
+    assert not (tmp_path / "canary").exists()
