@@ -18,9 +18,21 @@ from a2perf.cli.experiment import print_failures, runs_table
 from a2perf.cli.leaderboard import signature_check
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError
-from a2perf.launch.competition import Terms, check_reveal, found, load
-from a2perf.launch.competition.conducting import PYTHON_ENVS, Entrants, conduct
-from a2perf.launch.entry import Entry
+from a2perf.launch.competition import (
+    Checked,
+    Entrants,
+    Terms,
+    check_reveal,
+    close,
+    conduct,
+    enter_all,
+    found,
+    load,
+    read_entrants,
+)
+from a2perf.launch.competition.conducting import PYTHON_ENVS
+from a2perf.launch.competition.records import ENTRANTS
+from a2perf.launch.entry import Entry, State
 from a2perf.launch.experiment import run_as_json
 from a2perf.launch.interface import LAUNCHERS, get_launcher
 from a2perf.launch.scheduler import Event, Happening
@@ -86,16 +98,21 @@ def init(
     "--find-links", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of wheels for such environments."
 )
 @click.option("--sandbox", metavar="LEVEL", help="Instead of the level in the terms.")
-@click.option("--allow-weaker", is_flag=True, help="Accept guarantees that this host cannot enforce.")
+@click.option("--allow-weaker", is_flag=True, help="Accept guarantees that this host cannot enforce; published.")
 @click.option("--launcher", type=click.Choice(LAUNCHERS), default="local", show_default=True)
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at the same time.")
 @click.option("--retry-failed", is_flag=True, help="Run failed runs again.")
+@click.option(
+    "--retry-infrastructure", is_flag=True,
+    help="Start runs again that the infrastructure failed after the participant had started; recorded in the run.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
 def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], launcher: str, workers: int,
         as_json: bool, **how: Any) -> int:  # fmt: skip
     """Run entrants on the public and the secret tasks; each run has an outcome of its own.
 
-    The same command goes on where it stopped; entrants may be added until the secrets are revealed.
+    The same command resumes where it stopped; entrants may be added until the list is closed. A problem of an
+    entrant's folder is that entrant's failure.
 
     Exit status: 0 all runs finished, 1 some entrant failed one, 3 infrastructure, 130 interrupted.
     """
@@ -108,7 +125,33 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
     finally:
         where.close()
     _show(outcomes.entries, as_json)
-    return outcomes.summary.exit_code
+    click.echo(f"entrants: {read_entrants(made).sha256}", err=True)
+    # an entrant that could not be run at all was never driven, and failed all the same
+    failed = any(entry.state is State.FAILED for entry in outcomes.entries)
+    return outcomes.summary.exit_code or int(failed)
+
+
+@competition.command(name="close", context_settings=normalised())
+@click.argument("folder", type=_FOLDER, metavar="DIR")
+@click.option("--submission", "submissions", multiple=True, type=_FOLDER, metavar="DIR", help="A further entrant.")
+@click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
+              help="Environments of their own for all, for none, or for those that need other packages.")  # fmt: skip
+@click.option("--sandbox", metavar="LEVEL", help="Instead of the level in the terms.")
+@click.option("--allow-weaker", is_flag=True, help="Accept guarantees that this host cannot enforce; published.")
+def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
+    """Seal the list of entrants, and print its hash to publish before anybody is run on the secret tasks.
+
+    Nobody can enter afterwards. `publish` closes a list that is still open.
+    """
+    made = load(folder)
+    if submissions:
+        enter_all(made, Entrants(submissions=submissions, **how))
+    listed = close(made)
+    for entrant in listed.all():
+        said = f"refused: {entrant.refused}" if entrant.refused else entrant.sha256
+        click.echo(f"{entrant.number:>4}  {entrant.place}  {said}")
+    click.echo(f"entrants: {listed.sha256}  (publish it, with {made.public / ENTRANTS})")
+    return 0
 
 
 @competition.command(context_settings=normalised())
@@ -119,35 +162,50 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
     help="Public keys whose signatures count on the leaderboard.",
 )  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask before the secrets are revealed.")
-def publish(folder: Path, out: Path, trusted_keys: Path | None, yes: bool) -> int:
-    """Reveal the secrets and write the site: proof, outcomes, leaderboard, a report of each entrant.
+@click.option(
+    "--despite-problems", is_flag=True, help="Publish although something speaks against the results; the site says so."
+)
+def publish(folder: Path, out: Path, trusted_keys: Path | None, yes: bool, despite_problems: bool) -> int:
+    """Check every run, reveal the secrets and write the site: proof, outcomes, leaderboard, a report of each entrant.
 
-    It ends the competition: nobody can enter afterwards. Exit status 1 when something speaks against the results.
+    It ends the competition: nobody can enter afterwards. When anything speaks against the results, nothing is
+    published unless --despite-problems is given, and the exit status is 1.
     """
     made = load(folder)
     if out.exists() and any(out.iterdir()) and not (out / "reveal").is_dir():
         raise ConfigError(f"{out} is not empty and holds no competition", mend="give a new folder with -o")
     if not yes:
         click.confirm(f"reveal the secrets of {made.terms.name!r} and end the competition?", abort=True)
-    page, problems = publish_site(made, out, signature_check(trusted_keys))
-    for problem in problems:
-        click.echo(f"PROBLEM: {problem}")
-    click.echo(f"site: {page}")
-    return 1 if problems else 0
+    page, checked = publish_site(made, out, signature_check(trusted_keys), despite_problems=despite_problems)
+    _say_checked(checked)
+    click.echo("nothing was published" if page is None else f"site: {page}")
+    return 1 if checked.problems else 0
 
 
 @competition.command(context_settings=normalised())
 @click.argument("revealed", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="REVEAL")
 @click.option("--commitment", metavar="HASH", help="The hash as it was published before anybody entered.")
-def verify(revealed: Path, commitment: str | None) -> int:
-    """Check revealed secrets against the hash that was published first; REVEAL is the site's folder reveal."""
-    problems = check_reveal(revealed, commitment)
-    for problem in problems:
-        click.echo(problem)
-    if not problems:
-        beside = "" if commitment else " (give --commitment: the hash beside the secrets proves nothing by itself)"
-        click.echo(f"SUCCESS: the secrets are those of the commitment{beside}")
-    return 1 if problems else 0
+@click.option(
+    "--entrants", metavar="HASH", help="The hash of the list of entrants as it was published at closing time."
+)
+def verify(revealed: Path, commitment: str | None, entrants: str | None) -> int:
+    """Recompute a published competition from its bundles; REVEAL is the site's folder reveal.
+
+    Checked are the commitment, the list of entrants, that each has every run or a recorded failure, that every run
+    used what was committed to, and the ranks. Exit status 0 only if all of it holds.
+    """
+    inner = revealed / "reveal"
+    checked = check_reveal(inner if inner.is_dir() else revealed, commitment, entrants)
+    _say_checked(checked)
+    if checked.problems:
+        return 1
+    for entrant in checked.standing.entrants:
+        value = "-" if entrant.mean is None else f"{entrant.mean:.6g}"
+        click.echo(f"{entrant.rank or '-':>4}  {entrant.place}  mean {value}, {entrant.attempts} start(s)")
+    missing = [f"--{name}" for name, given in (("commitment", commitment), ("entrants", entrants)) if not given]
+    hint = f" (give {' and '.join(missing)}: a hash beside the files proves nothing by itself)" if missing else ""
+    click.echo(f"SUCCESS: everything is what was committed to{hint}")
+    return 0
 
 
 @competition.command(name="domains", context_settings=normalised())
@@ -157,6 +215,13 @@ def list_domains() -> int:
         if domain.held_out is not None:
             click.echo(f"{domain.name:<22} {len(domain.tasks)} public tasks, the first {domain.tasks[0].name}")
     return 0
+
+
+def _say_checked(checked: Checked) -> None:
+    for note in checked.notes:
+        click.echo(f"note: {note}")
+    for problem in checked.problems:
+        click.echo(f"PROBLEM: {problem}")
 
 
 def _show(entries: Sequence[Entry], as_json: bool) -> None:

@@ -8,8 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from a2perf.errors import UserError
-from a2perf.launch.competition import Competition, Terms, check_reveal, check_runs, reveal
+from a2perf.launch.competition import (
+    Checked,
+    Competition,
+    Terms,
+    check_reveal,
+    check_runs,
+    close,
+    read_entrants,
+    reveal,
+)
+from a2perf.launch.competition.conducting import check_evaluator
+from a2perf.launch.competition.entrants import EntrantList
 from a2perf.launch.competition.records import REVEALED
+from a2perf.launch.competition.standing import outcome_of
 from a2perf.launch.entry import Entry, State
 from a2perf.launch.experiment import QUEUE_FILE, blocked, mean_return, run_as_json
 from a2perf.launch.queue import Queue
@@ -22,43 +34,61 @@ from a2perf.submission.bundle import integrity
 LEADERBOARD = "leaderboard"
 
 
-def publish_site(competition: Competition, out: Path, signature: SignatureCheck) -> tuple[Path, list[str]]:
-    """Reveals the secrets and writes the site.
+def publish_site(
+    competition: Competition, out: Path, signature: SignatureCheck, *, despite_problems: bool = False
+) -> tuple[Path | None, Checked]:
+    """Closes the list of entrants, checks everything, reveals the secrets and writes the site.
 
     Args:
         competition: whose runs are all settled.
         out: folder of the site.
         signature: says who signed a bundle.
+        despite_problems: publish although something speaks against the results; the page lists it.
 
     Returns:
-        The front page, and what speaks against the results, in words.
+        The front page, None if nothing was published; and what was found.
 
     Raises:
-        UserError: nobody was run yet, or some run is not settled.
+        UserError: nobody was run yet, some run is not settled, or the code is not the one that was committed to.
     """
+    check_evaluator(competition)
     entries = settled_entries(competition)
+    close(competition)
+    outcomes = [outcome_of(entry) for entry in entries]
+    checked = check_runs(competition, outcomes)
+    if checked.problems and not despite_problems:
+        return None, checked
     written = write_leaderboard(
         competition.runs, out / LEADERBOARD, title=competition.terms.name, integrity=integrity,
         signature=signature, processes=len(os.sched_getaffinity(0)),
     )  # fmt: skip
-    reveal(competition, out / "reveal")
-    problems = check_reveal(out / "reveal", competition.commitment.commitment)
-    problems += [f"{run}: {words[0]}" for run, words in check_runs(competition).items()]
+    reveal(competition, out / "reveal", outcomes, checked.standing)
+    published = check_reveal(out / "reveal", competition.commitment.commitment)
+    checked.problems += [problem for problem in published.problems if problem not in checked.problems]
     rows = [row.entry for board in written.record.boards for row in board.rows]
-    pages = {entry.name: slug(entry.name, entry.version) for entry in rows}
+    slugs = {(entry.name, entry.version): slug(entry.name, entry.version) for entry in rows}
+    listed = read_entrants(competition)
+    pages = {
+        entrant.place: slugs[entrant.name, entrant.sha256]
+        for entrant in listed.all()
+        if (entrant.name, entrant.sha256) in slugs
+    }
     front = FrontPage(
         title=competition.terms.name,
-        terms=terms_in_words(competition.terms),
+        terms=[*terms_in_words(competition.terms), *_rounds_in_words(listed)],
         commitment=competition.commitment.commitment,
         founded_at=_minute(competition.commitment.founded_at),
         revealed_at=_minute(read_json(competition.folder / REVEALED)["revealed_at"]),
-        problems=problems,
+        problems=checked.problems,
         entrants=results_of(entries, pages),
+        entrants_sha256=listed.sha256,
+        closed_at=_minute(listed.closed_at or ""),
+        notes=checked.notes,
     )
     write_json(out / "outcomes.json", [run_as_json(entry) for entry in entries])
     page = out / "index.html"
     write_atomic(page, competition_page(front))
-    return page, problems
+    return page, checked
 
 
 def settled_entries(competition: Competition) -> list[Entry]:
@@ -122,6 +152,18 @@ def terms_in_words(terms: Terms) -> list[tuple[str, str]]:
         ("Time limits", ", ".join(f"{what} {value:g} s" for what, value in limits.items() if value is not None)),
         ("Memory limit", "none" if memory is None else f"{memory / 2**20:.0f} MiB"),
         ("Sandbox", terms.sandbox),
+    ]
+
+
+def _rounds_in_words(listed: EntrantList) -> list[tuple[str, str]]:
+    """Returns how each round of entrants was confined, which the organizer may have changed."""
+    return [
+        (
+            f"Entered {_minute(one.at)}",
+            f"{len(one.entrants)} at the level {one.sandbox}"
+            + (", guarantees may be missing" if one.allow_weaker else ""),
+        )
+        for one in listed.rounds
     ]
 
 

@@ -61,6 +61,9 @@ class FrontPage:
         revealed_at: when the secrets were.
         problems: what speaks against the reveal or the runs, in words; empty when everything fits.
         entrants: their results, best first.
+        entrants_sha256: hash of the sealed list of entrants.
+        closed_at: when the list was closed.
+        notes: what a reader should know though it is allowed, such as further attempts.
     """
 
     title: str
@@ -70,6 +73,9 @@ class FrontPage:
     revealed_at: str
     problems: list[str]
     entrants: list[EntrantResults]
+    entrants_sha256: str = ""
+    closed_at: str = ""
+    notes: list[str] = field(default_factory=list)
 
 
 def competition_page(page: FrontPage) -> str:

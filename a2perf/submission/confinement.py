@@ -110,6 +110,8 @@ def _named(environment: Mapping[str, str]) -> Iterator[Path]:
 def _secret(settings: Submission) -> Iterator[Path]:
     """Yields what holds seeds or results: the run's own folder, the evaluator's secret, the organizer's file."""
     yield settings.root.absolute()
+    for hidden in settings.hidden_paths:
+        yield settled(hidden, settings.folder, "Submission.hidden_paths")
     yield settled(settings.root, settings.folder, "the root directory")
     if seed_secret.place().exists():
         yield seed_secret.place()

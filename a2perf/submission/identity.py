@@ -22,6 +22,7 @@ from a2perf.stranger_files import StrangerFileError, read_file
 from a2perf.submission import configuration, seed_secret
 from a2perf.submission.folder_content import identify_submission
 from a2perf.submission.given_paths import settled
+from a2perf.submission.own_code import package_sha256
 from a2perf.submission.seeds import RunSeeds
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         seeds["episode_count"] = episodes
     return Manifest(
         a2perf_version=__version__,
+        a2perf_sha256=package_sha256(),
         mode=str(getattr(settings.mode, "value", settings.mode)),
         domain=task.domain,
         task=task.name,

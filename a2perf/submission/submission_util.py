@@ -90,6 +90,7 @@ class Submission:
             then says what is missing.
         network: whether the participant may reach the network.
         readable_paths: files and folders of the host that it may read beside its submission and its interpreter.
+        hidden_paths: files and folders that it must not see even where something readable holds them.
         python_env: ``"shared"`` runs the participant with the evaluator's packages, ``"isolated"`` in an environment
             of its own that is made of its requirements.txt, kept and used again.
         python_env_find_links: folders of wheels that an isolated environment may be made of, beside the index.
@@ -148,6 +149,7 @@ class Submission:
     allow_weaker: bool = False
     network: bool = False
     readable_paths: Sequence[str] = ()
+    hidden_paths: Sequence[str] = ()
     python_env: str = "shared"
     python_env_find_links: Sequence[str] = ()
     python_env_offline: bool = False

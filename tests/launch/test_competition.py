@@ -15,8 +15,11 @@ from a2perf.domains.registry import domains, load_attribute, register_environmen
 from a2perf.errors import ConfigError, UserError
 from a2perf.launch import competition as competitions
 from a2perf.launch import signing
-from a2perf.launch.competition.conducting import Entrants, entries_of
+from a2perf.launch.competition.conducting import Entrants, enter_all, entries_of
+from a2perf.launch.competition.entrants import Entrant
 from a2perf.launch.competition.records import Competition, Terms
+from a2perf.launch.competition.runs import planned_runs
+from a2perf.launch.competition.standing import EntrantStanding, TaskStanding, ranked
 from a2perf.launch.entry import PREREQUISITE, Entry, State
 from a2perf.launch.interface import RunCommand
 from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
@@ -46,6 +49,11 @@ def terms(**changes: object) -> Terms:
     return Terms(**given)
 
 
+def allowed(*submissions: Path) -> Entrants:
+    """Entrants at a level that every machine has; it hides nothing, which has to be allowed."""
+    return Entrants(submissions, sandbox="process", allow_weaker=True)
+
+
 def write(folder: Path, name: str, *, load: str = "pass", infer: str = "pass", requirements: str = "") -> Path:
     """Writes a submission that acts at random, but for what it is told."""
     home = folder / name
@@ -59,6 +67,18 @@ def write(folder: Path, name: str, *, load: str = "pass", infer: str = "pass", r
 
 def cup(folder: Path, **changes: object) -> Competition:
     return competitions.found(folder / "cup", terms(**changes))
+
+
+def planned(made: Competition, entrants: Entrants) -> list[Entry]:
+    return entries_of(made, entrants, enter_all(made, entrants))
+
+
+def place(made: Competition, entrant: str, task: str, seed: int = 0, mode: str = "inference") -> Path:
+    """Returns the bundle of a run, whose folder tells nothing of its task."""
+    listed: dict[str, Entrant] = {one.place: one for one in competitions.read_entrants(made).all()}
+    runs = planned_runs(made.terms, made.secret, listed[entrant].number)
+    (one,) = [one for one in runs if (one.task, one.seed, one.mode) == (task, seed, mode)]
+    return made.runs / entrant / one.bundle
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -95,6 +115,9 @@ def test_the_same_terms_never_give_the_same_commitment(tmp_path: Path) -> None:
         ("private/secret.json", '"salt": "', '"salt": "0'),
         ("private/secret.json", '"gait_seed": ', '"gait_seed": 1'),
         ("public/terms.json", '"episodes": 3', '"episodes": 2'),
+        ("public/inference.gin", "num_inference_episodes = 3", "num_inference_episodes = 2"),
+        ("public/secret.gin", "call_timeout_s = 10.0", "call_timeout_s = 99.0"),
+        ("public/evaluator.json", '"python": "CPython', '"python": "CPython '),
     ],
 )
 def test_changed_secrets_and_terms_are_refused(tmp_path: Path, file: str, old: str, new: str) -> None:
@@ -109,15 +132,15 @@ def test_changed_secrets_and_terms_are_refused(tmp_path: Path, file: str, old: s
 def test_a_reveal_is_checked_against_the_hash_that_was_published_first(tmp_path: Path) -> None:
     made = cup(tmp_path)
     competitions.reveal(made, tmp_path / "reveal")
-    assert competitions.check_reveal(tmp_path / "reveal", made.commitment.commitment) == []
+    assert competitions.check_reveal(tmp_path / "reveal", made.commitment.commitment).problems == []
     other = cup(tmp_path / "other")
-    (problem,) = competitions.check_reveal(tmp_path / "reveal", other.commitment.commitment)
+    (problem,) = competitions.check_reveal(tmp_path / "reveal", other.commitment.commitment).problems
     assert "was published first" in problem
     secret = tmp_path / "reveal" / "secret.json"
     data = json.loads(secret.read_text())
-    data["public_seeds"][0] += 1
+    data["generator_seed"] += 1
     secret.write_text(json.dumps(data))
-    (problem,) = competitions.check_reveal(tmp_path / "reveal")
+    (problem,) = competitions.check_reveal(tmp_path / "reveal").problems
     assert "but commitment.json says" in problem
     assert run("verify", tmp_path / "reveal")[0] == 1
 
@@ -125,10 +148,78 @@ def test_a_reveal_is_checked_against_the_hash_that_was_published_first(tmp_path:
 def test_after_the_reveal_nobody_can_enter(tmp_path: Path) -> None:
     made = cup(tmp_path)
     entrant = write(tmp_path, "late")
-    assert entries_of(made, Entrants((entrant,), sandbox="process"))
+    assert planned(made, allowed(entrant))
     competitions.reveal(made, tmp_path / "reveal")
     with pytest.raises(UserError, match="were revealed"):
-        entries_of(made, Entrants((entrant,), sandbox="process"))
+        planned(made, allowed(entrant))
+
+
+def test_the_list_of_entrants_is_sealed_and_closed(tmp_path: Path) -> None:
+    made = cup(tmp_path)
+    ada, grace, late = (write(tmp_path, name) for name in ("ada", "grace", "late"))
+    first = enter_all(made, allowed(ada, grace))
+    assert [(one.entrant.number, one.entrant.place) for one in first] == [(1, "ada"), (2, "grace")]
+    assert enter_all(made, allowed(grace))[0].entrant == first[1].entrant
+    (grace / "inference.py").write_text("# better\n")
+    (again,) = enter_all(made, allowed(grace))
+    assert (again.entrant.number, again.entrant.place) == (3, "grace@2")
+    listed = competitions.close(made)
+    assert [len(one.entrants) for one in listed.rounds] == [2, 1]
+    with pytest.raises(ConfigError, match="which was closed"):
+        enter_all(made, allowed(late))
+    file = made.public / "entrants.json"
+    sealed = file.read_text()
+    for old, new in (('"ada"', '"eve"'), (first[0].entrant.sha256, "0" * 64), ('"number": 2', '"number": 4')):
+        file.write_text(sealed.replace(old, new, 1))
+        with pytest.raises(UserError, match=r"entrants\.json"):
+            enter_all(made, allowed(ada))
+    file.write_text(sealed)
+    assert enter_all(made, allowed(ada))[0].entrant == first[0].entrant
+
+
+def test_a_level_that_cannot_hide_the_secrets_needs_consent_which_is_published(tmp_path: Path) -> None:
+    made = cup(tmp_path)
+    for level in ("process", "none"):
+        with pytest.raises(ConfigError, match="could read the secrets"):
+            enter_all(made, Entrants((write(tmp_path / level, "ada"),), sandbox=level))
+    assert competitions.read_entrants(made).rounds == []
+    enter_all(made, allowed(write(tmp_path, "ada")))
+    (sealed,) = competitions.read_entrants(made).rounds
+    assert (sealed.sandbox, sealed.allow_weaker) == ("process", True)
+
+
+def test_other_code_than_the_committed_one_runs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from a2perf.launch.competition import conducting, records
+
+    made = cup(tmp_path)
+    conducting.check_evaluator(made)
+    monkeypatch.setattr(records, "package_sha256", lambda: "0" * 64)
+    with pytest.raises(UserError, match="a2perf_sha256 is 0000"):
+        conducting.check_evaluator(made)
+
+
+def test_a_competition_of_an_earlier_version_is_refused_with_the_reason(tmp_path: Path) -> None:
+    made = cup(tmp_path)
+    (made.public / "evaluator.json").unlink()
+    with pytest.raises(UserError, match="made by an earlier a2perf"):
+        competitions.load(made.folder)
+
+
+def test_ranks_follow_the_secret_tasks_and_ties_share_one() -> None:
+    def entrant(number: int, secret: list[float], failures: list[list[str]]) -> EntrantStanding:
+        tasks = [
+            TaskStanding(task="open", held_out=False, returns=[100.0 - number]),
+            TaskStanding(task="one", held_out=True, returns=secret, failures=failures),
+        ]
+        return EntrantStanding(number=number, name=str(number), place=str(number), sha256="", tasks=tasks)
+
+    found = ranked([
+        entrant(1, [1.0, 3.0], []), entrant(2, [9.0], [["timeout", "why"]]), entrant(3, [5.0, 5.0], []),
+        entrant(4, [2.0, 2.0], []),
+    ])  # fmt: skip
+    assert [(one.number, one.rank, one.mean) for one in found] == [
+        (3, 1, 5.0), (1, 2, 2.0), (4, 2, 2.0), (2, None, None),
+    ]  # fmt: skip
 
 
 def test_a_revealed_task_can_be_made_again_from_its_seed(tmp_path: Path) -> None:
@@ -185,8 +276,7 @@ def test_held_out_tasks_follow_their_seed_and_look_like_what_is_told(
 
 def test_every_entrant_is_trained_once_a_seed_and_evaluated_on_every_task(tmp_path: Path) -> None:
     made = cup(tmp_path, seeds=[3, 5])
-    entrants = Entrants((write(tmp_path, "a"), write(tmp_path, "b")), sandbox="process")
-    entries = entries_of(made, entrants)
+    entries = planned(made, allowed(write(tmp_path, "a"), write(tmp_path, "b")))
     assert len({entry.key for entry in entries}) == len(entries) == 2 * 2 * (1 + 1 + 2)
     trainings = {entry.key: entry for entry in entries if entry.data["mode"] == "train"}
     assert len(trainings) == 4
@@ -209,21 +299,31 @@ def test_only_those_who_need_other_packages_get_an_environment_of_their_own(tmp_
     }
     folders = tuple(write(tmp_path, name, requirements=text) for name, text in wanted.items())
     kinds = {}
-    for entry in entries_of(made, Entrants(folders, sandbox="process")):
+    for entry in planned(made, allowed(*folders)):
         flags = list(entry.command.evaluator_flags() or ())
         kinds[entry.data["submission"]] = flags[flags.index("--python-env") + 1]
-    assert kinds == {"plain": "shared", "other": "isolated", "absent": "isolated", "bad": "isolated"}
+    refused = {one.place: one.refused for one in competitions.read_entrants(made).all() if one.refused}
+    assert list(refused) == ["bad"]
+    assert "requirements.txt" in refused["bad"]
+    assert {name: kinds[name] for name in ("plain", "other", "absent")} == {
+        "plain": "shared", "other": "isolated", "absent": "isolated",
+    }  # fmt: skip
 
 
 def test_what_would_let_an_entrant_read_the_secrets_is_refused(tmp_path: Path) -> None:
     home = write(tmp_path, "outer")
     made = competitions.found(home / "cup", terms())
     with pytest.raises(ConfigError, match="inside the submission"):
-        entries_of(made, Entrants((home,), sandbox="process"))
+        planned(made, allowed(home))
+    (tmp_path / "link").symlink_to(home)
+    with pytest.raises(ConfigError, match="inside the submission"):
+        planned(competitions.load(tmp_path / "link" / "cup"), allowed(home))
     with pytest.raises(ConfigError, match="are named outer"):
-        entries_of(made, Entrants((home, write(tmp_path / "x", "outer")), sandbox="process"))
+        planned(made, allowed(home, write(tmp_path / "x", "outer")))
+    with pytest.raises(ConfigError, match="inside the competition's folder private"):
+        planned(made, allowed(write(made.private, "near")))
     with pytest.raises(UserError, match="bubblewrap2"):
-        entries_of(cup(tmp_path), Entrants((write(tmp_path / "y", "z"),), sandbox="bubblewrap2"))
+        planned(cup(tmp_path), Entrants((write(tmp_path / "y", "z"),), sandbox="bubblewrap2"))
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
@@ -324,8 +424,7 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
         }  # fmt: skip
 
     task = made.secret.tasks[0]
-    bundles = {name: made.runs / name / task.name / "seed_0" / "inference" for name in os.listdir(made.runs)
-               if (made.runs / name).is_dir()}  # fmt: skip
+    bundles = {name: place(made, name, task.name) for name in os.listdir(made.runs) if (made.runs / name).is_dir()}
     tried = (bundles["cheating"] / "logs" / "stdout.log").read_text()
     # Of the secrets there is nothing, of the runs an empty frame around its own folder, which it alone can write.
     assert tried.splitlines()[:2] == ["REFUSED FileNotFoundError", "SAW ['cheating'] []"]
@@ -353,7 +452,9 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
     runs = [one for board in read_json(site / "leaderboard" / "leaderboard.json")["boards"] for row in board["rows"]
             for one in row["entry"]["runs"]]  # fmt: skip
     states = {one["run"]: one["signature"]["state"] for one in runs}
-    assert [run for run, state in states.items() if state == "signed"] == [f"good/{task.name}/seed_0/inference"]
+    assert [run for run, state in states.items() if state == "signed"] == [
+        bundles["good"].relative_to(made.runs).as_posix()
+    ]
     page = (site / "index.html").read_text()
     for words in ("good", "picky", "timeout", "signal", "bad_output", made.commitment.commitment):
         assert words in page
@@ -365,12 +466,16 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
         assert link == "data:," or (site / link).is_file(), link
 
     # Who bends a result after the fact is found.
-    assert competitions.check_runs(made) == {}
     rollouts = bundles["good"] / "metrics" / "rollouts.json"
     rollouts.write_text(rollouts.read_text().replace('"length": ', '"length": 1', 1))
-    assert competitions.check_runs(made) == {
-        f"good/{task.name}/seed_0/inference": ["metrics/rollouts.json was changed after the run"]
-    }
+    status, said = run("publish", folder, "-o", tmp_path / "again", "--yes")
+    assert (status, "nothing was published" in said) == (1, True)
+    assert "metrics/rollouts.json was changed after the run" in said
+    assert not (tmp_path / "again").exists()
+    status, said = run("publish", folder, "-o", tmp_path / "again", "--yes", "--despite-problems")
+    assert status == 1
+    assert "metrics/rollouts.json was changed after the run" in (tmp_path / "again" / "index.html").read_text()
+    assert run("verify", tmp_path / "again" / "reveal")[0] == 1
 
 
 @pytest.mark.slow
@@ -401,7 +506,7 @@ def test_training_reaches_the_secret_tasks_of_every_domain(tmp_path: Path, domai
     made = competitions.load(folder)
     for seed in (0, 1):
         logs = [
-            (made.runs / "trained" / task / f"seed_{seed}" / "inference" / "logs" / "stdout.log").read_text()
+            (place(made, "trained", task, seed) / "logs" / "stdout.log").read_text()
             for task in (public, *(task.name for task in made.secret.tasks))
         ]
         assert len(logs) == 3

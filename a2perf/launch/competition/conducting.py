@@ -1,32 +1,28 @@
 """Runs entrants: training on the public task, then the public and every secret task, each run with its own outcome.
 
-An entrant's failure is its own. The runs go through the durable queue of experiments, so the same command finishes what
-a killed one left, and entrants can be added until the secrets are revealed.
+An entrant's failure is its own, also one of its folder. The runs go through the durable queue of experiments, so the
+same command finishes what a killed one left, and entrants can be added until the list is closed.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.launch.competition import gin_files
-from a2perf.launch.competition.founding import task_files
-from a2perf.launch.competition.records import REVEALED, Competition
+from a2perf.launch.competition.entrants import Entered, enter, read_entrants
+from a2perf.launch.competition.gin_files import binding
+from a2perf.launch.competition.records import Competition, Evaluator, canonical_sha256
+from a2perf.launch.competition.runs import PlannedRun, bindings_of, planned_runs
 from a2perf.launch.entry import Entry
 from a2perf.launch.experiment import QUEUE_FILE, classify, prepare
 from a2perf.launch.interface import Launcher, Resources, RunCommand
 from a2perf.launch.plan import EVALUATOR_MEMORY_BYTES, LOCK_WAIT_S
 from a2perf.launch.queue import Queue
 from a2perf.launch.scheduler import Event, Summary, drive
-from a2perf.sandbox import get_sandbox
-from a2perf.submission.folder_content import identify_submission
-from a2perf.submission.participant_python import REQUIREMENTS
-from a2perf.submission.python_env import read_requirements
+from a2perf.records import FailureKind
 
 PYTHON_ENVS = ("auto", "shared", "isolated")
 """``auto``: an environment of its own for each entrant whose requirements this a2perf's packages do not satisfy."""
@@ -40,9 +36,10 @@ class Entrants:
         submissions: folders; their names have to differ.
         python_env: one of ``PYTHON_ENVS``.
         find_links: folders of wheels for environments of their own.
-        sandbox: replaces that of the terms; a weaker one needs ``allow_weaker``.
-        allow_weaker: whether guarantees that this host cannot enforce may be missing.
-        retry_failed: whether failed runs are run again.
+        sandbox: replaces that of the terms; one that cannot hide the competition needs ``allow_weaker``.
+        allow_weaker: whether guarantees that this host cannot enforce may be missing; the published record says so.
+        retry_failed: whether failed runs are run again; the published record counts the attempts.
+        retry_infrastructure: whether runs start again that the infrastructure failed after the entrant had started.
     """
 
     submissions: tuple[Path, ...]
@@ -51,6 +48,7 @@ class Entrants:
     sandbox: str | None = None
     allow_weaker: bool = False
     retry_failed: bool = False
+    retry_infrastructure: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def conduct(
     on_event: Callable[[Event], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcomes:
-    """Runs the entrants, or what is left of them.
+    """Enters the entrants, and runs them or what is left of them.
 
     Args:
         competition: whose.
@@ -82,117 +80,118 @@ def conduct(
 
     Raises:
         ConfigError: a folder or setting is wrong, or the secrets lie where an entrant could read them.
-        UserError: the secrets were revealed already, or the sandbox cannot be had on this host.
+        UserError: the secrets were revealed already, this is not the code that was committed to, or the sandbox cannot
+            be had on this host.
     """
-    planned = entries_of(competition, entrants)
+    check_evaluator(competition)
+    entered = enter_all(competition, entrants)
+    planned = entries_of(competition, entrants, entered)
     with Queue(competition.runs / QUEUE_FILE) as queue:
-        prepare(queue, planned, retry_failed=entrants.retry_failed)
+        prepare(
+            queue, planned, retry_failed=entrants.retry_failed, retry_infrastructure=entrants.retry_infrastructure
+        )  # fmt: skip
         keys = [entry.key for entry in planned]
+        _refuse(queue, competition, entered)
         queue.restrict(keys)
         summary = drive(queue, launcher, workers, classify=classify, on_event=on_event, stop=stop)
         return Outcomes(queue.entries(keys), summary)
 
 
-def entries_of(competition: Competition, entrants: Entrants) -> list[Entry]:
-    """Returns the runs of the entrants, seed by seed, so that a cut-off competition can be compared.
+def check_evaluator(competition: Competition) -> None:
+    """Refuses to go on with other code than the one that was committed to.
 
     Raises:
-        ConfigError, UserError: see ``conduct``.
+        UserError: a package or Python itself changed.
     """
-    _check(competition, entrants)
-    terms, entries = competition.terms, []
-    for seed in terms.seeds:
-        for folder in entrants.submissions:
-            before: str | None = None
-            plans = [(terms.public_task, "inference", competition.private / gin_files.PUBLIC)]
-            plans += [
-                (task.name, "inference", task_files(competition.private, task.name)[2])
-                for task in competition.secret.tasks
-            ]
-            if terms.train:
-                gin_file = competition.public / gin_files.TRAINING
-                trained = _entry(competition, entrants, folder, terms.public_task, "train", gin_file, seed)
-                entries.append(trained)
-                before = trained.key
-            for task, mode, gin_file in plans:
-                one = _entry(competition, entrants, folder, task, mode, gin_file, seed)
-                entries.append(Entry(one.key, one.command, one.data, after=before))
+    if differences := competition.evaluator.differences(Evaluator.current()):
+        raise UserError(
+            f"this is not the code that the competition committed to: {'; '.join(differences)}",
+            mend="install the versions of public/evaluator.json again",
+        )
+
+
+def enter_all(competition: Competition, entrants: Entrants) -> list[Entered]:
+    """Lists the entrants of a call; see ``enter``."""
+    if entrants.python_env not in PYTHON_ENVS:
+        raise ConfigError(f"--python-env {entrants.python_env!r} is not valid", mend=f"use {', '.join(PYTHON_ENVS)}")
+    return enter(
+        competition,
+        entrants.submissions,
+        sandbox=entrants.sandbox,
+        allow_weaker=entrants.allow_weaker,
+        python_env=entrants.python_env,
+    )
+
+
+def entries_of(competition: Competition, entrants: Entrants, entered: Sequence[Entered]) -> list[Entry]:
+    """Returns the runs of the entrants, seed by seed, so that a cut-off competition can be compared."""
+    plans = [
+        (one, run) for one in entered for run in planned_runs(competition.terms, competition.secret, one.entrant.number)
+    ]
+    plans.sort(key=lambda plan: competition.terms.seeds.index(plan[1].seed))  # stable: the training stays first
+    entries: list[Entry] = []
+    trainings: dict[tuple[int, int], str] = {}
+    for one, run in plans:
+        entry = _entry(competition, entrants, one, run, trainings.get((one.entrant.number, run.seed)))
+        if run.mode == "train":
+            trainings[one.entrant.number, run.seed] = entry.key
+        entries.append(entry)
     return entries
 
 
-def _entry(
-    competition: Competition, entrants: Entrants, folder: Path, task: str, mode: str, gin_file: Path, seed: int
-) -> Entry:
-    folder, terms = folder.resolve(), competition.terms
-    home = competition.runs / folder.name
-    root, trained = (home / name / f"seed_{seed}" for name in (task, terms.public_task))
-    isolated = _is_isolated(folder, entrants.python_env)
-    sandbox = entrants.sandbox or terms.sandbox
+def _entry(competition: Competition, entrants: Entrants, one: Entered, run: PlannedRun, after: str | None) -> Entry:
+    entrant, terms = one.entrant, competition.terms
+    home = competition.runs / entrant.place
+    root = home / run.place
+    gin_file, sandbox = competition.public / run.gin_file, entrants.sandbox or terms.sandbox
+    given = bindings_of(run, competition.folder, home)
     flags = [
-        "--participant-module-path", str(folder),
+        "--participant-module-path", str(one.folder),
         "--submission-gin-config-path", str(gin_file),
         "--root-dir", str(root),
-        "--seed", str(seed),
+        "--seed", str(run.seed),
         "--sandbox", sandbox,
-        "--python-env", "isolated" if isolated else "shared",
+        "--python-env", "isolated" if entrant.isolated else "shared",
         *(word for path in entrants.find_links for word in ("--python-env-find-links", str(path.absolute()))),
         *(("--allow-weaker",) if entrants.allow_weaker else ()),
-        *(("--extra-gin-bindings", f"Submission.trained_root_dir = {str(trained)!r}") if terms.train else ()),
+        *(word for name, value in given.items() for word in binding(name, value)),
     ]  # fmt: skip
     identity = [
-        identify_submission(folder).sha256, competition.commitment.commitment, task, mode, seed, sandbox, isolated,
+        entrant.number, entrant.sha256, competition.commitment.commitment, run.task, run.mode, run.seed, sandbox,
+        entrant.isolated,
     ]  # fmt: skip
     memory = None if terms.memory_limit_bytes is None else terms.memory_limit_bytes + EVALUATOR_MEMORY_BYTES
-    name = f"{folder.name}/{task}/seed_{seed}/{mode}"
+    name = f"{entrant.place}/{run.task}/seed_{run.seed}/{run.mode}"
     command = RunCommand.evaluator(
         flags,
         name=name,
         env={"A2PERF_LOCK_WAIT_S": str(LOCK_WAIT_S)},
-        log=root / f"{mode}.log",
+        log=root / f"{run.mode}.log",
         resources=Resources(memory_bytes=memory),
         domain=terms.domain,
-        readable=(folder, competition.private, competition.public, *entrants.find_links),
+        readable=(one.folder, competition.private, competition.public, *entrants.find_links),
         writable=(home,),
     )
     data: dict[str, Any] = {
-        "submission": folder.name,
-        "task": task,
-        "seed": seed,
-        "mode": mode,
-        "split": "public" if task == terms.public_task else "held out",
+        "submission": entrant.place,
+        "task": run.task,
+        "seed": run.seed,
+        "mode": run.mode,
+        "split": "held out" if run.is_secret else "public",
         "root": str(root),
-        "bundle": str(root / mode),
+        "bundle": str(root / run.mode),
     }
-    return Entry(f"{name}@{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]}", command, data)
+    return Entry(f"{name}@{canonical_sha256(identity)[:16]}", command, data, after=after)
 
 
-def _is_isolated(folder: Path, python_env: str) -> bool:
-    if python_env != "auto":
-        return python_env == "isolated"
-    try:
-        return bool(read_requirements(folder / REQUIREMENTS).unsatisfied_here())
-    except UserError:
-        return True  # its own run says what is wrong with the file, and it alone fails
-
-
-def _check(competition: Competition, entrants: Entrants) -> None:
-    if (competition.folder / REVEALED).exists():
-        raise UserError(
-            "the secrets of this competition were revealed: nobody can be evaluated on them any more",
-            mend="found a new competition with `a2perf competition init`",
-        )
-    if entrants.python_env not in PYTHON_ENVS:
-        raise ConfigError(f"--python-env {entrants.python_env!r} is not valid", mend=f"use {', '.join(PYTHON_ENVS)}")
-    names = [folder.resolve().name for folder in entrants.submissions]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigError(f"two submissions are named {repeated[0]}", mend="rename one of the folders")
-    for folder in entrants.submissions:
-        if not folder.is_dir():
-            raise ConfigError(f"the submission folder {folder} does not exist", mend="give the folder of a submission")
-        if competition.folder.is_relative_to(folder.resolve()):
-            raise ConfigError(
-                f"the competition lies inside the submission {folder}, which could read its secrets",
-                mend="move the competition elsewhere",
-            )
-    if not entrants.allow_weaker:
-        get_sandbox(entrants.sandbox or competition.terms.sandbox)  # said here once, not by every run
+def _refuse(queue: Queue, competition: Competition, entered: Sequence[Entered]) -> None:
+    """Records the failure of entrants that cannot run: their folder is not valid, or is another entrant by now."""
+    reasons = {one.entrant.place: one.entrant.refused for one in entered if one.entrant.refused}
+    now = {one.entrant.name: one.entrant for one in entered}
+    for entrant in read_entrants(competition).all():
+        if entrant.name in now and now[entrant.name].number != entrant.number:
+            reasons[entrant.place] = f"its folder changed before this run, and entered as {now[entrant.name].place}"
+    for entry in queue.entries():
+        reason = reasons.get(str(entry.data["submission"]))
+        if reason is not None:
+            queue.refuse([entry.key], FailureKind.CONTRACT.value, reason)

@@ -12,17 +12,20 @@ from a2perf.errors import ConfigError
 from a2perf.launch.competition import gin_files
 from a2perf.launch.competition.records import (
     COMMITMENT,
+    EVALUATOR,
     SECRET,
     TERMS,
     Commitment,
     Competition,
+    Evaluator,
     Secret,
     SecretTask,
     Terms,
     commitment_of,
+    gin_hashes,
     load,
 )
-from a2perf.storage import write_atomic, write_json, write_record
+from a2perf.storage import json_text, write_atomic, write_record
 from a2perf.submission.bundle import now
 
 _SALT_BYTES = 32
@@ -67,40 +70,49 @@ def found(folder: Path, terms: Terms) -> Competition:
     )  # fmt: skip
     # What is committed to is what can be read back: tuples become lists, numbers their JSON.
     secret = msgspec.json.decode(msgspec.json.encode(secret), type=Secret)
-    _write_private(folder / "private", terms, secret)
+    _write_private(folder / "private", secret)
     _write_public(folder / "public", terms, secret)
     return load(folder)
 
 
-def task_files(private: Path, name: str) -> tuple[Path, Path, Path]:
-    """Returns the files of a secret task: the task, its seeds, its gin file."""
+def task_files(private: Path, name: str) -> tuple[Path, Path]:
+    """Returns the files of a secret task: the task, and its seeds."""
     folder = private / "tasks"
-    return folder / f"{name}.json", folder / f"{name}.seeds", folder / f"{name}.gin"
+    return folder / f"{name}.json", folder / f"{name}.seeds"
 
 
-def _write_private(private: Path, terms: Terms, secret: Secret) -> None:
+def public_seeds_file(private: Path) -> Path:
+    """Returns the file of the seeds of the scored episodes on the public task."""
+    return private / "public.seeds"
+
+
+def write_tasks(folder: Path, secret: Secret, *, mode: int = 0o600) -> None:
+    """Writes the secret tasks and all seeds, as runs take them."""
+    write_atomic(public_seeds_file(folder), _seed_text(secret.public_seeds), mode=mode)
+    for task in secret.tasks:
+        task_file, seeds_file = task_files(folder, task.name)
+        held_out = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
+        write_atomic(task_file, json_text(held_out), mode=mode)
+        write_atomic(seeds_file, _seed_text(task.seeds), mode=mode)
+
+
+def _write_private(private: Path, secret: Secret) -> None:
     private.mkdir(parents=True, mode=0o700)
     private.chmod(0o700)
     write_record(private / SECRET, secret)
-    public_seeds = private / "public.seeds"
-    write_atomic(public_seeds, _seed_text(secret.public_seeds), mode=0o600)
-    text = gin_files.scored_public_evaluation(terms, public_seeds.absolute())
-    write_atomic(private / gin_files.PUBLIC, text, mode=0o600)
-    for task in secret.tasks:
-        task_file, seeds_file, gin_file = (path.absolute() for path in task_files(private, task.name))
-        held_out = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
-        write_json(task_file, held_out)
-        write_atomic(seeds_file, _seed_text(task.seeds), mode=0o600)
-        write_atomic(gin_file, gin_files.secret_evaluation(terms, task, task_file, seeds_file), mode=0o600)
+    (private / SECRET).chmod(0o600)
+    write_tasks(private, secret)
 
 
 def _write_public(public: Path, terms: Terms, secret: Secret) -> None:
+    evaluator = Evaluator.current()
     write_record(public / TERMS, terms)
-    commitment = Commitment(commitment=commitment_of(terms, secret), founded_at=terms.founded_at)
-    if terms.train:
-        write_atomic(public / gin_files.TRAINING, gin_files.training(terms))
-    write_atomic(public / gin_files.PUBLIC, gin_files.public_evaluation(terms))
-    write_record(public / COMMITMENT, commitment)  # last: with it the competition exists
+    write_record(public / EVALUATOR, evaluator)
+    for name, text in gin_files.texts(terms).items():
+        write_atomic(public / name, text)
+    commitment = commitment_of(terms, secret, evaluator, gin_hashes(public))
+    # last: with it the competition exists
+    write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))
 
 
 def _seeds(count: int) -> list[int]:

@@ -1,106 +1,77 @@
-"""Reveals the secrets, and proves what was promised: they are those of the hash, and every run used them."""
+"""Publishes what proves a competition: the secrets, everything that was committed to, and the bundles of every run."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from a2perf.errors import UserError
-from a2perf.launch.competition.founding import task_files
-from a2perf.launch.competition.records import (
-    COMMITMENT,
-    METHOD,
-    REVEALED,
-    SECRET,
-    TERMS,
-    Commitment,
-    Competition,
-    Secret,
-    Terms,
-    commitment_of,
-)
-from a2perf.records import Manifest, RunState
-from a2perf.storage import read_record, write_json, write_record
-from a2perf.submission.bundle import integrity, now
+from a2perf.inventory import find_bundles
+from a2perf.launch.competition.entrants import close, read_entrants
+from a2perf.launch.competition.founding import write_tasks
+from a2perf.launch.competition.records import COMMITMENT, ENTRANTS, EVALUATOR, REVEALED, SECRET, TERMS, Competition
+from a2perf.launch.competition.run_checks import UNPUBLISHED
+from a2perf.launch.competition.standing import OutcomeRecord, Standing
+from a2perf.launch.competition.verification import OUTCOMES, RESULTS, RUNS
+from a2perf.storage import write_atomic, write_json, write_record
+from a2perf.stranger_files import Kind, chunks, walk
+from a2perf.submission.bundle import now
 
 
-def reveal(competition: Competition, folder: Path) -> None:
-    """Writes terms, commitment, secrets and secret tasks where everybody can check them; ends the competition.
+def reveal(
+    competition: Competition, folder: Path, outcomes: Sequence[OutcomeRecord] = (), standing: Standing | None = None
+) -> None:
+    """Writes everything that others need to check the results; ends the competition.
 
     Args:
         competition: whose secrets; they were verified when it was loaded.
-        folder: gets the files.
+        folder: gets the files; an earlier reveal there is replaced.
+        outcomes: how every run ended.
+        standing: what the bundles give.
     """
+    listed = close(competition) if read_entrants(competition).rounds else read_entrants(competition)
+    listed.sha256 = listed.expected_sha256()
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
     write_record(folder / TERMS, competition.terms)
     write_record(folder / COMMITMENT, competition.commitment)
+    write_record(folder / EVALUATOR, competition.evaluator)
     write_record(folder / SECRET, competition.secret)
-    for task in competition.secret.tasks:
-        task_file, seeds_file, _ = task_files(folder, task.name)
-        held_out = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
-        write_json(task_file, held_out)
-        seeds_file.write_text("".join(f"{seed}\n" for seed in task.seeds), encoding="utf-8")
+    write_record(folder / ENTRANTS, listed)
+    for path in competition.public.glob("*.gin"):
+        write_atomic(folder / path.name, path.read_bytes())
+    write_tasks(folder, competition.secret, mode=0o644)
+    if listed.rounds:
+        write_json(folder / OUTCOMES, [msgspec.to_builtins(one) for one in outcomes])
+        write_record(folder / RESULTS, standing or Standing())
+        _publish_bundles(competition.runs, folder / RUNS)
     if not (competition.folder / REVEALED).exists():
         write_json(
             competition.folder / REVEALED, {"revealed_at": now(), "commitment": competition.commitment.commitment}
         )
 
 
-def check_reveal(folder: Path, commitment: str | None = None) -> list[str]:
-    """Checks revealed secrets against the hash that was published first.
-
-    Args:
-        folder: what ``reveal`` wrote.
-        commitment: the hash as it was published then; the one in the folder proves nothing by itself.
-
-    Returns:
-        Every problem found, in words; empty when everything fits.
-    """
-    try:
-        terms, secret = read_record(folder / TERMS, Terms), read_record(folder / SECRET, Secret)
-        stated = read_record(folder / COMMITMENT, Commitment)
-    except UserError as error:
-        return [error.message]
-    problems = []
-    found = commitment_of(terms, secret)
-    if found != stated.commitment:
-        problems.append(f"{TERMS} and {SECRET} give {found}, but {COMMITMENT} says {stated.commitment}")
-    if commitment is not None and found != commitment:
-        problems.append(f"{TERMS} and {SECRET} give {found}, but {commitment} was published first")
-    if stated.method != METHOD:
-        problems.append(f"{COMMITMENT} names another method: {stated.method}")
-    for task in secret.tasks:
-        file = task_files(folder, task.name)[0]
-        if file.is_file() and msgspec.json.decode(file.read_bytes()).get("kwargs") != task.kwargs:
-            problems.append(f"{file.name} is not the task of {SECRET}")
-    return problems
-
-
-def check_runs(competition: Competition) -> dict[str, list[str]]:
-    """Checks that every finished run on the secret tasks used the committed tasks and seeds, and was not changed.
-
-    Returns:
-        The problems of each bundle that has any, by its path below the folder of runs.
-    """
-    seeds = {task.name: task.seeds for task in competition.secret.tasks}
-    seeds[competition.terms.public_task] = competition.secret.public_seeds
-    kwargs = {task.name: task.kwargs for task in competition.secret.tasks}
-    found: dict[str, list[str]] = {}
-    for path in sorted(competition.runs.glob("*/*/seed_*/*/manifest.json")):
-        if "attic" in path.parts:
-            continue
-        label = str(path.parent.relative_to(competition.runs))
-        try:
-            manifest = read_record(path, Manifest)
-        except UserError as error:
-            found[label] = [error.message]
-            continue
-        problems = integrity(path.parent, manifest)
-        if manifest.mode == "inference" and manifest.state is RunState.FINISHED:
-            if manifest.seeds.get("episodes") != seeds.get(manifest.task, [None])[: competition.terms.episodes]:
-                problems.append("its episodes were not played with the committed seeds")
-            if manifest.task in kwargs and manifest.env_kwargs != kwargs[manifest.task]:
-                problems.append("its environment was not the committed task")
-        if problems:
-            found[label] = problems
-    return found
+def _publish_bundles(runs: Path, folder: Path) -> None:
+    """Copies every bundle, earlier attempts too, without what is the entrant's own: artifacts, output, pictures."""
+    for bundle in find_bundles(runs, archived=True):
+        target = folder / bundle.relative_to(runs)
+        target.mkdir(parents=True)
+        for entry in walk(bundle):
+            top = entry.path.partition("/")[0]
+            if top in UNPUBLISHED or entry.path == ".lock":
+                continue
+            if entry.kind is Kind.FOLDER:
+                (target / entry.path).mkdir()
+            elif entry.kind is Kind.FILE:
+                descriptor = entry.open()
+                try:
+                    with open(target / entry.path, "wb") as copy:
+                        for piece in chunks(descriptor, entry.path, max_bytes=entry.status.st_size):
+                            copy.write(piece)
+                        os.fchmod(copy.fileno(), entry.status.st_mode & 0o777)
+                finally:
+                    os.close(descriptor)

@@ -1,0 +1,109 @@
+"""What the runs of a competition came to, as it is published: outcomes by run, results by entrant, ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from a2perf.launch.entry import Entry
+from a2perf.records import Record
+from a2perf.stranger_files import printable
+
+
+class OutcomeRecord(Record, kw_only=True):
+    """How one run ended, in the organizer's words.
+
+    Attributes:
+        entrant: folder of the entrant's runs.
+        task: name of the task.
+        bundle: path below that folder.
+        state: ``"finished"`` or ``"failed"``.
+        kind: of a failure.
+        reason: one sentence.
+        attempts: how often it was started.
+    """
+
+    entrant: str
+    task: str
+    seed: int
+    mode: str
+    bundle: str
+    state: str
+    kind: str | None = None
+    reason: str = ""
+    attempts: int = 0
+
+
+class TaskStanding(Record, kw_only=True):
+    """How an entrant did on one task.
+
+    Attributes:
+        task: name of the task.
+        held_out: whether it was secret.
+        returns: mean episode return of each finished run, in the order of the seeds.
+        failures: kind and reason of each run that failed, the training included.
+        not_run: how many runs never started, since the training that they need failed.
+    """
+
+    task: str
+    held_out: bool
+    returns: list[float] = msgspec.field(default_factory=list)
+    failures: list[list[str]] = msgspec.field(default_factory=list)
+    not_run: int = 0
+
+
+class EntrantStanding(Record, kw_only=True):
+    """How one entrant did.
+
+    Attributes:
+        number: in the order of entering.
+        rank: among those who finished every run on the secret tasks; None for the others.
+        mean: over the secret tasks, of the mean return; over the public one where none is secret.
+        attempts: how often its runs were started, all together.
+    """
+
+    number: int
+    name: str
+    place: str
+    sha256: str
+    rank: int | None = None
+    mean: float | None = None
+    attempts: int = 0
+    tasks: list[TaskStanding] = msgspec.field(default_factory=list)
+
+
+class Standing(Record, kw_only=True):
+    """``results.json``: the entrants, best first."""
+
+    schema: int = 1
+    entrants: list[EntrantStanding] = msgspec.field(default_factory=list)
+
+
+def ranked(entrants: Sequence[EntrantStanding]) -> list[EntrantStanding]:
+    """Fills in means and ranks and returns the entrants in their order; equal means share a rank."""
+    for entrant in entrants:
+        decisive = [task for task in entrant.tasks if task.held_out] or entrant.tasks
+        if decisive and all(task.returns and not task.failures and not task.not_run for task in decisive):
+            entrant.mean = sum(sum(task.returns) / len(task.returns) for task in decisive) / len(decisive)
+    means = [entrant.mean for entrant in entrants if entrant.mean is not None]
+    for entrant in entrants:
+        if entrant.mean is not None:
+            entrant.rank = 1 + sum(other > entrant.mean for other in means)
+    return sorted(entrants, key=lambda one: (one.rank is None, one.rank or 0, one.number))
+
+
+def outcome_of(entry: Entry) -> OutcomeRecord:
+    """Returns how a run of the queue ended."""
+    root, mode = str(entry.data["root"]), str(entry.data["mode"])
+    return OutcomeRecord(
+        entrant=str(entry.data["submission"]),
+        task=str(entry.data["task"]),
+        seed=int(entry.data["seed"]),
+        mode=mode,
+        bundle="/".join([*root.split("/")[-2:], mode]),
+        state=entry.state.value,
+        kind=entry.kind,
+        reason=printable(entry.reason),
+        attempts=entry.attempts,
+    )
