@@ -21,127 +21,7 @@ from a2perf.submission import configuration, participant_gin
 from a2perf.submission.gin_origin import locate
 from a2perf.submission.main_submission import evaluate
 from a2perf.submission.participant_settings import ALLOWED, permitted
-
-HEAD = """import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-create_domain.mode = 'train'
-Submission.num_inference_steps = 3
-Submission.num_inference_episodes = 1
-Submission.record_frames = 0
-"""
-LINE = HEAD.count("\n") + 1
-
-CODE = {
-    "dynamic registration": "from __gin__ import dynamic_registration",
-    "an import": "import planted",
-    "an import of the library": "import subprocess",
-    "an import under another name": "import a2perf.submission.submission_util as su",
-    "an import from": "from a2perf.submission import submission_util",
-    "an import and more": "import a2perf.submission.submission_util; import planted",
-    "an import over two lines": "import \\\n planted",
-    "an import with a scope": "import a2perf.submission.submission_util/planted",
-    "an include": "include '{outside}/planted.gin'",
-    "an include beside it": "include 'planted.gin'",
-    "a call": "Submission.participant_args = {{'x': @subprocess.getoutput()}}",
-    "a reference": "Submission.participant_args = @subprocess.getoutput",
-    "a reference in a list": "create_domain.env_wrappers = [@planted.wrap]",
-    "a scoped reference": "Submission.participant_args = {{'x': @a/b/subprocess.getoutput()}}",
-    "a binding of a foreign function": "subprocess.getoutput.cmd = 'touch {canary}'",
-    "a binding of gin's macro": "gin.macro.value = 1",
-    "a macro": "command = 'touch {canary}'",
-    "a use of a macro": "Submission.participant_args = {{'x': %command}}",
-    "a foreign constant": "Submission.mode = %os.environ",
-    "a constant of gin": "Submission.mode = %gin.REQUIRED",
-    "an attribute": "Submission.participant_args = {{'x': 'a'.join}}",
-    "an expression": "Submission.num_inference_steps = 1 + 1",
-    "a call of Python": "Submission.participant_args = dict(x=__import__('os').system('touch {canary}'))",
-    "a formatted string": "Submission.participant_args = {{'x': f'{{open(chr(47))}}'}}",
-    "a comprehension": "Submission.participant_args = {{x: 'y' for x in 'ab'}}",
-    "a lambda": "Submission.participant_args = lambda: 0",
-    "a block": "Submission:\n  sandbox = 'none'",
-    "two statements on a line": "Submission.plot_metrics = True; Submission.sandbox = 'none'",
-    "two bindings on a line": "Submission.plot_metrics = True Submission.sandbox = 'none'",
-    "an indented line": "  Submission.sandbox = 'none'",
-    "a line after a return": "Submission.plot_metrics = True # \rSubmission.sandbox = 'none'",
-    "a line after a separator": "# \u2028Submission.sandbox = 'none'",
-    "a null byte": "Submission.plot_metrics = True\0",
-    "an escape sequence": "# \x1b]0;x\x07",
-    "an open bracket": "Submission.participant_args = {{'x': 'y'",
-    "an open string": "Submission.participant_args = '''x",
-    "a second file": "%include planted",
-}
-SETTINGS = {
-    "no sandbox": "Submission.sandbox = 'none'",
-    "no sandbox in a scope": "a/Submission.sandbox = 'none'",
-    "no sandbox in two scopes": "a/b/Submission.sandbox = 'none'",
-    "no sandbox by its module": "a2perf.submission.Submission.sandbox = 'none'",
-    "no sandbox by a part of its module": "submission.Submission.sandbox = 'none'",
-    "no sandbox over two lines": "Submission.\\\nsandbox = 'none'",
-    "no sandbox in wide letters": "Submission.\uff53andbox = 'none'",
-    "a weaker sandbox": "Submission.allow_weaker = True",
-    "the network": "Submission.network = True",
-    "its own interpreter": "Submission.participant_python = './python3'",
-    "builds": "Submission.python_env_builds = True",
-    "its own wheels": "Submission.python_env_find_links = ['.']",
-    "its own environment": "Submission.python_env = 'isolated'",
-    "files of the host": "Submission.readable_paths = ['/etc']",
-    "variables of the host": "Submission.pass_environment = ['HOME']",
-    "another root": "Submission.root_dir = '{outside}'",
-    "another place for metrics": "Submission.metric_values_dir = '{outside}'",
-    "another submission": "Submission.participant_module_path = '{outside}'",
-    "seeds of the evaluation": "Submission.seed = 7",
-    "public seeds": "Submission.public_seeds = True",
-    "seeds of a bundle": "Submission.seeds_from = '.'",
-    "a file of seeds": "Submission.evaluation_seeds_file = 'seeds'",
-    "a held-out task": "Submission.held_out_task = 'task.json'",
-    "another training": "Submission.trained_root_dir = '.'",
-    "results without a run": "Submission.run_offline_metrics_only = True",
-    "no limit of memory": "Submission.memory_limit_bytes = None",
-    "no limit of processes": "Submission.process_limit = None",
-    "no limit of artifacts": "Submission.artifact_limit_bytes = None",
-    "a long time-out": "Submission.call_timeout_s = 1e9",
-    "observations it knows": "Submission.inference_data = 'sampled'",
-    "samples that never come": "Submission.sampling_interval_s = 3600",
-    "a million episodes": "Submission.num_inference_episodes = 1000000",
-    "a number beyond 64 bits": "Submission.num_inference_steps = 0x" + "f" * 5000,
-    "a number of many digits": "Submission.num_inference_steps = " + "9" * 5000,
-    "an infinite budget": "Submission.train_time_limit_s = 1e999",
-    "a budget that is not a number": "Submission.train_time_limit_s = 'nan'",
-    "a true number": "Submission.num_inference_episodes = True",
-    "a list of a thousand tasks": f"Submission.generalization_tasks = {['x'] * 1000!r}",
-    "an argument with an escape sequence": r"Submission.participant_args = {{'x': '\x1b[31m'}}",
-    "an argument with a surrogate": r"Submission.participant_args = {{'x': '\ud800'}}",
-    "an argument of a megabyte": "Submission.participant_args = {{'x': " + repr("y" * 60000) + "}}",
-    "an argument that is not text": "Submission.participant_args = {{'x': 1}}",
-    "deep brackets": "Submission.participant_args = " + "[" * 100 + "]" * 100,
-    "very deep brackets": "Submission.participant_args = " + "[" * 10000 + "]" * 10000,
-    "very many signs": "Submission.num_inference_steps = " + "-" * 30000 + "1",
-    "an unregistered environment": "create_domain.env_name = 'CartPole-v1'",
-    "an environment by its module": "create_domain.env_name = 'planted:Planted-v0'",
-    "wrappers": "create_domain.env_wrappers = ['planted']",
-    "files of motions": "create_domain.motion_files = '/etc/passwd'",
-    "another gait under the name of a task": "create_domain.clip = 'dog_pace'",
-    "files to write": "create_domain.output_plc_file = '{outside}/planted'",
-    "a root of the environment": "create_domain.root_dir = '{outside}'",
-    "another mode of the environment": "create_domain.mode = 'planted'",
-    "another framework": "create_domain.framework = 'tf_agents'",
-    "an environment of its own function": "build_imitation_env.motion_files = '/etc/passwd'",
-    "a loader": "load.environment_name = 'planted'",
-    "a wrapper's settings": "wrap_env.discount = 0.5",
-    "an address": "track_emissions_decorator.api_endpoint = 'http://example.org'",
-    "a key": "track_emissions_decorator.api_key = 'x'",
-    "an upload": "track_emissions_decorator.save_to_api = True",
-    "a place for emissions": "track_emissions_decorator.output_dir = '{outside}'",
-    "a logger": "track_emissions_decorator.logging_logger = 'x'",
-    "questions to the network": "track_emissions_decorator.offline = False",
-    "the power of the host": "track_emissions_decorator.force_cpu_power = 0.001",
-    "no graphics processor": "track_emissions_decorator.gpu_ids = []",
-    "a foreign Submission": "planted.Submission.plot_metrics = True",
-    "a name alone": "Submission = 'none'",
-    "a long name": "x" * 30000 + ".y = 1",
-}  # fmt: skip
+from tests.attacks.gin_lines import CODE, HEAD, LINE, SETTINGS
 
 
 @pytest.fixture
@@ -459,3 +339,20 @@ def test_any_bytes_are_bindings_or_an_error_with_the_line(content: bytes) -> Non
         assert name in ALLOWED or name.startswith("create_domain.")
     again = "\n".join(f"{name} = {participant_gin.to_gin(value)}" for name, value in values.items())
     assert {item.name: item.value for item in participant_gin.parse(again.encode(), "again.gin")} == values
+
+
+_TEXT = st.text(st.one_of(st.sampled_from("%@'\"\\ #=(){}[],/ab"), st.characters()), max_size=200).filter(
+    str.isprintable
+)
+
+
+@given(st.dictionaries(st.from_regex("[a-z]{1,5}", fullmatch=True), _TEXT, max_size=4))
+@settings(max_examples=300, deadline=None)
+def test_strings_stay_strings_in_the_configuration_of_a_run(tmp_path_factory: pytest.TempPathFactory, args) -> None:
+    """``config.gin`` holds the participant's strings, and the processes of a generalization let gin parse it."""
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "strings.gin").write_text(f"Submission.participant_args = {participant_gin.to_gin(args)}\n")
+    configuration.load(locate(str(folder / "strings.gin"), submission=folder, domain=None), [])
+    configuration.restore(configuration.text())
+    assert configuration.parameter("Submission.participant_args") == args
+    configuration.clear()

@@ -8,6 +8,7 @@ import pytest
 from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.submission import configuration
+from a2perf.submission.participant_settings import ALLOWED
 from a2perf.submission.submission_util import Submission
 
 CLASSIC = """import a2perf.submission.submission_util
@@ -85,7 +86,7 @@ def test_mode_is_accepted_in_every_spelling(tmp_path, mode: str) -> None:
         ("Submission.measure_emissions = 1", r"measure_emissions = 1 is not valid", "True or False"),
         ("Submission.mode = 'trian'", r"'trian' is not a mode; did you mean 'train'", "inference"),
         ("Submission.domain = 'quadruped'", r"'quadruped' is not a known domain", "quadruped_locomotion"),
-        ("Submission.inference_data = 'random'", r"inference_data = 'random' is not valid", "recorded"),
+        ("Submission.inference_data = 'random'", r"inference_data = 'random' is not valid", "sampled"),
     ],
 )
 def test_mistake_names_place_and_nearest_name(tmp_path, line: str, message: str, mend: str) -> None:
@@ -99,6 +100,11 @@ def test_missing_mode_says_what_to_add(tmp_path) -> None:
     with pytest.raises(ConfigError, match="mode is not set") as caught:
         parse(tmp_path, "Submission.domain = 'quadruped_locomotion'\n")
     assert "%BenchmarkMode.TRAIN" in (caught.value.mend or "")
+
+
+def test_the_reference_names_every_parameter_that_a_submission_may_set(repository) -> None:
+    page = (repository / "docs" / "reference" / "gin_files.md").read_text()
+    assert [name for name in ALLOWED if f"`{name}`" not in page] == []
 
 
 def test_file_is_found_here_then_in_the_submission_then_packaged(tmp_path, monkeypatch) -> None:
