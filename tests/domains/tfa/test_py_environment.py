@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import subprocess
+import sys
 from typing import Any
 
 import gymnasium
@@ -28,11 +30,15 @@ def _wrapped(**given: Any) -> Any:
 
 
 def test_it_chooses_keras_2_itself() -> None:
-    _wrapped()
-    import tensorflow as tf
-
-    assert os.environ["TF_USE_LEGACY_KERAS"] == "1"
-    assert tf.keras.layers.Layer.__module__.startswith("tf_keras")
+    # in a process of its own: another test may have imported TensorFlow before
+    code = (
+        "from tests.domains.tfa.test_py_environment import _wrapped; _wrapped()\n"
+        "import os, tensorflow as tf; print(os.environ['TF_USE_LEGACY_KERAS'], tf.keras.layers.Layer.__module__)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[-2].startswith("1 tf_keras")
 
 
 def test_specs_are_nested_as_the_spaces_are() -> None:
