@@ -79,12 +79,12 @@ def repack(folder: Path, distribution: importlib.metadata.Distribution) -> Path:
         name = str(file)
         if name.startswith("..") or "__pycache__" in name:
             continue
-        if ".dist-info/" in name:
+        if name.partition("/")[0].endswith(".dist-info"):  # setuptools carries further ones inside
             info = name.partition("/")[0]
             if name.endswith(("/INSTALLER", "/REQUESTED", "/RECORD", "/direct_url.json", "/uv_cache.json")):
                 continue
         data = Path(str(distribution.locate_file(file))).read_bytes()
-        if name.endswith(".dist-info/WHEEL"):
+        if name == f"{info}/WHEEL":
             tag = _common_tag([line[5:] for line in data.decode().splitlines() if line.startswith("Tag: ")])
         members[name] = data
     return _zip(folder / f"{info.removesuffix('.dist-info')}-{tag}.whl", members, info)

@@ -26,7 +26,7 @@ _BUILD = re.compile(
 _BROKEN = re.compile(
     r"Failed to (?:read|parse|extract|unzip|install|prepare|unpack)|(?:wheel|metadata|zip|archive)\b.* (?:is )?invalid|"
     r"invalid (?:wheel|metadata|zip)|Metadata (?:field|file|version)|METADATA|RECORD|not a zip|corrupt|reserved name|"
-    r"InvalidWheel|BadZipFile|URL dependenc",
+    r"InvalidWheel|BadZipFile|URL dependenc|invalid package format|structure of .* was invalid",
     re.IGNORECASE,
 )
 

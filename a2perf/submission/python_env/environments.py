@@ -252,10 +252,9 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
     try:
         installer = Installer(aside, recipe.interpreter, recipe.sources, log)
         installer.require(recipe.overrides.lines, recipe.base_requirements)
+        installer.stage(recipe.requirements.lines, recipe.overrides.lines)
         installer.make()
-        installer.install(
-            recipe.requirements.lines, recipe.base_requirements, write_wheel(aside), recipe.overrides.lines
-        )
+        installer.install(recipe.base_requirements, write_wheel(aside))
         size = installer.finish(path)
         target = installer.environment
         packages = _packages(installer.site)

@@ -42,6 +42,8 @@ PASSED_ON = (
 )  # fmt: skip
 """Variables of the evaluator that an installer gets: certificates, proxies and patience, no credentials of an index."""
 
+PUBLIC_INDEX, PUBLIC_FILES = "https://index.example/simple", "files.example"
+
 Value = str | bool | list[str] | list[dict[str, object]]
 
 
@@ -90,6 +92,23 @@ class IndexSettings:
         # An index is often `simple/` with links to `../files/`, so the folder above it is read as well.
         above = [path.parent for path in paths if path and path.name == "simple"]
         return tuple(dict.fromkeys(path for path in [*paths, *above] if path and path.exists() and path != Path("/")))
+
+    def addresses(self, *, uv: bool) -> set[tuple[str, int]]:
+        """Returns the hosts and ports of the indexes and links for an installer; the public index stands for itself."""
+        chosen = self.uv if uv else self.pip
+        texts = _texts(value for key, value in chosen.items() if key in _SOURCES)
+        own = "index-url" in chosen or any(table.get("default") for table in self._tables)
+        if not own and not chosen.get("no-index", False):
+            texts.append(PUBLIC_INDEX)
+        parts = [urlsplit(text) for text in texts if text.startswith(("http://", "https://"))]
+        found = {(str(part.hostname), part.port or (443 if part.scheme == "https" else 80)) for part in parts}
+        return found | {(PUBLIC_FILES, 443)} if (urlsplit(PUBLIC_INDEX).hostname, 443) in found else found
+
+    @property
+    def upstream(self) -> str | None:
+        """The organizer's proxy."""
+        names = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy")
+        return next((self.variables[name] for name in names if name in self.variables), None)
 
     @property
     def secrets(self) -> tuple[str, ...]:

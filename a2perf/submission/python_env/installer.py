@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, S
 from a2perf.sandbox import Ending, Limits, SandboxSpec, get_sandbox, strongest_level
 from a2perf.submission.python_env import completion
 from a2perf.submission.python_env.blame import clean, explain, over_limit, tail
+from a2perf.submission.python_env.index_proxy import RELAY, IndexProxy
 from a2perf.submission.python_env.index_settings import IndexSettings, organizer_settings
 from a2perf.submission.python_env.interpreter import Interpreter
 from a2perf.submission.python_env.requirements import PRE_RELEASES, Line
@@ -86,6 +87,7 @@ class Installer:
         self._skeleton = self._home / "skeleton"
         self.environment = self._work / "environment"
         self.level = strongest_level()
+        self._lines: list[Line] = []
 
     @property
     def name(self) -> str:
@@ -122,14 +124,40 @@ class Installer:
                     mend="ask for it in requirements.txt, where it is resolved together with a2perf's bounds",
                 )
 
+    def stage(self, lines: Sequence[Line], overrides: Sequence[Line] = ()) -> None:
+        """Checks and copies what the submission gives, before anything is started.
+
+        Args:
+            lines: the submission's requirements.
+            overrides: what replaces the demands of all packages for these; `require` has checked them.
+
+        Raises:
+            ConfigError: a line has to be built, and the organizer does not allow it.
+            SubmissionError: a wheel is broken, or unpacks to more than the organizer allows.
+        """
+        for folder in (self._given, *(self._work / name for name in ("home", "tmp", "cache", "sources"))):
+            folder.mkdir(parents=True)
+        self._lines = [*lines, *overrides]
+        if not self._sources.allow_builds and (forbidden := [line for line in self._lines if line.builds]):
+            line = forbidden[0]
+            raise ConfigError(
+                f"{line.place}: {line.text} has to be built, which would run its code during the installation",
+                mend="ask for a wheel instead, or allow it with `Submission.python_env_builds = True`",
+            )
+        for name, chosen in {
+            "requirements": [line for line in lines if not line.constraint],
+            "constraints": [line for line in lines if line.constraint],
+            "overrides": overrides,
+        }.items():
+            path, sources = self._given / f"{name}.txt", self._work / "sources"
+            write_requirements(chosen, path, sources, max_bytes=self._sources.size_bytes)
+
     def make(self) -> None:
         """Makes the skeleton: interpreter, configuration, and with pip the installer; no package of a stranger.
 
         Raises:
             MissingDependency: the interpreter cannot make one.
         """
-        for folder in (self._given, *(self._work / name for name in ("home", "tmp", "cache", "sources"))):
-            folder.mkdir(parents=True)
         completion.prepare(self.environment)
         base = self._interpreter.executable
         if self._uv:
@@ -145,45 +173,29 @@ class Installer:
                 mend="install uv (`pip install uv`), or the venv module of that interpreter (Debian: python3-venv)",
             )
 
-    def install(
-        self, lines: Sequence[Line], base_requirements: Sequence[str], own: Path, overrides: Sequence[Line] = ()
-    ) -> None:
+    def install(self, base_requirements: Sequence[str], own: Path) -> None:
         """Installs what the submission and a2perf's part of its process need, resolved together.
 
         Args:
-            lines: the submission's requirements.
             base_requirements: a2perf's.
             own: a2perf's own wheel.
-            overrides: what replaces the demands of all packages for these; `require` has checked them.
 
         Raises:
             ConfigError: a package cannot be had, or the requirements contradict each other; names package and line.
             SubmissionError: a package is broken, or takes more than the organizer allows.
             InfrastructureError: the index could not be reached, or the disk is full.
         """
-        given = [*lines, *overrides]
-        if not self._sources.allow_builds and (forbidden := [line for line in given if line.builds]):
-            line = forbidden[0]
-            raise ConfigError(
-                f"{line.place}: {line.text} has to be built, which would run its code during the installation",
-                mend="ask for a wheel instead, or allow it with `Submission.python_env_builds = True`",
-            )
-        files = {
-            name: self._given / f"{name}.txt" for name in ("requirements", "constraints", "overrides", "a2perf-base")
-        }
-        self._write([line for line in lines if not line.constraint], files["requirements"])
-        self._write([line for line in lines if line.constraint], files["constraints"])
-        self._write(overrides, files["overrides"])
         wheel = self._given / own.name
         shutil.copyfile(own, wheel)
         needed = [*base_requirements, f"a2perf @ {wheel.as_uri()}"]
-        files["a2perf-base"].write_text("".join(f"{text}\n" for text in needed), encoding="utf-8")
-        command = [*self._command(pre=any(line.text == PRE_RELEASES for line in lines))]
-        command += ["-r", str(files["requirements"]), "-r", str(files["a2perf-base"]), "-c", str(files["constraints"])]
-        if overrides:
-            command += ["--override", str(files["overrides"])]
-        if output := self._run(command, level=self.level, network=self._sources.network):
-            raise explain(output, given, base_requirements, self._log)
+        (self._given / "a2perf-base.txt").write_text("".join(f"{text}\n" for text in needed), encoding="utf-8")
+        command = self._command()
+        for option, name in (("-r", "requirements"), ("-r", "a2perf-base"), ("-c", "constraints")):
+            command += [option, str(self._given / f"{name}.txt")]
+        overrides = self._given / "overrides.txt"
+        command += ["--override", str(overrides)] if overrides.stat().st_size else []
+        if output := self._run_with_index(command):
+            raise explain(output, self._lines, base_requirements, self._log)
 
     def finish(self, final: Path) -> int:
         """Makes byte code, checks what was installed, and adds the interpreter; returns the size in bytes.
@@ -206,11 +218,22 @@ class Installer:
         base = str(self._interpreter.executable)
         self._run([base, "-I", "-m", "compileall", "-q", *strip, str(self.environment / "lib")], level=self.level)
 
-    def _write(self, lines: Sequence[Line], path: Path) -> None:
-        write_requirements(lines, path, self._work / "sources", max_bytes=self._sources.size_bytes)
+    def _run_with_index(self, command: list[str]) -> str:
+        """Runs the installer with the network it needs; the code of a build reaches the indexes alone."""
+        network, settings = self._sources.network, self._sources.settings
+        if not (network and self._sources.allow_builds) or self.level == "process":  # 'process' has no network to close
+            return self._run(command, level=self.level, network=network)
+        python = str(self._interpreter.executable)
+        with IndexProxy(settings.addresses(uv=self._uv is not None), settings.upstream) as proxy:
+            relayed = [python, "-I", "-S", "-c", RELAY, str(proxy.channel), *command]
+            output = self._run(relayed, level=self.level, fds=(proxy.channel,))
+            if output and proxy.refused:
+                output += f"\nnot an index of the organizer: {', '.join(sorted(set(proxy.refused)))}"
+        return output
 
-    def _command(self, *, pre: bool) -> list[str]:
+    def _command(self) -> list[str]:
         python, sources = str(self._skeleton / "bin" / "python"), self._sources
+        pre = any(line.text == PRE_RELEASES for line in self._lines)
         if self._uv:
             config = self._given / "uv.toml"
             sources.settings.write_uv(config)
@@ -230,7 +253,15 @@ class Installer:
             command.append("--no-index")
         return command
 
-    def _run(self, command: Sequence[str], *, level: str, network: bool = False, limited: bool = True) -> str:
+    def _run(
+        self,
+        command: Sequence[str],
+        *,
+        level: str,
+        network: bool = False,
+        limited: bool = True,
+        fds: Sequence[int] = (),
+    ) -> str:
         """Runs one command; returns its output if it failed, else nothing.
 
         Raises:
@@ -242,11 +273,15 @@ class Installer:
         spec = SandboxSpec(
             argv=command,
             cwd=self._work / "home",
-            env=self._environment,
+            # Behind the relay there is one proxy, and code of packages that could read the organizer's.
+            env={
+                name: text for name, text in self._environment.items() if not (fds and name.lower().endswith("_proxy"))
+            },
             readable=(self._given, *self._readable),
             writable=(self._work,) if limited else (self._home,),
             network=network,
             limits=self._limits if limited else Limits(),
+            fds=fds,
             stdout=out,
             stderr=err,
         )
@@ -288,7 +323,7 @@ class Installer:
         size = self._sources.size_bytes
         return Limits(
             wall_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES, processes=PROCESSES, file_size_bytes=size,
-            artifact_bytes=2 * size, output_bytes=OUTPUT_BYTES,
+            artifact_bytes=2 * size, artifact_entries=2 * completion.MAX_ENTRIES, output_bytes=OUTPUT_BYTES,
         )  # fmt: skip
 
     @property
@@ -307,6 +342,11 @@ class Installer:
         }  # fmt: skip
         config = self._given / "pip.conf"
         return {**found, "PIP_CONFIG_FILE": str(config)} if config.exists() else found
+
+
+def _without_proxies(variables: Mapping[str, str]) -> dict[str, str]:
+    """Leaves the organizer's proxies out: behind a relay they serve nothing, and code of packages could read them."""
+    return {name: text for name, text in variables.items() if not name.lower().endswith("_proxy")}
 
 
 def find_uv() -> str | None:

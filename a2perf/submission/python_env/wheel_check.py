@@ -7,6 +7,7 @@ distribution format of packaging.python.org. What lies about itself here meets t
 from __future__ import annotations
 
 import csv
+import errno
 import re
 import stat
 import struct
@@ -35,6 +36,13 @@ _END, _END_64 = b"PK\x05\x06", b"PK\x06\x07"
 _REBUILD = "build the wheel again with a current build tool"
 
 
+_MALFORMED = (
+    zlib.error, struct.error, NotImplementedError, RuntimeError, ValueError, EOFError, LookupError, ArithmeticError,
+    OSError,
+)  # fmt: skip
+"""What ``zipfile`` and the readers of metadata raise for bytes that are not what they say."""
+
+
 class _Broken(Exception):
     """What is wrong with a wheel."""
 
@@ -58,15 +66,9 @@ def check_wheel(path: Path, place: str, *, max_bytes: int) -> None:
                 _check_info(archive, path.name)
     except _Broken as error:
         raise SubmissionError(f"{place}: {shown(path.name)} {error}", mend=_REBUILD) from error
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        NotImplementedError,
-        RuntimeError,
-        ValueError,
-        EOFError,
-    ) as error:
+    except (zipfile.BadZipFile, *_MALFORMED) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: an offset that no file has
+            raise
         reason = shown(str(error)) or type(error).__name__
         raise SubmissionError(
             f"{place}: {shown(path.name)} is not a readable wheel: {reason}", mend=_REBUILD
