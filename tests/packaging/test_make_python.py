@@ -1,0 +1,28 @@
+"""`make setup` with an interpreter that the pinned packages do not fit: one line at once, not a build of minutes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on PATH")
+@pytest.mark.parametrize("answer", ["exit 1", "exit 127"])
+def test_another_python_is_refused_before_anything_is_installed(tmp_path: Path, answer: str) -> None:
+    for name in ("Makefile", "pyproject.toml", "setup.py", "requirements.lock"):
+        shutil.copyfile(REPOSITORY / name, tmp_path / name)
+    other = tmp_path / "python3.13"
+    other.write_text(f"#!/bin/sh\n{answer}\n")
+    other.chmod(0o755)
+    done = subprocess.run(
+        ["make", f"PYTHON={other}", ".venv/.installed"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert f"{other} is not CPython 3.11" in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+    assert not (tmp_path / ".venv").exists()
