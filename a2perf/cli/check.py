@@ -16,6 +16,9 @@ from a2perf.sandbox import STRONGEST
 from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised, parse_participant_args
 
+MOST_GIN_FILES = 100
+"""How many gin files of a folder are read."""
+
 if TYPE_CHECKING:
     from a2perf.records import Failure
     from a2perf.submission.identity import RunTask
@@ -149,7 +152,10 @@ def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[Finding], dict[s
 
     findings: list[Finding] = []
     named: dict[str, Any] = {}
-    for path in sorted(folder.glob("*.gin"), reverse=True):  # training.gin before inference.gin, which then decides
+    paths = sorted(folder.glob("*.gin"), reverse=True)  # training.gin before inference.gin, which then decides
+    if len(paths) > MOST_GIN_FILES:
+        findings.append(Finding(".", f"there are more than {MOST_GIN_FILES} gin files", "keep those that are used"))
+    for path in paths[:MOST_GIN_FILES]:
         try:
             configuration.load(locate(str(path), submission=folder, domain=None, trusted=trusted), [], trusted=trusted)
             domain = Submission().domain

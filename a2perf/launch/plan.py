@@ -19,9 +19,11 @@ from a2perf.launch.entry import Entry
 from a2perf.launch.interface import Resources, RunCommand
 from a2perf.submission import configuration
 from a2perf.submission.folder_content import identify_submission
+from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.identity import RunTask
 from a2perf.submission.main_submission import task_bindings
 from a2perf.submission.options import parse_participant_args
+from a2perf.submission.participant_settings import TRUST_FLAG
 
 LOCK_WAIT_S = 20
 """How long a run waits for the bundle of an evaluator that is on its way out."""
@@ -128,10 +130,13 @@ def _configured(experiment: Experiment, submission: Path, task: str | None) -> l
     from a2perf.submission import submission_util  # makes the configurable names known to gin
 
     found: list[_Configured] = []
+    trusted = TRUST_FLAG in experiment.flags
     for given in experiment.gin_configs:
-        path = configuration.find_gin_file(given, submission=submission.resolve(), domain=experiment.domain)
-        configuration.parse([path], [*task_bindings(experiment.domain, task), *experiment.bindings])
-        configuration.finalise()
+        file = locate(given, submission=submission.resolve(), domain=experiment.domain, trusted=trusted)
+        path = file.path
+        if not trusted:
+            _check_owner(path, submission, experiment)
+        configuration.load(file, [*task_bindings(experiment.domain, task), *experiment.bindings], trusted=trusted)
         arguments: dict[str, Any] = {"domain": experiment.domain} if experiment.domain else {}
         settings = submission_util.Submission(**arguments, participant_module_path=str(submission))
         mode, domain = BenchmarkMode(settings.mode).value, str(settings.domain)
@@ -145,6 +150,17 @@ def _configured(experiment: Experiment, submission: Path, task: str | None) -> l
         )  # fmt: skip
     configuration.clear()
     return found
+
+
+def _check_owner(path: Path, submission: Path, experiment: Experiment) -> None:
+    """Refuses a gin file of one submission for the runs of another, where it would count as the organizer's."""
+    for other in experiment.submissions:
+        if not is_inside(path, submission) and is_inside(path, other):
+            raise ConfigError(
+                f"the gin file {path} lies in the submission {other.resolve().name}, and would configure "
+                f"{submission.resolve().name} too",
+                mend="move it outside of the submissions",
+            )
 
 
 def _entry(experiment: Experiment, submission: Path, digest: str, item: _Configured, seed: int) -> Entry:

@@ -134,6 +134,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         participant_args=settings.participant_args,
         command=command_line(),
         config_sha256=configuration.digest(),
+        configuration=configuration.record(),
         state=RunState.RUNNING,
         attempts=[],
         python={

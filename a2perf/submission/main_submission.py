@@ -5,14 +5,16 @@ It parses the gin configuration, builds ``Submission`` and runs it. Flags take d
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +22,19 @@ from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, UserError
 from a2perf.submission import configuration
 from a2perf.submission.folder_content import bundle_folder
+from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.given_paths import settled
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.progress import RunProgress
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+_PATHS = (
+    "metric_values_dir", "seeds_from", "held_out_task", "trained_root_dir", "evaluation_seeds_file", "readable_paths",
+    "python_env_find_links", "participant_python", "datasets_path",
+)  # fmt: skip
+"""Settings that name files, which may be given relative to the working directory."""
 
 
 @click.command(context_settings=normalised())
@@ -45,6 +57,7 @@ from a2perf.submission.progress import RunProgress
 @click.option("--python-env", metavar="KIND")
 @click.option("--python-env-find-links", multiple=True, metavar="DIR")
 @click.option("--participant-python", metavar="FILE")
+@click.option("--trust-submission-config", is_flag=True)
 @click.option("--force", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--verbosity", default=None, help="Accepted for old command lines.")
@@ -87,6 +100,7 @@ def evaluate(
     python_env: str | None = None,
     python_env_find_links: tuple[str, ...] = (),
     participant_python: str | None = None,
+    trust_submission_config: bool = False,
     force: bool = False,
     as_json: bool = False,
 ) -> int:
@@ -101,9 +115,8 @@ def evaluate(
     from a2perf.submission import submission_util  # makes the configurable names known to gin
 
     folder = None if submission is None else _existing_folder(submission)
-    config = configuration.find_gin_file(gin_config, submission=folder, domain=domain)
-    configuration.parse([config], [*task_bindings(domain, task), *bindings])
-    configuration.finalise()
+    config = locate(gin_config, submission=folder, domain=domain, trusted=trust_submission_config)
+    configuration.load(config, [*task_bindings(domain, task), *bindings], trusted=trust_submission_config)
     flags: dict[str, Any] = {
         "root_dir": str(_writable_folder(root_dir, folder)),
         "metric_values_dir": metric_values_dir,
@@ -126,10 +139,42 @@ def evaluate(
     settings = submission_util.Submission(**given)
     if folder is None and not settings.run_offline_metrics_only:
         raise ConfigError("no submission was given", mend="add `--submission DIR`")
-    status = settings.run(force=force, progress=RunProgress())
+    if folder is not None and is_inside(Path.cwd(), folder):
+        settings = _from_here(settings)
+    with outside_of(folder):
+        status = settings.run(force=force, progress=RunProgress())
     if as_json:
         print(json.dumps(_result(settings, status), indent=2))
     return status
+
+
+@contextlib.contextmanager
+def outside_of(submission: Path | None) -> Iterator[None]:
+    """Leaves a submission's folder for as long: libraries read settings from the working directory.
+
+    What numba (``.numba_config.yaml``) or codecarbon (``.codecarbon.config``) finds there would be the participant's.
+    """
+    if submission is None or not is_inside(Path.cwd(), submission):
+        yield
+        return
+    with contextlib.chdir("/"):
+        yield
+
+
+def _from_here(settings: Submission) -> Submission:
+    """Returns the settings with paths that do not depend on the working directory."""
+
+    def absolute(given: str) -> str:
+        is_path = "://" not in given and (os.sep in given or Path(given).exists())
+        return str(Path(given).expanduser().absolute()) if is_path else given
+
+    given = {name: getattr(settings, name) for name in _PATHS}
+    settled_here: dict[str, Any] = {
+        name: absolute(value) if isinstance(value, str) else [absolute(item) for item in value]
+        for name, value in given.items()
+        if value
+    }
+    return dataclasses.replace(settings, **settled_here)
 
 
 def _result(settings: Any, status: int) -> dict[str, Any]:

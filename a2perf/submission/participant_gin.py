@@ -139,7 +139,8 @@ class _Statement:
         if self._tokens[0].type in (tokenize.INDENT, tokenize.DEDENT):
             self._refuse("the line is indented", "start every line at its left")
         if word in ("import", "from", "include") and self._text(1) not in ("=", "."):
-            return self._line_without_binding(word)
+            self._line_without_binding(word)
+            return None
         name = self._dotted("a binding starts with a name")
         if self._text() == "/":
             self._refuse("a submission's gin file has no scopes", "write the name without the part before '/'")
@@ -241,7 +242,7 @@ class _Statement:
         return "".join(parts)
 
     def _number(self, *, negative: bool) -> int | float:
-        number = self._literal(self._text())
+        number: int | float = self._literal(self._text())
         fits = number < MAX_INTEGER if isinstance(number, int) else isinstance(number, float) and math.isfinite(number)
         if not fits:
             self._refuse("the number is too large or complex", "write a number that fits into 64 bits")
