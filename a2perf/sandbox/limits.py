@@ -163,9 +163,9 @@ class ControlGroup:
             optional = {swap: limits.memory_bytes if first else 0}
             if first:  # version 2 counts the buffers of TCP with the rest
                 optional["memory.kmem.tcp.limit_in_bytes"] = limits.memory_bytes
-            for file, value in optional.items():
+            for file, most in optional.items():
                 if "memory" in self.folders and (self.folders["memory"] / file).exists():
-                    values["memory", file] = value
+                    values["memory", file] = most
         if limits.processes is not None:
             values["pids", "pids.max"] = most_tasks(limits.processes)
         if limits.cpus is not None:

@@ -1,9 +1,9 @@
 """The kernel's own clock of a whole process tree, for hosts where it can have no control group.
 
-A software event of ``perf_event_open(2)`` that is inherited over ``fork`` counts the processor time of every descendant,
-also of children that nobody waits for and of daemons. Any user may open one where ``kernel.perf_event_paranoid`` is 2
-or lower. It stops at a program file that its user may not read (the kernel ends the event there), so what it says is
-a lower bound that no sampling raises on its own. Structure: ``linux/perf_event.h``.
+A software event of ``perf_event_open(2)`` that ``fork`` passes on counts the processor time of every descendant, also
+of daemons and of children that nobody waits for. Any user may open one where ``kernel.perf_event_paranoid`` is 2 or
+less. The kernel ends it in a process that executes a file which its user may not read: its time is a lower bound.
+Structure: ``linux/perf_event.h``.
 """
 
 from __future__ import annotations

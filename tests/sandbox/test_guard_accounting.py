@@ -1,4 +1,4 @@
-"""What the guard counts of a tree: everything below its folders, files without a name, memory outside of any process."""
+"""What the guard counts of a tree: what lies below its folders, files without a name, memory outside of processes."""
 
 import contextlib
 import mmap
@@ -206,7 +206,8 @@ def guard_of(tmp_path: Path):
     with contextlib.ExitStack() as processes:
 
         def start(kind: str) -> int:
-            code = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {HOLDER!r}, {str(tmp_path)!r}, {kind!r}])"
+            words = ["-S", "-c", HOLDER, str(tmp_path), kind]
+            code = f"import subprocess, sys; subprocess.run([sys.executable, *{words!r}])"
             process = subprocess.Popen(
                 [sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )

@@ -4,7 +4,8 @@ Processor time includes that of dead processes. Each process carries its own tim
 waited for; the sum of both over the living tree therefore loses nothing when a child dies and is reaped inside the
 tree, however short it lived. What a vanished process had used and no ancestor has taken over (nobody waited for it)
 is carried on from its last sample. Children of a parent that ignores SIGCHLD are lost that way: where the tree has a
-control group, or the kernel's inherited clock, its account is used; where it has neither, ``Unaccounted`` bounds the loss.
+control group, or the kernel's inherited clock, its account is used; where it has neither, ``Unaccounted`` bounds
+the loss.
 """
 
 from __future__ import annotations
@@ -146,6 +147,7 @@ class ProcTree:
         self._carried_io = [0.0, 0.0]
         self._cpu_seconds = 0.0
         self._cgroup_offset_s: float | None = None
+        self._method = "proc_stat"
 
     def sample(self, *, thorough: bool = False) -> TreeSample:
         """Reads the tree as it is now."""
@@ -248,8 +250,10 @@ class ProcTree:
         if self._clock is not None and method == "proc_stat":
             # Sampling stays as a lower bound: the clock stops at a program that its user may not read.
             seconds, method = max(seconds, self._clock()), "task_clock"
+        if method != "proc_stat":
+            self._method = method  # the group of a tree that has ended is gone
         self._cpu_seconds = max(self._cpu_seconds, seconds)
-        return self._cpu_seconds, method, peak
+        return self._cpu_seconds, self._method, peak
 
 
 def _descends(

@@ -122,7 +122,9 @@ class Recorder:
 
     def _record_tree(self, tick: Tick, tree: TreeSample) -> None:
         report = self._report
-        report.cpu_method, self._memory_method = tree.cpu_method, tree.memory_method
+        report.cpu_method = tree.cpu_method
+        if self._memory_method != "cgroup":  # the group of a tree that has ended is gone
+            self._memory_method = tree.memory_method
         if self._unaccounted is not None:
             self._unaccounted.saw(tree.pids)
         # A sample stands for the interval before it; the last one of a run often finds an empty tree.

@@ -70,9 +70,9 @@ class Unaccounted:
         warning = ""
         if missing_s > max(_SECONDS, _SHARE * cpu_seconds):
             warning = (
-                f"up to {missing_s:.1f} s of processor time beside the {cpu_seconds:.1f} s counted may belong to processes"
-                f" of the submission that ended unseen ({started} were started on this host in that time); a control"
-                " group counts all of it: run as root, or under systemd-run --user --scope -p Delegate=yes"
+                f"up to {missing_s:.1f} s of processor time beside the {cpu_seconds:.1f} s counted may belong to"
+                f" processes of the submission that ended unseen ({started} were started on this host in that time);"
+                " a control group counts all of it: run as root, or under systemd-run --user --scope -p Delegate=yes"
             )
         return Account(
             cpu=ACCOUNTS.get(cpu_method, cpu_method),

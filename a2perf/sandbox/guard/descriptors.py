@@ -7,6 +7,7 @@ no process; their number is all that the kernel shows (``fdinfo``, ``scm_fds``).
 
 from __future__ import annotations
 
+import _socket  # ``socket`` takes several milliseconds to load
 import ctypes
 import fcntl
 import os
@@ -195,13 +196,13 @@ class _Copies:
         descriptor = self._copy(number)
         if descriptor < 0:
             return 0
-        import _socket
-
+        taken = _socket.socket(fileno=descriptor)
         try:
-            with _Socket(_socket, descriptor) as taken:
-                values = struct.unpack("9I", taken.getsockopt(_SOL_SOCKET, _SO_MEMINFO, _MEMINFO_BYTES))
+            values = struct.unpack("9I", taken.getsockopt(_SOL_SOCKET, _SO_MEMINFO, _MEMINFO_BYTES))
         except (OSError, struct.error):
             return 0
+        finally:
+            taken.close()
         return sum(values[at] for at in (_RMEM, _WMEM, _FORWARD, _OPTMEM, _BACKLOG))
 
     def close(self) -> None:
@@ -213,16 +214,3 @@ class _Copies:
             return -1
         descriptor: int = self._call(PIDFD_GETFD, self._process, number, 0)
         return descriptor
-
-
-class _Socket:
-    """A socket object of a descriptor, which it closes."""
-
-    def __init__(self, module: object, descriptor: int) -> None:
-        self._socket = module.socket(fileno=descriptor)  # type: ignore[attr-defined]
-
-    def __enter__(self) -> object:
-        return self._socket
-
-    def __exit__(self, *rest: object) -> None:
-        self._socket.close()

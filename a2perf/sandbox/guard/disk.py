@@ -38,7 +38,8 @@ class Disk:
         self._most_bytes = most_bytes
         self._most_entries = most_entries
         self._free_before = self._free_then = self._free()
-        self._used = self._used_before = Walk(folders, most_bytes, most_entries).bytes
+        self._used: float = Walk(folders, most_bytes, most_entries).bytes
+        self._used_before = self._used
         self._next = 0.0
         self._next_early = 0.0
         self._next_stop = 0.0
@@ -68,7 +69,7 @@ class Disk:
         return found.verdict
 
     def _look_at_rest(self, guard: int) -> tuple[str, float] | None:
-        """Looks while the tree is stopped; what is hidden has to be so twice, since it is for moments in any program."""
+        """Looks while the tree is stopped; what is hidden has to be so twice, as it is for a moment in any program."""
         for attempt in range(2):
             stopped = stop(guard)
             try:

@@ -2,6 +2,7 @@
 
 Links are not followed, and nothing but folders is opened. A folder whose mode keeps its owner out is opened up first.
 """
+# ruff: noqa: SIM105
 
 from __future__ import annotations
 
