@@ -159,7 +159,9 @@ def measured(tmp_path: Path, available: Callable[[str], None]) -> Callable[..., 
 @pytest.mark.parametrize("what", ATTACKS)
 def test_hidden_work_is_counted_or_flagged(measured, what: str, level: str, record_property) -> None:
     found, warnings = measured(level, ATTACKS[what])
-    assert found.round_trip is not None and found.costs is not None and found.processor_time is not None
+    assert found.round_trip is not None
+    assert found.costs is not None
+    assert found.processor_time is not None
     counted = found.round_trip.median_s >= 0.015
     assert counted or found.costs.flags or found.costs.account == "proc_stat"
     assert counted or any("do not rank by latency" in said for said in warnings) or found.costs.account == "proc_stat"
@@ -223,7 +225,8 @@ def test_policy_that_is_cheap_only_while_it_is_timed_is_flagged(tmp_path: Path, 
     assert done.returncode == 0, done.stdout + done.stderr
     metrics = tmp_path / "root" / "inference" / "metrics"
     rollouts = read_record(metrics / "rollouts.json", RolloutResults)
-    assert rollouts.costs is not None and step_account.UNLIKE_TIMED in rollouts.costs.flags
+    assert rollouts.costs is not None
+    assert step_account.UNLIKE_TIMED in rollouts.costs.flags
     with np.load(metrics / "rollout_steps.npz") as steps:
         assert len(steps["round_trip_ns"]) == sum(episode.length for episode in rollouts.episodes)
         assert np.median(steps["round_trip_ns"]) >= 8e6

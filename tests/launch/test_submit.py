@@ -382,12 +382,14 @@ def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -
     out = tmp_path / "out"
     command = (
         sys.executable, "-m", "a2perf", "submit", str(submission), "--task", TOY, "--quick", "--no-generalization",
-        "--track", "fixed_samples", "--workers", "2", "-o", str(out), "--json",
+        "--track", "fixed_samples", "--workers", "2", "-o", str(out), "--json", "--public-seeds",
     )  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
     record = json.loads(done.stdout)
     assert record["track"] == "fixed_samples"
+    assert record["public_seeds"] is True
+    assert "public seeds" in record["citation"]
     ends = {(run["seed"], run["mode"]): run["state"] for run in record["runs"]}
     assert ends == {(seed, mode): "finished" for seed in (1, 2, 3) for mode in ("train", "inference")} | {
         (2, "inference"): "failed"

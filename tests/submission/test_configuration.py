@@ -87,6 +87,7 @@ def test_mode_is_accepted_in_every_spelling(tmp_path, mode: str) -> None:
         ("Submission.mode = 'trian'", r"'trian' is not a mode; did you mean 'train'", "inference"),
         ("Submission.domain = 'quadruped'", r"'quadruped' is not a known domain", "quadruped_locomotion"),
         ("Submission.inference_data = 'random'", r"inference_data = 'random' is not valid", "sampled"),
+        ("Submission.fresh_policy = 'episodes'", r"'episodes' is not valid; did you mean 'episode'", "'run'"),
     ],
 )
 def test_mistake_names_place_and_nearest_name(tmp_path, line: str, message: str, mend: str) -> None:

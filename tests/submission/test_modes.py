@@ -88,16 +88,21 @@ def test_inference_writes_latency_and_rollouts(submission, launch) -> None:
     assert outcome.status == 0, outcome.output
     metrics = outcome.root / "inference" / "metrics"
     latency = json.loads((metrics / "latency.json").read_text())
-    assert latency["observations"] == "20 recorded"
+    assert latency["observations"] == "20 fresh"
     assert latency["infer_once"]["count"] == 20
     assert latency["infer_once"]["warmup_count"] == 4
     assert latency["infer_once"]["includes"] == "infer_once only"
     assert latency["round_trip"]["median_s"] > latency["infer_once"]["median_s"] > 0
+    assert latency["processor_time"]["count"] == latency["costs"]["steps"] == 20
+    assert latency["costs"]["flags"] == []
     with np.load(metrics / "latency.npz") as arrays:
         assert arrays["infer_ns"].shape == (20,)
         assert np.all(arrays["round_trip_ns"] >= arrays["infer_ns"] + arrays["preprocess_ns"])
     episodes = json.loads((metrics / "rollouts.json").read_text())["episodes"]
     assert [episode["index"] for episode in episodes] == [0, 1]
+    with np.load(metrics / "rollout_steps.npz") as steps:
+        assert np.bincount(steps["episode"]).tolist() == [episode["length"] for episode in episodes]
+        assert steps["round_trip_ns"].min() > 0
     assert episodes[0]["seed"] != episodes[1]["seed"]
     assert set(episodes[0]["reward_terms"]) == {"pose", "velocity", "end_effector", "root_pose", "root_velocity"}
     assert episodes[0]["terminated"] != episodes[0]["truncated"]
