@@ -269,16 +269,16 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
         if key not in block:
             raise ConfigError(f"performance_testing_conditions.{key} is missing", mend="add it")
     columns = _words(block["eval_columns"])
-    bounds = [float(value) for value in _items(block["eval_value"])]
+    bounds = [_float("eval_value", value) for value in _items(block["eval_value"])]
     condition = Condition(
-        total_runs=int(block["total_runs"]),
-        succ_runs=int(block["succ_runs"]),
+        total_runs=_int("total_runs", block["total_runs"]),
+        succ_runs=_int("succ_runs", block["succ_runs"]),
         columns=columns,
         values=tuple(bounds * len(columns) if len(bounds) == 1 else bounds),
         direction=block.get("direction", ">="),
         statistic=block.get("statistic", "last"),
-        last_n=int(block.get("last_n", 3)),
-        max_steps=None if block.get("max_steps") is None else int(block["max_steps"]),
+        last_n=_int("last_n", block.get("last_n", 3)),
+        max_steps=None if block.get("max_steps") is None else _int("max_steps", block["max_steps"]),
     )
     env = values.get("env")
     if not env:
@@ -297,9 +297,11 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
         env=str(env),
         condition=condition,
         seeds=_seeds(block, values, condition.total_runs),
-        n_jobs=max(1, int(sweeper.get("n_jobs") or 1)),
+        n_jobs=max(1, _int("n_jobs", sweeper.get("n_jobs") or 1)),
         study_name=str(sweeper.get("study_name") or name.replace("/", "_")),
-        max_duration_minutes=float(sweeper.get("max_duration_minutes") or MAX_DURATION_MINUTES),
+        max_duration_minutes=_float(
+            "max_duration_minutes", sweeper.get("max_duration_minutes") or MAX_DURATION_MINUTES
+        ),
         abort_on_crash=on_crash == "abort",
         training=training,
         command=values.get("command") or None,
@@ -312,9 +314,9 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
 
 def _training(values: Mapping[str, Any], condition: Condition) -> Training:
     """Derives the length of a run and its early stop from the condition, as the original's comments promise."""
-    epoch = int(values.get("eval_after_n_steps", EVAL_AFTER_N_STEPS))
+    epoch = _int("eval_after_n_steps", values.get("eval_after_n_steps", EVAL_AFTER_N_STEPS))
     if condition.max_steps is None:
-        n_epochs = int(values.get("n_epochs", 60))
+        n_epochs = _int("n_epochs", values.get("n_epochs", 60))
     else:
         n_epochs = condition.max_steps // epoch
         if n_epochs < 1:
@@ -328,10 +330,10 @@ def _training(values: Mapping[str, Any], condition: Condition) -> Training:
         env_kwargs=dict(_mapping(values.get("env_kwargs"))),
         eval_after_n_steps=epoch,
         n_epochs=n_epochs,
-        n_test_rollouts=int(values.get("n_test_rollouts", N_TEST_ROLLOUTS)),
+        n_test_rollouts=_int("n_test_rollouts", values.get("n_test_rollouts", N_TEST_ROLLOUTS)),
         early_stop_column=str(values.get("early_stop_data_column", condition.columns[0])),
-        early_stop_threshold=float(values.get("early_stop_threshold", condition.values[0])),
-        early_stop_last_n=int(values.get("early_stop_last_n", EARLY_STOP_LAST_N)),
+        early_stop_threshold=_float("early_stop_threshold", values.get("early_stop_threshold", condition.values[0])),
+        early_stop_last_n=_int("early_stop_last_n", values.get("early_stop_last_n", EARLY_STOP_LAST_N)),
         direction=condition.direction,
     )
 
@@ -354,14 +356,28 @@ def _algorithm(values: Mapping[str, Any]) -> str:
 def _seeds(block: Mapping[str, Any], values: Mapping[str, Any], total: int) -> tuple[int, ...]:
     given = block.get("seeds")
     if given is not None:
-        seeds = tuple(int(seed) for seed in _items(given))
+        seeds = tuple(_int("seeds", seed) for seed in _items(given))
         if len(seeds) != total or len(set(seeds)) != total:
             raise ConfigError(
                 f"seeds has {len(set(seeds))} different seeds for {total} runs", mend="give one seed a run"
             )
         return seeds
-    base = int(block.get("base_seed", values.get("seed") or 0))
+    base = _int("base_seed", block.get("base_seed", values.get("seed") or 0))
     return tuple(base + index for index in range(total))
+
+
+def _int(name: str, value: Any) -> int:
+    try:
+        return int(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ConfigError(f"{name} = {value!r} is not a whole number", mend=f"write `{name}: 3`") from error
+
+
+def _float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ConfigError(f"{name} = {value!r} is not a number", mend=f"write `{name}: 0.5`") from error
 
 
 def _items(value: Any) -> list[Any]:

@@ -104,6 +104,11 @@ def _binds_main(tree: ast.Module) -> bool:
 
 def _check_parameters(path: Path, main: _Function) -> None:
     """Refuses a ``main`` that cannot be called with ``env`` alone; a decorator may change what it takes."""
+    if any(ast.unparse(decorator).startswith("click.") for decorator in main.decorator_list):
+        raise UserError(
+            f"{path}:{main.lineno}: main is a command of click, which takes no `env` by name",
+            mend="move its body into a function `def main(env='CartPole-v1'):` and call that from the command",
+        )
     if main.decorator_list:
         return
     given = main.args

@@ -86,6 +86,10 @@ def test_lists_of_columns(tmp_path: Path):
     [
         ("max_steps: 10_000", "max_steps: 1999", r"max_steps = 1999 is less than one evaluation"),
         ("succ_runs: 2", "succ_runs: 4", "can never be met"),
+        ("total_runs: 3", "total_runs: three", "total_runs = 'three' is not a whole number"),
+        ("max_steps: 10_000", "max_steps: [1]", r"max_steps = \[1\] is not a whole number"),
+        ("eval_value: 0.9", "eval_value: high", "eval_value = 'high' is not a number"),
+        ("total_runs: 3", "total_runs: 3\n  seeds: [1, 2, x]", "seeds = 'x' is not a whole number"),
         ("eval_value: 0.9", "eval_valu: 0.9", "eval_valu is not known; did you mean 'eval_value'"),
         ("  eval_value: 0.9\n", "", "eval_value is missing"),
         ("env: 'E-v1'", "", "env is missing"),

@@ -112,6 +112,10 @@ def test_an_imported_main_runs_without_being_looked_into(tmp_path: Path):
         ("def main(env:\n    pass\n", r"script\.py:1: "),
         ("def main(name='X'): pass\n", r"script\.py:1: main\(name='X'\) does not take `env` by name"),
         ("def main(env, /): pass\n", "does not take `env` by name"),
+        (
+            "import click\n@click.command()\n@click.option('--env')\ndef main(env): pass\n",
+            r"script\.py:4: main is a command of click",
+        ),
         ("def main(env, steps, *, device): pass\n", "needs steps, device, which nobody gives it"),
         ("\0", "is not a Python file|null"),
     ],
