@@ -7,12 +7,13 @@ mode recorded under the root directory, as ``a2perf score`` computes them.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2perf.constants import BenchmarkMode, ExitCode
-from a2perf.errors import ConfigError
+from a2perf.errors import ConfigError, UserError
 from a2perf.inventory import problems, read_manifest
-from a2perf.metrics.recorded_runs import SCORES_FILE
+from a2perf.metrics.recorded_runs import EARLIER, SCORES_FILE, find_runs
 from a2perf.records import LatencyResults, RolloutResults, RunState
 from a2perf.storage import Journal, read_record, write_json, write_record
 from a2perf.submission import results
@@ -38,6 +39,8 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     mode = BenchmarkMode(settings.mode).value
     path = settings.root / mode
     if not os.path.lexists(path / "manifest.json"):
+        if _is_earlier(settings.root):
+            return _score_earlier(settings, progress)
         raise ConfigError(
             f"{path} holds no recorded run", mend="run the mode first, or give the --root_dir of a recorded run"
         )
@@ -57,6 +60,24 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     results.publish_from(path, mode, results.values_folder(settings), emissions=settings.measure_emissions)
     write_json(results.values_folder(settings) / SCORES_FILE, _selected(score_runs([settings.root]), settings))
     progress.say(f"re-scored {path}; the result files are in {results.values_folder(settings)}")
+    return int(ExitCode.SUCCESS)
+
+
+def _is_earlier(root: Path) -> bool:
+    try:
+        return any(run.layout == EARLIER for run in find_runs([root]))
+    except UserError:  # nothing is recorded there
+        return False
+
+
+def _score_earlier(settings: Submission, progress: RunProgress) -> int:
+    """Scores folders of the earlier platform, which are the classic files already."""
+    from a2perf.metrics.recorded_scores import score_runs
+
+    file = results.values_folder(settings) / SCORES_FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_json(file, _selected(score_runs([settings.root]), settings))
+    progress.say(f"re-scored {settings.root}, of the earlier platform; the scores are in {file}")
     return int(ExitCode.SUCCESS)
 
 

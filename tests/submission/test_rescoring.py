@@ -51,3 +51,12 @@ def test_only_the_selected_reliability_metrics_are_written(root: Path):
 def test_mode_that_was_never_run_is_refused(root: Path):
     with pytest.raises(ConfigError, match="holds no recorded run"):
         rescoring.run(settings(root, "generalization"))
+
+
+def test_folders_of_the_earlier_platform_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+    made_bundles.write_earlier(tmp_path / "old", 7)
+    assert rescoring.run(settings(tmp_path / "old", "train")) == 0
+    document = json.loads((tmp_path / "old" / "metrics" / "scores.json").read_text())
+    assert [entry["mode"] for entry in document["groups"]] == ["train", "inference", "generalization"]
+    assert rescoring.run(settings(tmp_path / "old", "train")) == 0
