@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a2perf.errors import SubmissionError
+from a2perf.submission.python_env import requirements
 from a2perf.submission.python_env.requirements import Requirements, read_requirements
 from tests.submission import wheels
 
@@ -160,6 +161,19 @@ def test_a_folder_that_may_be_built_holds_files_alone(tmp_path: Path) -> None:
     assert read_requirements(tmp_path / "requirements.txt").lines[0].content != before.content
     (tmp_path / "mine" / "secret").symlink_to("/etc/shadow")
     with pytest.raises(SubmissionError, match="secret is a link"):
+        read_requirements(tmp_path / "requirements.txt")
+
+
+def test_local_packages_are_bounded_together(tmp_path: Path) -> None:
+    wheel = tmp_path / "toy-1.0-py3-none-any.whl"
+    with wheel.open("wb") as stream:
+        stream.truncate(requirements.MAX_LOCAL_BYTES + 1)
+    (tmp_path / "requirements.txt").write_text(f"./{wheel.name}\n")
+    with pytest.raises(SubmissionError, match="beyond the bound"):
+        read_requirements(tmp_path / "requirements.txt")
+    os.truncate(wheel, 1000)
+    (tmp_path / "requirements.txt").write_text(f"./{wheel.name}\n" * 51)
+    with pytest.raises(SubmissionError, match="more than 50 local packages"):
         read_requirements(tmp_path / "requirements.txt")
 
 

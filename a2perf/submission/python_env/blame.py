@@ -13,6 +13,7 @@ from a2perf.submission.python_env.requirements import Line
 
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 400
+_READ_CHARACTERS = 64 * 1024
 _NETWORK = re.compile(
     r"error sending request|dns error|failed to lookup|connection (refused|reset|error)|timed? ?out|"
     r"NewConnectionError|ConnectTimeoutError|ReadTimeoutError|Temporary failure in name resolution|tls handshake|"
@@ -40,6 +41,7 @@ def explain(output: str, lines: Sequence[Line], base_requirements: Sequence[str]
         base_requirements: those of a2perf.
         log: where the whole output is.
     """
+    output = output[-_READ_CHARACTERS:]
     blamed = [line for line in lines if line.name and _names(line.name, output)]
     said = tail(output)
     listed = "\n".join(f"  {line.place}: {line.text}" for line in blamed)

@@ -42,6 +42,7 @@ PASSED_ON = (
 )  # fmt: skip
 """Variables of the evaluator that an installer gets: certificates, proxies and patience, no credentials of an index."""
 
+SYSTEM = Path("/etc")
 PUBLIC_INDEX, PUBLIC_FILES = "https://index.example/simple", "files.example"
 
 Value = str | bool | list[str] | list[dict[str, object]]
@@ -162,7 +163,7 @@ def _without_missing(value: Value) -> Value:
 def _uv_settings(env: Mapping[str, str]) -> dict[str, Value]:
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "/")) / ".config")
     system = [Path(folder) / "uv/uv.toml" for folder in env.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":") if folder]
-    files = [home / "uv/uv.toml", *system, Path("/etc/uv/uv.toml")]
+    files = [home / "uv/uv.toml", *system, SYSTEM / "uv/uv.toml"]
     if given := env.get("UV_CONFIG_FILE"):
         files = [Path(given)]
     elif env.get("UV_NO_CONFIG"):
@@ -203,7 +204,7 @@ def _add_credentials(table: dict[str, object], env: Mapping[str, str]) -> None:
 def _pip_settings(env: Mapping[str, str]) -> dict[str, Value]:
     home = Path(env.get("HOME", "/"))
     folders = [Path(folder) / "pip" for folder in env.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":") if folder]
-    files = [*(folder / "pip.conf" for folder in folders), Path("/etc/pip.conf"), home / ".pip/pip.conf"]
+    files = [*(folder / "pip.conf" for folder in folders), SYSTEM / "pip.conf", home / ".pip/pip.conf"]
     files.append(Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "pip/pip.conf")
     if given := env.get("PIP_CONFIG_FILE"):
         files = [] if given == os.devnull else [*files, Path(given)]

@@ -299,7 +299,7 @@ class Installer:
         if ending is None or ending.limit == "wall_s":
             kind = InfrastructureError if network else SubmissionError
             raise kind(f"{Path(command[0]).name} did not end within {TIMEOUT_S:.0f} s", mend=f"see {self._log}")
-        if ending.exit_code == 0:
+        if ending.exit_code == 0 and ending.limit is None:
             return ""
         self._check_bounds(ending, output)
         return output or f"{command[0]} ended with status {ending.exit_code}, signal {ending.signal}"
@@ -313,7 +313,7 @@ class Installer:
         if limit in ("artifact_bytes", "file_size_bytes"):
             raise over_limit("disk", f"{self._sources.size_bytes} bytes", self._log)
         if limit is not None:
-            raise over_limit(limit, str(getattr(self._limits, limit)), self._log)
+            raise over_limit(limit, str(getattr(self._limits, limit, ending.limit_value)), self._log)
         if shutil.disk_usage(self._home).free < LEAST_FREE_BYTES:
             raise InfrastructureError("no space left to build the environment", mend="a2perf python-env prune")
 

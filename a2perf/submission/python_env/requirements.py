@@ -15,6 +15,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +34,8 @@ MAX_LINES = 5000
 MAX_FILES = 50
 MAX_DEPTH = 10
 MAX_LOCAL_BYTES = 2 * 1024**3
+"""What all local packages of a file hold together, one that is named twice counted twice."""
+
 MAX_LOCAL_ENTRIES = 20_000
 
 _NESTED = re.compile(r"^(-r|--requirement|-c|--constraint)(?:\s+|=|(?<=-[rc]))(.+)$")
@@ -144,6 +147,8 @@ class _Reader:
         self._folder = folder
         self._files = 0
         self._lines = 0
+        self._locals = 0
+        self._local_bytes = 0
 
     def read(self, source: str, *, named_by: str = "", constraint: bool = False, depth: int = 0) -> Iterator[Line]:
         self._files += 1
@@ -225,8 +230,12 @@ class _Reader:
                 mend="write the relative path of a wheel, without a marker",
             )
         path, extras = self._inside(found["path"], source, place), found["extras"] or ""
+        self._locals += 1
+        if self._locals > MAX_FILES:
+            raise SubmissionError(f"{place}: there are more than {MAX_FILES} local packages", mend="name fewer of them")
         try:
-            content, is_folder = _content(self._folder, path)
+            content, is_folder, size = _content(self._folder, path, max_bytes=MAX_LOCAL_BYTES - self._local_bytes)
+            self._local_bytes += size
         except stranger_files.StrangerFileError as error:
             missing = isinstance(error.__cause__, FileNotFoundError)
             reason = f"there is no such file or folder as {shown(path)}" if missing else error.message
@@ -289,47 +298,59 @@ def _requirement(line: Line) -> Requirement:
     return Requirement(_HASHES.sub("", line.text))
 
 
-def _content(folder: Path, path: str) -> tuple[str, bool]:
-    """Returns the hash of a file or folder of the submission, and whether it is a folder.
+def _content(folder: Path, path: str, *, max_bytes: int) -> tuple[str, bool, int]:
+    """Returns the hash of a file or folder of the submission, whether it is a folder, and its size.
 
     Raises:
         StrangerFileError: it holds links or special files, is too large, or does not exist.
     """
-    descriptor = (
-        os.open(folder, os.O_RDONLY | os.O_DIRECTORY) if path == "." else stranger_files.open_beneath(folder, path)
-    )
-    try:
-        kind = stranger_files.Kind.of(os.fstat(descriptor).st_mode)
-        if kind is stranger_files.Kind.FILE:
-            return _hash(descriptor, path).hex(), False
-        if kind is not stranger_files.Kind.FOLDER:
-            raise stranger_files.NotRegular(path, f"is a {kind}, not a file or folder")
-        digest = hashlib.sha256()
-        for entry in files_of_package(descriptor):
+    with open_local(folder, path) as descriptor:
+        status = os.fstat(descriptor)
+        if stranger_files.Kind.of(status.st_mode) is stranger_files.Kind.FILE:
+            return _hash(descriptor, path, max_bytes).hex(), False, status.st_size
+        digest, size = hashlib.sha256(), 0
+        for entry in files_of_package(descriptor, max_bytes=max_bytes):
             file = entry.open()
             try:
-                digest.update(os.fsencode(entry.path) + b"\0" + _hash(file, entry.path))
+                digest.update(os.fsencode(entry.path) + b"\0" + _hash(file, entry.path, max_bytes))
             finally:
                 os.close(file)
-        return digest.hexdigest(), True
-    finally:
-        os.close(descriptor)
+            size += entry.status.st_size
+        return digest.hexdigest(), True, size
 
 
-def _hash(descriptor: int, path: str) -> bytes:
+def _hash(descriptor: int, path: str, max_bytes: int) -> bytes:
     digest = hashlib.sha256()
-    for data in stranger_files.chunks(descriptor, path, max_bytes=MAX_LOCAL_BYTES):
+    for data in stranger_files.chunks(descriptor, path, max_bytes=max_bytes):
         digest.update(data)
     return digest.digest()
 
 
-def files_of_package(folder: Path | int) -> Iterator[stranger_files.Entry]:
+@contextmanager
+def open_local(folder: Path, path: str) -> Iterator[int]:
+    """Yields a descriptor of a file or folder of the submission; ``"."`` is the submission's folder itself.
+
+    Raises:
+        StrangerFileError: it is neither, a part of its path is a link, or it does not exist.
+    """
+    with stranger_files.opened(folder) as top:
+        descriptor = os.dup(top) if path == "." else stranger_files.open_beneath(top, path)
+    try:
+        kind = stranger_files.Kind.of(os.fstat(descriptor).st_mode)
+        if kind not in (stranger_files.Kind.FILE, stranger_files.Kind.FOLDER):
+            raise stranger_files.NotRegular(path, f"is a {kind}, not a file or folder")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def files_of_package(folder: int, *, max_bytes: int = MAX_LOCAL_BYTES) -> Iterator[stranger_files.Entry]:
     """Yields the files of a source folder that is built, without those that no build reads.
 
     Raises:
         StrangerFileError: it holds links or special files, or is too large.
     """
-    bounds = stranger_files.Bounds(entries=MAX_LOCAL_ENTRIES, depth=50, bytes=MAX_LOCAL_BYTES)
+    bounds = stranger_files.Bounds(entries=MAX_LOCAL_ENTRIES, depth=50, bytes=max_bytes)
     for entry in stranger_files.walk(folder, bounds):
         above, _, name = entry.path.rpartition("/")
         parts = [*above.split("/"), name] if entry.kind is stranger_files.Kind.FOLDER else above.split("/")

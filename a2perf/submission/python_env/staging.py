@@ -19,6 +19,7 @@ from a2perf.submission.python_env.requirements import (
     Line,
     files_of_package,
     hashes_of,
+    open_local,
     shown,
 )
 from a2perf.submission.python_env.wheel_check import check_wheel
@@ -58,35 +59,33 @@ def write_requirements(lines: Sequence[Line], path: Path, sources: Path, *, max_
 
 
 def _copy(line: Line, home: Path) -> Path:
-    """Copies the file or folder that a line names."""
+    """Copies the file or folder that a line names; it still is what was read for the key of the environment."""
     assert line.folder is not None
     target = home / (PurePosixPath(line.local).name or "package")
-    with stranger_files.opened(line.folder) as folder:
-        above = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder) if line.local == "." else None
-        descriptor = above if above is not None else stranger_files.open_beneath(folder, line.local)
-    try:
+    with open_local(line.folder, line.local) as descriptor:
         if stranger_files.Kind.of(os.fstat(descriptor).st_mode) is stranger_files.Kind.FILE:
-            if _copy_file(descriptor, line.local, target) != line.content:
-                raise SubmissionError(f"{line.place}: {shown(line.local)} changed while it was read")
-            return target
-        target.mkdir()
-        for entry in files_of_package(descriptor):
-            place = target / entry.path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            file = entry.open()
-            try:
-                _copy_file(file, entry.path, place)
-            finally:
-                os.close(file)
-        return target
-    finally:
-        os.close(descriptor)
+            digest = _copy_file(descriptor, line.local, target)
+        else:
+            target.mkdir()
+            whole = hashlib.sha256()
+            for entry in files_of_package(descriptor):
+                place = target / entry.path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                file = entry.open()
+                try:
+                    whole.update(os.fsencode(entry.path) + b"\0" + _copy_file(file, entry.path, place).digest())
+                finally:
+                    os.close(file)
+            digest = whole
+    if digest.hexdigest() != line.content:
+        raise SubmissionError(f"{line.place}: {shown(line.local)} changed while it was read")
+    return target
 
 
-def _copy_file(descriptor: int, path: str, target: Path) -> str:
+def _copy_file(descriptor: int, path: str, target: Path) -> hashlib._Hash:
     digest = hashlib.sha256()
     with target.open("xb") as stream:
         for data in stranger_files.chunks(descriptor, path, max_bytes=MAX_LOCAL_BYTES):
             digest.update(data)
             stream.write(data)
-    return digest.hexdigest()
+    return digest
