@@ -37,8 +37,8 @@ _GUARANTEES = (
     "/tmp and /dev/shm are its own, of a limited size, and end with it",
     "it sees, signals and traces only its own processes",
     "it has neither capabilities nor new privileges, and its device files are not the host's to change",
-    "system calls for tracing, mounts, namespaces, keys, kernel programs, the host's clock, leases, set-user-ID modes and"
-    " System V objects are refused, and sockets that are neither Unix nor Internet ones",
+    "system calls for tracing, mounts, namespaces, keys, kernel programs, the host's clock, leases, set-user-ID modes"
+    " and System V objects are refused, and sockets that are neither Unix nor Internet ones",
     f"inotify instances ({SYSCTLS['max_inotify_instances']}) and watches, open files, pending signals, timers, locked"
     " memory and message queues are bounded apart from those of the evaluator's user",
 )
@@ -252,8 +252,8 @@ def arguments(spec: SandboxSpec, shown: list[view.Place], uid: int | None, opene
 def _kernel_files() -> Iterator[str]:
     """Yields arguments that take from ``/proc`` what root could change or is alone to read.
 
-    The participant is user 1000 inside, but where the evaluator is root its files are root's, and the kernel lets root
-    write its settings even without any capability. bubblewrap itself leaves such folders writable in that case.
+    In a container with a single id the participant has root's, and the kernel lets root write its settings even without
+    any capability. bubblewrap itself leaves such folders writable in that case.
     """
     for entry in sorted(os.scandir("/proc"), key=lambda entry: entry.name):
         if entry.name.isdigit() or entry.is_symlink():
