@@ -124,8 +124,8 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
             outcomes = conduct(made, entrants, where, workers, on_event=_say, stop=lambda: bool(stopping))
     finally:
         where.close()
-    _show(outcomes.entries, as_json)
     click.echo(f"entrants: {read_entrants(made).sha256}", err=True)
+    _show(outcomes.entries, as_json)
     # an entrant that could not be run at all was never driven, and failed all the same
     failed = any(entry.state is State.FAILED for entry in outcomes.entries)
     return outcomes.summary.exit_code or int(failed)

@@ -312,13 +312,16 @@ def _others(folder: Path, secret: Secret) -> Iterator[str]:
 
 
 def _tasks(folder: Path, secret: Secret) -> Iterator[str]:
+    seeds = {public_seeds_file(folder): secret.public_seeds}
     for task in secret.tasks:
-        file, seeds = task_files(folder, task.name)
+        file, seeds_file = task_files(folder, task.name)
+        seeds[seeds_file] = task.seeds
         said = _json(folder, file.relative_to(folder).as_posix())
         if said != {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}:
             yield f"{file.name} is not the task of {SECRET}"
-        if _bytes(folder, seeds.relative_to(folder).as_posix()).split() != [b"%d" % seed for seed in task.seeds]:
-            yield f"{seeds.name} does not hold the seeds of {SECRET}"
+    for file, numbers in seeds.items():
+        if _bytes(folder, file.relative_to(folder).as_posix()).split() != [b"%d" % number for number in numbers]:
+            yield f"{file.name} does not hold the seeds of {SECRET}"
 
 
 def _manifest(bundle: Path) -> tuple[Manifest | None, list[str]]:
