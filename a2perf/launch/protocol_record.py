@@ -124,6 +124,7 @@ def _run(
         found.reason = "its training failed" if failed else said.get(planned.key) or "it has not run"
         return found
     found.state = manifest.state.value
+    found.attempts = max(1, len(manifest.attempts))
     found.reason = manifest.exit_reason or ""
     found.manifest_sha256 = sha256_of(bundle / "manifest.json")
     if manifest.state is RunState.FINISHED and planned.mode == "inference":

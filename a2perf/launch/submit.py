@@ -124,6 +124,9 @@ def summary_text(record: Submitted) -> str:
     lines += ["", "0 is the protocol's random policy, 1 its expert; see `a2perf protocol`.", ""]
     done = sum(run.state == RunState.FINISHED.value for run in record.runs)
     lines.append(f"Runs: {done} of {len(record.runs)} finished. Track: {_track(record)}.")
+    if repeated := [run for run in record.runs if run.attempts > 1]:
+        named = ", ".join(f"{run.path} ({run.attempts} attempts)" for run in repeated)
+        lines.append(f"Started more than once: {named}.")
     notes = [*record.overall.notes] or [note for score in record.scores.values() for note in score.notes]
     if record.not_rankable:
         lines += ["", "Not rankable:", "", *(f"- {reason}" for reason in record.not_rankable)]

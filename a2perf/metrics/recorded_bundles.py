@@ -46,7 +46,7 @@ def read(run: RunFolder) -> RecordedRun:
         changes = inventory.problems(run.path, manifest)
         found.changed = bool(changes)
         found.conditions += [*changes[:_MOST_CHANGES], *(["more was changed"] if len(changes) > _MOST_CHANGES else [])]
-        found.conditions += _how_it_ended(manifest)
+        found.conditions += [*_how_it_ended(manifest), *_earlier_attempts(manifest)]
     mode = run.path.name
     found.tracking = reader.tolerant("metrics/tracking.json", _json_object) or {}
     if not found.tracking:
@@ -118,15 +118,13 @@ class _Reader:
             if (self.folder / above).is_symlink():
                 self.conditions.append(f"{above}: symbolic link, not followed")
                 return False
-        if path.exists() and not self.is_listed(path):
-            return False
         if path.is_symlink():
             self.conditions.append(f"{name}: symbolic link, not followed")
             return False
         if path.exists() and not path.is_file():
             self.conditions.append(f"{name}: not a regular file, not read")
             return False
-        return path.exists()
+        return path.exists() and self.is_listed(path)
 
     def tolerant(self, name: str, read: Callable[[Path], T]) -> T | None:
         if not self.is_there(name):
@@ -157,6 +155,14 @@ def _identity(run: RunFolder, manifest: Manifest | None) -> RunIdentity:
         seed=manifest.root_seed,
         state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
     )
+
+
+def _earlier_attempts(manifest: Manifest) -> list[str]:
+    if len(manifest.attempts) < 2:
+        return []
+    ends = [attempt.outcome or "no outcome" for attempt in manifest.attempts[:-1]]
+    counted = ", ".join(f"{ends.count(end)} x {end}" for end in dict.fromkeys(ends))
+    return [f"attempt {len(manifest.attempts)} of this run; earlier attempts ended: {counted}"]
 
 
 def _how_it_ended(manifest: Manifest) -> list[str]:

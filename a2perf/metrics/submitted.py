@@ -52,6 +52,7 @@ class SubmittedRun(Record, kw_only=True):
         mean_return: of its episodes; None unless it is a finished inference.
         normalised: that, normalised by the stored references.
         budget: of a training in a track with a budget.
+        attempts: how often the run was started, those included that were put into the attic.
     """
 
     task: str
@@ -64,6 +65,7 @@ class SubmittedRun(Record, kw_only=True):
     mean_return: float | None = None
     normalised: float | None = None
     budget: BudgetCheck | None = None
+    attempts: int = 1
 
 
 class Score(Record, kw_only=True):

@@ -251,7 +251,7 @@ def _signals_interrupt() -> Iterator[None]:
 
 def _host_failure(where: str, error: OSError) -> Failure:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        message = "no space left on the device that holds the run; free some and give the same command again"
+        message = "no space left on the device that holds the run; free some"
     else:
         message = f"the host refused: {error}"
     return Failure(kind=FailureKind.INFRASTRUCTURE, where=where, message=message, traceback=traceback.format_exc())

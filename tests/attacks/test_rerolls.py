@@ -1,0 +1,268 @@
+"""A participant that wants another run with the same seeds, because it does not like this one: each is started once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from a2perf.launch.experiment import QUEUE_FILE
+from a2perf.launch.queue import Queue
+from a2perf.sandbox import strongest_level, why_unavailable
+from a2perf.submission.bundle import validate
+
+INFERENCE = """
+import gc, os, signal, socket, struct, time
+import numpy as np
+
+class Policy:
+    calls, held = 0, None
+
+def load_policy(env, **kwargs):
+    return Policy
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    policy.calls += 1
+    if policy.calls == 3:
+        spoil(policy)
+    return np.zeros(12, np.float32)
+
+"""
+BREAK_THE_WIRE = """
+def spoil(policy):
+    import msgpack
+    pair = np.array([1, 2])
+    body = msgpack.packb([msgpack.ExtType(1, b"\\x03<i8\\x01" + struct.pack("<Q", 2) + pair.tobytes())])
+    wire = next(found for found in gc.get_objects() if isinstance(found, socket.socket) and found.fileno() > 2)
+    wire.sendall(struct.pack("<III", len(body), 0, 0) + body)
+    time.sleep(60)
+"""
+KILL_ITSELF = """
+def spoil(policy):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+FILL_THE_DISK = """
+def spoil(policy):
+    policy.held = os.open(os.environ["A2PERF_ARTIFACTS"] + "/x", os.O_CREAT | os.O_RDWR)
+    os.unlink(os.environ["A2PERF_ARTIFACTS"] + "/x")
+    try:
+        while True:
+            os.write(policy.held, bytes(65536))
+    except OSError:
+        pass
+"""
+KILL_THE_EVALUATOR = """
+def spoil(policy):
+    pid = os.getppid()
+    while b"main_submission" not in open(f"/proc/{pid}/cmdline", "rb").read() or pid == os.getpid():
+        pid = int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+    os.kill(pid, signal.SIGNAL)
+    time.sleep(60)
+"""
+ODD_NAME = """
+import os, time
+
+def train(**kwargs):
+    folder = os.environ["A2PERF_ARTIFACTS"]
+    open(os.fsencode(folder) + b"/\\xff", "w").close()
+    state = open(folder + "/starts", "a")
+    state.write("x")
+"""
+GIN = """
+import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.{mode}
+Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
+Submission.num_inference_episodes = 1
+Submission.time_participant_code = False
+Submission.record_frames = 0
+create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
+"""
+SMALL_DISK = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
+LAUNCH = "from a2perf.cli import launch_main; launch_main()"
+
+
+@dataclass
+class Experiment:
+    """Two seeds of a submission.
+
+    Attributes:
+        folder: of everything.
+        mode: of the run.
+        level: of the sandbox.
+        before: a command in front of the launcher's.
+    """
+
+    folder: Path
+    mode: str
+    level: str
+    before: tuple[str, ...] = ()
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = (
+            *self.before, sys.executable, "-c", LAUNCH, "--submission", "entry", "--gin_config", f"{self.mode}.gin",
+            "--seeds", "1", "2", "--sandbox", self.level, "--root_dir", str(self.root), *arguments,
+        )  # fmt: skip
+        return subprocess.run(
+            command, cwd=self.folder, env=os.environ.copy(), capture_output=True, text=True, timeout=400
+        )
+
+    def jobs(self, *arguments: str) -> tuple[int, int]:
+        """Returns the status of the same command and how many runs it started."""
+        done = self.run("--json", *arguments)
+        return done.returncode, json.loads(done.stdout)["jobs_started"]
+
+    def manifests(self) -> list[dict]:
+        return [
+            json.loads(path.read_text()) for path in sorted(self.root.glob(f"entry/*/seed_*/{self.mode}/manifest.json"))
+        ]
+
+    def attic(self) -> list[Path]:
+        return list(self.root.glob("entry/*/seed_*/attic/*"))
+
+
+def experiment(folder: Path, mode: str, code: str, level: str, before: tuple[str, ...] = ()) -> Experiment:
+    entry = folder / "entry"
+    entry.mkdir()
+    files = {
+        "__init__.py": "", "requirements.txt": "", "train.py": "def train(**kwargs): pass\n", "inference.py": INFERENCE,
+        f"{mode}.gin": GIN.format(mode=mode.upper()),
+    }  # fmt: skip
+    files["inference.py" if mode == "inference" else "train.py"] = (INFERENCE if mode == "inference" else "") + code
+    for name, text in files.items():
+        (entry / name).write_text(textwrap.dedent(text))
+    return Experiment(folder, mode, level, before)
+
+
+def need(level: str) -> None:
+    if (reason := why_unavailable(level)) is not None:
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "kind"),
+    [
+        ("reroll: break the wire after a bad start", BREAK_THE_WIRE, "bad_output"),
+        ("reroll: end by SIGKILL after a bad start", KILL_ITSELF, "signal"),
+    ],
+    ids=["wire", "signal"],
+)
+def test_a_participant_that_ends_its_run_has_ended_it(
+    what: str, code: str, kind: str, tmp_path: Path, record_property
+) -> None:
+    level = strongest_level()
+    made = experiment(tmp_path, "inference", code, level)
+    done = made.run()
+    assert done.returncode == 1, done.stderr
+    assert [(found["exit_reason"], len(found["attempts"])) for found in made.manifests()] == [(kind, 1)] * 2
+    assert made.jobs() == (1, 0), "the same command starts it again"
+    assert made.attic() == []
+    record_property("attack", (what, level, kind))
+
+
+@pytest.mark.parametrize("sent", ["KILL", "TERM", "SEGV"])
+def test_an_evaluator_that_its_participant_ended_is_not_started_again(
+    sent: str, tmp_path: Path, record_property
+) -> None:
+    made = experiment(tmp_path, "inference", KILL_THE_EVALUATOR.replace("SIGNAL", f"SIG{sent}"), "process")
+    done = made.run()
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.count("does not start again by itself") == 2
+    for found in made.manifests():
+        assert (found["state"], found["failure"]["kind"], len(found["attempts"])) == ("failed", "infrastructure", 1)
+    for bundle in made.root.glob("entry/*/seed_*/inference"):
+        assert [words for words in validate(bundle) if not words.startswith("the run failed")] == []
+    assert made.jobs() == (3, 0)
+    if sent == "KILL":
+        assert made.jobs("--retry-infrastructure") == (3, 2)
+        for found in made.manifests():
+            assert [attempt["reason"] for attempt in found["attempts"]] == ["", "--retry-infrastructure"]
+            assert [bool(attempt["archived"]) for attempt in found["attempts"]] == [True, False]
+    record_property("attack", (f"reroll: end the evaluator with SIG{sent}", "process", "once, then infrastructure"))
+
+
+def test_an_evaluator_out_of_reach_is_not_ended(tmp_path: Path, record_property) -> None:
+    need("bubblewrap")
+    made = experiment(tmp_path, "inference", KILL_THE_EVALUATOR.replace("SIGNAL", "SIGKILL"), "bubblewrap")
+    assert made.run().returncode == 1
+    assert [(found["exit_reason"], len(found["attempts"])) for found in made.manifests()] == [("exception", 1)] * 2
+    record_property("attack", ("reroll: end the evaluator with SIGKILL", "bubblewrap", "exception"))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path):
+    """Returns what runs a command with a small file system on a folder; ordinary users need namespaces for that."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def before(size: str) -> tuple[str, ...]:
+        wrap = ("unshare", "--map-root-user", "--mount") if os.geteuid() else ("unshare", "--mount")
+        probe = (*wrap, "sh", "-c", SMALL_DISK, "sh", "64k", str(folder), "true")
+        if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
+            pytest.skip("this user cannot mount a file system in a namespace")
+        return (*wrap, "sh", "-c", SMALL_DISK, "sh", size, str(folder))
+
+    return before
+
+
+def test_a_disk_that_fills_during_a_run_starts_nothing_again(tmp_path: Path, small_disk, record_property) -> None:
+    made = experiment(tmp_path, "inference", FILL_THE_DISK, "process", small_disk("64m"))
+    kept = tmp_path / "kept"
+    # what lies on the small disk is gone with its namespace, so it is copied before
+    made.before = (*made.before, "sh", "-c", f'"$@"; status=$?; cp -r {tmp_path}/disk {kept}; exit $status', "sh")
+    entry = made.folder / "entry"
+    done = subprocess.run(
+        [*made.before, sys.executable, "-c", LAUNCH, "--submission", str(entry), "--gin_config",
+         str(entry / "inference.gin"), "--seeds", "1", "2", "--sandbox", "process", "--root_dir",
+         str(tmp_path / "disk" / "root")],
+        cwd=tmp_path, env=os.environ.copy(), capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    assert done.returncode in (1, 3), done.stderr
+    assert "Traceback" not in done.stderr
+    manifests = [json.loads(path.read_text()) for path in sorted(kept.rglob("inference/manifest.json"))]
+    assert [(found["state"], len(found["attempts"])) for found in manifests] == [("failed", 1)] * 2
+    assert {found["failure"]["kind"] for found in manifests} <= {"disk", "infrastructure", "output_limit"}
+    assert list(kept.rglob("attic")) == []
+    with contextlib.closing(Queue(next(kept.rglob(QUEUE_FILE)))) as queue:
+        assert [(found.attempts, found.retries) for found in queue.entries()] == [(1, 0)] * 2
+    record_property("attack", ("reroll: fill the disk through a file without a name", "process", "once, then failed"))
+
+
+def test_a_disk_that_is_full_before_is_said_without_a_traceback(tmp_path: Path, small_disk) -> None:
+    made = experiment(tmp_path, "inference", BREAK_THE_WIRE, "process", small_disk("48k"))
+    made.folder = tmp_path
+    command = (
+        *made.before, sys.executable, "-c", LAUNCH, "--submission", str(tmp_path / "entry"), "--gin_config",
+        str(tmp_path / "entry" / "inference.gin"), "--seeds", "0-199", "--root_dir", str(tmp_path / "disk" / "root"),
+    )  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ.copy(), capture_output=True, text=True, timeout=200)
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "free some space" in done.stderr
+
+
+def test_an_odd_name_does_not_give_a_training_budget_again(tmp_path: Path, record_property) -> None:
+    level = strongest_level()
+    made = experiment(tmp_path, "train", ODD_NAME, level)
+    done = made.run()
+    assert done.returncode == 0, done.stderr
+    for bundle in made.root.glob("entry/*/seed_*/train"):
+        assert (bundle / "artifacts" / "starts").read_text() == "x"
+        assert validate(bundle) == []
+    assert [len(found["attempts"]) for found in made.manifests()] == [1, 1]
+    assert all("artifacts/\\xff" in found["files"] for found in made.manifests())
+    record_property("attack", ("reroll: a file name that is not UTF-8", level, "recorded, finished once"))
