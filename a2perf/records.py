@@ -132,7 +132,7 @@ class StepCosts(Record, kw_only=True):
 
     Attributes:
         steps: number of calls.
-        account: where the tree's time comes from, ``"cgroup_v1"``, ``"cgroup_v2"`` (complete) or ``"proc_stat"``
+        account: where the tree's time comes from, ``"cgroup_v1"``, ``"cgroup_v2"``, ``"task_clock"`` or ``"proc_stat"``
             (without children that nobody waited for).
         round_trip_s: mean wall time of a call.
         tree_s: processor time of the whole tree, calls and the time between them together.

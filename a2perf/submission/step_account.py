@@ -180,7 +180,7 @@ def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
         for entry in entries
         if entry.get("kind") == "episode" and "steps" in entry
     }
-    steps = {
+    steps: dict[str, Any] = {
         name: np.array([value for index in sorted(found) for value in found[index][name]], dtype=np.int64)
         for name in ("round_trip_ns", "cpu_ns")
     }
