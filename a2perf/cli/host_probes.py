@@ -168,6 +168,7 @@ _PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (
     isolation_probes.levels,
     isolation_probes.namespaces,
     isolation_probes.groups,
+    isolation_probes.accounts,
     engine_probes.engines,
     engine_probes.python_tools,
     _measurement,

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from a2perf.cli.finding import Finding, output_of, version_of
-from a2perf.sandbox import LADDER, get_sandbox, limits, mend_of, seccomp, strongest_level, why_unavailable
+from a2perf.sandbox import LADDER, get_sandbox, limits, mend_of, seccomp, strongest_level, task_clock, why_unavailable
 
 SECTION = "isolation"
 _LANDLOCK_CREATE_RULESET = 444
 _MOUNTS = Path("/proc/self/mountinfo")
+_OWN_GROUP = "run as root, or under a group of your own: systemd-run --user --scope -p Delegate=yes a2perf-launch ..."
 
 
 def levels() -> Iterator[Finding]:
@@ -94,9 +95,45 @@ def groups() -> Iterator[Finding]:
         bool(held),
         detail,
         "memory, process and processor limits that a submission cannot leave, exact processor time and peak memory",
-        None
-        if held
-        else "run as root, or under a group of your own: systemd-run --user --scope -p Delegate=yes a2perf-launch ...",
+        None if held else _OWN_GROUP,
+    )
+
+
+def accounts() -> Iterator[Finding]:
+    """Which limits on a whole tree hold here, and how its processor time is counted."""
+    if platform.system() != "Linux":
+        return
+    where = limits.place()
+    bounded = "memory_bytes" in where.enforces
+    yield Finding(
+        SECTION,
+        "memory of a whole tree",
+        bounded,
+        "bounded by the kernel, with shared memory, tmpfs and buffers"
+        if bounded
+        else "the kernel bounds each process, the tree only as far as its memory shows: a limit on it is an error",
+        "limits on memory that hold",
+        None if bounded else f"{_OWN_GROUP}; or accept less with --allow-weaker",
+    )
+    yield Finding(
+        SECTION,
+        "artifacts of a whole tree",
+        True,
+        "one file bounded by the kernel; all of them counted, with files without a name, and again at the end",
+    )
+    counted = "cpuacct" in where.parents or (where.version == 2 and bool(where.parents))
+    reason = task_clock.why_unavailable()
+    yield Finding(
+        SECTION,
+        "processor time of a whole tree",
+        counted or reason is None,
+        "counted by a control group"
+        if counted
+        else "counted by the kernel's clock, but for programs that their user may not read"
+        if reason is None
+        else f"sampled: children that nobody waits for are missed ({reason})",
+        "exact processor time and energy",
+        None if counted or reason is None else f"{_OWN_GROUP}; or {task_clock.HINT}",
     )
 
 

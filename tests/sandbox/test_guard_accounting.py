@@ -238,6 +238,27 @@ def test_what_cannot_be_seen_counts_as_the_space_that_is_gone(guard_of, tmp_path
     assert all(_state(pid) != "T" for pid in tree.descendants(guard))  # it was stopped, and runs again
 
 
+def test_long_look_is_taken_at_rest_while_much_is_written(guard_of, tmp_path: Path, monkeypatch) -> None:
+    watch = Disk([str(tmp_path)], 64 * MIB, NEVER)
+    guard = guard_of("nothing")
+    states: list[set[str]] = []
+    look = Disk._look
+
+    def seen(self: Disk, root: int):
+        states.append({_state(pid) for pid in tree.descendants(root)})
+        return look(self, root)
+
+    monkeypatch.setattr(Disk, "_look", seen)
+    free = watch._free()
+    for gone, took_s in ((0, 9.0), (64 * MIB, 0.0), (64 * MIB, 9.0)):
+        watch._free_then, watch._took_s = free, took_s
+        monkeypatch.setattr(Disk, "_free", lambda self, gone=gone: free - gone)
+        watch.due(0.0)
+        watch._next_stop = NEVER
+        assert watch.over(guard) is None
+    assert [state == {"T"} for state in states] == [False, False, True]
+
+
 def test_space_that_others_took_ends_nobody(guard_of, tmp_path: Path, monkeypatch) -> None:
     watch = Disk([str(tmp_path)], 2 * MIB, NEVER)
     free = watch._free_before
@@ -248,13 +269,15 @@ def test_space_that_others_took_ends_nobody(guard_of, tmp_path: Path, monkeypatc
 def test_loss_of_space_brings_the_next_look_forward(tmp_path: Path, monkeypatch) -> None:
     watch = Disk([str(tmp_path)], 64 * MIB, NEVER)
     watch.over(0)
-    now = watch._next_early
+    now = watch._next - 0.5
     free = watch._free()
     monkeypatch.setattr(Disk, "_free", lambda self: free - 5 * MIB)
     assert not watch.due(now)
     monkeypatch.setattr(Disk, "_free", lambda self: free - 64 * MIB)
     assert watch.due(now)
-    assert disk.INTERVAL_S == 1.0
+    monkeypatch.undo()
+    assert not watch.due(watch._next - disk.INTERVAL_S)
+    assert watch.due(watch._next)
 
 
 def _state(pid: int) -> str:

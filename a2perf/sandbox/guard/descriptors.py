@@ -18,7 +18,7 @@ PIDFD_GETFD = 438
 _KCMP = {"x86_64": 312, "aarch64": 272}
 _KCMP_FILES = 2
 _SOL_SOCKET, _SO_MEMINFO, _MEMINFO_BYTES = 1, 55, 36
-_RMEM, _WMEM, _FORWARD, _OPTMEM, _BACKLOG = 0, 2, 4, 6, 7
+_RMEM, _WMEM, _FORWARD, _QUEUED, _OPTMEM, _BACKLOG = 0, 2, 4, 5, 6, 7
 
 
 class Held:
@@ -203,7 +203,8 @@ class _Copies:
             return 0
         finally:
             taken.close()
-        return sum(values[at] for at in (_RMEM, _WMEM, _FORWARD, _OPTMEM, _BACKLOG))
+        sent = max(values[_WMEM], values[_QUEUED])  # TCP counts what waits to be sent apart
+        return int(sent + sum(values[at] for at in (_RMEM, _FORWARD, _OPTMEM, _BACKLOG)))
 
     def close(self) -> None:
         if self._process >= 0:

@@ -19,6 +19,8 @@ INTERVAL_S = 1.0
 STEP_BYTES = 4 * 1024 * 1024
 REST_INTERVAL_S = 10.0
 """Between two stops: the disk may be filled by others."""
+LONG_S = 0.1
+"""A look that takes longer is taken at rest, where the free space says that much is being written."""
 _AGAIN_S = 0.05
 _MOST_SHARE = 0.2
 """Share of one processor that looking may take where there are very many files."""
@@ -41,15 +43,15 @@ class Disk:
         self._used: float = Walk(folders, most_bytes, most_entries).bytes
         self._used_before = self._used
         self._next = 0.0
-        self._next_early = 0.0
         self._next_stop = 0.0
+        self._took_s = 0.0
+        self._is_early = False
 
     def due(self, now: float) -> bool:
         """Returns whether it is time to look: the interval is over, or much of the room that is left is gone."""
-        if now >= self._next:
-            return True
         gone = self._free_then - self._free()
-        return now >= self._next_early and gone > max(STEP_BYTES, (self._most_bytes - self._used) / 4)
+        self._is_early = gone > max(STEP_BYTES, (self._most_bytes - self._used) / 4)
+        return self._is_early or now >= self._next
 
     def over(self, guard: int) -> tuple[str, float] | None:
         """Returns the name of the bound that is passed, and by which value, or ``None``.
@@ -57,25 +59,24 @@ class Disk:
         Args:
             guard: the process above the tree; 0 where none of the tree is left.
         """
-        started = time.monotonic()
-        found = self._look(guard)
+        started, used_s = time.monotonic(), time.process_time()
+        if guard and self._is_early and self._took_s > LONG_S:
+            found = self._look_at_stopped(guard)  # else it would write on for as long as a look takes
+        else:
+            found = self._look(guard)
         if found.verdict is None and guard and found.missing(self._most_bytes) and started >= self._next_stop:
             found.verdict = self._look_at_rest(guard)
             self._next_stop = time.monotonic() + REST_INTERVAL_S
         now = time.monotonic()
-        self._next_early = now + (now - started) / _MOST_SHARE
-        self._next = now + max(INTERVAL_S, (now - started) / _MOST_SHARE)
+        self._took_s = now - started
+        self._next = now + max(INTERVAL_S, (time.process_time() - used_s) / _MOST_SHARE)
         self._free_then, self._used = self._free(), found.bytes
         return found.verdict
 
     def _look_at_rest(self, guard: int) -> tuple[str, float] | None:
         """Looks while the tree is stopped; what is hidden has to be so twice, as it is for a moment in any program."""
         for attempt in range(2):
-            stopped = stop(guard)
-            try:
-                found = self._look(guard)
-            finally:
-                release(stopped)
+            found = self._look_at_stopped(guard)
             if found.verdict is not None:
                 return found.verdict
             if not found.hidden:
@@ -85,6 +86,16 @@ class Disk:
         if found.unreadable:
             return "artifact_unreadable", found.unreadable
         return ("artifact_bytes", found.bytes + found.lost) if found.missing(self._most_bytes) else None
+
+    def _look_at_stopped(self, guard: int) -> _Found:
+        """Stops the tree and looks; one that is over a bound stays stopped, as it is killed next."""
+        stopped, found = stop(guard), None
+        try:
+            found = self._look(guard)
+        finally:
+            if found is None or found.verdict is None:
+                release(stopped)
+        return found
 
     def _look(self, guard: int) -> _Found:
         walk = Walk(self._folders, self._most_bytes, self._most_entries)
