@@ -17,6 +17,7 @@ from typing import Any
 
 from a2perf.errors import ConfigError
 from a2perf.fault_point import fault_point
+from a2perf.inventory import listed_file
 from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE, Entry, State
 from a2perf.launch.interface import Launcher
 from a2perf.launch.outcomes import classify, read_manifest, recorded
@@ -165,9 +166,12 @@ def run_as_json(entry: Entry) -> dict[str, Any]:
 def mean_return(entry: Entry) -> float | None:
     """Returns the mean episode return of a finished run, where its mode has one."""
     bundle = Path(entry.data["bundle"])
+    manifest = read_manifest(bundle)
     paths = [bundle / "metrics" / "rollouts.json", *sorted(bundle.glob("metrics/tasks/*/rollouts.json"))]
     returns: list[float] = []
     for path in paths:
+        if listed_file(bundle, manifest, path.relative_to(bundle).as_posix()) is None:
+            continue
         try:
             document: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):

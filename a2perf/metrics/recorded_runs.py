@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.errors import UserError
-from a2perf.inventory import MODES, is_archived, is_bundle
+from a2perf.inventory import MODES as MODES
+from a2perf.inventory import is_archived, is_bundle
 from a2perf.metrics.recorded_curves import Curve, kind_of
 from a2perf.metrics.recorded_datasets import DatasetNote
 from a2perf.metrics.values import Values

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import msgspec
 import numpy as np
 
 from a2perf.errors import UserError
+from a2perf.inventory import listed_file
 from a2perf.metrics.recorded_runs import BUNDLE, MODES, RecordedRun, RunFolder, find_runs, identify, read_run
 from a2perf.metrics.recorded_tables import Table, read_table
 from a2perf.metrics.values import Values
@@ -145,14 +145,14 @@ def _load(folder: RunFolder, root: str) -> Run:
     conditions = dict.fromkeys(plain_text(words) for words in recorded.conditions)
     if folder.layout != BUNDLE:
         return Run(root, recorded.identity.mode, folder, recorded, conditions=tuple(conditions))
-    path = folder.path
+    path, manifest = folder.path, recorded.manifest
     trace = None
-    if _is_file(path / "metrics" / "system_trace.csv"):
-        trace = read_table(path / "metrics" / "system_trace.csv")
+    if (file := listed_file(path, manifest, "metrics/system_trace.csv")) is not None:
+        trace = read_table(file)
         conditions.update(dict.fromkeys(f"metrics/system_trace.csv: {words}" for words in trace.conditions))
     failures = {}
     tasks = path / "metrics" / "tasks"
-    for outcome in sorted(tasks.glob("**/outcome.json")):
+    for outcome in _listed(path, manifest, "metrics/tasks", ("outcome.json",)):
         task = plain_text(outcome.parent.relative_to(tasks).as_posix())
         try:
             failure = _failure_of(outcome)
@@ -170,10 +170,10 @@ def _load(folder: RunFolder, root: str) -> Run:
         folder,
         recorded,
         trace=trace if trace is not None and trace.rows else None,
-        train=_train(path / "metrics" / "train.json"),
+        train=_train(listed_file(path, manifest, "metrics/train.json")),
         task_failures=failures,
-        media=tuple(_regular_files(path / "media", (".png", ".mp4"))),
-        log_tail=_log_tail(path, recorded.manifest),
+        media=tuple(_listed(path, manifest, "media", (".png", ".mp4"))),
+        log_tail=_log_tail(path, manifest),
         conditions=tuple(conditions),
     )
 
@@ -185,35 +185,29 @@ def _failure_of(path: Path) -> Failure | None:
     return None if value.get("failure") is None else msgspec.convert(value["failure"], Failure)
 
 
-def _train(path: Path) -> TrainResults | None:
+def _train(path: Path | None) -> TrainResults | None:
     """Returns the record of a training; a broken one is a condition of the scored run already."""
     try:
-        return read_record(path, TrainResults) if _is_file(path) else None
+        return None if path is None else read_record(path, TrainResults)
     except (UserError, OSError, ValueError):
         return None
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
-def _regular_files(top: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    for folder, names, files in os.walk(top, followlinks=False):
+def _listed(bundle: Path, manifest: Manifest | None, top: str, endings: tuple[str, ...]) -> Iterator[Path]:
+    """Yields the files below a folder of a bundle that a reader may open, in a stable order."""
+    for folder, names, files in os.walk(bundle / top, followlinks=False):
         names.sort()
         for name in sorted(files):
-            path = Path(folder) / name
-            if name.endswith(endings) and _is_file(path):
-                yield path
+            path = Path(folder, name).relative_to(bundle)
+            if name.endswith(endings) and (file := listed_file(bundle, manifest, path.as_posix())) is not None:
+                yield file
 
 
 def _log_tail(folder: Path, manifest: Manifest | None) -> str:
     if manifest is None or manifest.failure is None or manifest.failure.log is None:
         return ""
-    path = folder / manifest.failure.log
-    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+    path = listed_file(folder, manifest, manifest.failure.log)
+    if path is None:
         return ""
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))

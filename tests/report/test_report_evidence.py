@@ -59,7 +59,7 @@ def test_bundles_are_found_at_any_depth_and_named_by_their_path(runs: RunMaker) 
     runs.manifest("a/seed_1", "inference")
     runs.manifest("a/seed_2", "train")
     runs.manifest("a/seed_2", "inference")
-    runs.manifest("a/seed_2/attic/old", "inference")
+    runs.manifest("a/seed_2/attic", "inference-20260102T030405.678901")
     keys = [run.key for run in load_runs([runs.top])]
     assert keys == ["a/seed_1/inference", "a/seed_2/train", "a/seed_2/inference"]
     assert [run.key for run in load_runs([runs.top / "a" / "seed_2"])] == ["seed_2/train", "seed_2/inference"]

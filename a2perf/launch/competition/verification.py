@@ -136,6 +136,11 @@ def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
     expected = {entrant.place: planned_runs(terms, secret, entrant.number) for entrant in runs.entrants.all()}
     checked.problems += _layout(runs, expected)
     found = [_check_entrant(runs, entrant, expected[entrant.place], checked) for entrant in runs.entrants.all()]
+    for one in runs.entrants.rounds:
+        if one.allow_weaker or one.sandbox != terms.sandbox:
+            who = ", ".join(entrant.place for entrant in one.entrants)
+            weaker = ", and guarantees of it may be missing" if one.allow_weaker else ""
+            checked.notes.append(f"{who} ran at the level {one.sandbox}, the terms say {terms.sandbox}{weaker}")
     for one in runs.entrants.rounds[1:]:
         names = ", ".join(entrant.place for entrant in one.entrants)
         checked.notes.append(f"{names} entered at {one.at}, after others may have been run")
