@@ -72,6 +72,7 @@ def variables(
         "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)]),
         "HOME": str(home),
         "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",  # in its children too, since byte code would change the submission's hash
         **{name: str(threads) for name in THREAD_VARIABLES},
     }
     if artifacts is not None:

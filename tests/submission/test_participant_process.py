@@ -135,6 +135,7 @@ def test_train_gets_exactly_the_variables_of_the_contract(submission, process, t
     variables.pop("LC_CTYPE", None)  # set by Python itself, where the host has no such locale
     assert variables == given | {
         "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "2",
         "MKL_NUM_THREADS": "2",
         "OPENBLAS_NUM_THREADS": "2",
@@ -146,6 +147,22 @@ def test_train_gets_exactly_the_variables_of_the_contract(submission, process, t
     assert argv == [str(folder / "train.py")]
     assert home != os.environ["HOME"]
     assert not os.path.exists(home)
+
+
+def test_children_of_the_participant_leave_its_folder_as_it_is(submission, process) -> None:
+    folder = submission(
+        helper="value = 1\n",
+        train="""
+        import subprocess, sys
+        def train():
+            subprocess.run([sys.executable, "-c", "import helper"], check=True)
+        """,
+    )
+    before = sorted(folder.rglob("*"))
+    with process(folder, mode="train") as participant:
+        participant.start()
+        assert participant.train({}) == "returned"
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_train_mode_never_imports_inference(submission, process) -> None:
