@@ -330,7 +330,7 @@ def _task_flags(name: str) -> list[str]:
 def _classify(entry: Entry, ended: Ended) -> Outcome:
     """Adds to the exit status what the bundle says of a failure."""
     outcome = default_classify(entry, ended)
-    if outcome.finished or outcome.kind == "infrastructure":
+    if outcome.finished:
         return outcome
     for mode in MODES:
         path = Path(str(entry.data["folder"])) / mode / "manifest.json"
@@ -338,9 +338,13 @@ def _classify(entry: Entry, ended: Ended) -> Outcome:
             manifest = read_record(path, Manifest) if path.exists() else None
         except UserError:
             continue
-        if manifest is not None and manifest.failure is not None:
-            failure = manifest.failure
+        if manifest is None or manifest.failure is None or manifest.state is not RunState.FAILED:
+            continue
+        failure = manifest.failure
+        if outcome.kind != "infrastructure":
             return Outcome(False, failure.kind.value, failure.message, outcome.exit_code)
+        if manifest.attempts and manifest.attempts[-1].participant_started_at:  # it may want the same seeds again
+            return replace(outcome, repeatable=False)
     return outcome
 
 

@@ -144,7 +144,6 @@ class AttemptClock:
 
     def __init__(self, bundle: Path, attempt: Attempt) -> None:
         self.attempt = attempt
-        self._bundle = bundle
         self._path = bundle / _FILE
         self._started = time.perf_counter()
         self._train_started: float | None = None
@@ -190,12 +189,15 @@ class AttemptClock:
         self._net_kwh = net_kwh
 
     def end(self) -> None:
-        """Completes the record of the attempt and removes the file."""
+        """Completes the record of the attempt."""
         values = self._values()
         attempt = self.attempt
         attempt.wall_s, attempt.train_s = values["wall_s"], values["train_s"]
         if attempt.net_kwh is None:
             attempt.net_kwh = values["net_kwh"]
+
+    def forget(self) -> None:
+        """Removes the file, once the record is written."""
         self._path.unlink(missing_ok=True)
 
     def beat(self) -> None:

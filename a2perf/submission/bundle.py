@@ -88,10 +88,12 @@ class Bundle:
         """Closes the run: state, exit reason, hashes of every file, then the manifest and the lock."""
         disk_space.use_reserve(self.path)
         manifest = self.manifest
-        manifest.state, manifest.exit_code, manifest.exit_reason, manifest.failure = state, exit_code, reason, failure
         last = manifest.attempts[-1]
         last.finished_at, last.outcome, last.exit_code = now(), reason, exit_code
         self.clock.end()
+        self.save()  # if the disk is full even now, the heartbeat stays, and with it what the attempt used
+        self.clock.forget()
+        manifest.state, manifest.exit_code, manifest.exit_reason, manifest.failure = state, exit_code, reason, failure
         manifest.timings_s["attempt"] = last.wall_s or 0.0
         manifest.timings_s["all_attempts"] = attempts.used(manifest.attempts).wall_s
         record_files(self.path, manifest)

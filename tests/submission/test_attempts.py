@@ -64,6 +64,7 @@ def test_an_attempt_that_was_killed_ends_with_its_last_heartbeat(tmp_path: Path)
     assert (ended.outcome, ended.net_kwh) == ("killed", 0.125)
     assert (ended.wall_s, ended.train_s, ended.finished_at) == (written["wall_s"], written["train_s"], written["at"])
     clock.end()
+    clock.forget()
     assert begun.train_s >= written["train_s"]
     assert list(tmp_path.iterdir()) == []
 
