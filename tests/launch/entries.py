@@ -59,7 +59,7 @@ def preprocess_observation(observation):
 
 def infer_once(policy, observation):
     policy.calls += 1
-    if policy.calls == 24:
+    if policy.calls == 19:  # 15 for the latency, then in the second of three episodes of two steps
         reached("infer_once")
     free = np.flatnonzero(observation["mask"])
     return int(free[int(observation["current_node"][0]) * 7919 % len(free)])
