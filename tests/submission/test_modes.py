@@ -258,4 +258,4 @@ def test_changed_file_of_a_bundle_is_found(submission, launch) -> None:
     assert done.returncode == 1
     assert "metrics/train.json was changed after the run" in done.stdout
     assert "artifacts/weights.txt is missing" in done.stdout
-    assert "extra.txt is not in the manifest" in done.stdout
+    assert "extra.txt: a file that is not in the manifest" in done.stdout
