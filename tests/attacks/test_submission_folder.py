@@ -108,9 +108,7 @@ def test_all_that_it_reads_from_its_folder_is_in_its_hash(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize(
-    "way", ["hidden by a link", "given by a link", "both by links", "a link to the file", "into it"]
-)
+@pytest.mark.parametrize("way", ["hidden by a link", "given by a link", "both by links", "a link to it", "into it"])
 def test_hidden_file_given_through_a_link(
     level: str, way: str, entry: Path, tmp_path: Path, available: Callable[[str], None], record_property
 ) -> None:
