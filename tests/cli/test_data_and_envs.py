@@ -11,12 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from a2perf import assets
-from a2perf.cli import host_probes
+from a2perf.cli import host_probes, isolation_probes
 from a2perf.cli.data import data
 from a2perf.cli.doctor import doctor
 from a2perf.cli.envs import envs
 from a2perf.domains.registry import all_environments, domains
 from a2perf.errors import AssetUnavailable, ConfigError
+from a2perf.sandbox.limits import Place
 
 
 @pytest.fixture
@@ -104,6 +105,22 @@ def test_doctor_without_any_program_says_so_and_still_ends_well(monkeypatch):
     assert result.return_value == 0
     for name in ("chromium", "bubblewrap", "docker engine"):
         assert f"{name}: " in result.output
+
+
+@pytest.mark.parametrize("clock", [None, "perf_event_open: Permission denied"])
+def test_doctor_says_which_limits_hold_for_a_whole_tree(monkeypatch, tmp_path, clock):
+    monkeypatch.setattr(isolation_probes.task_clock, "why_unavailable", lambda: clock)
+    seen = {}
+    for groups in ({}, {"memory": tmp_path}):
+        monkeypatch.setattr(isolation_probes.limits, "place", lambda groups=groups: Place(2, groups))
+        seen[len(groups)] = {finding.name: finding for finding in isolation_probes.accounts()}
+    memory, time = "memory of a whole tree", "processor time of a whole tree"
+    assert seen[1][memory].present
+    assert "control group" in seen[1][time].detail
+    assert not seen[0][memory].present
+    assert "--allow-weaker" in seen[0][memory].mend
+    assert seen[0][time].present == (clock is None)
+    assert clock is None or "perf_event_paranoid" in seen[0][time].mend
 
 
 def test_a_probe_that_fails_does_not_hide_the_others(monkeypatch):

@@ -12,6 +12,7 @@ from a2perf.sandbox import (
     limits,
     register_sandbox,
     strongest_level,
+    task_clock,
 )
 from a2perf.sandbox.interface import _levels
 
@@ -68,6 +69,33 @@ def test_limit_that_nothing_enforces_is_an_error_or_named(no_groups) -> None:
     _, lost = choose_sandbox("process", Limits(cpus=1), allow_weaker=True)
     assert len(lost) == 1
     assert "cpus" in lost[0]
+
+
+def test_limit_on_memory_without_a_control_group_is_an_error_or_named(no_groups) -> None:
+    with pytest.raises(UserError, match="memory_bytes needs a control group"):
+        choose_sandbox("process", Limits(memory_bytes=2**30))
+    sandbox, lost = choose_sandbox("process", Limits(memory_bytes=2**30), allow_weaker=True)
+    assert len(lost) == 1
+    assert "binds each process" in lost[0]
+    assert any("without a control group a limit on memory binds each process" in words for words in sandbox.missing())
+
+
+def test_account_that_misses_processes_is_named(no_groups, monkeypatch) -> None:
+    def named(sandbox) -> list[str]:
+        return [words for words in sandbox.missing() if words.startswith("processor time and energy miss")]
+
+    for level in ("none", "process"):
+        monkeypatch.setattr(task_clock, "why_unavailable", lambda: None)
+        assert "may not read" in named(get_sandbox(level))[0]
+        monkeypatch.setattr(task_clock, "why_unavailable", lambda: "perf_event_open: refused")
+        (words,) = named(get_sandbox(level))
+        assert "nobody waits for" in words
+        assert "sysctl kernel.perf_event_paranoid=2" in words
+
+
+def test_account_of_a_control_group_misses_nothing(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(limits, "place", lambda: limits.Place(2, {"memory": tmp_path}))
+    assert ProcessSandbox(confined=True).uncounted() == []
 
 
 def test_limits_at_level_none_are_an_error_or_named() -> None:
