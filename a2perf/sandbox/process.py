@@ -127,8 +127,8 @@ class ProcessSandbox:
             lost.append("cpus needs a control group with the controller 'cpu' that this user may write")
         if limits.memory_bytes is not None and "memory_bytes" not in enforced:
             lost.append(
-                "memory_bytes needs a control group with the controller 'memory' that this user may write: without one it"
-                " binds each process, and the tree only as far as its memory shows"
+                "memory_bytes needs a control group with the controller 'memory' that this user may write: without one"
+                " it binds each process, and the tree only as far as its memory shows"
             )
         return lost
 
