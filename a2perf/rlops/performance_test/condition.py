@@ -39,7 +39,7 @@ class Condition:
         direction: ``">="`` when higher is better.
         statistic: ``"last"`` value, ``"best"`` value, or ``"mean_last_n"``: the mean of the last ``last_n``.
         last_n: for that mean.
-        max_steps: values at later steps do not count; None for no bound.
+        max_steps: budget of a run; the first value at or after it is the last that counts. None for no bound.
     """
 
     total_runs: int
@@ -73,28 +73,54 @@ class Condition:
             raise ConfigError(
                 f"statistic = {self.statistic!r} is unknown", mend=f"choose one of: {', '.join(STATISTICS)}"
             )
+        if not all(math.isfinite(value) for value in self.values):
+            raise ConfigError(
+                f"eval_value = {', '.join(f'{value:g}' for value in self.values)} is not a finite number",
+                mend="give a threshold that a run can reach and miss",
+            )
         if self.max_steps is not None and self.max_steps < 1:
             raise ConfigError(f"max_steps = {self.max_steps} leaves no step", mend="give a positive number")
 
+    def last_step(self, steps: NDArray[np.float64]) -> float:
+        """Returns the last step that counts: of the first value at or after the budget, since loggers rarely hit it."""
+        late = steps[steps >= self.max_steps] if self.max_steps is not None else steps[:0]
+        return float(late.min()) if late.size else math.inf
+
     def judged(self, steps: NDArray[np.float64], values: NDArray[np.float64]) -> float | None:
-        """Returns the number of a run that is compared with the threshold; None when it logged nothing that counts."""
-        inside = np.isfinite(values)
-        if self.max_steps is not None:
-            inside &= steps <= self.max_steps
-        counted = values[inside]
+        """Returns the number of a run that is compared with the threshold.
+
+        Args:
+            steps: environment steps, in the order of logging.
+            values: one value per step.
+
+        Returns:
+            None if nothing that counts was logged. NaN, which meets no condition, if one of the values that the
+            statistic takes is not finite. ``"best"`` passes over such values, but not over a last one: that run broke.
+        """
+        counted = values[steps <= self.last_step(steps)]
         if not counted.size:
             return None
+        taken = counted[-(self.last_n if self.statistic == "mean_last_n" else 1) :]
+        if not np.isfinite(taken).all():
+            return math.nan
         if self.statistic == "best":
-            return float(counted.max() if self.direction == ">=" else counted.min())
-        return float(counted[-(self.last_n if self.statistic == "mean_last_n" else 1) :].mean())
+            finite = counted[np.isfinite(counted)]
+            return float(finite.max() if self.direction == ">=" else finite.min())
+        return float(taken.mean())
 
     def is_met(self, judged: Sequence[float | None]) -> bool:
-        """Says whether a run with these numbers, one a column, meets the condition."""
-        pairs = zip(judged, self.values, strict=True)
-        return all(
-            value is not None and (value >= bound if self.direction == ">=" else value <= bound)
-            for value, bound in pairs
-        )
+        """Returns whether a run with these numbers, one per column, meets the condition.
+
+        Both sides are compared in single precision: event files hold that, and a logged 0.9 has to reach 0.9.
+        """
+        with np.errstate(over="ignore"):
+            pairs = [
+                (np.float32(value), np.float32(bound))
+                for value, bound in zip(judged, self.values, strict=True)
+                if value is not None
+            ]
+        reached = (value >= bound if self.direction == ">=" else value <= bound for value, bound in pairs)
+        return len(pairs) == len(self.values) and all(reached)
 
     def verdict(self, met: int, missed: int, *, out_of_time: bool = False) -> Verdict:
         """Says where the test stands after some runs.

@@ -7,6 +7,7 @@ and the same test on the same code goes on where it was interrupted.
 from __future__ import annotations
 
 import datetime
+import math
 import shlex
 import sys
 import time
@@ -41,7 +42,7 @@ class RunOutcome:
         seed: its seed.
         run: its folder below the store.
         state: ``"met"``, ``"missed"``, ``"crashed"``, ``"infrastructure"``, ``"not run"``.
-        values: the judged number of every column; None where it was never logged.
+        values: the judged number of every column; None where it was never logged, NaN where it was not finite.
         steps: the last step that was logged.
         stopped_early: whether the run ended before its budget because it had reached the value.
         reason: in words, where it did not simply end.
@@ -113,12 +114,13 @@ class _Judge:
     def judge(self, run: MatrixRun, reason: str = "", wall_s: float | None = None) -> None:
         """Reads what a finished run logged, and compares it with the condition."""
         condition = self.test.condition
-        values, last = judged_values(self.store, run.folder, condition)
+        values, last, notes = judged_values(self.store, run.folder, condition)
         met = condition.is_met(values)
         missing = [column for column, value in zip(condition.columns, values, strict=True) if value is None]
         if missing:
             logged = ", ".join(logged_columns(self.store, run.folder)) or "nothing"
-            reason = f"never logged {', '.join(missing)}; it logged {logged}"
+            notes.append(f"never logged {', '.join(missing)}; it logged {logged}")
+        reason = "; ".join(filter(None, [reason, *notes]))
         training = self.test.training
         early = training is not None and last is not None and last < training.n_epochs * training.eval_after_n_steps
         self.outcomes[run.key] = RunOutcome(
@@ -215,9 +217,12 @@ def conduct(
     return outcome
 
 
-def judged_values(store: Path, folder: Path, condition: Condition) -> tuple[list[float | None], float | None]:
-    """Returns the judged number of every column of a run, and the last step that any of them was logged at."""
+def judged_values(
+    store: Path, folder: Path, condition: Condition
+) -> tuple[list[float | None], float | None, list[str]]:
+    """Returns the judged number of every column of a run, the last step that any was logged at, and notes on them."""
     values: list[float | None] = []
+    notes: list[str] = []
     last: float | None = None
     stored = Store(store)
     run = next((run for run in stored.runs() if run.path == folder), None)
@@ -230,9 +235,15 @@ def judged_values(store: Path, folder: Path, condition: Condition) -> tuple[list
             values.append(None)
             continue
         values.append(condition.judged(curve.steps, curve.values))
+        bound = condition.last_step(curve.steps)
+        if condition.max_steps is not None and condition.max_steps < bound < math.inf:
+            notes.append(f"{column} of step {bound:.0f}, the first value at or after max_steps = {condition.max_steps}")
         if len(curve.steps):
             last = max(last or 0.0, float(curve.steps.max()))
-    return values, last
+    for column, value in zip(condition.columns, values, strict=True):
+        if value is not None and not math.isfinite(value):
+            notes.append(f"{column} is not a finite number, which meets no condition")
+    return values, last, notes
 
 
 def logged_columns(store: Path, folder: Path) -> list[str]:

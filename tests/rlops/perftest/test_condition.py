@@ -25,11 +25,49 @@ def condition(total: int = 3, succ: int = 2, **changes: object) -> Condition:
     ],
 )
 def test_what_is_judged(statistic: str, direction: str, expected: float):
-    values = np.array([0.3, np.nan, 0.8, 0.1, 0.5, 0.99])
+    values = np.array([0.3, np.nan, 0.8, 0.1, 0.5, 0.99])  # the budget is hit exactly; the NaN is not taken
     steps = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     tested = condition(statistic=statistic, direction=direction, max_steps=5)
     assert tested.judged(steps, values) == pytest.approx(expected)
-    assert tested.judged(steps, np.full(6, np.nan)) is None
+    assert tested.judged(steps[:0], values[:0]) is None
+
+
+@pytest.mark.parametrize("statistic", ["last", "best", "mean_last_n"])
+@pytest.mark.parametrize("direction", [">=", "<="])
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("max_steps", [None, 300, 250, 1000])
+def test_a_run_that_ends_with_nan_or_infinity_misses(
+    statistic: str, direction: str, broken: float, max_steps: int | None
+):
+    tested = condition(statistic=statistic, direction=direction, max_steps=max_steps)
+    judged = tested.judged(np.array([100.0, 200.0, 300.0]), np.array([0.9, 0.9, broken]))
+    assert judged is not None
+    assert np.isnan(judged)
+    assert not tested.is_met([judged])
+
+
+def test_the_mean_takes_no_nan_among_its_values():
+    steps, values = np.arange(1.0, 6.0), np.array([1.0, np.nan, 1.0, 1.0, 1.0])
+    assert condition(statistic="mean_last_n").judged(steps, values) == 1.0
+    assert not condition(statistic="mean_last_n", last_n=4).is_met(
+        [condition(statistic="mean_last_n", last_n=4).judged(steps, values)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "value", "bound"),
+    [
+        ([2048.0], 1.0, 2048.0),
+        ([1024.0, 2048.0, 3072.0], 2.0, 2048.0),
+        ([1000.0, 2000.0, 2001.0], 2.0, 2000.0),
+        ([500.0, 1500.0], 2.0, np.inf),
+        ([2048.0, 2048.0, 4096.0], 2.0, 2048.0),
+    ],
+)
+def test_the_first_value_at_or_after_the_budget_counts(steps: list[float], value: float, bound: float):
+    tested = condition(max_steps=2000)
+    assert tested.judged(np.array(steps), np.arange(1.0, len(steps) + 1)) == value
+    assert tested.last_step(np.array(steps)) == bound
 
 
 def test_every_column_has_to_be_met():
@@ -37,6 +75,13 @@ def test_every_column_has_to_be_met():
     assert tested.is_met([0.5, -160.0])
     assert not tested.is_met([0.5, -161.0])
     assert not tested.is_met([None, 0.0])
+
+
+@pytest.mark.parametrize(("direction", "bound"), [(">=", 0.9), ("<=", 0.1), (">=", -160.3)])
+def test_a_value_that_went_through_an_event_file_reaches_its_own_threshold(direction: str, bound: float):
+    tested = Condition(total_runs=1, succ_runs=1, columns=("c",), values=(bound,), direction=direction)  # type: ignore[arg-type]
+    assert tested.is_met([float(np.float32(bound))])
+    assert not tested.is_met([bound - 1e-4 if direction == ">=" else bound + 1e-4])
 
 
 @pytest.mark.parametrize(("total", "succ"), [(1, 1), (3, 2), (3, 3), (5, 1), (5, 3)])
@@ -79,6 +124,8 @@ def test_the_probability_is_that_of_simulated_gates():
         ({"direction": ">"}, "neither '>=' nor '<='"),
         ({"statistic": "median"}, "statistic = 'median'"),
         ({"max_steps": 0}, "leaves no step"),
+        ({"values": (float("nan"),)}, "eval_value = nan is not a finite number"),
+        ({"values": (float("-inf"),)}, "eval_value = -inf is not a finite number"),
     ],
 )
 def test_a_condition_that_makes_no_sense(changes: dict[str, object], words: str):

@@ -23,6 +23,7 @@ parser.add_argument("--seed", type=int)
 parser.add_argument("--bad", type=int, nargs="*", default=[])
 parser.add_argument("--crash", type=int, nargs="*", default=[])
 parser.add_argument("--slow", type=int, nargs="*", default=[])
+parser.add_argument("--nan", type=int, nargs="*", default=[])
 given = parser.parse_args()
 if given.seed in given.crash:
     raise RuntimeError("crashed as asked")
@@ -30,13 +31,14 @@ if given.seed in given.slow:
     time.sleep(60)
 with EventWriter(Path(os.environ["A2PERF_RUN_DIR"])) as writer:
     for step in range(1, 11):
-        writer.scalar("eval/score", 0.1 if given.seed in given.bad else step / 10, 100 * step)
+        value = 0.1 if given.seed in given.bad else step / 10
+        writer.scalar("eval/score", float("nan") if step == 10 and given.seed in given.nan else value, 100 * step)
 """
 TEST = """
 env: Toy-v0
 command: {python} script.py {words}
 performance_testing_conditions:
-  {{total_runs: {total}, succ_runs: {succ}, eval_columns: {column}, eval_value: 0.9, on_crash: {crash}}}
+  {{total_runs: {total}, succ_runs: {succ}, eval_columns: {column}, eval_value: 0.9, on_crash: {crash}, {more}}}
 hydra: {{sweeper: {{n_jobs: {jobs}, study_name: toy, max_duration_minutes: {minutes}}}}}
 """
 
@@ -50,14 +52,14 @@ class Folder:
 
     def write(
         self, words: str = "", *, name: str = "Toy/a-test", total: int = 3, succ: int = 2, jobs: int = 2,
-        column: str = "eval/score", crash: str = "count_as_failure", minutes: float = 5.0,
+        column: str = "eval/score", crash: str = "count_as_failure", minutes: float = 5.0, more: str = "",
     ) -> None:  # fmt: skip
         path = self.path / "conf" / "performance" / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
             TEST.format(
                 python=sys.executable, words=words, total=total, succ=succ, jobs=jobs, column=column, crash=crash,
-                minutes=minutes,
+                minutes=minutes, more=more,
             )
         )  # fmt: skip
 
@@ -133,6 +135,26 @@ def test_a_column_that_no_run_logs_is_named_with_those_that_it_does(folder: Fold
     (run,) = folder.result()["runs"]
     assert (run["state"], run["values"]) == ("missed", [None])
     assert run["reason"] == "never logged eval/success_rate; it logged eval/score"
+
+
+def test_a_run_that_ends_with_nan_misses(folder: Folder):
+    folder.write("--nan 0", total=1, succ=1)
+    done = folder.run("run", "Toy/a-test")
+    assert done.returncode == 1
+    (run,) = folder.result()["runs"]
+    assert (run["state"], run["values"]) == ("missed", [None])
+    assert run["reason"] == "eval/score is not a finite number, which meets no condition"
+    assert "missed (eval/score nan)" in done.stdout
+
+
+def test_a_value_after_the_budget_is_judged_and_its_step_is_named(folder: Folder):
+    folder.write(total=1, succ=1, more="max_steps: 850")
+    done = folder.run("run", "Toy/a-test")
+    assert done.returncode == 0, done.stdout
+    (run,) = folder.result()["runs"]
+    assert (run["state"], run["values"]) == ("met", [pytest.approx(0.9)])
+    assert run["reason"] == "eval/score of step 900, the first value at or after max_steps = 850"
+    assert run["reason"] in done.stdout
 
 
 def test_all_tests_with_one_left_out(folder: Folder):
