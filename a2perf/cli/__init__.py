@@ -8,7 +8,9 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -17,7 +19,9 @@ from a2perf import __version__
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
+from a2perf.terminal import guarded
 
+_LINE_BREAK = re.compile(r"\n(?=\S)")
 _COMMANDS = {
     "run": ("a2perf.cli.run:run", "Run a submission under a gin configuration, or an experiment of many runs."),
     "status": ("a2perf.cli.status:status", "Say how the runs of an experiment stand."),
@@ -97,23 +101,34 @@ def launch_main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(command: click.Command, arguments: Sequence[str] | None, name: str = "a2perf") -> None:
+    with guarded():
+        sys.exit(_status(command, arguments, name))
+
+
+def _status(command: click.Command, arguments: Sequence[str] | None, name: str) -> int:
+    """Runs a command; every end but a bug's is shown without a traceback."""
     try:
         result = command.main(
             list(sys.argv[1:] if arguments is None else arguments), prog_name=name, standalone_mode=False
         )
-        status = result if isinstance(result, int) else 0
+        return result if isinstance(result, int) else 0
     except UserError as error:
-        click.echo(f"{name}: {error}", err=True)
-        status = int(error.exit_code)
+        # further lines are indented, which tells them from lines of ours
+        shown = _LINE_BREAK.sub("\n    ", str(error))
+        click.echo(f"{name}: {shown}", err=True)
+        return int(error.exit_code)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+            traceback.print_exc()
+            return 1
         where = "" if error.filename is None else f" to write {error.filename}"
         click.echo(f"{name}: no space left{where}\n  mend: free some space, then give the same command again", err=True)
-        status = int(ExitCode.INFRASTRUCTURE)
+        return int(ExitCode.INFRASTRUCTURE)
     except click.ClickException as error:
         error.show()
-        status = 2
+        return 2
     except (click.Abort, KeyboardInterrupt):
-        status = 130
-    sys.exit(status)
+        return 130
+    except Exception:  # a bug; the guard is still there, since a message may hold a stranger's words
+        traceback.print_exc()
+        return 1

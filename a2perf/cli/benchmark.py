@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from a2perf import terminal
 from a2perf.cli.word_lists import Words, WordsCommand
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
@@ -52,8 +53,6 @@ def benchmark(**options: Any) -> int:
     of the code. The same command line again repeats what is not finished. FLAGs after `--` go to the evaluator of a
     submission. Exit status: 0 all finished, 1 some run failed, 2 usage, 3 infrastructure, 130 interrupted.
     """
-    from rich.console import Console
-
     from a2perf.launch import Resources, State
     from a2perf.rlops.matrix import run_matrix
     from a2perf.rlops.matrix_table import MatrixTable
@@ -82,7 +81,7 @@ def benchmark(**options: Any) -> int:
     if options["workers"] == 0:
         say("workers is set to 0: nothing was run; give --workers N to run the commands")
         return 0
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal.console()
     table = MatrixTable(len(lines), 0, console)
 
     def kept(runs: Any) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
+from a2perf import terminal
 from a2perf.cli.competition_site import publish_site
 from a2perf.cli.experiment import print_failures, runs_table
 from a2perf.cli.leaderboard import signature_check
@@ -228,7 +228,7 @@ def _show(entries: Sequence[Entry], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([run_as_json(entry) for entry in entries], indent=2))
         return
-    console = Console(highlight=False, soft_wrap=True, width=max(100, shutil.get_terminal_size().columns))
+    console = terminal.console(width=max(100, shutil.get_terminal_size().columns))
     console.print(runs_table(entries))
     print_failures(console, entries)
 

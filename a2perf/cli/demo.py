@@ -22,6 +22,7 @@ from a2perf import assets
 from a2perf.domains.registry import get_domain
 from a2perf.errors import AssetUnavailable, UserError
 from a2perf.submission.options import normalised
+from a2perf.terminal import styled
 
 DOMAIN = "quadruped_locomotion"
 CIRCUITS = "circuit_training"
@@ -66,7 +67,7 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
     started = time.monotonic()
     steps = _steps(output, train_seconds, force, with_clips=_fetch_clips())
     for number, step in enumerate(steps, start=1):
-        click.secho(f"\n[{number}/{len(steps)}] {step.title}", bold=True)
+        styled(f"\n[{number}/{len(steps)}] {step.title}\n", bold=True)
         click.echo(f"$ {shlex.join(step.command)}")
         status = _run(step)
         if status != 0:

@@ -14,6 +14,7 @@ from a2perf import __version__, assets
 from a2perf.cli import host_probes
 from a2perf.cli.finding import Finding
 from a2perf.submission.options import normalised
+from a2perf.terminal import styled
 
 _WIDTH = 100
 
@@ -80,9 +81,10 @@ def _print(host: dict[str, str], findings: list[Finding]) -> None:
         if finding.section != section:
             section = finding.section
             click.echo(section)
-        mark = click.style("yes", fg="green") if finding.present else click.style("no ", fg="yellow")
         lines = textwrap.wrap(finding.detail, _WIDTH, break_on_hyphens=False) or [""]
-        click.echo(f"  {mark} {finding.name:<36}{lines[0]}")
+        click.echo("  ", nl=False)
+        styled("yes" if finding.present else "no ", fg="green" if finding.present else "yellow")
+        click.echo(f" {finding.name:<36}{lines[0]}")
         for line in lines[1:]:
             click.echo(" " * 42 + line)
         if not finding.present:

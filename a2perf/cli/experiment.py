@@ -19,11 +19,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from a2perf import terminal
 from a2perf.launch.entry import Entry, State
 from a2perf.launch.experiment import Conducted, as_json, blocked, conduct, mean_return
 from a2perf.launch.interface import Launcher, heeded_signals
 from a2perf.launch.plan import Experiment
 from a2perf.launch.scheduler import Event, Happening
+from a2perf.plain_text import terminal_line
 
 _SHOWN_RUNS = 16
 _LOG_TAIL_BYTES = 2048
@@ -53,7 +55,7 @@ def run_experiment(
     Returns:
         The exit status: 0 all runs finished, 1 some failed, 3 the infrastructure failed one, 130 interrupted.
     """
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = terminal.console(stderr=True)
     view = _LiveView(console) if console.is_terminal and not json_output else _Lines(console)
     try:
         with _stopping(console) as stop, view:
@@ -87,7 +89,7 @@ def runs_table(entries: Sequence[Entry]) -> Table:
         returns = [value for entry in finished if (value := mean_return(entry)) is not None]
         mean = f"{sum(returns) / len(returns):.4g}" if returns else ""
         waiting = len(members) - len(finished) - failed
-        table.add_row(*words, *map(str, (len(members), len(finished), failed, waiting)), mean)
+        table.add_row(*map(terminal_line, words), *map(str, (len(members), len(finished), failed, waiting)), mean)
     return table
 
 
@@ -96,16 +98,16 @@ def print_failures(console: Console, entries: Sequence[Entry]) -> None:
     failed = [entry for entry in entries if entry.state is State.FAILED]
     for entry in failed:
         if not blocked(entry):
-            console.print(f"{entry.command.name}: {entry.kind}: {entry.reason}", markup=False)
-            console.print(f"  log: {entry.command.log}", markup=False)
+            console.print(terminal_line(f"{entry.command.name}: {entry.kind}: {entry.reason}"))
+            console.print(f"  log: {entry.command.log}")
     if count := sum(map(blocked, failed)):
         console.print(f"{count} more did not run, because what they need failed")
 
 
 def plain_console() -> Console:
     """Returns a console for results: as wide as the terminal, or as wide as a table needs where there is none."""
-    console = Console(highlight=False, soft_wrap=True)
-    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_FILE_WIDTH)
+    console = terminal.console()
+    return console if console.is_terminal else terminal.console(width=_FILE_WIDTH)
 
 
 def _print_summary(conducted: Conducted, root: Path) -> None:
@@ -119,7 +121,7 @@ def _print_summary(conducted: Conducted, root: Path) -> None:
     if conducted.summary.stopped:
         console.print("interrupted; the same command goes on")
     elif done:
-        console.print(f"the report: a2perf report {root} --output {root}-report", markup=False)
+        console.print(f"the report: a2perf report {root} --output {root}-report")
 
 
 class _Lines:
@@ -148,7 +150,7 @@ class _Lines:
         after = f" after {event.wall_s:.1f} s" if event.wall_s else ""
         why = f": {event.entry.kind}: {event.entry.reason}" if event.entry.kind else ""
         place = f"[{self._settled}/{self._total}] " if self._total else ""
-        self._console.print(f"{place}{event.entry.command.name} {_WORDS[event.what]}{after}{why}", markup=False)
+        self._console.print(terminal_line(f"{place}{event.entry.command.name} {_WORDS[event.what]}{after}{why}"))
 
 
 class _LiveView(_Lines):
@@ -184,7 +186,9 @@ class _LiveView(_Lines):
         table.add_column("seconds", justify="right")
         table.add_column("its last words", no_wrap=True, overflow="ellipsis")
         for entry, started in list(event.running.values())[:_SHOWN_RUNS]:
-            table.add_row(entry.command.name, f"{time.monotonic() - started:.0f}", _last_line(entry.command.log))
+            table.add_row(
+                terminal_line(entry.command.name), f"{time.monotonic() - started:.0f}", _last_line(entry.command.log)
+            )
         return table
 
 
@@ -197,7 +201,7 @@ def _last_line(log: Path | None) -> str:
             lines = stream.read().decode("utf-8", "replace").split("\n")
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "").replace("[", r"\[")
+    return terminal_line(next((line.strip() for line in reversed(lines) if line.strip()), ""))
 
 
 class _Stop:

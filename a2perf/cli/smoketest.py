@@ -10,6 +10,7 @@ import click
 from a2perf.cli.word_lists import Words, WordsCommand
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
+from a2perf.terminal import console
 
 
 @click.command(cls=WordsCommand, context_settings=normalised())
@@ -29,7 +30,6 @@ def smoketest(**options: Any) -> int:
     Pairs whose spaces do not fit are excluded and listed. One failure does not hide the others. Exit status: 0 nothing
     failed, 1 something failed, 2 usage.
     """
-    from rich.console import Console
     from rich.table import Table
 
     from a2perf.rlops.smoke_test.conduct import conduct
@@ -55,7 +55,7 @@ def smoketest(**options: Any) -> int:
         for outcome in outcomes:
             cells = [phase.result for phase in outcome.phases.values()] or [f"excluded: {outcome.pair.excluded}"]
             table.add_row(outcome.pair.what, outcome.pair.env, *cells)
-        Console(soft_wrap=True).print(table)
+        console().print(table)
     failed = sum(outcome.has_failed for outcome in outcomes)
     if not failed:
         click.echo("All smoke tests passed successfully.", err=True)

@@ -370,7 +370,7 @@ class ContainerJob:
 @contextlib.contextmanager
 def _sink(log: Path | None) -> Iterator[Any]:
     if log is None:
-        yield lambda chunk: (sys.stdout.buffer.write(chunk), sys.stdout.flush())
+        yield lambda chunk: (sys.stdout.write(chunk.decode("utf-8", "replace")), sys.stdout.flush())
         return
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab", buffering=0) as stream:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from a2perf.launch import Event, Happening, State
+from a2perf.plain_text import terminal_line
 
 _TAIL_BYTES = 400
 _MOST_ROWS = 24
@@ -75,9 +76,9 @@ class MatrixTable:
         elif event.what is not Happening.FINISHED:
             line += f": {entry.reason}; log {log}"
             if event.what is Happening.FAILED and (last := _last_line(Path(log))):
-                line += f"\n    {last}"
+                line += f"; last line of its log: {last}"
         style = "bold red" if entry.state is State.FAILED else ""
-        self.console.print(Text(line, style=style), soft_wrap=True)
+        self.console.print(Text(terminal_line(line), style=style), soft_wrap=True)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -106,4 +107,4 @@ def _last_line(path: Path) -> str:
             lines = stream.read().decode("utf-8", "replace").replace("\r", "\n").split("\n")
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return terminal_line(next((line.strip() for line in reversed(lines) if line.strip()), ""))

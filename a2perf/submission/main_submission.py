@@ -26,6 +26,7 @@ from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.given_paths import settled
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.progress import RunProgress
+from a2perf.terminal import guarded
 
 if TYPE_CHECKING:
     from a2perf.submission.submission_util import Submission
@@ -63,20 +64,25 @@ _PATHS = (
 @click.option("--verbosity", default=None, help="Accepted for old command lines.")
 def main(**flags: Any) -> None:
     """Runs one submission in one mode on one task."""
-    try:
-        status = evaluate(**{name: value for name, value in flags.items() if name != "verbosity"})
-    except UserError as error:
-        click.echo(f"a2perf: {error}", err=True)
-        status = int(error.exit_code)
-    except KeyboardInterrupt:
-        status = 130
-    except Exception:  # a bug of ours is never counted against the participant
-        traceback.print_exc()
-        status = int(ExitCode.INFRASTRUCTURE)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with guarded():
+        status = _status(flags)
+        sys.stdout.flush()
+        sys.stderr.flush()
     # A tracker library may still be importing in a daemon thread; a finished run does not wait for it.
     os._exit(status)
+
+
+def _status(flags: dict[str, Any]) -> int:
+    try:
+        return evaluate(**{name: value for name, value in flags.items() if name != "verbosity"})
+    except UserError as error:
+        click.echo(f"a2perf: {error}", err=True)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        return 130
+    except Exception:  # a bug of ours is never counted against the participant
+        traceback.print_exc()
+        return int(ExitCode.INFRASTRUCTURE)
 
 
 def evaluate(

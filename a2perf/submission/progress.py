@@ -6,8 +6,10 @@ import sys
 import time
 from types import TracebackType
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from a2perf.plain_text import terminal_line
+from a2perf.terminal import console
 
 _PLAIN_INTERVAL_S = 5.0
 
@@ -23,7 +25,7 @@ class RunProgress:
     def __init__(self, *, quiet: bool = False, prefix: str = "") -> None:
         self._quiet = quiet
         self._prefix = prefix
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = console(stderr=True)
         self._bar: Progress | None = None
         self._phase = ""
         self._total: int | None = None
@@ -31,9 +33,9 @@ class RunProgress:
         self._last_line = 0.0
 
     def say(self, text: str) -> None:
-        """Prints one line."""
+        """Prints one line; further lines of a text are indented, which tells them from lines of ours."""
         if not self._quiet:
-            self._console.print(f"{self._prefix}{text}", markup=False)
+            self._console.print(f"{self._prefix}{text}".replace("\n", "\n    "))
 
     def phase(self, name: str, total: int | None = None) -> None:
         """Starts a phase of ``total`` items; None when its length is not known."""
@@ -52,7 +54,7 @@ class RunProgress:
                 transient=True,
             )
             self._bar.start()
-            self._bar.add_task(f"{self._prefix}{name}", total=total)
+            self._bar.add_task(terminal_line(f"{self._prefix}{name}"), total=total)
         else:
             self.say(name if total is None else f"{name}: {total} to do")
 

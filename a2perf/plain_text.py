@@ -1,0 +1,131 @@
+r"""Text of strangers, made safe for the place where it is shown: one function per format, applied at the last step.
+
+Names, messages, log lines and values in a submission or a bundle come from people that nobody vouches for. Records keep
+them as they are; what is shown goes through one of these functions:
+
+* terminal and our own log lines: ``terminal_text`` (several lines) and ``terminal_line`` (one line, for names);
+* HTML and SVG: ``html_text`` and ``safe_link``, then the template engine's escaping;
+* Markdown, also in comments on GitHub: ``markdown_text`` and ``markdown_block``;
+* CSV: ``csv_cell``; drawings: ``drawn_text``; LaTeX: ``a2perf.report.latex.latex_text``.
+
+An escape is written ``\x1b`` below 0x20 and ``\u202e`` above. JSON never holds the former unescaped, and the latter
+means the same there: JSON that passes ``terminal_text`` keeps its values. Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MAX_LINE = 2000
+"""Characters of a name or message that are shown on one line."""
+
+# Printable by Unicode's categories, but drawn as nothing: fillers, joiners and selectors.
+_INVISIBLE = frozenset(
+    (
+        *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0),
+        *range(0xFE00, 0xFE10),
+        *range(0xE0100, 0xE01F0),
+    )
+)
+_SPACES = frozenset([0x00A0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000])
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # the wide ones count in some languages
+_MARKDOWN = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`*_[]|~$"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_HEADING_OR_LIST = re.compile(r"#+(?= |$)|[-+](?= |$)|-{2,}|=+$|\d{1,9}(?=[.)](?: |$))")
+_REFERENCE = re.compile(r"[@#](?=\w)")  # GitHub notifies @somebody and links #123
+_ADDRESS = re.compile(r"\b(https?|ftp|mailto|xmpp):|\b(www)\.", re.IGNORECASE)
+
+
+class _Escapes(dict[int, str]):
+    """A table for ``str.translate`` that is filled with every character that it meets."""
+
+    def __init__(self, kept: str) -> None:
+        super().__init__({ord(sign): sign for sign in kept})
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        if code in _SPACES or (sign.isprintable() and code not in _INVISIBLE):
+            shown = sign
+        elif code < 0x20:
+            shown = sign.encode("unicode_escape").decode("ascii")
+        else:
+            units = sign.encode("utf-16-be", "surrogatepass").hex()
+            shown = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+        self[code] = shown
+        return shown
+
+
+_TEXT, _LINE = _Escapes("\n\t"), _Escapes("")
+
+
+def terminal_text(text: str) -> str:
+    """Returns text of any number of lines in which line breaks and tabs alone move a terminal's cursor."""
+    return text.translate(_TEXT)
+
+
+def terminal_line(text: str, most: int = MAX_LINE) -> str:
+    """Returns text on one line: line breaks and tabs are escaped too, and the end of a longer text is left out."""
+    shown = text[:most].translate(_LINE)
+    return shown if len(text) <= most else f"{shown}..."
+
+
+def html_text(value: Any) -> Any:
+    """Returns a value for a template: plain text with its control characters escaped, all else as it is."""
+    return value.translate(_TEXT) if type(value) is str else value
+
+
+def safe_link(target: str) -> str:
+    """Returns a target for ``href``; one that is neither ``http``, ``https`` nor a relative path becomes ``#``."""
+    plain = terminal_line(target.strip())
+    head = re.split("[/?#]", plain, maxsplit=1)[0]
+    if plain.lower().startswith(("http://", "https://")):
+        return plain
+    relative = not any(sign in head for sign in ":\\&") and not plain.startswith("//") and not plain.startswith("/\\")
+    return plain if relative else "#"
+
+
+def markdown_text(text: str) -> str:
+    """Returns words on one line that Markdown, the HTML in it and GitHub take as words, also where a line begins."""
+    words = terminal_line(" ".join(text.split()), most=100 * MAX_LINE)
+    start = _HEADING_OR_LIST.match(words)
+    quoted = words.translate(_MARKDOWN)
+    if start is not None:
+        number = len(start[0]) if start[0].isdecimal() else 0
+        quoted = f"{quoted[:number]}\\{quoted[number:]}"
+    quoted = _REFERENCE.sub(lambda found: f"{found[0]}<!-- -->", quoted)
+    return _ADDRESS.sub(lambda found: f"{found[1]}&#58;" if found[1] else f"{found[2]}&#46;", quoted)
+
+
+def markdown_block(text: str) -> str:
+    """Returns lines as a block of code; its fence is longer than any run of backticks inside."""
+    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{terminal_text(text)}\n{fence}"
+
+
+def csv_cell(value: Any) -> Any:
+    """Returns a cell that no spreadsheet runs: an apostrophe stands before text that would begin a formula.
+
+    Such text begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, after any spaces. Numbers stay as they
+    are, and control characters are escaped.
+    """
+    if not isinstance(value, str):
+        return value
+    shown = terminal_line(value, most=32_000)
+    start = value.lstrip(" \n\v\f\u00a0\ufeff\"'")
+    if len(start) < 2 or not start.startswith(_FORMULA) or shown.startswith("'") or _is_number(value):
+        return shown
+    return f"'{shown}"
+
+
+def drawn_text(text: str) -> str:
+    """Returns text for a drawing, in which matplotlib sees neither formulas between dollar signs nor control signs."""
+    return terminal_text(text).replace("\\$", "$").replace("$", "\\$")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return len(text) < 400
