@@ -51,7 +51,7 @@ $(INSTALLED): $(REQUIREMENTS) pyproject.toml setup.py
 	echo "setup 2/3: downloading and installing the pinned packages (half a minute to two minutes)"; \
 	if test -t 2; then quiet=; else quiet=--quiet; fi; \
 	if test -x $(BIN)/uv; then \
-		export VIRTUAL_ENV=$(CURDIR)/$(VENV); \
+		export VIRTUAL_ENV="$(CURDIR)/$(VENV)"; \
 		$(BIN)/uv pip install $$quiet --require-hashes --requirement $(REQUIREMENTS); \
 		$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .; \
 	else \
@@ -71,14 +71,14 @@ $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.
 	@test -x $(BIN)/uv || { echo "frameworks: no uv in $(VENV); only it can override what TF-Agents pins"; exit 2; }
 	@test -x $(FRAMEWORKS)/bin/python || $(BIN)/uv venv --quiet --python $(PYTHON) $(FRAMEWORKS)
 	@echo "frameworks: installing TF-Agents beside a2perf (2 GB)"
-	@VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --editable '.[all,dev]' \
+	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --editable '.[all,dev]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
-	@test -z "$(PIP_FIND_LINKS)" || VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --no-deps \
+	@test -z "$(PIP_FIND_LINKS)" || VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps \
 		--no-index --find-links "$(PIP_FIND_LINKS)" torch || echo "frameworks: torch comes from the index"
-	@VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --editable '.[sb3]' \
+	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --editable '.[sb3]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
 		|| echo "frameworks: going on without Stable-Baselines3"
-	@VIRTUAL_ENV=$(CURDIR)/$(FRAMEWORKS) $(BIN)/uv pip install --quiet --editable '.[ray,slurm,wandb]' \
+	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --editable '.[ray,slurm,wandb]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
 		|| echo "frameworks: Ray and Weights & Biases are not installed"
 	@touch $(FRAMEWORKS_INSTALLED)
