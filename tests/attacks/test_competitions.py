@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -219,6 +221,25 @@ def test_no_name_hides_an_entrant_or_breaks_the_runs(tmp_path: Path, name: str) 
     made = cup(tmp_path, train=False, held_out=0)
     (one,) = competitions.enter_all(made, allowed(write(tmp_path / "entries", name)))
     assert (one.entrant.name, one.entrant.place, one.entrant.refused) == (name, "entrant-1", "")
+
+
+@pytest.mark.parametrize(("kills", "refused"), [(2, ""), (3, "reading its folder ended with SIGKILL")])
+def test_a_folder_whose_reader_is_killed_from_outside_is_read_again(
+    kills: int, refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = tmp_path / "count"
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+echo >> {shlex.quote(str(count))}
+[ "$(wc -l < {shlex.quote(str(count))})" -gt {kills} ] || kill -9 $$
+exec {shlex.quote(sys.executable)} "$@"
+""")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    found = admission.examine(write(tmp_path, "ada"))
+    assert found.refused.startswith(refused)
+    assert bool(found.sha256) == (not refused)
+    assert len(count.read_text().splitlines()) == 3
 
 
 def test_an_admission_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,10 @@ from a2perf.stranger_files import printable
 
 MEMORY_BYTES = 4 << 30
 WALL_S = 120.0
+TRIES = 3
+"""How often a folder is read whose reader was killed: from outside it is an accident, three times it is the folder."""
+
+_KILLS = (-signal.SIGKILL, -signal.SIGTERM)
 _MOST_WORDS = 2000
 
 
@@ -52,6 +56,15 @@ def examine(folder: Path) -> Admission:
         return Admission(refused="it is a link, which could lead to the competition or to another entrant")
     if not folder.is_dir():
         return Admission(refused="it is not a folder")
+    for _ in range(TRIES):
+        admission, status = _read(folder)
+        if status not in _KILLS:
+            break
+    return admission
+
+
+def _read(folder: Path) -> tuple[Admission, int | None]:
+    """Returns what a reader said of a folder, and its exit status; ``None`` after the time was over."""
     command = [sys.executable, "-P", "-m", __name__, str(folder)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
@@ -63,13 +76,14 @@ def examine(folder: Path) -> Admission:
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
-            return Admission(refused=f"its folder could not be read within {WALL_S:g} s")
+            return Admission(refused=f"its folder could not be read within {WALL_S:g} s"), None
     try:
-        return msgspec.json.decode(said, type=Admission)
+        return msgspec.json.decode(said, type=Admission), child.returncode
     except msgspec.DecodeError:
         last = words.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
         how = f"status {child.returncode}" if child.returncode >= 0 else signal.Signals(-child.returncode).name
-        return Admission(refused=f"reading its folder ended with {how}: {printable(last[0])}"[:_MOST_WORDS])
+        refused = f"reading its folder ended with {how}: {printable(last[0])}"
+        return Admission(refused=refused[:_MOST_WORDS]), child.returncode
 
 
 def _main(folder: Path) -> None:
