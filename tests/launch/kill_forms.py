@@ -1,0 +1,165 @@
+"""The commands that are killed at random, with submissions that resume and results that can be compared to the bit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from a2perf.sandbox import strongest_level
+
+STEPS = 20
+
+TRAIN = f"""
+import os, pathlib, time
+
+def train(**arguments):
+    folder = pathlib.Path(os.environ["A2PERF_ARTIFACTS"])
+    curve = folder / "progress.csv"
+    rows = curve.read_text().splitlines() if curve.exists() else ["env_steps,mean_return"]
+    for step in range(len(rows) - 1, {STEPS}):
+        time.sleep(0.05)
+        rows.append(f"{{step}},{{int(os.environ['SEED']) * (step + 1) % 9973}}")
+        (folder / "half.csv").write_text("\\n".join(rows))
+        os.replace(folder / "half.csv", curve)
+"""
+IDLE = "def train(**arguments):\n    pass\n"
+INFERENCE = """
+import os, subprocess, sys, time, zlib
+import numpy as np
+
+def load_policy(env, **arguments):
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    subprocess.Popen([sys.executable, "-S", "-c", code, os.path.abspath(__file__)], start_new_session=True)
+    return env.action_space
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    time.sleep(0.005)
+    drawn = zlib.crc32(b"".join(np.ascontiguousarray(observation[name]).tobytes() for name in sorted(observation)))
+    allowed = np.flatnonzero(observation["mask"]) if "mask" in observation else range(policy.n)
+    return int(allowed[drawn % len(allowed)])
+"""
+GIN = """
+import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.{mode}
+Submission.domain = %BenchmarkDomain.{domain}
+Submission.num_inference_steps = 5
+Submission.num_warmup_steps = 1
+Submission.num_inference_episodes = {episodes}
+Submission.record_frames = 0
+"""
+TOY = "create_domain.env_name = 'CircuitTraining-ToyMacro-v0'\n"
+WEB = "create_domain.env_name = 'WebNavigation-Difficulty-01-v0'\n"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to give one of the documented commands.
+
+    Attributes:
+        kind: of the command: train, inference, submit or competition.
+        name: what distinguishes it from other forms of this kind.
+        arguments: of the command, ``{place}`` is the folder of the round.
+        root: folder below the place where the bundles lie.
+        single: one run in the foreground, whose failures the same command repeats.
+        takes_level: whether ``--sandbox`` may change from round to round.
+        retry_failed: the flag that repeats a participant's failure; empty if the same command does, ``None`` if the
+            failure is final.
+    """
+
+    kind: str
+    name: str
+    arguments: tuple[str, ...]
+    root: str = "root"
+    single: bool = False
+    takes_level: bool = True
+    retry_failed: str | None = "--retry-failed"
+
+    def argv(self, place: Path, level: str) -> list[str]:
+        """Returns the command line of this form in a folder."""
+        words = [word.format(place=place) for word in self.arguments]
+        return [sys.executable, "-m", "a2perf", *words, *(("--sandbox", level) if self.takes_level else ())]
+
+    def results(self, place: Path) -> dict[str, Any]:
+        """Returns what the runs came to by bundle, to the bit: seeds and returns, or what a training run left."""
+        return {name: result_of(bundle) for name, bundle in bundles(place / self.root).items()}
+
+
+_LAUNCH = ("run", "--submission", "{place}/entry", "--root_dir", "{place}/root", "--gin_config")
+_SUBMIT = ("submit", "{place}/entry", "-o", "{place}/root", "--protocol", "v1-small", "--task", "toy_macro_stdcell",
+           "--quick", "--no-generalization")  # fmt: skip
+
+FORMS = (
+    Form("train", "run", (*_LAUNCH, "{place}/train.gin"), single=True, retry_failed=""),
+    Form("train", "experiment", (*_LAUNCH, "{place}/train.gin", "--num-seeds", "3", "--workers", "2")),
+    Form("inference", "run", (*_LAUNCH, "{place}/toy.gin"), single=True, retry_failed=""),
+    Form("inference", "web", (*_LAUNCH, "{place}/web.gin", "--num-seeds", "2", "--workers", "1")),
+    Form("inference", "both",
+         (*_LAUNCH, "{place}/train.gin", "{place}/toy.gin", "--num-seeds", "2", "--workers", "2")),
+    Form("submit", "evaluated", _SUBMIT, retry_failed=None),
+    Form("submit", "trained", (*_SUBMIT, "--workers", "2"), retry_failed=None),
+    Form("competition", "two entrants",
+         ("competition", "run", "{place}/cup", "--submission", "{place}/entry", "--submission", "{place}/second",
+          "--allow-weaker", "--workers", "2"), root="cup/runs", takes_level=False),
+)  # fmt: skip
+KINDS = tuple(dict.fromkeys(form.kind for form in FORMS))
+
+
+def found_competition(folder: Path, environment: Mapping[str, str]) -> None:
+    """Creates a competition, a copy of which each round runs: its secrets are random."""
+    argv = [
+        sys.executable, "-m", "a2perf", "competition", "init", str(folder), "--domain", "circuit_training",
+        "--held-out", "1", "--episodes", "5", "--latency-steps", "5", "--seed", "0", "--no-train",
+        "--sandbox", strongest_level(),
+    ]  # fmt: skip
+    subprocess.run(argv, env=environment, check=True, capture_output=True, timeout=300)
+
+
+def write_place(place: Path, form: Form, cup: Path) -> None:
+    """Writes everything that a form needs into the folder of a round."""
+    place.mkdir(parents=True)
+    (place / "tmp").mkdir()
+    names = ("entry", "second") if form.kind == "competition" else ("entry",)
+    files = {"train.py": TRAIN, "inference.py": INFERENCE, "requirements.txt": "", "__init__.py": ""}
+    if form.name == "evaluated":
+        files["train.py"] = IDLE
+    for name in names:
+        (place / name).mkdir()
+        for file, text in files.items():
+            (place / name / file).write_text(text)
+    toy = {"domain": "CIRCUIT_TRAINING", "episodes": 30}
+    (place / "train.gin").write_text(GIN.format(mode="TRAIN", **toy) + TOY)
+    (place / "toy.gin").write_text(GIN.format(mode="INFERENCE", **toy) + TOY)
+    (place / "web.gin").write_text(GIN.format(mode="INFERENCE", domain="WEB_NAVIGATION", episodes=20) + WEB)
+    if form.kind == "competition":
+        shutil.copytree(cup, place / "cup")
+
+
+def bundles(root: Path) -> dict[str, Path]:
+    """Returns the bundles below a folder by relative path, without those in attics."""
+    found = [path.parent for path in root.rglob("manifest.json") if "attic" not in path.relative_to(root).parts]
+    return {str(path.relative_to(root)): path for path in sorted(found)}
+
+
+def result_of(bundle: Path) -> dict[str, Any]:
+    """Returns what a run came to: its state, its seeds, its episodes to the bit, or its artifacts."""
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    seeds = {name: value for name, value in (manifest["seeds"] or {}).items() if name != "keys"}
+    result: dict[str, Any] = {"state": manifest["state"], "seeds": seeds}
+    if manifest["mode"] == "train":
+        artifacts = sorted(path for path in (bundle / "artifacts").rglob("*") if path.is_file())
+        result["artifacts"] = {path.name: path.read_text() for path in artifacts}
+    elif (rollouts := bundle / "metrics" / "rollouts.json").exists():
+        episodes = json.loads(rollouts.read_text())["episodes"]
+        result["episodes"] = [
+            (item["index"], item["seed"], float(item["episode_return"]).hex(), item["length"]) for item in episodes
+        ]
+    return result
