@@ -35,6 +35,8 @@ _POSITIVE = click.IntRange(min=1)
               help="Share of the baseline's mean that a candidate may lose.")  # fmt: skip
 @click.option("--tolerance-absolute", type=click.FloatRange(min=0), default=0.0, show_default=True,
               help="The same in units of the score; the larger counts.")  # fmt: skip
+@click.option("--tolerance-unseen", type=click.FloatRange(min=0, max=1, min_open=True), default=0.2, show_default=True,
+              metavar="SHARE", help="Share of seeds that may fail unseen; sets how many a PASS needs.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(min=0.5, max=1, max_open=True), default=0.95, show_default=True)
 @click.option("--lower-is-better", cls=Words, metavar="METRIC...", help="Metrics of which less is better.")
 @click.option("--fail-on", type=click.Choice(["regression", "inconclusive"]),
@@ -149,7 +151,7 @@ def _request(options: dict[str, Any]) -> Request:
         groups=groups,
         baseline=baseline,
         last=options["last"],
-        tolerance=Tolerance(options["tolerance"], options["tolerance_absolute"]),
+        tolerance=Tolerance(options["tolerance"], options["tolerance_absolute"], options["tolerance_unseen"]),
         confidence=options["confidence"],
         lower_is_better=frozenset(options["lower_is_better"]),
         check_empty_runs=options["check_empty_runs"],

@@ -23,7 +23,7 @@ from a2perf.metrics.values import Values
 from a2perf.rlops.compare.references import Reference, references_of
 from a2perf.rlops.compare.request import Request
 from a2perf.rlops.compare.selection import Cell, Panel, select
-from a2perf.rlops.compare.verdict import Judgement, Verdict, corrected, judge, overall
+from a2perf.rlops.compare.verdict import LEAST_SEEDS, Judgement, Verdict, corrected, judge, overall, pooled_chance
 from a2perf.rlops.store import Store
 
 AGGREGATES: dict[str, Aggregate] = {
@@ -47,6 +47,7 @@ class Candidate:
         improvement: by panel, the probability that one of its runs beats one of the baseline's; None without runs.
         iqm_difference: interquartile mean of its normalised scores less the baseline's, over all panels; None where
             scores cannot be normalised.
+        p_together: chance of so low a difference over all panels together (``pooled_chance``).
     """
 
     place: int
@@ -54,6 +55,7 @@ class Candidate:
     judgements: tuple[Judgement, ...]
     improvement: tuple[Estimate | None, ...]
     iqm_difference: Estimate | None = None
+    p_together: float | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,9 @@ def compare(
         if normalised:
             iqm = _iqm_difference(normalised[at], normalised[request.baseline], repetitions, request.confidence)
         improvement = tuple(_improvement(request, panel, at, request.baseline) for panel in panels)
-        candidates.append(Candidate(at, overall(judged[at]), tuple(judged[at]), improvement, iqm))
+        verdict = overall(judged[at], confidence=request.confidence, candidates=len(request.candidates))
+        together = pooled_chance(judged[at])
+        candidates.append(Candidate(at, verdict, tuple(judged[at]), improvement, iqm, together))
     return Comparison(
         store=str(store.path),
         request=request,
@@ -153,9 +157,9 @@ def _judged(request: Request, panels: list[Panel]) -> dict[int, list[Judgement]]
         for at in request.candidates
         for panel in panels
     ]
-    mended = corrected(plain, confidence=request.confidence)
+    kept = corrected(plain, confidence=request.confidence)
     count = len(panels)
-    return {at: mended[place * count : (place + 1) * count] for place, at in enumerate(request.candidates)}
+    return {at: kept[place * count : (place + 1) * count] for place, at in enumerate(request.candidates)}
 
 
 def _judge(request: Request, panel: Panel, candidate: Cell, baseline: Cell) -> Judgement:
@@ -167,12 +171,29 @@ def _judge(request: Request, panel: Panel, candidate: Cell, baseline: Cell) -> J
         higher_is_better=panel.metric not in request.lower_is_better,
         confidence=request.confidence,
         failed=candidate.failed,
+        identical=_identical(candidate, baseline),
     )
     prints = panel.fingerprints()
     if len(prints) > 1:
         reason = f"the environment behaves differently: fingerprints {', '.join(sorted(mark[:8] for mark in prints))}"
         return replace(judgement, verdict=Verdict.INCONCLUSIVE, p_regression=None, further_seeds=None, reason=reason)
     return judgement
+
+
+def _identical(candidate: Cell, baseline: Cell) -> bool:
+    """Returns whether both sides have the same seeds with the same curves, bit for bit, another one for each seed.
+
+    Curves that do not depend on the seed, such as a return at its ceiling, show nothing about other seeds.
+    """
+    ours, theirs = ({run.seed: at for at, run in enumerate(cell.runs)} for cell in (candidate, baseline))
+    lengths = {len(ours), len(theirs), len(candidate.runs), len(baseline.runs)}
+    if set(ours) != set(theirs) or None in ours or len(lengths) > 1 or len(ours) < LEAST_SEEDS or candidate.failed:
+        return False
+    for seed, at in ours.items():
+        first, second = candidate.curves[at], baseline.curves[theirs[seed]]
+        if not np.array_equal(first.steps, second.steps) or not np.array_equal(first.values, second.values):
+            return False
+    return len({curve.values.tobytes() for curve in candidate.curves}) == len(ours)
 
 
 def _improvement(request: Request, panel: Panel, at: int, baseline: int) -> Estimate | None:

@@ -88,7 +88,8 @@ class VerdictRecord(Record, kw_only=True):
         candidate_n: scores of the candidate.
         baseline_n: scores of the baseline.
         lost: runs of the candidate without a score.
-        further_seeds: how many more on each side would probably settle it.
+        further_seeds: how many more on each side would probably settle it (eight of ten simulated futures).
+        further_seeds_low: the same in half of the futures.
         probability_of_improvement: that a run of the candidate beats one of the baseline; ties count half.
         reason: one sentence.
     """
@@ -106,6 +107,7 @@ class VerdictRecord(Record, kw_only=True):
     further_seeds: int | None
     probability_of_improvement: Estimate | None
     reason: str
+    further_seeds_low: int | None = None
 
 
 class CandidateRecord(Record, kw_only=True):
@@ -116,12 +118,14 @@ class CandidateRecord(Record, kw_only=True):
         verdict: overall.
         panels: by panel.
         iqm_difference: difference of the interquartile means of normalised scores over all panels.
+        p_together: chance of so low a difference over all panels together.
     """
 
     group: str
     verdict: str
     panels: list[VerdictRecord]
     iqm_difference: Estimate | None
+    p_together: float | None = None
 
 
 class CompareRecord(Record, kw_only=True):
@@ -172,7 +176,11 @@ def compare_record(comparison: Comparison) -> CompareRecord:
         baseline=None if request.baseline is None else request.groups[request.baseline].name,
         last=request.last,
         confidence=request.confidence,
-        tolerance={"relative": request.tolerance.relative, "absolute": request.tolerance.absolute},
+        tolerance={
+            "relative": request.tolerance.relative,
+            "absolute": request.tolerance.absolute,
+            "unseen": request.tolerance.unseen,
+        },
         as_of=None if request.as_of is None else request.as_of.isoformat(),
         verdict=None if comparison.verdict is None else comparison.verdict.value,
         candidates=[_candidate(comparison, candidate) for candidate in comparison.candidates],
@@ -196,6 +204,7 @@ def _candidate(comparison: Comparison, candidate: Candidate) -> CandidateRecord:
             baseline_n=judgement.baseline.seeds,
             lost=judgement.candidate.lost,
             further_seeds=judgement.further_seeds,
+            further_seeds_low=judgement.further_seeds_low,
             probability_of_improvement=improvement,
             reason=judgement.reason,
         )
@@ -206,6 +215,7 @@ def _candidate(comparison: Comparison, candidate: Candidate) -> CandidateRecord:
         verdict=candidate.verdict.value,
         panels=panels,
         iqm_difference=candidate.iqm_difference,
+        p_together=candidate.p_together,
     )
 
 

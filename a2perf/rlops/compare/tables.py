@@ -15,6 +15,7 @@ from a2perf.report.numbers_text import shown
 from a2perf.report.tables import markdown_text
 from a2perf.rlops.compare.comparison import Candidate, Comparison
 from a2perf.rlops.compare.selection import Cell
+from a2perf.rlops.compare.verdict import Judgement
 
 UNKNOWN = "–"
 
@@ -86,7 +87,7 @@ def verdict_grid(comparison: Comparison, candidate: Candidate) -> Grid:
             number(judgement.baseline.mean, width),
             UNKNOWN if improvement is None else f"{improvement.value:.0%}",
             f"{judgement.candidate.seeds} / {judgement.baseline.seeds}",
-            UNKNOWN if judgement.further_seeds is None else f"{judgement.further_seeds}",
+            further(judgement),
         ))  # fmt: skip
     rows.append(("overall", candidate.verdict.value, *("",) * 8))
     baseline = comparison.names[comparison.request.baseline or 0]
@@ -98,6 +99,14 @@ def verdict_grid(comparison: Comparison, candidate: Candidate) -> Grid:
         tuple(rows),
         right=2,
     )  # fmt: skip
+
+
+def further(judgement: Judgement) -> str:
+    """Writes how many more seeds settle a judgement: a number, a range, or a dash."""
+    low, high = judgement.further_seeds_low, judgement.further_seeds
+    if low is None or high is None:
+        return UNKNOWN
+    return f"{high}" if low == high else f"{low}–{high}"
 
 
 def number(value: float | None, spread: float | None = None, *, sign: bool = False) -> str:

@@ -1,16 +1,18 @@
 """Has a change made it worse? A verdict per environment and overall, from the interval of the difference of the means.
 
 The interval is Welch's (B. L. Welch, Biometrika 34, 1947): it allows for different spreads and numbers of seeds, and
-keeps what it promises with three seeds, where bootstrap intervals are far too narrow. Where the runs of each side are
-all alike it has no width, and the chance of such a split of the seeds takes its place (permutation test). With
-tolerance T (in units of the score) and the interval [low, high] of candidate minus baseline:
+keeps its confidence with three seeds, where bootstrap intervals are far too narrow. Scores without spread and scores of
+two values are judged by exact tests (``exact.py``). With tolerance T (in units of the score) and the interval
+[low, high] of candidate minus baseline:
 
 * REGRESSION: high < -T. The candidate is worse by more than the tolerance.
-* PASS: low > -T. It is not worse by more than the tolerance.
-* INCONCLUSIVE: -T lies inside, a side has fewer than ``LEAST_SEEDS``, or runs of the candidate are lost.
+* PASS: low > -T, and the candidate has enough seeds to show a failure of some of them: five seeds that look well say
+  nothing about a fifth of the seeds that fail. Also a PASS: the same seeds give the same runs, bit for bit.
+* INCONCLUSIVE: everything else, among it fewer than ``LEAST_SEEDS`` and lost runs of the candidate.
 
-Over several environments a regression is only called where it survives Holm's correction (S. Holm, Scandinavian Journal
-of Statistics 6, 1979), so that the chance of any false alarm stays that of one test; an overall PASS needs every
+Over several environments a regression is called where it survives Holm's correction (S. Holm, Scandinavian Journal of
+Statistics 6, 1979), or where all environments together show it (Stouffer's sum of standardised differences, 1949).
+Both levels are chosen for a chance of any false alarm of at most ``1 - confidence``. An overall PASS needs every
 environment to pass, which needs no correction (it is an intersection-union test).
 """
 
@@ -19,21 +21,24 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.metrics.values import Values
+from a2perf.rlops.compare import exact
+from a2perf.rlops.compare.more_seeds import MOST_FURTHER_SEEDS, seeds_to_settle
 from a2perf.rlops.compare.student import student_cdf, student_quantile
 
 CONFIDENCE = 0.95
 LEAST_SEEDS = 3
-"""Where runs either learn or fail, two on each side are all good here and all bad there once in 16 times."""
-MOST_FURTHER_SEEDS = 200
-"""More seeds than that are not worth naming."""
-_POWER, _DOUBT = 0.8, 0.2
+"""If runs either learn or fail, two on each side are all good here and all bad there once in 16 times."""
+_EACH, _TOGETHER = 0.4, 0.8
+"""Shares of ``1 - confidence`` for each environment and for all together; many alarms coincide (perf/verdicts.py)."""
+_MOST_GAIN = 0.99
+"""A gain on one environment counts up to this probability, or it would hide a loss on all others."""
 
 
 class Verdict(enum.Enum):
@@ -46,15 +51,18 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How much worse a candidate may be without being called so; the larger of the two counts.
+    """How much worse a candidate may be without a regression; the larger of the first two counts.
 
     Attributes:
         relative: share of the baseline's mean, in absolute value.
         absolute: in units of the score.
+        unseen: share of the candidate's seeds, in (0, 1], that may fail although none has. A PASS needs as many seeds
+            as show one such failure: 17 for a fifth of them at 95 % confidence.
     """
 
     relative: float = 0.05
     absolute: float = 0.0
+    unseen: float = 0.2
 
     def of(self, baseline_mean: float) -> float:
         """Returns the tolerance in units of the score."""
@@ -70,12 +78,14 @@ class Side:
         mean: their mean; None without any.
         variance: their sample variance (ddof 1); None with fewer than two.
         lost: runs without a finite score: diverged, failed.
+        scores: the finite scores, shape ``(seeds,)``, negated where less is better.
     """
 
     seeds: int
     mean: float | None
     variance: float | None
     lost: int = 0
+    scores: Values = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -91,9 +101,11 @@ class Judgement:
         tolerance: in units of the score.
         candidate: its scores.
         baseline: its scores.
-        p_regression: chance of so low a difference if the true one were just at the tolerance; None as for ``low``.
-        further_seeds: how many more seeds on each side would probably settle an inconclusive one; None when it is
-            settled, or when seeds will not do it (``reason`` says why).
+        p_regression: chance of so low a difference if the true one were just at the tolerance, or, where neither side
+            has a spread, if there were none; None as for ``low``.
+        further_seeds: how many more seeds on each side settle an inconclusive one in eight of ten simulated futures;
+            None when it is settled, or when no number can be named (``reason`` says why).
+        further_seeds_low: the same in half of them; None as for ``further_seeds``.
         reason: one sentence.
     """
 
@@ -107,6 +119,7 @@ class Judgement:
     baseline: Side
     p_regression: float | None = None
     further_seeds: int | None = None
+    further_seeds_low: int | None = None
     reason: str = ""
 
 
@@ -119,64 +132,131 @@ def judge(
     higher_is_better: bool = True,
     confidence: float = CONFIDENCE,
     failed: int = 0,
+    identical: bool = False,
+    further: bool = True,
 ) -> Judgement:
     """Judges one environment by itself.
 
     Args:
         env: its name.
-        candidate: one score a seed. One that is not finite is a lost run: what is left may be the lucky part, so that
-            the candidate does not pass.
+        candidate: one score per seed. One that is not finite is a lost run: the others may be the lucky part, and the
+            candidate does not pass.
         baseline: the same of the baseline, where lost runs are left out.
         tolerance: what may be lost.
         higher_is_better: whether more of the score is better.
         confidence: mass of the two-sided interval.
         failed: further runs of the candidate that ended without a score.
+        identical: the runs of both sides are equal bit for bit, seed by seed, and differ between seeds.
+        further: simulate how many more seeds would settle an inconclusive one.
     """
-    ours, theirs = _side(candidate, failed), _side(baseline)
+    sign = 1.0 if higher_is_better else -1.0
+    ours, theirs = _side(candidate, sign, failed), _side(baseline, sign)
     bound = tolerance.of(theirs.mean) if theirs.mean is not None else tolerance.absolute
-    difference = None
+    plain = Judgement(env, Verdict.INCONCLUSIVE, None, None, None, bound, ours, theirs)
     if ours.mean is not None and theirs.mean is not None:
-        difference = (ours.mean - theirs.mean) * (1.0 if higher_is_better else -1.0)
-    low = high = p_value = None
-    verdict, further = Verdict.INCONCLUSIVE, None
-    reason = "the tolerance lies inside the interval"
-    error, freedom = _welch(ours, theirs)
-    if difference is not None and error is not None:
-        half = student_quantile(0.5 + confidence / 2.0, freedom) * error
-        low, high = difference - half, difference + half
-        p_value = student_cdf((difference + bound) / error, freedom) if error else _split(ours, theirs)
-        if not error and difference >= -bound:
-            p_value = 1.0
+        plain = _with_interval(replace(plain, difference=(ours.mean - theirs.mean) * sign), confidence)
     fewest = min(ours.seeds, theirs.seeds)
-    if fewest < LEAST_SEEDS or difference is None or low is None or high is None:
-        further = LEAST_SEEDS - fewest
-        reason = f"not enough data (n={fewest}, needs {LEAST_SEEDS})"
-    elif high < -bound and not error and _split(ours, theirs) > (1.0 - confidence) / 2.0:
-        further = 1
-        reason = "runs of a side are all alike: so few may be so by chance"
-    elif high < -bound:
-        verdict, reason = Verdict.REGRESSION, "the whole interval lies below the tolerance"
-    elif ours.lost:
-        reason = f"{ours.lost} of {ours.lost + ours.seeds} runs of the candidate failed or diverged"
-    elif low > -bound or (not error and difference >= -bound):
-        verdict, reason = Verdict.PASS, "the whole interval lies above the tolerance"
+    if fewest < LEAST_SEEDS:
+        return replace(plain, reason=f"not enough data (n={fewest}, needs {LEAST_SEEDS})")
+    if identical and not ours.lost:
+        reason = "the same seeds give the same runs, bit for bit"
+        return replace(plain, verdict=Verdict.PASS, low=0.0, high=0.0, p_regression=1.0, reason=reason)
+    return _decided(plain, tolerance.unseen, confidence, further)
+
+
+def _with_interval(item: Judgement, confidence: float) -> Judgement:
+    """Adds Welch's interval and the chance of so low a difference."""
+    error, freedom = _welch(item.candidate, item.baseline)
+    if error is None or item.difference is None:
+        return item
+    half = student_quantile(0.5 + confidence / 2.0, freedom) * error
+    if error:
+        chance = student_cdf((item.difference + item.tolerance) / error, freedom)
+    elif item.difference < -item.tolerance:
+        chance = exact.chance_of_split(item.candidate.seeds, item.baseline.seeds)
     else:
-        further = further_seeds(ours, theirs, difference + bound, confidence=confidence)
-        if further is None:
-            reason = (
-                f"the tolerance lies inside the interval, so near that {MOST_FURTHER_SEEDS} more seeds may not tell"
-            )
-    return Judgement(env, verdict, difference, low, high, bound, ours, theirs, p_value, further, reason)
+        chance = 1.0
+    if (found := _counted(item)) is not None:
+        chance = found[0]
+    return replace(item, low=item.difference - half, high=item.difference + half, p_regression=chance)
 
 
-def corrected(judgements: Sequence[Judgement], *, confidence: float = CONFIDENCE) -> list[Judgement]:
+def _counted(item: Judgement) -> tuple[float, float] | None:
+    """Returns the exact chances of so low and so high a difference for scores of two values with a spread."""
+    ours, theirs = item.candidate.scores, item.baseline.scores
+    values = exact.two_values(ours, theirs)
+    too_many = (ours.size + 1) * (theirs.size + 1) > exact.MOST_TABLES
+    if values is None or too_many or not (item.candidate.variance or item.baseline.variance):
+        return None
+    margin = item.tolerance / (values[1] - values[0])
+    low, high = exact.chances(ours.size, theirs.size, margin)
+    at = int(np.count_nonzero(ours == values[1])), int(np.count_nonzero(theirs == values[1]))
+    return float(low[at]), float(high[at])
+
+
+def _decided(item: Judgement, unseen: float, confidence: float, further: bool) -> Judgement:
+    """Returns the judgement of enough seeds with its verdict and reason."""
+    level = (1.0 - confidence) / 2.0
+    ours, needed = item.candidate, exact.seeds_that_show(unseen, level)
+    assert item.difference is not None
+    assert item.low is not None
+    assert item.p_regression is not None
+    counted = _counted(item)
+    lower = item.difference < -item.tolerance
+    if lower and item.p_regression <= level:
+        return replace(item, verdict=Verdict.REGRESSION, reason=_why_worse(item, counted is not None))
+    if ours.lost:
+        return replace(item, reason=f"{ours.lost} of {ours.lost + ours.seeds} runs of the candidate failed or diverged")
+    alike = not ours.variance and not item.baseline.variance
+    held = counted[1] <= level if counted is not None else item.low > -item.tolerance or (alike and not lower)
+    if held and ours.seeds >= needed:
+        return replace(item, verdict=Verdict.PASS, reason="the whole interval lies above the tolerance")
+    if held:
+        few = f"{ours.seeds} seeds may not show that {unseen:.0%} of them fail"
+        reason = f"no loss seen, but {few}: a PASS needs {needed}"
+    elif alike:
+        return replace(item, reason="runs of each side are all alike: so few may be so by chance")
+    elif counted is not None:
+        reason = "scores of two values: chance may explain the difference (exact test)"
+    else:
+        reason = "the tolerance lies inside the interval"
+    return _with_further(item, reason, confidence, needed) if further else replace(item, reason=reason)
+
+
+def _why_worse(item: Judgement, counted: bool) -> str:
+    if counted:
+        return "scores of two values: chance does not explain the loss (exact test)"
+    if item.low == item.high:
+        return "runs of each side are all alike, and chance does not explain the loss"
+    return "the whole interval lies below the tolerance"
+
+
+def _with_further(item: Judgement, reason: str, confidence: float, needed: int) -> Judgement:
+    """Adds how many more seeds would settle it, or that no number can be named."""
+    if not item.candidate.variance and not item.baseline.variance:
+        more = needed - item.candidate.seeds
+        return replace(item, reason=reason, further_seeds=more, further_seeds_low=more)
+    assert item.difference is not None
+    distance = item.difference + item.tolerance
+    scores = item.candidate.scores, item.baseline.scores
+    found = seeds_to_settle(*scores, distance, confidence=confidence, needed=needed)
+    if found is None:
+        reason += "; no number of further seeds can be named"
+        return replace(item, reason=reason, further_seeds=None, further_seeds_low=None)
+    return replace(item, reason=reason, further_seeds=found[1], further_seeds_low=found[0])
+
+
+def corrected(
+    judgements: Sequence[Judgement], *, confidence: float = CONFIDENCE, further: bool = True
+) -> list[Judgement]:
     """Applies Holm's correction: of several regressions only those stay that survive it.
 
     Args:
-        judgements: one an environment.
+        judgements: one per environment.
         confidence: that of the intervals; a false alarm is a matter of one tail.
+        further: as for ``judge``.
     """
-    level = (1.0 - confidence) / 2.0
+    level = (1.0 - confidence) * (_EACH if len(judgements) > 1 else 0.5)
     ordered = sorted(
         (index for index, item in enumerate(judgements) if item.p_regression is not None),
         key=lambda index: judgements[index].p_regression or 0.0,
@@ -188,76 +268,71 @@ def corrected(judgements: Sequence[Judgement], *, confidence: float = CONFIDENCE
         kept.add(index)
     result = []
     for index, item in enumerate(judgements):
-        if item.verdict is Verdict.REGRESSION and index not in kept and item.difference is not None:
-            distance = item.difference + item.tolerance
-            needed = further_seeds(item.candidate, item.baseline, distance, confidence=1.0 - 2.0 * level / len(ordered))
+        if item.verdict is Verdict.REGRESSION and index not in kept:
             reason = f"below the tolerance, but not after correction for {len(ordered)} comparisons"
-            item = replace(item, verdict=Verdict.INCONCLUSIVE, reason=reason, further_seeds=needed)
+            item = replace(item, verdict=Verdict.INCONCLUSIVE)
+            if item.low == item.high or not further:
+                item = replace(item, reason=reason)
+            else:
+                item = _with_further(item, reason, 1.0 - 2.0 * level / len(ordered), MOST_FURTHER_SEEDS)
         result.append(item)
     return result
 
 
-def overall(judgements: Sequence[Judgement]) -> Verdict:
-    """Returns the verdict over all environments: the worst of them, where REGRESSION is worse than INCONCLUSIVE."""
+def pooled_chance(judgements: Sequence[Judgement]) -> float | None:
+    """Returns the chance of so low a difference over all environments together if each were just at its tolerance.
+
+    The standardised differences of the environments are summed (Stouffer): a loss that is too small to be seen on any
+    of them is seen on many. It is valid for any spread and number of seeds of each. An environment without spread or
+    with equal runs and without loss counts as neither.
+
+    Returns:
+        None with fewer than two environments that have ``LEAST_SEEDS`` on both sides.
+    """
+    usable = [
+        item for item in judgements
+        if item.p_regression is not None and min(item.candidate.seeds, item.baseline.seeds) >= LEAST_SEEDS
+    ]  # fmt: skip
+    if len(usable) < 2:
+        return None
+    normal, total = NormalDist(), 0.0
+    for item in usable:
+        chance = 0.5 if item.low == item.high and item.p_regression == 1.0 else item.p_regression or 0.0
+        total += normal.inv_cdf(min(max(chance, 1e-15), _MOST_GAIN))
+    return normal.cdf(total / math.sqrt(len(usable)))
+
+
+def pooled_level(confidence: float = CONFIDENCE, candidates: int = 1) -> float:
+    """Returns the level of the test over all environments together: the share of false alarms at the tolerance."""
+    return (1.0 - confidence) * _TOGETHER / candidates
+
+
+def overall(judgements: Sequence[Judgement], *, confidence: float = CONFIDENCE, candidates: int = 1) -> Verdict:
+    """Returns the verdict over all environments of one candidate.
+
+    Args:
+        judgements: one per environment, corrected.
+        confidence: that of the intervals.
+        candidates: how many candidates are judged together; the level is divided by it.
+
+    Returns:
+        REGRESSION where one environment or all together show it; else the worst of them.
+    """
     verdicts = {item.verdict for item in judgements}
-    if Verdict.REGRESSION in verdicts:
+    together = pooled_chance(judgements)
+    if Verdict.REGRESSION in verdicts or (together is not None and together <= pooled_level(confidence, candidates)):
         return Verdict.REGRESSION
     return Verdict.PASS if verdicts == {Verdict.PASS} else Verdict.INCONCLUSIVE
 
 
-def further_seeds(candidate: Side, baseline: Side, distance: float, *, confidence: float = CONFIDENCE) -> int | None:
-    """Returns how many more seeds on each side would probably bring the interval off the tolerance.
-
-    Few seeds know neither the spread nor the difference well. So the spread is taken at the upper end of what they
-    allow (one in five is larger), and the seeds must do it with a power of 80 %. By simulation (``perf/verdicts.py``)
-    seven to nine of ten comparisons are settled then; without both allowances it would be less than half.
-
-    Args:
-        candidate: scores so far, at least two.
-        baseline: scores so far, at least two.
-        distance: from the tolerance to the difference.
-        confidence: mass of the interval.
-
-    Returns:
-        The number; None when it exceeds ``MOST_FURTHER_SEEDS``.
-    """
-    _, freedom = _welch(candidate, baseline)
-    widened = math.sqrt(max(1.0, freedom / _chi_square_quantile(_DOUBT, freedom)))
-
-    def settles(further: int) -> bool:
-        more = (replace(side, seeds=side.seeds + further) for side in (candidate, baseline))
-        error, freedom = _welch(*more)
-        wanted = student_quantile(0.5 + confidence / 2.0, freedom) + student_quantile(_POWER, freedom)
-        return error is not None and wanted * error * widened < abs(distance)
-
-    if not settles(MOST_FURTHER_SEEDS):
-        return None
-    low, high = 0, MOST_FURTHER_SEEDS  # the interval only narrows with more seeds
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if settles(middle) else (middle, high)
-    return high
-
-
-def _chi_square_quantile(probability: float, freedom: float) -> float:
-    """Approximates the quantile (Wilson and Hilferty, PNAS 17, 1931); within 2 % from two degrees of freedom on."""
-    spread = 2.0 / (9.0 * freedom)
-    return float(freedom * (1.0 - spread + NormalDist().inv_cdf(probability) * math.sqrt(spread)) ** 3)
-
-
-def _side(scores: ArrayLike, failed: int = 0) -> Side:
+def _side(scores: ArrayLike, sign: float, failed: int = 0) -> Side:
     array: Values = np.asarray(scores, dtype=np.float64).ravel()
     finite = array[np.isfinite(array)]
     mean = float(finite.mean()) if finite.size else None
     variance = float(finite.var(ddof=1)) if finite.size > 1 else None
     if variance is not None and np.ptp(finite) == 0:
         variance = 0.0  # not the rounding of the mean
-    return Side(int(finite.size), mean, variance, int(array.size - finite.size) + failed)
-
-
-def _split(first: Side, second: Side) -> float:
-    """Returns the chance that seeds fall into these two sides, where the runs of each side are all alike."""
-    return 1.0 / math.comb(first.seeds + second.seeds, first.seeds)
+    return Side(int(finite.size), mean, variance, int(array.size - finite.size) + failed, sign * finite)
 
 
 def _welch(first: Side, second: Side) -> tuple[float | None, float]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from a2perf.report.tables import markdown_text
 from a2perf.rlops.compare.comparison import Candidate, Comparison
-from a2perf.rlops.compare.tables import number, score_grid, to_markdown, to_text, verdict_grid
-from a2perf.rlops.compare.verdict import Verdict
+from a2perf.rlops.compare.tables import further, number, score_grid, to_markdown, to_text, verdict_grid
+from a2perf.rlops.compare.verdict import Verdict, pooled_level
 
 _SIGNS = {Verdict.PASS: "✅", Verdict.REGRESSION: "❌", Verdict.INCONCLUSIVE: "❔"}
 _MOST_NOTICES = 8
@@ -36,8 +36,10 @@ def reasons(candidate: Candidate) -> list[str]:
         words = f"{judgement.env}: {judgement.reason}"
         if judgement.further_seeds:
             plural = "s" if judgement.further_seeds != 1 else ""
-            words += f"; about {judgement.further_seeds} more seed{plural} on each side would probably settle it"
+            words += f"; {further(judgement)} more seed{plural} on each side would probably settle it"
         said.append(words)
+    if candidate.p_together is not None:
+        said.append(f"all environments together: p = {candidate.p_together:.2g} if each were at its tolerance")
     iqm = candidate.iqm_difference
     if iqm is not None:
         width = None if iqm.low is None else iqm.high - iqm.low
@@ -88,12 +90,15 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
     tolerance = f"{100 * request.tolerance.relative:g} % of the baseline's mean"
     if request.tolerance.absolute:
         tolerance += f", at least {request.tolerance.absolute:g}"
+    tolerance += f"; {100 * request.tolerance.unseen:g} % of the seeds may fail unseen"
     metrics = ", ".join(dict.fromkeys(panel.metric for panel in comparison.panels))
     said = [
         ("Score", f"mean of the last {request.last} values of {metrics}"),
         ("Tolerance", tolerance),
         ("Interval", f"{100 * request.confidence:g} % of the difference of the means (Welch), Holm's correction over "
                      f"{sum(len(c.judgements) for c in comparison.candidates)} comparisons"),
+        ("All together", "regression where the pooled standardised differences have p <= "
+                         f"{pooled_level(request.confidence, max(1, len(comparison.candidates))):.3g}"),
         ("P(better)", "probability that a run of the candidate beats a run of the baseline; ties count half"),
     ]  # fmt: skip
     said += [(f"Group {group.name}", str(group.query)) for group in request.groups]
@@ -114,4 +119,4 @@ def _told(candidate: Candidate) -> str:
     worst = [j.env for j in candidate.judgements if j.verdict is candidate.verdict]
     if candidate.verdict is Verdict.PASS:
         return "PASS on every environment"
-    return f"{candidate.verdict.value} on {', '.join(worst)}"
+    return f"{candidate.verdict.value} on {', '.join(worst) or 'all environments together'}"

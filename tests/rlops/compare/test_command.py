@@ -17,7 +17,8 @@ from tests.rlops.compare.conftest import Run
 from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD, POINTS, curve, write_references
 from tests.rlops.made_runs import METRIC, write_run
 
-LIGHT = "--no-figures --no-report"
+LIGHT = "--no-figures --no-report --tolerance-unseen 1"
+"""With three seeds there is a PASS only where no failure is assumed to stay unseen."""
 BOTH = f"rlops --exp-name {EXPERIMENT} --tags {NEW} {OLD} {LIGHT}"
 
 
@@ -91,7 +92,40 @@ def test_too_few_seeds_are_inconclusive_and_fail_only_when_asked(run: Run, own_s
     assert run(f"{line} --fail-on regression")[0] == 0
     status, out, _ = run(f"{line} --fail-on inconclusive")
     assert status == 1
-    assert "not enough data (n=2, needs 3); about 1 more seed on each side would probably settle it" in out
+    assert "HalfCheetah-v2: not enough data (n=2, needs 3)\n" in out
+    assert record()["candidates"][0]["panels"][0]["further_seeds"] is None
+
+
+def test_three_seeds_that_look_well_do_not_pass_by_default(run: Run, written_store: Path) -> None:
+    _, out, _ = run(f"{BOTH} --tolerance-unseen 0.2 --store {written_store} --env-ids Hopper-v2")
+    assert verdicts(record()) == {"Hopper-v2": "INCONCLUSIVE"}
+    assert "a PASS needs 17; 14 more seeds on each side would probably settle it" in out
+    assert re.search(r"^Hopper-v2 +INCONCLUSIVE .* 3 / 3 +14$", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [("none", "PASS"), ("one value", "INCONCLUSIVE"), ("one step", "INCONCLUSIVE"), ("a seed", "INCONCLUSIVE"),
+     ("flat", "INCONCLUSIVE"), ("failed", "INCONCLUSIVE")],
+)  # fmt: skip
+def test_runs_that_are_equal_bit_for_bit_pass(run: Run, tmp_path: Path, change: str, verdict: str) -> None:
+    """A PASS needs the same seeds, every point of every curve, and curves that depend on the seed."""
+    store = tmp_path / "runs"
+    for tag in ("new", "old"):
+        for seed in range(1, 4):
+            points = [(step, 500.0) for step in range(50)] if change == "flat" else curve(100.0, seed)
+            if tag == "new" and seed == 2:
+                last, value = points[-1]
+                points[-1] = (last + (change == "one step"), value + 1e-3 * (change == "one value"))
+            own = 9 if change == "a seed" and tag == "new" and seed == 2 else seed
+            write_run(store, f"ppo/E/{tag}/seed_{own}", experiment="ppo", env_id="E", seed=own, tags=[tag],
+                      version=tag, curves={METRIC: points})  # fmt: skip
+    if change == "failed":
+        write_run(store, "ppo/E/new/seed_4", experiment="ppo", env_id="E", seed=4, tags=["new"], state=RunState.FAILED)
+    run(f"rlops --exp-name ppo --tags new old --no-figures --no-report --store {store}")
+    (panel,) = record()["candidates"][0]["panels"]
+    assert panel["verdict"] == verdict
+    assert (panel["reason"] == "the same seeds give the same runs, bit for bit") == (verdict == "PASS")
 
 
 def test_failed_run_of_the_candidate_withholds_the_pass(run: Run, own_store: Path) -> None:

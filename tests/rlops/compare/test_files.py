@@ -45,7 +45,7 @@ def written(written_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Wr
     folder = tmp_path_factory.mktemp("written")
     references = write_references(folder / "references.json")
     words = [*DOCUMENT.split(), "--store", str(written_store), "--rliable", "--reference-scores", str(references)]
-    words += ["--rc.score_normalization_method", "maxmin", "--fail-on", "regression"]
+    words += ["--rc.score_normalization_method", "maxmin", "--fail-on", "regression", "--tolerance-unseen", "1"]
     with pytest.MonkeyPatch.context() as patch, io.StringIO() as out:
         patch.chdir(folder)
         patch.setattr("sys.stdout", out)

@@ -1,0 +1,87 @@
+"""How many more seeds settle a comparison: simulated from the scores at hand.
+
+A future is drawn for each side: a true mean and spread that are plausible after the scores so far (Student's and the
+chi-square posterior of a normal sample), and further scores around that mean with the shape of the scores so far. The
+numbers are those of seeds at which half and eight of ten futures are settled. Where the scores lie near the tolerance
+they are large, and where eight of ten futures stay open, no number is named.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.metrics.values import Values
+from a2perf.rlops.compare.student import student_quantile
+
+MOST_FURTHER_SEEDS = 200
+"""More seeds than that are not worth naming."""
+_FUTURES = 250
+_HALF, _MOST, _MOST_OF_TWO_VALUES = 0.5, 0.8, 0.9
+"""Successes and failures need more certainty: a few of them hardly show the rate (``perf/verdicts.py``)."""
+_COUNTS = np.concatenate((np.arange(1, 31), np.round(np.geomspace(32, MOST_FURTHER_SEEDS, 16)).astype(int)))
+_FREEDOMS = np.geomspace(1.0, 1000.0, 60)
+
+
+def seeds_to_settle(
+    candidate: Values, baseline: Values, distance: float, *, confidence: float, needed: int
+) -> tuple[int, int] | None:
+    """Returns the range of further seeds on each side that settle a comparison.
+
+    Args:
+        candidate: scores so far, shape ``(n,)``, at least three.
+        baseline: scores so far, shape ``(m,)``, at least three.
+        distance: from the tolerance to the difference of the means, positive when better.
+        confidence: mass of the interval.
+        needed: seeds of the candidate without which it does not pass.
+
+    Returns:
+        Numbers at which half and most of the simulated futures are settled; None when most are still open after
+        ``MOST_FURTHER_SEEDS``, and without a spread.
+    """
+    if not np.ptp(candidate) and not np.ptp(baseline):
+        return None
+    generator = np.random.default_rng(0)
+    means, variances = zip(*(_futures(scores, generator) for scores in (candidate, baseline)), strict=True)
+    sizes = [scores.size + _COUNTS for scores in (candidate, baseline)]
+    parts = [variance / size for variance, size in zip(variances, sizes, strict=True)]
+    total = parts[0] + parts[1]
+    weights = [part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True)]
+    freedom = total**2 / np.maximum(weights[0] + weights[1], 1e-300)
+    half = _quantiles(confidence, freedom) * np.sqrt(total)
+    away = distance + (means[0] - candidate.mean()) - (means[1] - baseline.mean())
+    settled = (away + half < 0) | ((away - half > 0) & (sizes[0] >= needed))
+    shares = settled.mean(axis=0)
+    two_values = np.unique(np.concatenate((candidate, baseline))).size == 2
+    most = np.flatnonzero(shares >= (_MOST_OF_TWO_VALUES if two_values else _MOST))
+    if not most.size:
+        return None
+    return int(_COUNTS[np.flatnonzero(shares >= _HALF)[0]]), int(_COUNTS[most[0]])
+
+
+def _futures(scores: Values, generator: np.random.Generator) -> tuple[Values, Values]:
+    """Returns mean and variance of the scores with each number of further ones, shape ``(futures, counts)``."""
+    count, spread = scores.size, float(scores.std(ddof=1))
+    spreads = spread * np.sqrt((count - 1) / generator.chisquare(count - 1, (_FUTURES, 1)))
+    centres = scores.mean() + spreads / np.sqrt(count) * generator.standard_normal((_FUTURES, 1))
+    shape = (scores - scores.mean()) / (scores.std() or 1.0)
+    further = centres + spreads * shape[generator.integers(0, count, (_FUTURES, MOST_FURTHER_SEEDS))]
+    # Sums of deviations from the mean so far: those of the scores themselves would lose digits of small spreads.
+    deviations = further - scores.mean()
+    sums = np.cumsum(deviations, axis=1)[:, _COUNTS - 1]
+    squares = np.cumsum(deviations**2, axis=1)[:, _COUNTS - 1] + (count - 1) * spread**2
+    sizes: NDArray[np.int64] = count + _COUNTS
+    shifts = sums / sizes
+    return scores.mean() + shifts, np.maximum(squares - sizes * shifts**2, 0.0) / (sizes - 1)
+
+
+def _quantiles(confidence: float, freedom: Values) -> Values:
+    """Returns Student's quantiles, interpolated: there are thousands of them."""
+    return np.interp(1.0 / freedom, 1.0 / _FREEDOMS[::-1], _table(confidence)[::-1])
+
+
+@functools.lru_cache(maxsize=32)
+def _table(confidence: float) -> Values:
+    return np.array([student_quantile(0.5 + confidence / 2.0, freedom) for freedom in _FREEDOMS])
