@@ -25,7 +25,10 @@ from a2perf.sandbox.interface import Confined, Limits, SandboxSpec
 from a2perf.sandbox.limits import most_tasks
 from a2perf.sandbox.process import GUARANTEES_OF_LIMITS, GUARD_FOLDER, LIFECYCLE, ProcessSandbox, pinned_guarantee
 
-PROBE_TIMEOUT_S = 10.0
+PROBE_TIMEOUT_S = 30.0
+PROBE_TRIES = 3
+"""A probe that somebody killed must not make the level seem absent: the default would be a weaker one."""
+
 OWN_PROCESSES = 2
 """bubblewrap itself, outside and inside the new process namespace."""
 
@@ -100,16 +103,19 @@ def _probe(program: str) -> _Probe:
     )
     text = marshal.dumps((entry, words)).hex()
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", code, str(GUARD_FOLDER), text],
-            env={},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PROBE_TIMEOUT_S,
-            check=False,
-        )
+        for _ in range(PROBE_TRIES):
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", code, str(GUARD_FOLDER), text],
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=PROBE_TIMEOUT_S,
+                check=False,
+            )
+            if done.returncode >= 0:
+                break
     except (OSError, subprocess.TimeoutExpired) as error:
         return _Probe(f"bwrap could not be run: {error}")
     if done.returncode != 0:

@@ -11,6 +11,7 @@ import ast
 import inspect
 import json
 import resource
+import signal
 import subprocess
 import sys
 import warnings
@@ -24,6 +25,10 @@ MEMORY_BYTES = 2**30
 
 CPU_S = 20
 WALL_S = 300.0
+TRIES = 3
+"""How often the program starts if somebody else kills it; its own bounds end it by other signals."""
+
+_KILLS = (-signal.SIGKILL, -signal.SIGTERM)
 _MOST_FINDINGS_BYTES = 2**20
 _SHOWN = 200
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from a2perf.submission.source_problems import main; main()"
@@ -42,7 +47,10 @@ def findings(name: str, source: bytes) -> list[Finding]:
     package = str(Path(__file__).resolve().parents[2])
     command = [sys.executable, "-I", "-c", _START, package, name]
     try:
-        done = subprocess.run(command, input=source, capture_output=True, timeout=WALL_S, check=False, cwd="/", env={})
+        for _ in range(TRIES):
+            done = subprocess.run(command, input=source, capture_output=True, timeout=WALL_S, cwd="/", env={})
+            if done.returncode not in _KILLS:
+                break
     except subprocess.TimeoutExpired:
         return [(f"cannot be read as Python within {WALL_S:g} s", None, "write shorter and simpler code")]
     if done.returncode != 0 or len(done.stdout) > _MOST_FINDINGS_BYTES:
@@ -54,7 +62,7 @@ def findings(name: str, source: bytes) -> list[Finding]:
 def main() -> None:
     """Reads a source file from standard input and writes the findings as JSON to standard output."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))  # SIGXCPU first, not SIGKILL
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")  # a warning would show a line of the source
     try:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from a2perf.launch.competition.records import Competition
 from a2perf.records import Manifest
 from a2perf.storage import read_json, read_record, write_json, write_record
 from a2perf.submission.bundle import write_manifest
+from tests.killed_python import kill_first_starts
 from tests.launch.test_competition import allowed, cup, place, run, write
 
 SPY = """
@@ -227,19 +226,11 @@ def test_no_name_hides_an_entrant_or_breaks_the_runs(tmp_path: Path, name: str) 
 def test_a_folder_whose_reader_is_killed_from_outside_is_read_again(
     kills: int, refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = tmp_path / "count"
-    python = tmp_path / "python"
-    python.write_text(f"""#!/bin/sh
-echo >> {shlex.quote(str(count))}
-[ "$(wc -l < {shlex.quote(str(count))})" -gt {kills} ] || kill -9 $$
-exec {shlex.quote(sys.executable)} "$@"
-""")
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
+    starts = kill_first_starts(monkeypatch, tmp_path, kills)
     found = admission.examine(write(tmp_path, "ada"))
     assert found.refused.startswith(refused)
     assert bool(found.sha256) == (not refused)
-    assert len(count.read_text().splitlines()) == 3
+    assert len(starts.read_text().splitlines()) == 3
 
 
 def test_an_admission_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The level 'bubblewrap': what its program finds around itself, and how little of it outlives anybody."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError
-from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
+from a2perf.sandbox import Limits, SandboxSpec, bubblewrap, get_sandbox
 from a2perf.sandbox.guard.tree import descendants
+from tests.killed_python import kill_first_starts
 
 pytestmark = pytest.mark.group("bwrap")
 MIB = 2**20
@@ -59,6 +61,15 @@ def test_program_is_nobody_special_in_a_world_of_its_own(tmp_path: Path) -> None
         Path(sys.base_prefix).parts[1], Path(sys.prefix).parts[1],
     }  # fmt: skip
     assert lines[6] == "no /etc/ssh"
+
+
+def test_a_probe_that_is_killed_from_outside_does_not_hide_the_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_first_starts(monkeypatch, tmp_path, 2)
+    program = shutil.which("bwrap")
+    assert program is not None
+    assert bubblewrap._probe.__wrapped__(program).refusal == ""
 
 
 def test_scratch_space_is_its_own_limited_and_gone_afterwards(tmp_path: Path) -> None:
