@@ -9,6 +9,7 @@ submission, or of a project do not count.
 from __future__ import annotations
 
 import configparser
+import importlib
 import json
 import os
 import re
@@ -43,7 +44,6 @@ PASSED_ON = (
 """Variables of the evaluator that an installer gets: certificates, proxies and patience, no credentials of an index."""
 
 SYSTEM = Path("/etc")
-PUBLIC_INDEX, PUBLIC_FILES = "https://index.example/simple", "files.example"
 
 Value = str | bool | list[str] | list[dict[str, object]]
 
@@ -99,11 +99,12 @@ class IndexSettings:
         chosen = self.uv if uv else self.pip
         texts = _texts(value for key, value in chosen.items() if key in _SOURCES)
         own = "index-url" in chosen or any(table.get("default") for table in self._tables)
+        index, files = _public_index()
         if not own and not chosen.get("no-index", False):
-            texts.append(PUBLIC_INDEX)
+            texts.append(index)
         parts = [urlsplit(text) for text in texts if text.startswith(("http://", "https://"))]
         found = {(str(part.hostname), part.port or (443 if part.scheme == "https" else 80)) for part in parts}
-        return found | {(PUBLIC_FILES, 443)} if (urlsplit(PUBLIC_INDEX).hostname, 443) in found else found
+        return found | {(files, 443)} if (urlsplit(index).hostname, 443) in found else found
 
     @property
     def upstream(self) -> str | None:
@@ -125,6 +126,18 @@ class IndexSettings:
         texts = [*_texts(value for key, value in self.uv.items() if key in (*_SOURCES, "exclude-newer"))]
         texts += _texts(value for key, value in self.pip.items() if key in _SOURCES)
         return sorted({re.sub(r"://[^/@\s]+@", "://", text) for text in texts})
+
+
+def _public_index() -> tuple[str, str]:
+    """Returns the address of the index that installers use by default, and the host of its files, as pip knows them.
+
+    Both are empty where this Python has no pip; a build then reaches only what the organizer's settings name.
+    """
+    try:
+        known = importlib.import_module("pip._internal.models.index").PyPI
+    except (ImportError, AttributeError):
+        return "", ""
+    return str(known.simple_url), str(known.file_storage_domain)
 
 
 def organizer_settings(variables: Mapping[str, str] | None = None) -> IndexSettings:
