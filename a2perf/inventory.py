@@ -17,10 +17,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from a2perf import stranger_files
 from a2perf.errors import UserError
 from a2perf.records import InventoryItem, Manifest, RunState
 from a2perf.storage import json_text, parse_record
-from a2perf.stranger_files import Bounds, Entry, Kind, StrangerFileError, chunks, printable, read_regular_file, walk
+from a2perf.stranger_files import (
+    Bounds,
+    Entry,
+    Kind,
+    StrangerFileError,
+    chunks,
+    printable,
+    read_regular_file,
+    walk,
+)
 
 MANIFEST, SIGNATURE, LOCK = "manifest.json", "signature.json", ".lock"
 MODES = ("train", "inference", "generalization")
@@ -167,7 +177,7 @@ def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
     if os.path.lexists(top / MANIFEST) or is_bundle(top):
         return [top]
     found: list[Path] = []
-    for text, names, files in os.walk(top):
+    for text, names, files in stranger_files.folders(top, _BOUNDS):
         folder = Path(text)
         kept = []
         for name in sorted(names):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +24,14 @@ from a2perf.fault_point import fault_point
 if TYPE_CHECKING:
     from a2perf.records import Record
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 R = TypeVar("R", bound="Record")
+MAX_JSON_BYTES = 64 << 20
+"""Of one document without a schema; in memory it takes about twenty times as much."""
+MAX_RECORD_BYTES = 512 << 20
+"""Of one record, as the episodes of a run: some millions."""
+MAX_JOURNAL_BYTES, MAX_LINE_BYTES = 2 << 30, 16 << 20
 
 
 def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
@@ -56,8 +65,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Returns the one text that ``write_json`` writes for a value."""
-    return json.dumps(_finite(value), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    """Returns the one text that ``write_json`` writes for a value; surrogates, which UTF-8 lacks, are spelled out."""
+    text = json.dumps(_finite(value), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    return _SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
 
 
 def read_json(path: Path) -> Any:
@@ -65,12 +75,31 @@ def read_json(path: Path) -> Any:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: the file is not JSON; the message names it.
+        ValueError: the file is not JSON, not a regular file or larger than ``MAX_JSON_BYTES``; the message names it.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_bounded(path, MAX_JSON_BYTES).decode())
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not a JSON document ({error})") from error
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """Returns the content of a regular file; nothing else is opened, since a pipe would be waited for for ever.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not a regular file, or larger than ``most`` bytes.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path}: not a regular file")
+    if status.st_size > most:
+        raise ValueError(f"{path}: larger than {most >> 20} MiB")
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"{path}: larger than {most >> 20} MiB")
+    return data
 
 
 def write_record(path: Path, record: Record) -> None:
@@ -87,9 +116,11 @@ def read_record(path: Path, kind: type[R]) -> R:
         UserError: the file is missing, is not JSON, has a wrong field (named), or is of a newer schema.
     """
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, MAX_RECORD_BYTES)
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist", mend="give the folder of a run made by a2perf") from error
+    except ValueError as error:
+        raise UserError(str(error)) from error
     return parse_record(data, kind, str(path))
 
 
@@ -150,16 +181,25 @@ class Journal:
             os.fsync(self._descriptor)
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """Yields every complete entry; a line that a crash cut off is left out."""
+        """Yields every complete entry; a line that a crash cut off is left out, and what follows damage.
+
+        Raises:
+            ValueError: it is not a regular file, or larger than any journal.
+        """
         if not self.path.exists():
             return
+        status = self.path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_JOURNAL_BYTES:
+            raise ValueError(f"{self.path}: not a regular file of at most {MAX_JOURNAL_BYTES >> 30} GiB")
         with self.path.open("rb") as stream:
-            for line in stream:
+            while line := stream.readline(MAX_LINE_BYTES):
                 if not line.endswith(b"\n"):
                     return
                 try:
                     entry = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
+                    return
+                if not isinstance(entry, dict):
                     return
                 yield entry
 

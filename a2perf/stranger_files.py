@@ -207,6 +207,32 @@ def walk(
             os.close(descriptor)
 
 
+def folders(top: Path, bounds: Bounds = DEFAULT_BOUNDS) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yields each folder with the names of its folders and of everything else, as ``os.walk`` does from the top down.
+
+    Names that the caller takes out of the list of folders are not descended into, and neither are links. Unlike
+    ``os.walk`` of Python 3.11 it does not recurse, so a deep tree ends at ``PATH_MAX`` and not in an error.
+
+    Raises:
+        BoundExceeded: there are more names than ``bounds.entries``.
+    """
+    counter = _Counter(bounds)
+    stack = [os.fspath(top)]
+    while stack:
+        folder = stack.pop()
+        inner: list[str] = []
+        others: list[str] = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    counter.listed(entry.path)
+                    (inner if _leads_to_folder(entry) else others).append(entry.name)
+        except OSError:  # it cannot be listed, or its path is too long
+            continue
+        yield folder, inner, others
+        stack += [path for name in reversed(inner) if not os.path.islink(path := os.path.join(folder, name))]
+
+
 def open_beneath(folder: Path | int, relative: str | PurePath, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
     """Opens a path below a folder; no part of it may be a link, ``..`` or absolute.
 
@@ -360,6 +386,13 @@ class _Counter:
                 raise _too_large(entry.path, self.bounds.bytes)
         if self.end is not None and time.monotonic() > self.end:
             raise BoundExceeded("seconds", entry.path, f"was reached after the bound of {self.bounds.seconds:g} s")
+
+
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _entry(path: str, name: str, folder: int) -> Entry:

@@ -92,7 +92,8 @@ def training_sample_cost(data: RunData, profile: Profile) -> Mapping[str, Metric
     """Computes ``training_sample_cost`` from the checkpoints' energies of each data set."""
     name = "training_sample_cost"
     made: dict[str, Any] = {"name": name, "unit": "kWh", "direction": "min", "profile": profile}
-    made |= {"provenance": "estimated", "method": "energy of the training in proportion to the checkpoint's number"}
+    made["provenance"] = "estimated"
+    made["method"] = "claimed by the participant: energy of the training in proportion to the checkpoint's number"
     finite = [as_finite(costs) for costs in data.dataset_costs]
     means = np.array([costs.mean() for costs, _ in finite if costs.size])
     notes = [f"{lost} checkpoint(s) without energy left out" for _, lost in finite if lost]
@@ -122,7 +123,7 @@ def data_energy(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
     finite, lost = as_finite(known)
     ways = {way for (kwh, way) in data.data_energy if np.isfinite(kwh)}
     made["provenance"] = ways.pop() if len(ways) == 1 else "mixed" if ways else "estimated"
-    made["method"] = "samples used, as the training noted them, times the energy of a sample of the data set"
+    made["method"] = "claimed by the participant: samples used, as the training noted them, times the energy of one"
     notes = [f"{lost} run(s) used data whose energy is not known"] if lost else []
     if not finite.size:
         condition = not_enough(0, 1, "runs on data of known energy")

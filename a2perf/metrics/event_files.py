@@ -7,12 +7,18 @@ step and value are read by column, checksums included (``event_checksums``).
 
 A damaged file never raises: what can be read is read, and each ``EventProblem`` names file, byte and what was wrong.
 A run's writer may still be at work, so a cut-off last record is told apart from a corrupt one.
+
+Whoever trains writes these files: what one of them may cost in memory and time is bounded by the constants of
+``event_series``, and where a bound is met, reading stops and an ``EventProblem`` says so.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -21,14 +27,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.metrics.event_checksums import BLOCK_BYTES, Bytes, crc32c, crc32c_like, crc32c_rows, masked
-from a2perf.metrics.event_wire import Event, WireError, parse_event
+from a2perf.metrics.event_series import (
+    EVENT_FIELDS,
+    MAX_FIELDS_DECODED,
+    MAX_LOST,
+    MAX_PROBLEMS,
+    MAX_RECORD_BYTES,
+    MAX_RECORDS,
+    MAX_SEARCHED_BYTES,
+    MAX_TAGS,
+    BoundMet,
+    Gathered,
+    Offsets,
+)
+from a2perf.metrics.event_series import ScalarSeries as ScalarSeries
+from a2perf.metrics.event_series import joined as joined
+from a2perf.metrics.event_wire import MAX_FIELDS, Event, WireError, parse_event
 
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 WINDOW_BYTES = 64 << 20  # read at a time; bounds the memory that a large file takes
+_BATCH = 1 << 18  # records that are looked at together; damage costs no more than one such look
 _FEW = 4  # rows that are cheaper to decode one by one than by column
 _PATIENCE = 8  # layouts in a row that fit nearly nothing, before the rest of a length is decoded one by one
-
-Offsets = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,7 +58,8 @@ class EventProblem:
     Attributes:
         path: the file.
         kind: ``"truncated"`` (the last record is not complete), ``"corrupt"`` (a checksum or a layout is wrong; what
-            follows was found again and read) or ``"unreadable"`` (the file cannot be opened).
+            follows was found again and read), ``"bounded"`` (a bound was met; what follows was not read) or
+            ``"unreadable"`` (the file cannot be opened).
         offset: byte of the file where the record begins.
         detail: what is wrong.
     """
@@ -52,24 +73,6 @@ class EventProblem:
         return f"{self.path}: byte {self.offset}: {self.detail}"
 
 
-@dataclass(frozen=True)
-class ScalarSeries:
-    """The values of one tag in the order of the file.
-
-    Attributes:
-        steps: int64, shape ``(n,)``; as written, so it may repeat or go back after a restart.
-        values: float64, shape ``(n,)``; may hold NaN and infinities.
-        wall_times: float64, shape ``(n,)``, seconds since the epoch by the writer's clock.
-    """
-
-    steps: NDArray[np.int64]
-    values: NDArray[np.float64]
-    wall_times: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-
 @dataclass
 class EventFile:
     """What was read of one file, from ``start`` up to ``end``.
@@ -78,7 +81,8 @@ class EventFile:
         scalars: the series by tag.
         problems: what was wrong, by offset.
         records: number of complete records.
-        end: byte up to which the file is accounted for; a later reading of a file that grew begins there.
+        end: byte up to which the file is accounted for; a later reading of a file that grew begins there. 0 where a
+            bound was met.
     """
 
     path: Path
@@ -104,15 +108,24 @@ def read_event_file(
         What was found; series of both encodings (simple value and tensor of rank 0) are float64.
     """
     result = EventFile(path, end=start)
-    gathered = _Gathered(None if tags is None else frozenset(tags))
+    gathered = Gathered(None if tags is None else frozenset(tags))
     try:
-        with path.open("rb") as stream:
+        with open(_opened(path), "rb") as stream:
             stream.seek(start)
             _read_windows(stream, result, gathered, check=check)
     except OSError as error:
         result.problems.append(EventProblem(path, "unreadable", start, f"cannot be read: {error.strerror}"))
+    except BoundMet as bound:
+        result.problems.append(EventProblem(path, "bounded", bound.offset, f"{bound}; what follows was not read"))
+        result.end = 0
     result.scalars = gathered.series()
     result.problems.sort(key=lambda problem: problem.offset)
+    if gathered.problems > MAX_PROBLEMS:
+        more = f"{gathered.problems - MAX_PROBLEMS} further problems are not listed"
+        result.problems.append(EventProblem(path, "corrupt", result.problems[-1].offset, more))
+    if gathered.left_out:
+        more = f"values of tags beyond the first {MAX_TAGS} were left out"
+        result.problems.append(EventProblem(path, "bounded", start, more))
     return result
 
 
@@ -121,45 +134,18 @@ def event_files_below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*tfevents*") if path.is_file() and not path.is_symlink())
 
 
-def joined(pieces: Iterable[ScalarSeries]) -> ScalarSeries:
-    """Returns one series after the other as one."""
-    found = list(pieces)
-    if len(found) == 1:
-        return found[0]
-    return ScalarSeries(
-        np.concatenate([piece.steps for piece in found]),
-        np.concatenate([piece.values for piece in found]),
-        np.concatenate([piece.wall_times for piece in found]),
-    )
+def _opened(path: Path) -> int:
+    """Opens a regular file; a pipe would be waited for for ever.
+
+    Raises:
+        OSError: it cannot be opened, or is something else.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
 
-class _Gathered:
-    """Batches of points by tag, put into the order of the file at the end."""
-
-    def __init__(self, tags: frozenset[str] | None) -> None:
-        self.tags = tags
-        self._batches: dict[str, list[tuple[Offsets, ScalarSeries]]] = {}
-
-    def wants(self, tag: str) -> bool:
-        return self.tags is None or tag in self.tags
-
-    def add(self, tag: str, at: Offsets, points: ScalarSeries) -> None:
-        if len(at):
-            self._batches.setdefault(tag, []).append((at, points))
-
-    def series(self) -> dict[str, ScalarSeries]:
-        found = {}
-        for tag in sorted(self._batches):
-            at = np.concatenate([offsets for offsets, _ in self._batches[tag]])
-            points = joined(batch for _, batch in self._batches[tag])
-            if len(at) > 1 and np.any(at[1:] < at[:-1]):
-                order = np.argsort(at, kind="stable")
-                points = ScalarSeries(points.steps[order], points.values[order], points.wall_times[order])
-            found[tag] = points
-        return found
-
-
-def _read_windows(stream: BinaryIO, result: EventFile, gathered: _Gathered, *, check: bool) -> None:
+def _read_windows(stream: BinaryIO, result: EventFile, gathered: Gathered, *, check: bool) -> None:
     rest = b""
     want = WINDOW_BYTES
     while True:
@@ -180,7 +166,7 @@ def _read_windows(stream: BinaryIO, result: EventFile, gathered: _Gathered, *, c
 class _Window:
     """A piece of a file, held in memory, that begins with a record."""
 
-    def __init__(self, data: bytes, result: EventFile, gathered: _Gathered, *, check: bool) -> None:
+    def __init__(self, data: bytes, result: EventFile, gathered: Gathered, *, check: bool) -> None:
         self.data = data
         self.array: Bytes = np.frombuffer(data, np.uint8)
         self.result = result
@@ -198,14 +184,22 @@ class _Window:
                 position = int(starts[sound])
             self._decode(starts[:sound])
             self.result.records += sound
+            if self.result.records > MAX_RECORDS:
+                raise BoundMet(self.base + position, f"more than {MAX_RECORDS} records")
+            if sound == _BATCH:
+                continue
             left = len(self.data) - position
             if left == 0:
                 return position
             incomplete = left < HEADER_BYTES or self._length_is_sound(position)
             if incomplete:
+                self._check_size(position)
                 if final:
                     self._problem("truncated", position, f"the last record is not complete ({left} bytes of it)")
                 return position
+            self.gathered.lost += 1
+            if self.gathered.lost > MAX_LOST:
+                raise BoundMet(self.base + position, f"damage at more than {MAX_LOST} places")
             next_record = self._next_record(position + 1)
             if next_record is None:
                 if not final:
@@ -218,7 +212,18 @@ class _Window:
             self._problem("corrupt", position, f"the length of a record is corrupt; {lost} bytes were passed over")
             position = next_record
 
+    def _check_size(self, position: int) -> None:
+        if len(self.data) - position >= HEADER_BYTES:
+            size = struct.unpack_from("<Q", self.data, position)[0]
+            if size > MAX_RECORD_BYTES:
+                raise BoundMet(
+                    self.base + position, f"a record of {size} bytes, more than {MAX_RECORD_BYTES >> 20} MiB"
+                )
+
     def _problem(self, kind: str, position: int, detail: str) -> None:
+        self.gathered.problems += 1
+        if self.gathered.problems > MAX_PROBLEMS:
+            return
         self.result.problems.append(EventProblem(self.result.path, kind, self.base + position, detail))
 
     def _length_is_sound(self, position: int) -> bool:
@@ -242,6 +247,9 @@ class _Window:
         """Returns where the next length with a right checksum lies."""
         step = 1 << 16
         for low in range(position, len(self.data) - HEADER_BYTES + 1, step):
+            self.gathered.searched += step
+            if self.gathered.searched > MAX_SEARCHED_BYTES:
+                raise BoundMet(self.base + position, f"no record in {MAX_SEARCHED_BYTES >> 20} MiB of damage")
             high = min(low + step, len(self.data) - HEADER_BYTES + 1)
             rows = np.lib.stride_tricks.sliding_window_view(self.array[low : high + HEADER_BYTES - 1], HEADER_BYTES)
             right = masked(crc32c_rows(rows[:, :8])) == np.ascontiguousarray(rows[:, 8:]).view("<u4")[:, 0]
@@ -319,6 +327,11 @@ class _Window:
             except WireError as error:
                 event = None
                 reason = str(error)
+            self.gathered.fields += EVENT_FIELDS + (min(length, MAX_FIELDS) if event is None else event.fields)
+            if self.gathered.fields > MAX_FIELDS_DECODED:
+                raise BoundMet(
+                    self.base + payload, f"more than {MAX_FIELDS_DECODED} fields in layouts that hardly repeat"
+                )
             if self.check and (event is None or event.scalars or length <= BLOCK_BYTES):
                 stored = self.data[end : end + FOOTER_BYTES]
                 checksum = masked(np.array([crc32c(self.array[payload:end])], np.uint32)).astype("<u4")
@@ -328,13 +341,9 @@ class _Window:
             if event is None:
                 self._problem("corrupt", payload - HEADER_BYTES, f"not an event: {reason}")
                 continue
-            at = np.array([payload + self.base], np.int64)
             for scalar in event.scalars:
                 if self.gathered.wants(scalar.tag):
-                    point = ScalarSeries(
-                        np.array([event.step], np.int64), np.array([scalar.value]), np.array([event.wall_time])
-                    )
-                    self.gathered.add(scalar.tag, at, point)
+                    self.gathered.add_one(scalar.tag, payload + self.base, event, scalar.value)
 
     def _wrong_checksums(self, payloads: Offsets) -> None:
         for payload in payloads.tolist():
@@ -345,12 +354,12 @@ _DTYPES = {"<f": "<f4", "<d": "<f8", "<i": "<i4", "<q": "<i8"}
 
 
 def _walk(data: bytes, position: int) -> tuple[Offsets, int]:
-    """Returns the beginnings of the records that fit into the data, and where the first that does not begins."""
+    """Returns the beginnings of at most ``_BATCH`` records that fit into the data, and where the next one begins."""
     unpack = struct.Struct("<Q").unpack_from
     size = len(data)
     last_start = size - HEADER_BYTES - FOOTER_BYTES
-    starts = []
-    while position <= last_start:
+    starts: list[int] = []
+    while position <= last_start and len(starts) < _BATCH:
         end: int = position + 16 + unpack(data, position)[0]
         if end > size:
             break

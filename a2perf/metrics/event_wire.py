@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+MAX_FIELDS = 200_000
+"""Of one event at all depths; thousands of scalars in one event have tens of thousands."""
+MAX_TAG_BYTES = 4096
 _UINT64 = (1 << 64) - 1
 # TensorFlow's element types: number -> (struct format, field that holds single values)
 _ELEMENTS = {1: ("<f", 5), 2: ("<d", 6), 3: ("<i", 7), 9: ("<q", 10)}
@@ -48,7 +51,9 @@ class Event:
         wall_offset: where its 8 bytes lie, or None when absent.
         step: the step, signed 64-bit, 0 when absent.
         step_span: first byte and width of its varint, or None when absent.
-        scalars: the single numbers among its summary values, in order.
+        scalars: the single numbers among its summary values, in order; those with a tag beyond ``MAX_TAG_BYTES`` are
+            left out.
+        fields: how many fields were looked at.
     """
 
     wall_time: float = 0.0
@@ -56,52 +61,57 @@ class Event:
     step: int = 0
     step_span: tuple[int, int] | None = None
     scalars: list[Scalar] = field(default_factory=list)
+    fields: int = 0
 
 
 def parse_event(data: bytes) -> Event:
     """Decodes one event; images, histograms, texts and tensors of more than one element are passed over.
 
     Raises:
-        WireError: the bytes break the wire format.
+        WireError: the bytes break the wire format, or there are more than ``MAX_FIELDS`` fields.
     """
     event = Event()
-    for number, kind, start, end, value in _fields(data, 0, len(data)):
+    left = [MAX_FIELDS]
+    for number, kind, start, end, value in _fields(data, 0, len(data), left):
         if number == 1 and kind == _FIXED64:
             event.wall_time, event.wall_offset = struct.unpack_from("<d", data, start)[0], start
         elif number == 2 and kind == _VARINT:
             event.step, event.step_span = _signed(value), (start, end - start)
         elif number == 5 and kind == _BYTES:
-            for inner, inner_kind, low, high, _ in _fields(data, start, end):
+            for inner, inner_kind, low, high, _ in _fields(data, start, end, left):
                 if inner == 1 and inner_kind == _BYTES:
-                    found = _summary_value(data, low, high)
+                    found = _summary_value(data, low, high, left)
                     if found is not None:
                         event.scalars.append(found)
+    event.fields = MAX_FIELDS - left[0]
     return event
 
 
-def _summary_value(data: bytes, start: int, end: int) -> Scalar | None:
+def _summary_value(data: bytes, start: int, end: int, left: list[int]) -> Scalar | None:
     tag = ""
     place: tuple[float, int | None, str] | None = None
-    for number, kind, low, high, _ in _fields(data, start, end):
+    for number, kind, low, high, _ in _fields(data, start, end, left):
         if number == 1 and kind == _BYTES:
+            if high - low > MAX_TAG_BYTES:
+                return None
             tag = data[low:high].decode("utf-8", errors="replace")
         elif number == 2 and kind == _FIXED32:
             place = (struct.unpack_from("<f", data, low)[0], low, "<f")
         elif number == 8 and kind == _BYTES:
-            place = _tensor(data, low, high)
+            place = _tensor(data, low, high, left)
     return None if place is None else Scalar(tag, *place)
 
 
-def _tensor(data: bytes, start: int, end: int) -> tuple[float, int | None, str] | None:
+def _tensor(data: bytes, start: int, end: int, left: list[int]) -> tuple[float, int | None, str] | None:
     """Returns value, offset and format of a tensor of rank 0, else None."""
     element = 0
     content: tuple[int, int] | None = None
     singles: dict[int, tuple[int, int, int]] = {}
-    for number, kind, low, high, value in _fields(data, start, end):
+    for number, kind, low, high, value in _fields(data, start, end, left):
         if number == 1 and kind == _VARINT:
             element = value
         elif number == 2 and kind == _BYTES:
-            if any(inner == 2 for inner, *_ in _fields(data, low, high)):
+            if any(inner == 2 for inner, *_ in _fields(data, low, high, left)):
                 return None
         elif number == 4 and kind == _BYTES:
             content = (low, high)
@@ -124,9 +134,12 @@ def _tensor(data: bytes, start: int, end: int) -> tuple[float, int | None, str] 
     return float(_signed(_varint(data, low, high)[0])), None, code
 
 
-def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yields (field number, wire type, first byte, byte after the last, value of a varint)."""
+def _fields(data: bytes, position: int, end: int, left: list[int]) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yields (field number, wire type, first byte, byte after the last, value of a varint); ``left`` counts down."""
     while position < end:
+        left[0] -= 1
+        if left[0] < 0:
+            raise WireError(f"more than {MAX_FIELDS} fields")
         key, position = _varint(data, position, end)
         number, kind = key >> 3, key & 7
         if number == 0:

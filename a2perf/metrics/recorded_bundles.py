@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,12 +24,18 @@ from a2perf.metrics.recorded_tracking import summed
 from a2perf.metrics.values import as_finite
 from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, RunState, TrainResults
 from a2perf.storage import Journal, read_json, read_record
+from a2perf.stranger_files import Kind, StrangerFileError, walk
 
 _LATENCY = {
     "infer_ns": "infer_once", "preprocess_ns": "preprocess_observation", "round_trip_ns": "round_trip",
     "tree_cpu_ns": "processor_time",
 }  # fmt: skip
 _MOST_CHANGES = 10
+_MAX_ARRAY_BYTES = 1 << 30  # of the arrays in a compressed file
+_DAMAGE = (
+    UserError, OSError, ValueError, TypeError, EOFError, KeyError, OverflowError, RecursionError, MemoryError,
+    zipfile.BadZipFile, zlib.error, msgspec.MsgspecError,
+)  # fmt: skip
 T = TypeVar("T")
 
 
@@ -107,10 +114,16 @@ class _Reader:
     def below(self, folder: str, names: tuple[str, ...]) -> list[Path]:
         """Returns the listed files of the given names at any depth below a folder; links are not followed."""
         found = []
-        for at, inner, files in os.walk(self.folder / folder):
-            inner.sort()
-            found += [path for name in sorted(files) if name in names and self.is_listed(path := Path(at, name))]
-        return [] if (self.folder / folder).is_symlink() else found
+        top = self.folder / folder
+        if top.is_symlink() or not top.is_dir():
+            return []
+        try:
+            for entry in walk(top, on_error=lambda error: self.conditions.append(error.message)):
+                if entry.kind is Kind.FILE and entry.name in names and self.is_listed(top / entry.path):
+                    found.append(top / entry.path)
+        except StrangerFileError as error:
+            self.conditions.append(error.message)
+        return found
 
     def is_there(self, name: str) -> bool:
         path = self.folder / name
@@ -132,7 +145,7 @@ class _Reader:
         path = self.folder / name
         try:
             return read(path)
-        except (UserError, OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        except _DAMAGE as error:
             words = error.message if isinstance(error, UserError) else str(error)
             self.conditions.append(f"{name} could not be read: {words.replace(str(path), name)}")
             return None
@@ -244,6 +257,9 @@ def _of_trace(reader: _Reader) -> dict[str, Any]:
 
 
 def _latency_seconds(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        if sum(item.file_size for item in archive.infolist()) > _MAX_ARRAY_BYTES:
+            raise ValueError(f"unpacks to more than {_MAX_ARRAY_BYTES >> 30} GiB")
     with np.load(path, allow_pickle=False) as arrays:
         return {
             name: np.asarray(arrays[key], np.float64).ravel() * 1e-9

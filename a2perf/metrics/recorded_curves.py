@@ -6,8 +6,6 @@ Monitor files. Values that several collectors logged for the same step are avera
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 from a2perf.metrics.event_cache import EventCache
 from a2perf.metrics.event_files import ScalarSeries
 from a2perf.metrics.recorded_tables import Table, read_table
+from a2perf.stranger_files import Bounds, Kind, StrangerFileError, walk
 
 RETURN_TAGS = (
     "Metrics/AverageReturn", "rollout/ep_rew_mean", "eval/mean_reward", "charts/episodic_return",
@@ -29,7 +28,13 @@ STEP_COLUMNS = (
     "total_steps", "steps", "step", "iteration",
 )  # fmt: skip
 TIME_COLUMNS = ("time/time_elapsed", "time_elapsed", "elapsed_s", "wall_s", "wall_time", "time_s", "seconds")
-MAX_EVENT_BYTES = 2 << 30  # participants write these files; reading must not take all memory
+# Participants write these files: reading them must take neither all memory nor hours.
+MAX_EVENT_BYTES = 2 << 30
+MAX_EVENT_BYTES_OF_RUN = 8 << 30
+MAX_FILES = 10_000
+MAX_MONITOR_ROWS = 20_000_000
+BOUNDS = Bounds(entries=1_000_000)
+_MOST_NAMED = 100
 
 
 @dataclass
@@ -60,13 +65,15 @@ class CurveFiles:
         events: TensorBoard event files.
         progress: tables with one row an iteration.
         monitors: Monitor files of Stable-Baselines3, one row an episode.
-        links: symbolic links, which are not followed, and what else is no regular file.
+        links: symbolic links, which are not followed, and what else is not a regular file.
+        problems: what could not be looked at, in words.
     """
 
     events: list[Path] = field(default_factory=list)
     progress: list[Path] = field(default_factory=list)
     monitors: list[Path] = field(default_factory=list)
     links: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     def all(self) -> list[Path]:
         """Returns every file in a stable order."""
@@ -76,18 +83,20 @@ class CurveFiles:
 def find_curve_files(top: Path) -> CurveFiles:
     """Finds the files in a folder and below it; symbolic links are listed, not followed."""
     found = CurveFiles()
-    for folder, names, files in os.walk(top):
-        names.sort()
-        found.links += [Path(folder, name) for name in names if os.path.islink(os.path.join(folder, name))]
-        for name in sorted(files):
-            kind = kind_of(name)
-            if kind is None:
-                continue
-            path = Path(folder, name)
-            if stat.S_ISREG(path.lstat().st_mode):
+    if not top.is_dir():
+        return found
+    try:
+        for entry in walk(top.resolve(), BOUNDS, on_error=lambda error: found.problems.append(error.message)):
+            path, kind = top / entry.path, kind_of(entry.name)
+            if entry.kind is Kind.FILE and kind is not None:
+                if len(found.all()) == MAX_FILES:
+                    found.problems.append(f"more than {MAX_FILES} files of curves; the rest was left out")
+                    break
                 getattr(found, kind).append(path)
-            else:
+            elif entry.kind is not Kind.FOLDER and (kind is not None or (entry.kind is Kind.LINK and path.is_dir())):
                 found.links.append(path)
+    except StrangerFileError as error:
+        found.problems.append(error.message)
     return found
 
 
@@ -113,8 +122,9 @@ def read_curve(files: CurveFiles, root: Path, cache: EventCache | None) -> tuple
     """
     conditions = [
         f"{_name(path, root)}: {'symbolic link, not followed' if path.is_symlink() else 'not a regular file, not read'}"
-        for path in files.links
+        for path in files.links[:_MOST_NAMED]
     ]
+    conditions += files.problems[:_MOST_NAMED]
     for read in (_of_events, _of_progress, _of_monitors):
         curve = read(files, root, cache, conditions)
         if curve is not None:
@@ -148,10 +158,16 @@ def _of_events(files: CurveFiles, root: Path, cache: EventCache | None, conditio
     from a2perf.metrics.event_files import read_event_file
 
     series: dict[str, list[ScalarSeries]] = {}
+    left = MAX_EVENT_BYTES_OF_RUN
     for path in files.events:
-        if path.stat().st_size > MAX_EVENT_BYTES:
+        size = path.lstat().st_size
+        if size > MAX_EVENT_BYTES:
             conditions.append(f"{_name(path, root)}: larger than {MAX_EVENT_BYTES >> 30} GiB; left out")
             continue
+        left -= size
+        if left < 0:
+            conditions.append(f"event files of more than {MAX_EVENT_BYTES_OF_RUN >> 30} GiB; the rest was left out")
+            break
         found = cache.read(path, RETURN_TAGS) if cache is not None else read_event_file(path, RETURN_TAGS)
         name = _name(path, root)
         conditions += [f"{name}: byte {problem.offset}: {problem.detail}" for problem in found.problems]
@@ -199,6 +215,9 @@ def _of_monitors(files: CurveFiles, root: Path, cache: EventCache | None, condit
             if np.any(np.diff(table.columns["t"]) < 0):
                 conditions.append(f"{_name(path, root)}: the clock runs backwards")
             tables.append(table)
+            if sum(known.rows for known in tables) > MAX_MONITOR_ROWS:
+                conditions.append(f"Monitor files of more than {MAX_MONITOR_ROWS} rows; the rest was left out")
+                break
     if not tables:
         return None
     returns, lengths, times = (np.concatenate([np.asarray(table.columns[name]) for table in tables]) for name in "rlt")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from a2perf.storage import read_bounded
+
 FOLDER = "a2perf_datasets"
 """Below the artefacts of a training."""
 
@@ -49,18 +51,24 @@ class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def kwh(self) -> float | None:
-        """Energy behind the samples that were used; None when it is not known."""
-        if self.per_sample_kwh is None or not math.isfinite(self.per_sample_kwh) or self.samples < 0:
+        """Energy behind the samples that were used; None when it is not known, or what is noted cannot be an amount."""
+        if self.per_sample_kwh is None or not _is_amount(self.per_sample_kwh) or not 0 <= self.samples < 2**63:
             return None
         return self.per_sample_kwh * self.samples
 
     @property
     def provenance(self) -> str:
-        """``"measured"``, ``"estimated"`` or ``"mixed"``."""
-        ways = {part.provenance for part in (self.generation, self.training) if part.provenance != "none"}
-        if len(ways) == 1 and ways <= {"measured", "estimated"}:
-            return ways.pop()
-        return "mixed" if "measured" in ways else "estimated"
+        """``"estimated"``: the note is the participant's claim, whatever it says of how its numbers were found."""
+        return "estimated"
+
+    def problems(self) -> list[str]:
+        """Returns the fields that cannot be true: energies and a number of samples are finite and not negative."""
+        amounts = {
+            "per_sample_kwh": [self.per_sample_kwh], "checkpoint_kwh": self.checkpoint_kwh,
+            "generation.kwh": [self.generation.kwh], "training.kwh": [self.training.kwh],
+        }  # fmt: skip
+        wrong = [name for name, values in amounts.items() if not all(kwh is None or _is_amount(kwh) for kwh in values)]
+        return [*wrong, *(["samples"] if not 0 <= self.samples < 2**63 else [])]
 
 
 def read_notes(artifacts: Path) -> tuple[list[DatasetNote], list[str]]:
@@ -80,11 +88,21 @@ def read_notes(artifacts: Path) -> tuple[list[DatasetNote], list[str]]:
     files = sorted(path for path in folder.glob("*.json") if path.is_file() and not path.is_symlink())
     for path in files[:_MOST_NOTES]:
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise ValueError(f"larger than {_MOST_BYTES} bytes")
-            found.append(msgspec.json.decode(path.read_bytes(), type=DatasetNote))
-        except (OSError, ValueError, msgspec.DecodeError) as error:
+            note = msgspec.json.decode(read_bounded(path, _MOST_BYTES), type=DatasetNote)
+        except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
             conditions.append(f"artifacts/{FOLDER}/{path.name} could not be read: {error}")
+            continue
+        if wrong := note.problems():
+            conditions.append(f"artifacts/{FOLDER}/{path.name} claims what cannot be: {', '.join(wrong)}; left out")
+        elif note.generation.provenance == "measured" or note.training.provenance == "measured":
+            found.append(note)
+            conditions.append(f"artifacts/{FOLDER}/{path.name}: energy claimed by the participant, not measured here")
+        else:
+            found.append(note)
     if len(files) > _MOST_NOTES:
         conditions.append(f"artifacts/{FOLDER} holds {len(files)} notes, of which {_MOST_NOTES} were read")
     return found, conditions
+
+
+def _is_amount(kwh: float) -> bool:
+    return math.isfinite(kwh) and kwh >= 0

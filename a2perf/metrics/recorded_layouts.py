@@ -67,7 +67,9 @@ def read(run: RunFolder) -> RecordedRun:
         root = run.path
     else:
         kind, root = kind_of(run.path.name), run.path.parent
-        files = CurveFiles(**{kind: [run.path]}) if kind is not None else CurveFiles()
+        files = CurveFiles()
+        if kind is not None:
+            getattr(files, kind).append(run.path)
     if files.all():
         found.curve, found.conditions = read_curve(files, root, EventCache())
     else:

@@ -20,11 +20,16 @@ from a2perf.inventory import is_archived, is_bundle
 from a2perf.metrics.recorded_curves import Curve, kind_of
 from a2perf.metrics.recorded_datasets import DatasetNote
 from a2perf.metrics.values import Values
+from a2perf.plain_text import terminal_line
 from a2perf.records import Episode, Manifest
+from a2perf.stranger_files import Bounds, Kind, StrangerFileError, folders, walk
 
 SCORES_FILE = "scores.json"
 BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training logs", "CSV file"
 _ANY_NAME = ("utf-8", "surrogateescape")
+_BOUNDS = Bounds(entries=2_000_000)
+MAX_CONDITIONS, MOST_OF_CONDITION = 1000, 2000
+"""Of a run, and characters of each: a damaged run must not fill a report."""
 _EARLIER_FILES = (
     "train_emissions.csv", "inference_emissions.csv", "inference_metrics_results.json", "generalization_rollouts.json",
 )  # fmt: skip
@@ -155,21 +160,19 @@ def fingerprint_of(run: RunFolder) -> str:
         status = run.path.stat()
         digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
         return digest.hexdigest()
-    folders = [str(run.path)]
-    while folders:
-        entries = sorted(os.scandir(folders.pop()), key=lambda entry: entry.name)
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
+    try:
+        # what cannot be listed counts with its name; reading the run says why
+        for entry in walk(run.path.resolve(), _BOUNDS, on_error=lambda error: digest.update(error.message.encode())):
+            status = entry.status
+            if entry.kind is Kind.FOLDER:
                 if run.layout == BUNDLE:  # an empty folder is a change too
-                    digest.update(f"{entry.path}\0{entry.stat(follow_symlinks=False).st_mode}\0".encode(*_ANY_NAME))
-                elif entry.name in ("media", "logs"):
-                    continue
-                folders.append(entry.path)
+                    digest.update(f"{entry.path}\0{status.st_mode}\0".encode(*_ANY_NAME))
             elif run.layout == BUNDLE or entry.name not in (".lock", SCORES_FILE):
-                status = entry.stat(follow_symlinks=False)
                 # the time of the last change of a file's state cannot be set back, unlike that of its content
                 stamps = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_mode}"
                 digest.update(f"{entry.path}\0{stamps}\0".encode(*_ANY_NAME))
+    except StrangerFileError as error:
+        digest.update(error.message.encode())
     return digest.hexdigest()
 
 
@@ -191,7 +194,9 @@ def read_run(run: RunFolder) -> RecordedRun:
     else:
         found = recorded_layouts.read(run)
     found.conditions += [f"{link}: symbolic link, not followed" for link in run.links]
-    found.conditions = sorted(dict.fromkeys(found.conditions))
+    told = sorted(dict.fromkeys(terminal_line(condition, MOST_OF_CONDITION) for condition in found.conditions))
+    more = [f"{len(told) - MAX_CONDITIONS} further conditions are not listed"] if len(told) > MAX_CONDITIONS else []
+    found.conditions = told[:MAX_CONDITIONS] + more
     return found
 
 
@@ -206,7 +211,7 @@ def _find(given: Path) -> Iterator[RunFolder]:
         yield RunFolder(TABLE, given, label)
         return
     top = Path(os.path.abspath(given))
-    for folder, names, files in os.walk(top):
+    for folder, names, files in folders(top, _BOUNDS):
         path = Path(folder)
         names[:] = sorted(name for name in names if not is_archived(path / name) and not name.startswith("."))
         label = path.relative_to(top).as_posix() if path != top else top.name

@@ -9,15 +9,21 @@ from __future__ import annotations
 import csv
 import io
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.storage import read_bounded
+
 Column = NDArray[np.float64] | list[str]
 MAX_BYTES = 256 << 20
+MAX_CELLS = 10_000_000  # about a gigabyte of memory
+MAX_COLUMNS, MAX_LINE_CHARACTERS, MAX_HEADERS = 10_000, 1 << 20, 100
+_MOST_NAME = 100  # characters of a column's name in a condition
+_LEFT_OUT = "what follows was left out"
 _EMPTY = frozenset(("", "None", "nan", "NaN", "null"))
 
 
@@ -58,11 +64,13 @@ def read_table(path: Path, *, skip_comments: bool = False, needs: Sequence[str] 
             return Table(conditions=["not a regular file, not read"])
         if status.st_size > MAX_BYTES:
             return Table(conditions=[f"larger than {MAX_BYTES >> 20} MiB; left out"])
-        text = path.read_bytes().decode("utf-8")
+        text = read_bounded(path, MAX_BYTES).decode("utf-8")
     except OSError as error:
         return Table(conditions=[f"cannot be read: {error.strerror}"])
     except UnicodeDecodeError as error:
         return Table(conditions=[f"not a text file (byte {error.start})"])
+    except ValueError:  # it grew or was replaced since it was looked at
+        return Table(conditions=["changed while it was read; left out"])
     if "\x00" in text:
         return Table(conditions=["not a text file (it holds null bytes)"])
     if skip_comments:
@@ -77,7 +85,10 @@ def stacked(tables: Sequence[Table]) -> Table:
         return tables[0]
     result = Table(rows=sum(table.rows for table in tables))
     result.conditions = [condition for table in tables for condition in table.conditions]
-    for name in dict.fromkeys(name for table in tables for name in table.columns):
+    names = dict.fromkeys(name for table in tables for name in table.columns)
+    if len(names) * result.rows > 4 * MAX_CELLS:  # absent columns would be filled up
+        return Table(conditions=[*result.conditions, "tables of different columns, too large to be joined; left out"])
+    for name in names:
         found = [table.columns.get(name) for table in tables]
         if any(isinstance(column, list) for column in found):
             words: list[str] = []
@@ -95,19 +106,22 @@ def stacked(tables: Sequence[Table]) -> Table:
 
 
 def _table(text: str, needs: Sequence[str]) -> Table:
+    conditions: list[str] = []
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        rows = [row for row in csv.reader(_bounded_lines(text, conditions)) if row]
     except csv.Error as error:
         return Table(conditions=[f"not a CSV file ({error})"])
     if not rows:
-        return Table(conditions=["no header line"])
-    conditions: list[str] = []
+        return Table(conditions=conditions or ["no header line"])
     header = rows[0]
     parts: list[tuple[list[str], list[list[str]]]] = [(header, [])]
     torn = 0
     for row in rows[1:]:
         if row[0] == header[0] and len(row) > 1 and all(not _is_number(cell) for cell in row):
             if row != parts[-1][0]:
+                if len(parts) == MAX_HEADERS:
+                    conditions.append(f"more than {MAX_HEADERS} header lines; what follows was left out")
+                    break
                 parts.append((row, []))
         elif len(row) != len(parts[-1][0]):
             torn += 1
@@ -118,7 +132,8 @@ def _table(text: str, needs: Sequence[str]) -> Table:
     generations = {tuple(names) for names, _ in parts}
     if len(generations) > 1:
         conditions.append(f"mixed headers: rows of {len(generations)} generations, joined by column name")
-    if not text.endswith("\n") and parts[-1][1] and rows[-1] is parts[-1][1][-1]:
+    complete = text.endswith("\n") or bool(conditions and conditions[0].endswith(_LEFT_OUT))
+    if not complete and parts[-1][1] and rows[-1] is parts[-1][1][-1]:
         # the last number may have lost digits, and nothing would show it
         parts[-1][1].pop()
         conditions.append("the last row is cut off; it was left out")
@@ -128,6 +143,22 @@ def _table(text: str, needs: Sequence[str]) -> Table:
         conditions.append(f"no column {', '.join(missing)}")
     result.conditions = conditions
     return result
+
+
+def _bounded_lines(text: str, conditions: list[str]) -> Iterator[str]:
+    """Yields lines until one is too long or the cells are too many, which becomes a condition."""
+    cells = 0
+    for line in io.StringIO(text, newline=""):
+        columns = line.count(",") + 1
+        cells += columns
+        if len(line) > MAX_LINE_CHARACTERS or columns > MAX_COLUMNS:
+            limits = f"{MAX_LINE_CHARACTERS >> 20} Mi characters or {MAX_COLUMNS} cells"
+            conditions.append(f"a line of more than {limits}; it and {_LEFT_OUT}")
+            return
+        if cells > MAX_CELLS:
+            conditions.append(f"more than {MAX_CELLS} cells; {_LEFT_OUT}")
+            return
+        yield line
 
 
 def _columns(header: list[str], rows: list[list[str]], conditions: list[str]) -> Table:
@@ -147,7 +178,7 @@ def _columns(header: list[str], rows: list[list[str]], conditions: list[str]) ->
             table.columns[name] = list(cells)
             continue
         if bad:
-            conditions.append(f"{bad} cell(s) of column {name} are no numbers")
+            conditions.append(f"{bad} cell(s) of column {name[:_MOST_NAME]} are no numbers")
         table.columns[name] = values
     return table
 

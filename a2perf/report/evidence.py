@@ -21,10 +21,13 @@ from a2perf.inventory import listed_file
 from a2perf.metrics.recorded_runs import BUNDLE, MODES, RecordedRun, RunFolder, find_runs, identify, read_run
 from a2perf.metrics.recorded_tables import Table, read_table
 from a2perf.metrics.values import Values
+from a2perf.plain_text import terminal_text
 from a2perf.records import Failure, Manifest, TrainResults
 from a2perf.storage import read_json, read_record
+from a2perf.stranger_files import Bounds, folders
 
 LOG_TAIL_BYTES = 8192
+_BOUNDS = Bounds(entries=2_000_000)
 LOG_TAIL_LINES = 20
 
 
@@ -113,7 +116,7 @@ def plain_text(text: str) -> str:
     """
     text = text.encode("utf-8", errors="replace").decode()
     text = re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)", "", text)
-    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "", text)
+    return terminal_text(re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "", text))
 
 
 def _root_names(folders: Sequence[RunFolder]) -> list[str]:
@@ -195,7 +198,7 @@ def _train(path: Path | None) -> TrainResults | None:
 
 def _listed(bundle: Path, manifest: Manifest | None, top: str, endings: tuple[str, ...]) -> Iterator[Path]:
     """Yields the files below a folder of a bundle that a reader may open, in a stable order."""
-    for folder, names, files in os.walk(bundle / top, followlinks=False):
+    for folder, names, files in folders(bundle / top, _BOUNDS):
         names.sort()
         for name in sorted(files):
             path = Path(folder, name).relative_to(bundle)

@@ -32,6 +32,7 @@ from a2perf.rlops.run_record import RUN_FILE, ExperimentRun, user_name
 from a2perf.rlops.run_series import read_series
 from a2perf.rlops.wandb_log import WandbLog, read_wandb_log
 from a2perf.storage import write_record
+from a2perf.stranger_files import Bounds, folders
 from a2perf.submission.bundle import record_files, write_manifest
 
 FORMATS = ("tensorboard", "csv", "wandb", "sb3")
@@ -204,7 +205,7 @@ def guess_identity(item: Import) -> dict[str, Any]:
 
 
 def _below(top: Path) -> Iterator[Import]:
-    for folder, names, files in os.walk(top):
+    for folder, names, files in folders(top, Bounds(entries=2_000_000)):
         names[:] = sorted(name for name in names if not name.startswith("."))
         path = Path(folder)
         here = [path / name for name in sorted(files) if not (path / name).is_symlink()]
