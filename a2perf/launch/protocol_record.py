@@ -204,7 +204,7 @@ def _overall(scores: dict[str, Score], asked: Asked, runs: Sequence[SubmittedRun
 
 
 def _score(values: dict[str, dict[int, float]], expected: int) -> Score:
-    """Returns the interquartile mean over the seeds that every task has, with its stratified bootstrap interval."""
+    """Returns the interquartile mean over the seeds that every task has, with its interval for few runs."""
     notes = [
         f"{name}: {expected - len(seeds)} of {expected} seeds missing"
         for name, seeds in values.items()
@@ -214,7 +214,7 @@ def _score(values: dict[str, dict[int, float]], expected: int) -> Score:
     if not common:
         return Score(expected=expected, tasks=len(values), notes=notes)
     matrix = np.array([[seeds[seed] for seeds in values.values()] for seed in common])
-    found = bootstrap(matrix)
+    found = bootstrap(matrix, method="small")
     return Score(
         iqm=found.value, low=found.low, high=found.high, seeds=len(common), expected=expected, tasks=len(values),
         notes=notes,

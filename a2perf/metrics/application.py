@@ -65,7 +65,7 @@ def _mean_of_runs(name: str, direction: Direction, unit: str, runs: Sequence[Any
     else:
         value, spread = float(means.mean()), float(means.std(ddof=1)) if means.size > 1 else None
         kind = RUN_SPREAD
-        interval = mean_interval(means, repetitions=REPETITIONS) if means.size > 1 else None
+        interval = mean_interval(means) if means.size > 1 else None
     return MetricValue(
         name=name,
         value=value,
@@ -123,7 +123,7 @@ def _over_tasks(
         if count > 1:
             result |= {"spread": float(per_run.std(ddof=1)), "spread_kind": RUN_SPREAD}
             if not total:
-                estimate = bootstrap(matrix, aggregate_mean, repetitions=REPETITIONS)
+                estimate = bootstrap(matrix, aggregate_mean, repetitions=REPETITIONS, method="small")
                 result["interval"] = (estimate.low, estimate.high)
     else:
         notes.append("tasks have different numbers of runs: no value per run")

@@ -1,8 +1,9 @@
 """Stratified bootstrap intervals over runs, vectorised, and reproducible bit for bit from a seed.
 
 Runs are resampled within each task (Agarwal et al., NeurIPS 2021); all indices of a chunk of repetitions are drawn at
-once and gathered once. Interval methods: percentile, basic, bias-corrected (``bc``) and bias-corrected and accelerated
-(``bca``, Efron 1987, jackknife over runs). With few seeds such intervals are too narrow: always print ``n``.
+once and gathered once. Interval methods: percentile, basic, bias-corrected (``bc``), bias-corrected and accelerated
+(``bca``, Efron 1987, jackknife over runs), and ``small``: Student's and Hall's intervals from the error and skewness of
+the resamples. With fewer than twenty seeds all but ``small`` are too narrow: always print ``n``.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.metrics.statistics import chunk_sizes, iqm
+from a2perf.metrics.student import student_quantile
 from a2perf.metrics.values import Values
 
-Method = Literal["percentile", "basic", "bc", "bca"]
+Method = Literal["percentile", "basic", "bc", "bca", "small"]
 Aggregate = Callable[[Values], Any]
 _NORMAL = NormalDist()
+_MOST_STRETCH = 2.0
+"""Hall's interval of a few skewed runs has an end almost anywhere; more than this adds width and hardly coverage."""
 
 
 class Estimate(msgspec.Struct, kw_only=True, frozen=True):
@@ -83,7 +87,7 @@ def bootstrap(
         aggregate: from ``(..., runs, tasks)`` to ``(...)`` or ``(..., k)``.
         repetitions: resamples; 50,000 for intervals.
         confidence: mass of the interval, in (0, 1).
-        method: ``"percentile"``, ``"basic"``, ``"bc"`` or ``"bca"``.
+        method: ``"percentile"``, ``"basic"``, ``"bc"``, ``"bca"`` or ``"small"``.
         task_bootstrap: resample the tasks as well.
         seed: a seed or a generator; the same seed gives the same bits.
 
@@ -98,7 +102,10 @@ def bootstrap(
     if runs > 1:
         sample = distribution(matrix, aggregate, repetitions=repetitions, task_bootstrap=task_bootstrap, seed=seed)
         jackknife = _jackknife(matrix, aggregate) if method == "bca" else None
-        ends = interval(sample, value, confidence=confidence, method=method, jackknife=jackknife)
+        if method == "small":
+            ends = small_sample_interval(sample, value, runs, freedom_of_mean(matrix), confidence)
+        else:
+            ends = interval(sample, value, confidence=confidence, method=method, jackknife=jackknife)
         low, high = _plain(ends[0]), _plain(ends[1])
     return Estimate(
         value=_plain(value), low=low, high=high, n=runs, tasks=tasks,
@@ -106,51 +113,89 @@ def bootstrap(
     )  # fmt: skip
 
 
-def mean_interval(
-    values: Values, *, repetitions: int = 1000, confidence: float = 0.95, seed: int | np.random.Generator = 0
-) -> tuple[float, float]:
-    """Returns the interval of the mean of a few runs, widened for their small number.
+def small_sample_interval(
+    sample: Values, value: Values, runs: int, freedom: float, confidence: float
+) -> tuple[Values, Values]:
+    """Returns the ends of ``small_sample_ends`` for each value of an aggregate.
 
-    The percentile interval of ``n`` values is too narrow by ``sqrt((n-1)/n)`` and by the normal's lighter tail against
-    Student's t. The levels are moved out by both (Hesterberg 2015, "What Teachers Should Know About the Bootstrap",
-    section 5.3: the expanded percentile interval). The ends stay within the range of the values.
+    Args:
+        sample: the aggregate of each resample, shape ``(repetitions, ...)``.
+        value: the aggregate, shape ``(...)``.
+        runs: runs that were resampled in each task.
+        freedom: degrees of freedom of the error.
+        confidence: mass of the interval.
+    """
+    low, high = np.empty_like(value), np.empty_like(value)
+    for place in np.ndindex(value.shape):
+        draws = sample[(slice(None), *place)]
+        # Resamples spread by the variance with the divisor n.
+        error = 0.0 if np.ptp(draws) == 0 else float(draws.std()) * math.sqrt(runs / (runs - 1))
+        ends = small_sample_ends(float(value[place]), error, _skewness(draws), runs, freedom, confidence)
+        low[place], high[place] = ends
+    return low, high
+
+
+def mean_interval(values: Values, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Returns the interval of the mean of a few runs (``small_sample_ends``).
 
     Args:
         values: shape ``(runs,)``, at least 2.
-        repetitions: resamples.
         confidence: mass of the interval.
-        seed: a seed or a generator.
     """
     count = values.size
-    sample = distribution(values[:, None], aggregate_mean, repetitions=repetitions, seed=seed)
-    quantile = _student_quantile(0.5 + confidence / 2.0, count - 1)
-    tail = _NORMAL.cdf(-math.sqrt(count / (count - 1)) * quantile)
-    low, high = np.quantile(sample, (tail, 1.0 - tail))
-    return float(low), float(high)
+    error = 0.0 if np.ptp(values) == 0 else float(values.std(ddof=1)) / math.sqrt(count)
+    skew = _skewness(values) / math.sqrt(count)
+    return small_sample_ends(float(values.mean()), error, skew, count, count - 1, confidence)
 
 
-def _student_quantile(level: float, freedom: int) -> float:
-    """Quantile of Student's t by bisection on its distribution function (exact finite sums, Abramowitz 26.7.3-4)."""
-    low, high = 0.0, 1.0
-    while _student_cdf(high, freedom) < level and high < 1e12:
-        high *= 2.0
-    for _ in range(80):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _student_cdf(middle, freedom) < level else (low, middle)
-    return (low + high) / 2.0
+def small_sample_ends(
+    value: float, error: float, skew: float, runs: int, freedom: float, confidence: float
+) -> tuple[float, float]:
+    """Returns the ends of an interval that allows for few runs and for skewed scores.
+
+    Each end is the outer one of two: that of Student's t interval, and that of Hall's, which takes the skewness out of
+    the t statistic by a cubic transformation (P. Hall, Journal of the Royal Statistical Society B 54, 1992), to at
+    most twice the former. With 3, 5 and 10 runs a 95 % interval of the mean covers it in 97, 97 and 96 % for normal
+    scores, 95, 94 and 95 % for lognormal ones (sigma 0.5), 89, 89 and 91 % for lognormal ones with sigma 1, and 75, 94
+    and 100 % if half of the runs fail (``docs/reference/scores.md``).
+
+    Args:
+        value: the estimate.
+        error: its standard error.
+        skew: skewness of the estimate's distribution, not corrected for the number of runs.
+        runs: number of runs.
+        freedom: degrees of freedom of the error.
+        confidence: mass of the interval.
+    """
+    if error == 0.0:
+        return value, value
+    reach = student_quantile(0.5 + confidence / 2.0, freedom)
+    if runs > 2:
+        skew *= math.sqrt(runs * (runs - 1)) / (runs - 2)
+    right, left = _without_skew(reach, skew), _without_skew(-reach, skew)
+    farthest = _MOST_STRETCH * reach
+    return value - error * min(max(reach, right), farthest), value + error * min(max(reach, -left), farthest)
 
 
-def _student_cdf(t: float, freedom: int) -> float:
-    angle = math.atan2(t, math.sqrt(freedom))
-    sine, cosine2 = math.sin(angle), math.cos(angle) ** 2
-    odd = freedom % 2 == 1
-    term, total = (math.cos(angle), 0.0) if odd else (1.0, 0.0)
-    # Both sums run over powers of the cosine two apart; their number of terms is that of half the freedom.
-    for number in range((freedom - 1) // 2 if odd else freedom // 2):
-        total += term
-        term *= cosine2 * ((2 * number + 2) / (2 * number + 3) if odd else (2 * number + 1) / (2 * number + 2))
-    share = (angle + sine * total) * 2.0 / math.pi if odd else sine * total
-    return 0.5 + share / 2.0
+def _without_skew(level: float, skew: float) -> float:
+    """Returns the t statistic whose transformed value is ``level``: the inverse of Hall's cubic polynomial."""
+    if abs(skew) < 1e-6:
+        return level
+    return 3.0 / skew * (math.cbrt(1.0 + skew * (level - skew / 6.0)) - 1.0)
+
+
+def _skewness(values: Values) -> float:
+    deviation = values - values.mean()
+    variance = float((deviation**2).mean())
+    return float((deviation**3).mean()) / math.pow(variance, 1.5) if variance > 0.0 else 0.0
+
+
+def freedom_of_mean(matrix: Values) -> float:
+    """Returns the degrees of freedom of the error of a mean over tasks (Welch-Satterthwaite)."""
+    runs = matrix.shape[0]
+    variances = matrix.var(axis=0, ddof=1)
+    total = float(variances.sum())
+    return runs - 1.0 if total == 0.0 else (runs - 1) / float(((variances / total) ** 2).sum())
 
 
 def as_scores(scores: ArrayLike) -> Values:
@@ -261,5 +306,5 @@ def _plain(value: Any) -> Any:
 def _check(repetitions: int, confidence: float, method: str) -> None:
     if repetitions < 1 or not 0.0 < confidence < 1.0:
         raise ValueError(f"repetitions={repetitions}, confidence={confidence}: need at least 1, and between 0 and 1")
-    if method not in ("percentile", "basic", "bc", "bca"):
-        raise ValueError(f"method is {method!r}; it must be percentile, basic, bc or bca")
+    if method not in get_args(Method):
+        raise ValueError(f"method is {method!r}; it must be percentile, basic, bc, bca or small")

@@ -25,7 +25,7 @@ from a2perf.metrics.values import Category, Metric, MetricValue, Profile, RunDat
 
 GROUP = "a2perf.metrics"
 # Version of the formulas; stored with scores, so that old ones stay comparable with their own kind.
-RULES = 1
+RULES = 2  # 2: intervals for few runs (Student, Hall) in place of percentile bootstrap intervals
 _OF_SYSTEM_ENUM = {
     SystemMetrics.INFERENCE_TIME: ("latency_",),
     SystemMetrics.TRAINING_TIME: ("wall_clock", "cpu_time"),

@@ -119,9 +119,7 @@ def aggregated(per_run: Values, options: Options) -> Result:
     if per_run.size > 1:
         result.spread = float(per_run.std(ddof=1))
         if options.repetitions:
-            result.interval = mean_interval(
-                per_run, repetitions=options.repetitions, confidence=options.confidence, seed=options.seed
-            )
+            result.interval = mean_interval(per_run, confidence=options.confidence)
     else:
         result.notes.append("1 run says nothing about others: no spread, no interval")
     return result

@@ -20,7 +20,6 @@ __all__ = ["METRICS", "EmissionsSummary", "from_emissions", "merge_on_time", "pr
 CALLS = ("infer_once", "round_trip", "preprocess_observation", "processor_time")
 COMPONENTS = ("cpu", "gpu", "ram")
 RUN_SPREAD = "standard deviation over runs, ddof 1"
-REPETITIONS = 1000
 _LATENCY: dict[str, tuple[str, Callable[[Any], float]]] = {
     "median": ("median", lambda s: float(np.median(s))),
     "mean": ("mean", lambda s: float(s.mean())),
@@ -132,7 +131,7 @@ def _over_runs(metric: Metric, numbers: Sequence[Number], profile: Profile) -> M
         value=float(values.mean()),
         spread=float(values.std(ddof=1)) if several else None,
         spread_kind=RUN_SPREAD if several else None,
-        interval=mean_interval(values, repetitions=REPETITIONS) if several and profile == "corrected" else None,
+        interval=mean_interval(values) if several and profile == "corrected" else None,
         per_run=[value for value, _, _ in numbers],
         n=int(values.size),
         provenance=provenance,

@@ -97,7 +97,10 @@ def _across(
             lacking[name] = f"needs as many runs on every task; has {told}"
         else:
             scores[name] = np.stack(columns, axis=1)
-    estimates = {name: bootstrap(matrix, aggregate_iqm, repetitions=REPETITIONS) for name, matrix in scores.items()}
+    estimates = {
+        name: bootstrap(matrix, aggregate_iqm, repetitions=REPETITIONS, method="small")
+        for name, matrix in scores.items()
+    }
     tasks = tuple(plain_text(setting.task) for setting, _ in referenced)
     anchor = new_name(domain, "across tasks")
     return AcrossTasks(

@@ -19,7 +19,6 @@ from a2perf.report.compared_charts import Lines
 
 Axis = Literal["steps", "time", "energy"]
 WINDOWS = 60
-REPETITIONS = 400
 
 
 def learned(cohort: Cohort, place: int, axis: Axis) -> Lines | None:
@@ -93,4 +92,4 @@ def _windowed(x: Values, y: Values, edges: Values, middles: Values) -> Values:
 def _interval(values: Values) -> tuple[float, float]:
     if np.ptp(values) == 0:
         return float(values[0]), float(values[0])
-    return mean_interval(values, repetitions=REPETITIONS)
+    return mean_interval(values)

@@ -24,7 +24,9 @@ def test_returns_pool_episodes_or_take_each_run_first() -> None:
     assert corrected.spread == pytest.approx(np.std([2, 7], ddof=1))
     assert corrected.n == earlier.n == 2
     assert corrected.interval is not None
-    assert 2.0 <= corrected.interval[0] < 4.5 < corrected.interval[1] <= 7.0
+    assert corrected.interval == pytest.approx(
+        (4.5 - 12.7062 * 2.5, 4.5 + 12.7062 * 2.5), rel=1e-5
+    )  # Student's, one degree
 
 
 def test_success_is_a_share_in_percent_and_absent_where_not_reported() -> None:

@@ -97,7 +97,7 @@ def _row(submission: tuple[str, str], places: dict[str, Ranked], tasks: list[str
         score = Score(condition="its tasks have different numbers of runs", normalised=True)
     else:
         matrix = np.array([score.per_run for score in by_task.values()], np.float64).T
-        estimate = bootstrap(matrix, repetitions=REPETITIONS)
+        estimate = bootstrap(matrix, repetitions=REPETITIONS, method="small")
         score = Score(
             value=float(np.asarray(estimate.value)), low=estimate.low, high=estimate.high,
             per_run=matrix.mean(axis=1).tolist(), n=matrix.shape[0], normalised=True,

@@ -75,7 +75,7 @@ class Score(Record, kw_only=True):
 
     Attributes:
         value: interquartile mean over runs.
-        low: lower end of its 95 % bootstrap interval; None with one run.
+        low: lower end of its 95 % interval; None with one run.
         high: upper end.
         per_run: one number a run.
         n: number of runs.
@@ -179,7 +179,7 @@ def _score(scores: dict[str, dict[str, MetricValue]], reference: TaskReference |
         per_run = (per_run - reference.random) / (reference.expert - reference.random)
     if not (np.abs(per_run) < _LARGEST).all():
         return Score(condition="a run's return is not a finite number", normalised=reference is not None)
-    estimate = bootstrap(per_run, repetitions=REPETITIONS)
+    estimate = bootstrap(per_run, repetitions=REPETITIONS, method="small")
     return Score(
         value=float(np.asarray(estimate.value)), low=estimate.low, high=estimate.high, per_run=per_run.tolist(),
         n=int(per_run.size), normalised=reference is not None,

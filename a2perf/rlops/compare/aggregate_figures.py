@@ -136,7 +136,7 @@ def efficiency(comparison: Comparison, style: AggregateStyle, *, time_unit: str 
         found = [
             bootstrap(
                 cube[:, :, at], AGGREGATES[style.method], repetitions=style.sample_efficiency_num_bootstrap_reps,
-                confidence=comparison.request.confidence,
+                confidence=comparison.request.confidence, method="small",
             )
             for at in range(x.size)
         ]  # fmt: skip

@@ -16,7 +16,8 @@ from a2perf.metrics.bootstrap import (
     aggregate_optimality_gap,
     bootstrap,
     distribution,
-    interval,
+    freedom_of_mean,
+    small_sample_interval,
 )
 from a2perf.metrics.comparison import probability_of_improvement
 from a2perf.metrics.values import Values
@@ -120,7 +121,7 @@ def compare(
     found = references_of(panels, references or {})
     normalised, trimmed = _normalised(request, panels, found)
     aggregates = tuple(
-        {name: bootstrap(matrix, aggregate, repetitions=repetitions, confidence=request.confidence)
+        {name: bootstrap(matrix, aggregate, repetitions=repetitions, confidence=request.confidence, method="small")
          for name, aggregate in AGGREGATES.items()}
         for matrix in normalised
     )  # fmt: skip
@@ -229,16 +230,17 @@ def _normalised(
 
 
 def _iqm_difference(ours: Values, theirs: Values, repetitions: int, confidence: float) -> Estimate:
-    """Returns the difference of two interquartile means with its stratified bootstrap interval."""
+    """Returns the difference of two interquartile means with the small-sample interval of a stratified bootstrap."""
     value = aggregate_iqm(ours) - aggregate_iqm(theirs)
     low = high = None
     if min(ours.shape[0], theirs.shape[0]) > 1:
         draws = [
             distribution(m, aggregate_iqm, repetitions=repetitions, seed=at) for at, m in enumerate((ours, theirs))
         ]
-        ends = interval(draws[0] - draws[1], value, confidence=confidence)
+        runs, freedom = min(ours.shape[0], theirs.shape[0]), min(freedom_of_mean(ours), freedom_of_mean(theirs))
+        ends = small_sample_interval(draws[0] - draws[1], np.asarray(value), runs, freedom, confidence)
         low, high = float(ends[0]), float(ends[1])
     return Estimate(
         value=float(value), low=low, high=high, n=min(ours.shape[0], theirs.shape[0]), tasks=ours.shape[1],
-        repetitions=repetitions, confidence=confidence, method="percentile",
+        repetitions=repetitions, confidence=confidence, method="small",
     )  # fmt: skip

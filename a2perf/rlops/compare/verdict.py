@@ -27,10 +27,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
+from a2perf.metrics.student import student_cdf, student_quantile
 from a2perf.metrics.values import Values
 from a2perf.rlops.compare import exact
 from a2perf.rlops.compare.more_seeds import MOST_FURTHER_SEEDS, seeds_to_settle
-from a2perf.rlops.compare.student import student_cdf, student_quantile
 
 CONFIDENCE = 0.95
 LEAST_SEEDS = 3

@@ -11,7 +11,6 @@ from statistics import NormalDist
 _TINY = 1e-300
 _TERMS = 10_000
 _STEPS = 200
-_STEPS = 200
 
 
 def student_cdf(value: float, freedom: float) -> float:
