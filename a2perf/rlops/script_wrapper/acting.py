@@ -12,6 +12,7 @@ import numpy as np
 
 Act = Callable[[Any], Any]
 _LOOKED_FOR = "get_action, agent, policy or model"
+_METHODS = ("predict", "get_action", "act")
 MAX_STEPS = 100_000
 """Bound on one episode, for an environment that never ends."""
 
@@ -22,6 +23,7 @@ class Acting:
 
     Attributes:
         name: where it was found, for people.
+        is_doubtful: whether it may be a value function, such as a network named ``model``.
         choose: from an observation to an action, or to a tuple that begins with one.
         raw: the script's own callable.
     """
@@ -29,6 +31,11 @@ class Acting:
     name: str
     choose: Act
     raw: Any
+    is_doubtful: bool = False
+
+
+class NotAnAction(Exception):
+    """What a script leaves does not choose actions of its environment."""
 
 
 def find_acting(names: dict[str, Any]) -> Acting | str:
@@ -43,13 +50,13 @@ def find_acting(names: dict[str, Any]) -> Acting | str:
         return Acting("agent", names["agent"], names["agent"])
     for name in ("agent", "policy", "model"):
         holder = names.get(name)
-        for method in ("predict", "get_action", "act"):
+        for method in _METHODS:
             found = getattr(holder, method, None)
             if holder is not None and callable(found):
-                return Acting(f"{name}.{method}", _deterministic(found), found)
+                return Acting(f"{name}.{method}", _deterministic(found), found, (name, method) == ("model", "predict"))
     for name in ("agent", "policy", "model"):
         if callable(names.get(name)) and not isinstance(names[name], type):
-            return Acting(name, names[name], names[name])
+            return Acting(name, names[name], names[name], name == "model")
     return f"no acting function ({_LOOKED_FOR})"
 
 
@@ -57,7 +64,7 @@ def _is_plain_callable(value: Any) -> bool:
     """Says whether an agent is meant to be called itself, rather than one of its methods."""
     if value is None or isinstance(value, type) or not callable(value):
         return False
-    return not any(callable(getattr(value, method, None)) for method in ("predict", "get_action", "act"))
+    return not any(callable(getattr(value, method, None)) for method in _METHODS)
 
 
 def _deterministic(function: Act) -> Act:
@@ -85,6 +92,7 @@ def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], N
 
     Raises:
         RuntimeError: the episode did not end.
+        NotAnAction: what acts returns something that the environment's space does not hold.
     """
     reset = env.reset(seed=seed) if seed is not None and _takes(env.reset, "seed") else env.reset()
     observation = reset[0] if isinstance(reset, tuple) and len(reset) == 2 and isinstance(reset[1], dict) else reset
@@ -92,7 +100,7 @@ def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], N
     for _ in range(MAX_STEPS):
         if on_frame is not None:
             on_frame(env)
-        result = env.step(action_for(env, acting.choose, observation))
+        result = env.step(action_for(env, acting, observation))
         observation = result[0]
         total += float(np.sum(as_array(result[1])))
         if any(bool(np.all(as_array(flag))) for flag in result[2:-1]):
@@ -102,10 +110,14 @@ def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], N
     raise RuntimeError(f"the episode did not end within {MAX_STEPS} steps")
 
 
-def action_for(env: Any, choose: Act, observation: Any) -> Any:
-    """Asks for an action and turns it into what the environment's space holds; tries a tensor where arrays fail."""
+def action_for(env: Any, acting: Acting, observation: Any) -> Any:
+    """Asks for an action and gives it the shape of the environment's space; tries a tensor where arrays fail.
+
+    Raises:
+        NotAnAction: the answer is not an action, or may as well be a value.
+    """
     try:
-        answer = choose(observation)
+        answer = acting.choose(observation)
     except (TypeError, AttributeError, RuntimeError, IndexError):
         import sys
 
@@ -113,15 +125,26 @@ def action_for(env: Any, choose: Act, observation: Any) -> Any:
         if torch is None:
             raise
         with torch.no_grad():
-            answer = choose(torch.as_tensor(np.asarray(observation), dtype=torch.float32).unsqueeze(0))
-    action = as_array(answer[0] if isinstance(answer, tuple) else answer)
+            answer = acting.choose(torch.as_tensor(np.asarray(observation), dtype=torch.float32).unsqueeze(0))
+    is_pair = isinstance(answer, tuple) and len(answer) > 0
+    action = as_array(answer[0] if is_pair else answer)
     space = getattr(env, "action_space", None)
     shape = getattr(space, "shape", None)
     if space is None or shape is None:
         return action
-    if shape == () and action.size == 1:
-        return int(action.reshape(())) if np.issubdtype(space.dtype, np.integer) else action.reshape(())
-    return action.reshape(shape).astype(space.dtype) if action.size == int(np.prod(shape)) else action
+    if action.size != int(np.prod(shape)) or not np.issubdtype(action.dtype, np.number):
+        raise NotAnAction(f"{acting.name} returns {_kind(action)}, which is not an action of {space}")
+    if np.issubdtype(space.dtype, np.integer):
+        if np.issubdtype(action.dtype, np.floating) and (acting.name != "get_action" or (action % 1).any()):
+            raise NotAnAction(f"{acting.name} returns {_kind(action)}, such as a value; an action of {space} is whole")
+        return int(action.reshape(())) if shape == () else action.reshape(shape).astype(space.dtype)
+    if acting.is_doubtful and not is_pair and action.size == 1:
+        raise NotAnAction(f"{acting.name} returns one number, an action or a value; name what acts get_action")
+    return action.reshape(shape).astype(space.dtype)
+
+
+def _kind(action: Any) -> str:
+    return f"a {action.dtype} array of shape {action.shape}" if action.ndim else f"a single {action.dtype}"
 
 
 def as_array(value: Any) -> Any:

@@ -24,14 +24,14 @@ from typing import Any
 import msgspec
 
 from a2perf.rlops.script_wrapper.collectors import Captured, gather
-from a2perf.rlops.script_wrapper.episodes import Episodes, listen
+from a2perf.rlops.script_wrapper.episode_journal import Journal, log_curves, remove_step_counts
+from a2perf.rlops.script_wrapper.episodes import Episodes, is_environment, listen, listen_to
 from a2perf.rlops.script_wrapper.import_hooks import after_import
-from a2perf.rlops.script_wrapper.instrument import CAPTURE, LOCALS, Instrumented, instrument
+from a2perf.rlops.script_wrapper.instrument import CAPTURE, LISTEN, LOCALS, SEED, Instrumented, instrument
 from a2perf.rlops.script_wrapper.live_values import LiveValues
 from a2perf.rlops.script_wrapper.loggers import Loggers
 from a2perf.rlops.script_wrapper.order import REPORT, Order, Report
-
-_PRIVATE_NAME = "_a2perf_script"
+from a2perf.rlops.script_wrapper.worker import PRIVATE_NAME, VARIABLE, listen_in_worker
 
 
 def main() -> int:
@@ -43,21 +43,26 @@ def main() -> int:
     values = LiveValues(folder)
     if order.mirror:
         _open_mirror(order, values, report)
-    episodes, loggers = Episodes(values), Loggers(values)
+    os.environ[VARIABLE] = os.path.abspath(sys.argv[1])
+    episodes, loggers = Episodes(f"{Path(order.script).parent}{os.sep}", Journal(folder)), Loggers(values)
     listen(episodes)
     loggers.listen()
     seed_everything(order.seed, report, first=True)
     script = instrument(Path(order.script))
-    captured = _run(order, script, values, loggers, report)
+    captured = _run(order, script, values, loggers, episodes, report)
     report.phase = "collecting"
     report.logger = loggers.found
     _write(folder, report)
     values.training = False
+    episodes.finish()
+    training, report.episodes_of = log_curves(folder, values.log)
+    remove_step_counts(folder)
     report.collected = gather(captured)
     report.summary = captured.summary
     report.environment = _spec_of(captured)
-    report.episodes = report.episodes or episodes.count
-    report.steps = episodes.steps
+    if training is not None:
+        report.episodes, report.steps = len(training.returns), training.steps
+    report.notes += episodes.notes
     report.values, report.refused = dict(values.counts), dict(values.refused)
     values.close()
     report.notes += values.failures
@@ -89,7 +94,9 @@ def _seed_framework(seed: int, function: str, report: Report, module: ModuleType
     report.seeded = sorted({*report.seeded, module.__name__})
 
 
-def _run(order: Order, script: Instrumented, values: LiveValues, loggers: Loggers, report: Report) -> Captured:
+def _run(
+    order: Order, script: Instrumented, values: LiveValues, loggers: Loggers, episodes: Episodes, report: Report
+) -> Captured:
     """Executes the module and calls ``main``; whatever it raises is in the report."""
     path = Path(order.script)
     module = _module_for(path)
@@ -99,7 +106,9 @@ def _run(order: Order, script: Instrumented, values: LiveValues, loggers: Logger
         local.clear()
         local.update(found)
 
-    module.__dict__.update({CAPTURE: capture, LOCALS: locals})
+    module.__dict__.update(
+        {CAPTURE: capture, LOCALS: locals, SEED: order.seed, LISTEN: functools.partial(listen_to, episodes=episodes)}
+    )
     sys.argv = [order.script, *order.arguments]
     sys.path.insert(0, str(path.parent))
     started = time.perf_counter()
@@ -107,14 +116,12 @@ def _run(order: Order, script: Instrumented, values: LiveValues, loggers: Logger
     try:
         exec(script.code, module.__dict__)
         loggers.look_in(vars(module).values())
-        if "SEED" in module.__dict__:
-            module.__dict__["SEED"] = order.seed
-            report.seeded = sorted({*report.seeded, "SEED"})
+        _look_for_environments(module, path.parent, episodes)
         seed_everything(order.seed, report, first=False)
         report.phase = "main"
         _write(Path(order.folder), report)
         print("Benchmarks: Started training.", flush=True)
-        _call(module.__dict__.get("main"), order.env)
+        _call(module.__dict__.get("main"), order.env, order.arguments)
     except SystemExit as error:
         if error.code not in (None, 0):
             report.error, report.kind = f"the script ended itself with status {error.code}", "exit"
@@ -123,6 +130,7 @@ def _run(order: Order, script: Instrumented, values: LiveValues, loggers: Logger
         report.traceback = _own_traceback(error)
         print(report.traceback, file=sys.stderr, flush=True)
     report.train_wall_s = time.perf_counter() - started
+    _check_seed(module, order, report)
     if not script.captures:
         report.notes.append("main is not defined in this file, so its variables are not seen; its globals are")
     return Captured(
@@ -134,14 +142,29 @@ def _run(order: Order, script: Instrumented, values: LiveValues, loggers: Logger
         episodes=order.test_episodes,
         videos=order.videos,
         complete=report.error is None,
+        watching=episodes.watching,
         say=lambda line: print(line, flush=True),
     )
 
 
-def _call(function: Any, env: str) -> None:
+def _call(function: Any, env: str, arguments: list[str]) -> None:
     if not callable(function):
         raise TypeError("main is not a function")
-    result = function(env=env)
+    if hasattr(function, "params") and hasattr(function, "callback"):  # a click command parses its own command line
+        names = {parameter.name: parameter for parameter in function.params}
+        option = names["env"].opts[-1] if "env" in names else ""
+        function.main(args=[*([option] if option.startswith("-") else []), env, *arguments], standalone_mode=False)
+        return
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        parameters = {}  # type: ignore[assignment]
+    takes = next((name for name in ("env", "env_fn") if name in parameters), "env")
+    given: Any = functools.partial(_make, env) if takes == "env_fn" else env
+    if takes in parameters and parameters[takes].kind is inspect.Parameter.POSITIONAL_ONLY:
+        result = function(given)
+    else:
+        result = function(**{takes: given})
     if inspect.iscoroutine(result):
         asyncio.run(result)
     elif inspect.isasyncgen(result):
@@ -156,6 +179,40 @@ async def _exhaust(generator: Any) -> None:
         pass
 
 
+def _make(env: str) -> Any:
+    """Makes the environment for a ``main(env_fn)``, as Spinning Up's algorithms take it; in the gym the script uses."""
+    package = "gym" if "gym" in sys.modules else "gymnasium"
+    return importlib.import_module(package).make(env)
+
+
+def _look_for_environments(module: ModuleType, folder: Path, episodes: Episodes) -> None:
+    """Listens to environments without a base class that the script imports from files beside it."""
+    for value in list(vars(module).values()):
+        names = vars(value).values() if isinstance(value, ModuleType) else [value]
+        for kind in list(names):
+            if isinstance(kind, type) and is_environment(kind):
+                for base in kind.__mro__:
+                    path = getattr(sys.modules.get(base.__module__), "__file__", None) or ""
+                    if path.startswith(f"{folder}{os.sep}") and "site-packages" not in path:
+                        listen_to(base, episodes)
+
+
+def _check_seed(module: ModuleType, order: Order, report: Report) -> None:
+    """Says of which SEED the seed was bound to, and which kept a value of their own."""
+    if "SEED" in vars(module):
+        if vars(module)["SEED"] == order.seed:
+            report.seeded = sorted({*report.seeded, "SEED"})
+        else:
+            report.notes.append(f"SEED is {vars(module)['SEED']!r} at the end: the script itself changed it")
+    folder = f"{Path(order.script).parent}{os.sep}"
+    for name, other in list(sys.modules.items()):
+        path = getattr(other, "__file__", None) or ""
+        if other is module or not path.startswith(folder) or "site-packages" in path:
+            continue
+        if "SEED" in vars(other) and vars(other)["SEED"] != order.seed:
+            report.notes.append(f"SEED of the module {name} is not replaced; only that of the script is")
+
+
 def _module_for(path: Path) -> ModuleType:
     """Makes the module: under the file's own name, so that what it defines can be pickled, unless that is taken."""
     name = path.stem
@@ -165,7 +222,7 @@ def _module_for(path: Path) -> ModuleType:
             taken = importlib.util.find_spec(name) is not None
         except (ImportError, ValueError):
             taken = True
-    module = ModuleType(_PRIVATE_NAME if taken else name)
+    module = ModuleType(PRIVATE_NAME if taken else name)
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     return module
@@ -205,6 +262,8 @@ def _tell(report: Report) -> None:
     logger = ", ".join(report.logger) if report.logger else "not found: no Logger with log(key, value)"
     print(f"Benchmarks: logger: {logger}")
     print(f"Benchmarks: seeded: {', '.join(report.seeded)}")
+    for line in report.episodes_of:
+        print(f"Benchmarks: episodes: {line}")
     for name, said in report.collected.items():
         print(f"Benchmarks: {name}: {said}")
     for note in report.notes:
@@ -218,6 +277,8 @@ def _write(folder: Path, report: Report) -> None:
     os.replace(temporary, folder / REPORT)
 
 
+if __name__ == "__mp_main__":  # a process that the script spawned imports this module before anything else
+    listen_in_worker()
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()

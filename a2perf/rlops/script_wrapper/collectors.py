@@ -10,14 +10,16 @@ import importlib.metadata
 import json
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from a2perf.rlops.script_wrapper.acting import Acting, as_array, find_acting, play
-from a2perf.rlops.script_wrapper.episodes import SMOOTHING
+from a2perf.rlops.script_wrapper.acting import Acting, NotAnAction, as_array, find_acting, play
+from a2perf.rlops.script_wrapper.episode_journal import SMOOTHING
+from a2perf.rlops.script_wrapper.episodes import Watch
 from a2perf.rlops.script_wrapper.live_values import LiveValues
 
 GROUP = "a2perf.script_collectors"
@@ -39,6 +41,7 @@ class Captured:
         videos: how many videos.
         complete: whether ``main`` ended without an exception.
         say: prints a line for people.
+        watching: adds up the rewards of environments in their own units.
         summary: what collectors found, for ``wrap.json``.
     """
 
@@ -51,6 +54,7 @@ class Captured:
     videos: int
     complete: bool
     say: Callable[[str], None]
+    watching: Callable[[], AbstractContextManager[Watch]]
     summary: dict[str, Any] = field(default_factory=dict)
 
 
@@ -220,7 +224,8 @@ def gather(captured: Captured) -> dict[str, str]:
             reason = collector.matches(captured)
             said[collector.name] = f"not found: {reason}" if reason else f"found: {collector.collect(captured)}"
         except Exception as error:
-            is_missing = isinstance(error, ImportError) or type(error).__name__ == "DependencyNotInstalled"
+            kinds = ("DependencyNotInstalled", "NotAnAction")
+            is_missing = isinstance(error, ImportError) or type(error).__name__ in kinds
             said[collector.name] = f"not found: {error}" if is_missing else f"failed: {type(error).__name__}: {error}"
     return said
 
@@ -229,15 +234,20 @@ def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]
     """Plays in the script's own environment, which has its wrappers, and in a new one where that does not work."""
     own = captured.names.get("env")
     if callable(getattr(own, "run", None)):
-        totals = []
+        totals, raw = [], []
         for _ in range(captured.episodes):
-            replay = own.run(acting.raw, episodes=1)  # type: ignore[union-attr]
+            with captured.watching() as watch:
+                replay = own.run(acting.raw, episodes=1)  # type: ignore[union-attr]
             totals.append(float(np.sum(as_array(replay.reward()))))
-        return totals, "env.run of the script"
+            raw.append(watch.total if watch.steps else totals[-1])
+        changed = "" if np.allclose(totals, raw) else " (in the units of the script's wrappers, which change rewards)"
+        return totals, f"env.run of the script{changed}"
     first: Exception | None = None
     if callable(getattr(own, "step", None)) and getattr(own, "num_envs", None) is None:
         try:
-            return [play(own, acting, captured.seed + index) for index in range(captured.episodes)], "the script's env"
+            return _played(captured, own, acting, "the script's env")
+        except NotAnAction:
+            raise
         except Exception as error:  # closed at the end of main, for instance
             first = error
     import gymnasium
@@ -245,11 +255,25 @@ def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]
     try:
         env = gymnasium.make(captured.env_name)
     except Exception:
-        raise first or RuntimeError(f"{captured.env_name} cannot be made anew and main leaves no env") from None
+        raise first or RuntimeError(f"{captured.env_name} cannot be made again and main leaves no env") from None
     try:
-        return [play(env, acting, captured.seed + index) for index in range(captured.episodes)], "a new environment"
+        return _played(captured, env, acting, "a new environment")
     finally:
         env.close()
+
+
+def _played(captured: Captured, env: Any, acting: Acting, where: str) -> tuple[list[float], str]:
+    """Plays the episodes; a return is the sum of the environment's own rewards, whatever wrappers make of them."""
+    totals, differ, unseen = [], False, False
+    for index in range(captured.episodes):
+        with captured.watching() as watch:
+            wrapped = play(env, acting, captured.seed + index)
+        unseen |= watch.steps == 0
+        differ |= watch.steps > 0 and not np.isclose(wrapped, watch.total)
+        totals.append(watch.total if watch.steps else wrapped)
+    if differ:
+        where += " (rewards of the environment itself; a wrapper of the script changes them)"
+    return totals, where + (" (rewards as the script's wrappers give them)" if unseen else "")
 
 
 def _frames(env: Any, acting: Acting, seed: int) -> list[Any]:

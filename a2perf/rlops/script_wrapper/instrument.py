@@ -8,6 +8,7 @@ decorators, tabs, signatures over several lines and one-line bodies are all the 
 from __future__ import annotations
 
 import ast
+import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,12 @@ CAPTURE = "__a2perf_capture__"
 
 LOCALS = "__a2perf_locals__"
 """Name under which it finds the built-in ``locals``, which the script may have a variable of its own for."""
+
+SEED = "__a2perf_seed__"
+"""Name under which it finds the seed, which replaces the value of its global ``SEED`` wherever that is bound."""
+
+LISTEN = "__a2perf_listen__"
+"""Name under which it finds the decorator of its classes that have the methods of an environment."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -37,22 +44,30 @@ class Instrumented:
     captures: bool
 
 
-def instrument(path: Path) -> Instrumented:
-    """Reads a script and wraps the body of its ``main``.
+def instrument(path: Path, *, captures: bool = True) -> Instrumented:
+    """Reads a script, wraps the body of its ``main``, replaces its SEED and listens to its environments.
+
+    Args:
+        path: the script.
+        captures: whether ``main`` hands over its variables; not in a worker process.
 
     Raises:
-        UserError: there is no such file, it is no Python, it has no ``main``, or its ``main`` cannot be called with
-            ``env`` alone.
+        UserError: there is no such file, it is no Python, it has no ``main``, its ``main`` cannot be called with
+            ``env`` alone, or it imports the old gym, which is not installed.
     """
     tree = _parse(path)
+    _check_gym(path, tree)
     mains = [node for node in _module_level(tree) if isinstance(node, _Function) and node.name == "main"]
     if not mains and not _binds_main(tree):
-        names = [node.name for node in _module_level(tree) if isinstance(node, _Function | ast.ClassDef)]
-        has = f"it defines {', '.join(names)}" if names else "it defines no function"
-        raise UserError(f"{path} has no function main; {has}", mend="give the script a `def main(env='CartPole-v1'):`")
+        raise _no_main(path, tree)
     for main in mains:
         _check_parameters(path, main)
-        _wrap(main)
+        if captures:
+            _wrap(main)
+    _replace_seed(tree.body)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and {"step", "reset"} <= {getattr(item, "name", "") for item in node.body}:
+            node.decorator_list.insert(0, ast.copy_location(ast.Name(LISTEN, ast.Load()), node))
     ast.fix_missing_locations(tree)
     return Instrumented(compile(tree, str(path), "exec", dont_inherit=True), captures=bool(mains))
 
@@ -102,32 +117,94 @@ def _binds_main(tree: ast.Module) -> bool:
     return False
 
 
+def _no_main(path: Path, tree: ast.Module) -> UserError:
+    guarded = [node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)]
+    names = [node.name for node in _module_level(tree) if isinstance(node, _Function | ast.ClassDef)]
+    has = f"it defines {', '.join(names)}" if names else "it defines no function"
+    if guarded:
+        return UserError(
+            f"{path} has no function main; its code stands under `if __name__` in line {guarded[0].lineno}, and {has}",
+            mend="replace that line by `def main(env='CartPole-v1'):` and use `env` there; or run the script as it is, "
+            f'with its own --env-id and --seed: a2perf benchmark --env-ids ENV --command "python {path}"',
+        )
+    return UserError(f"{path} has no function main; {has}", mend="give the script a `def main(env='CartPole-v1'):`")
+
+
+def _check_gym(path: Path, tree: ast.Module) -> None:
+    """Refuses a script that needs the old gym where that is not installed; an import in a ``try`` may fail."""
+    for node in [*tree.body, *(inner for item in tree.body if isinstance(item, _Function) for inner in item.body)]:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        if not any(name.partition(".")[0] == "gym" for name in names):
+            continue
+        beside = path.resolve().parent
+        if importlib.util.find_spec("gym") is None and not any((beside / name).exists() for name in ("gym.py", "gym")):
+            raise UserError(
+                f"{path}:{node.lineno}: imports gym, the package before gymnasium, which is not installed",
+                mend="write `import gymnasium as gym`, where reset() returns (observation, info) and step() returns "
+                "(observation, reward, terminated, truncated, info); or install the old package: pip install gym",
+            )
+
+
 def _check_parameters(path: Path, main: _Function) -> None:
     """Refuses a ``main`` that cannot be called with ``env`` alone; a decorator may change what it takes."""
+    given = main.args
+    positional = [argument.arg for argument in (*given.posonlyargs, *given.args)]
+    names = {*positional, *(argument.arg for argument in given.kwonlyargs)}
+    here = f"{path}:{main.lineno}: main({ast.unparse(given)})"
     if any(ast.unparse(decorator).startswith("click.") for decorator in main.decorator_list):
-        raise UserError(
-            f"{path}:{main.lineno}: main is a command of click, which takes no `env` by name",
-            mend="move its body into a function `def main(env='CartPole-v1'):` and call that from the command",
-        )
+        if "env" not in names and given.kwarg is None:
+            raise UserError(f"{here} is a click command without `env`", mend="add `@click.option('--env')` to it")
+        return
     if main.decorator_list:
         return
-    given = main.args
-    optional = len(given.defaults)
-    positional = [argument.arg for argument in (*given.posonlyargs, *given.args)]
-    required = positional[: len(positional) - optional]
+    required = positional[: len(positional) - len(given.defaults)]
     required += [
         argument.arg for argument, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None
     ]
-    names = {argument.arg for argument in (*given.args, *given.kwonlyargs)}
-    here = f"{path}:{main.lineno}: main({ast.unparse(given)})"
-    if "env" not in names and given.kwarg is None:
-        raise UserError(f"{here} does not take `env` by name", mend="write `def main(env='CartPole-v1'):`")
-    missing = [name for name in required if name != "env"]
+    takes = next((name for name in ("env", "env_fn") if name in names), None)
+    if takes is None and given.kwarg is None:
+        name = positional[0] if positional else ""
+        change = f"rename its parameter `{name}` to `env`" if name else "write `def main(env='CartPole-v1'):`"
+        raise UserError(f"{here} does not take `env` by name", mend=change)
+    missing = [name for name in required if name != takes]
     if missing:
         raise UserError(
             f"{here} needs {', '.join(missing)}, which nobody gives it",
-            mend="give every parameter but `env` a default",
+            mend=f"give every parameter but `{takes or 'env'}` a default",
         )
+    if takes in [argument.arg for argument in given.posonlyargs[1:]]:
+        raise UserError(f"{here} takes `{takes}` by position, but not first", mend=f"make `{takes}` the first one")
+
+
+def _replace_seed(body: list[ast.stmt]) -> None:
+    """Binds the seed to SEED after every statement of the module that binds that name, before anything reads it."""
+    for index in range(len(body) - 1, -1, -1):
+        node = body[index]
+        if isinstance(node, _Function | ast.ClassDef):
+            continue
+        for field in ("body", "orelse", "finalbody"):
+            _replace_seed(getattr(node, field, []))
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            _replace_seed(part.body)
+        if _binds_seed(node):
+            rebind: ast.stmt = ast.Assign([ast.Name("SEED", ast.Store())], ast.Name(SEED, ast.Load()))
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                rebind = ast.If(ast.parse("'SEED' in globals()", mode="eval").body, [rebind], [])
+            for new in ast.walk(rebind):
+                ast.copy_location(new, node)
+            body.insert(index + 1, rebind)
+
+
+def _binds_seed(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return any((alias.asname or alias.name) in ("SEED", "*") for alias in node.names)
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = (name for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+        return node.value is not None and any(name.id == "SEED" and isinstance(name.ctx, ast.Store) for name in names)
+    return False
 
 
 def _wrap(main: _Function) -> None:

@@ -91,8 +91,9 @@ def scalar(value: Any) -> float | None:
     if isinstance(value, str | bytes):
         return None
     with contextlib.suppress(Exception):  # any object may come from a script
-        detached = value.detach() if hasattr(value, "detach") else value
-        array = np.asarray(detached.cpu() if hasattr(detached, "cpu") else detached, dtype=np.float64)
+        # a tensor has both; `detach` of a stream would take it apart
+        detached = value.detach().cpu() if hasattr(value, "detach") and hasattr(value, "cpu") else value
+        array = np.asarray(detached, dtype=np.float64)
         if array.size == 1:
             return float(array.reshape(()))
     return None

@@ -1,14 +1,16 @@
 """Listens to the loggers of a script: classes named ``Logger`` with ``log(key, value)``, and Stable-Baselines3's.
 
-A value is recorded before the logger's own method runs, so that it is there even when that method fails.
+A value is recorded before the logger's own method runs, in case that method fails. The script's call itself is passed
+on as it was made: a listener never changes what it returns or raises.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -47,7 +49,8 @@ class Loggers:
             kind = candidate if isinstance(candidate, type) else type(candidate)
             if any(base.__name__ == "Logger" for base in kind.__mro__):
                 for base in kind.__mro__:
-                    self._wrap(base)
+                    with contextlib.suppress(Exception):  # a class may refuse attributes
+                        self._wrap(base)
 
     def _wrap(self, kind: type) -> None:
         package = kind.__module__.partition(".")[0]
@@ -65,47 +68,71 @@ class Loggers:
 
     def _listening(self, log: Any) -> Any:
         @functools.wraps(log)
-        def listening(logger: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        def listening(*args: Any, **kwargs: Any) -> Any:
             if getattr(self._inside, "log", False) or not self._values.training:  # a subclass calls its base class
-                return log(logger, key, value, *args, **kwargs)
-            self._values.log(str(key), value, getattr(logger, STEP_ATTRIBUTE, None))
+                return log(*args, **kwargs)
+            with contextlib.suppress(Exception):
+                self._record(log, args, kwargs)
             self._inside.log = True
             try:
-                return log(logger, key, value, *args, **kwargs)
+                return log(*args, **kwargs)
             finally:
                 self._inside.log = False
 
         return listening
 
+    def _record(self, log: Any, args: Any, kwargs: Any) -> None:
+        """Records a call ``logger.log(key, value)``, however its arguments are given; any other call is not one."""
+        given = inspect.signature(log).bind(*args, **kwargs).arguments
+        logger, key, value = (given[name] for name in list(inspect.signature(log).parameters)[:3])
+        self._values.log(str(key), value, _step_of(logger))
+
     def _counting(self, statistics: Any) -> Any:
         @functools.wraps(statistics)
-        def counting(logger: Any, *args: Any, **kwargs: Any) -> Any:
-            result = statistics(logger, *args, **kwargs)
-            told = (
-                (result.get("episode_rewards"), result.get("episode_lengths")) if isinstance(result, dict) else result
-            )
-            if self._values.training and isinstance(told, tuple) and len(told) == 2:
-                for tag, numbers in zip(("10_ep_mean_reward", "10_ep_mean_length"), told, strict=True):
-                    given = [float(number) for number in numbers or ()] or [0.0]
-                    self._values.log(tag, sum(given) / len(given), getattr(logger, STEP_ATTRIBUTE, None))
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            result = statistics(*args, **kwargs)
+            with contextlib.suppress(Exception):
+                self._record_statistics(args[0], result)
             return result
 
         return counting
+
+    def _record_statistics(self, logger: Any, result: Any) -> None:
+        pair = (result.get("episode_rewards"), result.get("episode_lengths")) if isinstance(result, dict) else result
+        if not self._values.training or not isinstance(pair, tuple) or len(pair) != 2:
+            return
+        for tag, numbers in zip(("10_ep_mean_reward", "10_ep_mean_length"), pair, strict=True):
+            if numbers is None or isinstance(numbers, Collection):  # an iterator belongs to the script
+                given = [float(number) for number in (() if numbers is None else numbers)] or [0.0]
+                self._values.log(tag, sum(given) / len(given), _step_of(logger))
 
     def _stable_baselines(self, module: ModuleType) -> None:
         dump = module.Logger.dump
         values = self._values
 
         @functools.wraps(dump)
-        def listening(logger: Any, step: int = 0) -> Any:
-            for key, value in logger.name_to_value.items():
-                values.log(str(key), value, step)
-            return dump(logger, step)
+        def listening(*args: Any, **kwargs: Any) -> Any:
+            with contextlib.suppress(Exception):
+                given = inspect.signature(dump).bind(*args, **kwargs).arguments
+                for key, value in dict(args[0].name_to_value).items():
+                    values.log(str(key), value, given.get("step", 0))
+            return dump(*args, **kwargs)
 
         module.Logger.dump = listening
         self.found.append("stable_baselines3.common.logger.Logger")
 
 
+def _step_of(logger: Any) -> int | None:
+    try:
+        return int(getattr(logger, STEP_ATTRIBUTE))
+    except Exception:  # any attribute of a script may be computed, and fail
+        return None
+
+
 def _takes_key_and_value(log: Any) -> bool:
-    names = list(inspect.signature(log).parameters)
-    return len(names) >= 3
+    """Returns whether a method is ``log(self, key, value, ...)``, unlike ``log(self, message, color="green")``."""
+    parameters = list(inspect.signature(log).parameters.values())[1:3]
+    return len(parameters) == 2 and all(
+        parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not isinstance(parameter.default, str)
+        for parameter in parameters
+    )

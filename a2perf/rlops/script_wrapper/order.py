@@ -49,8 +49,9 @@ class Report(Record, kw_only=True):
         train_wall_s: seconds of importing the script and running ``main``.
         seeded: what was seeded.
         logger: classes whose values were recorded.
-        episodes: episodes of the training that were counted.
+        episodes: episodes of the environment that counts as that of the training.
         steps: environment steps of them.
+        episodes_of: which environment that is and why, and what the others are.
         values: number of recorded values by tag.
         refused: values by tag that were no single number.
         collected: what each collector found, or what it looked for in vain.
@@ -69,6 +70,7 @@ class Report(Record, kw_only=True):
     logger: list[str] = msgspec.field(default_factory=list)
     episodes: int = 0
     steps: int = 0
+    episodes_of: list[str] = msgspec.field(default_factory=list)
     values: dict[str, int] = msgspec.field(default_factory=dict)
     refused: dict[str, int] = msgspec.field(default_factory=dict)
     collected: dict[str, str] = msgspec.field(default_factory=dict)

@@ -17,10 +17,12 @@ from typing import TextIO
 import msgspec
 
 from a2perf import __version__
+from a2perf.metrics.event_writer import EventWriter
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord, SubmissionIdentity
 from a2perf.rlops.autotag import autotag
+from a2perf.rlops.script_wrapper.episode_journal import log_curves, remove_step_counts
 from a2perf.rlops.script_wrapper.instrument import instrument
 from a2perf.rlops.script_wrapper.order import ORDER, REPORT, Order, Report
 from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
@@ -176,6 +178,8 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) 
             report = msgspec.json.decode(path.read_bytes(), type=Report)
         except msgspec.DecodeError as error:
             bundle.manifest.warnings.append(f"{REPORT} cannot be read: {error}")
+    if report.phase != "done" and "charts/episodic_return" not in report.values:
+        _rescue_curve(bundle)
     bundle.manifest.timings_s["train"] = report.train_wall_s
     bundle.manifest.warnings += [f"{name}: {said}" for name, said in report.collected.items() if "found:" not in said]
     for stream, dropped in ending.dropped_bytes.items():
@@ -199,6 +203,15 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) 
         failure.log = log
         raise ParticipantFailure(failure)
     return "returned"
+
+
+def _rescue_curve(bundle: Bundle) -> None:
+    """Logs the curve of a script whose process died, from the journal of its episodes."""
+    with EventWriter(bundle.artifacts, suffix="rescued") as writer:
+        chosen, lines = log_curves(bundle.artifacts, writer.scalar)
+    remove_step_counts(bundle.artifacts)
+    if chosen is not None:
+        bundle.manifest.warnings += [f"episodes: {line}" for line in lines]
 
 
 def _environment(wanted: Wrapping) -> dict[str, str]:

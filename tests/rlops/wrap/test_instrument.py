@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import inspect
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.rlops.script_wrapper.instrument import CAPTURE, LOCALS, instrument
+from a2perf.rlops.script_wrapper.instrument import CAPTURE, LISTEN, LOCALS, SEED, instrument
 
 SHAPES = {
     "four spaces and a docstring": 'def main(env="X"):\n    """Says."""\n    model = env + "!"\n',
@@ -111,10 +113,14 @@ def test_an_imported_main_runs_without_being_looked_into(tmp_path: Path):
         ("class A:\n    def main(self, env): pass\n", "has no function main; it defines A"),
         ("def main(env:\n    pass\n", r"script\.py:1: "),
         ("def main(name='X'): pass\n", r"script\.py:1: main\(name='X'\) does not take `env` by name"),
-        ("def main(env, /): pass\n", "does not take `env` by name"),
+        ("def main(steps=1, env='X', /): pass\n", "takes `env` by position, but not first"),
         (
-            "import click\n@click.command()\n@click.option('--env')\ndef main(env): pass\n",
-            r"script\.py:4: main is a command of click",
+            "import click\n@click.command()\n@click.option('--name')\ndef main(name): pass\n",
+            r"script\.py:4: main\(name\) is a click command without `env`",
+        ),
+        (
+            "import gymnasium\nif __name__ == '__main__':\n    gymnasium.make('X')\n",
+            "no function main; its code stands under `if __name__` in line 2",
         ),
         ("def main(env, steps, *, device): pass\n", "needs steps, device, which nobody gives it"),
         ("\0", "is not a Python file|null"),
@@ -126,6 +132,70 @@ def test_what_cannot_be_wrapped_is_said(tmp_path: Path, text: str, words: str):
     with pytest.raises(UserError, match=words) as caught:
         instrument(path)
     assert int(caught.value.exit_code) == 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gym") is not None, reason="the old gym is installed")
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("import gym\ndef main(env): pass\n", True),
+        ("from gym.wrappers import Monitor\ndef main(env): pass\n", True),
+        ("def main(env):\n    import gym.spaces as spaces\n", True),
+        ("try:\n    import gym\nexcept ImportError:\n    import gymnasium as gym\ndef main(env): pass\n", False),
+        ("import gymnasium as gym\nfrom .gym import x\ndef main(env): pass\n", False),
+    ],
+)
+def test_the_old_gym_is_refused_where_it_is_not_installed(tmp_path: Path, text: str, is_refused: bool):
+    path = tmp_path / "script.py"
+    path.write_text(text)
+    with pytest.raises(UserError, match="imports gym, the package before gymnasium") if is_refused else nullcontext():
+        instrument(path)
+    (tmp_path / "gym.py").write_text("")  # a module of that name beside the script is what it means
+    instrument(path)
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        "SEED = 0",
+        "SEED: int = 0",
+        "OTHER = SEED = 0",
+        "SEED, OTHER = 0, 1",
+        "if True:\n    SEED = 0",
+        "try:\n    SEED = 0\nfinally:\n    pass",
+        "try:\n    raise OSError\nexcept OSError:\n    SEED = 0",
+        "with open(__file__):\n    SEED = 0",
+        "from signal import SIGINT as SEED",
+        "SEED = 0\nSEED += 1",
+    ],
+)
+def test_the_seed_is_replaced_before_anything_reads_it(tmp_path: Path, binding: str):
+    path = tmp_path / "script.py"
+    path.write_text(
+        f"{binding}\nDERIVED = SEED * 2\ndef main(env, seed=SEED):\n    seen = [SEED, seed, DERIVED, DEFAULT.seed]\n"
+        "class DEFAULT:\n    seed = SEED\n"
+    )
+    script = instrument(path)
+    seen: dict[str, Any] = {}
+    names: dict[str, Any] = {CAPTURE: seen.update, LOCALS: locals, SEED: 42, "__file__": str(path)}
+    exec(script.code, names)
+    names["main"](env="E")
+    assert seen["seen"] == [42, 42, 84, 42]
+
+
+def test_classes_with_the_methods_of_an_environment_are_listened_to(tmp_path: Path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "class World:\n    def step(self, action): pass\n    def reset(self): pass\n"
+        "class Optimizer:\n    def step(self): pass\n"
+        "def main(env):\n    class Local(World):\n        def step(self, a): pass\n        def reset(self): pass\n"
+    )
+    heard: list[str] = []
+    names: dict[str, Any] = {"__name__": "script", CAPTURE: lambda _: None, LOCALS: locals}
+    names[LISTEN] = lambda kind: (heard.append(kind.__name__), kind)[1]
+    exec(instrument(path).code, names)
+    names["main"](env="E")
+    assert heard == ["World", "Local"]
 
 
 def test_a_missing_script_is_said(tmp_path: Path):

@@ -94,10 +94,12 @@ def only_bundle(folder: Path) -> Path:
 
 
 def scalars(bundle: Path) -> dict[str, Any]:
-    (path,) = event_files_below(bundle / "artifacts")
-    found = read_event_file(path)
-    assert found.problems == []
-    return {tag: (series.steps.tolist(), series.values.tolist()) for tag, series in found.scalars.items()}
+    found: dict[str, Any] = {}
+    for path in event_files_below(bundle / "artifacts"):  # a second one if the process died
+        content = read_event_file(path)
+        assert content.problems == []
+        found |= {tag: (series.steps.tolist(), series.values.tolist()) for tag, series in content.scalars.items()}
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +200,7 @@ def test_a_script_that_fails_keeps_what_it_had(tmp_path: Path, ending: str, kind
     assert manifest.failure is not None
     assert (manifest.state, manifest.failure.kind) == (RunState.FAILED, kind)
     assert words in manifest.failure.message
-    assert len(scalars(bundle)["loss"][0]) == 6
+    assert len(scalars(bundle)["loss"][0]) == len(scalars(bundle)["charts/episodic_return"][0]) == 6
     if kind is FailureKind.EXCEPTION:
         assert 'failing.py", line' in (manifest.failure.traceback or "")
         assert "child.py" not in (manifest.failure.traceback or "")
@@ -272,3 +274,44 @@ def test_a_missing_mirror_is_a_note_and_no_failure(tmp_path: Path):
     assert "Weights & Biases is not mirrored to: MissingDependency" in done.stdout
     with np.load(only_bundle(tmp_path) / "artifacts" / "policy.npz") as saved:
         assert dict(zip(json.loads(str(saved["keys"])), saved["values"].tolist(), strict=True)) == {"a": 1.0, "b": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def main(env, /):\n    print('got', env)\n", "got FrozenLake-v1"),
+        ("def main(env_fn, steps=1):\n    print('got', env_fn().spec.id)\n", "got FrozenLake-v1"),
+        (
+            "import click\n\n@click.command()\n@click.option('--env')\n@click.option('--lr', type=float, default=1.0)\n"
+            "def main(env, lr):\n    print('got', env, lr)\n    policy = {'a': lr}\n",
+            "got FrozenLake-v1 0.5",
+        ),
+        ("import click\n\n@click.command()\n@click.argument('env')\ndef main(env):\n    print('got', env)\n", "got Fr"),
+    ],
+)
+def test_ways_to_take_the_environment(tmp_path: Path, text: str, said: str):
+    (tmp_path / "script.py").write_text(text)
+    own = ["--", "--lr", "0.5"] if "--lr" in text else []
+    done = wrap("script.py", "--env", "FrozenLake-v1", "--seed", "1", "--videos", "0", *own, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+    if own:
+        assert "weights: found: policy.npz" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "hint"),
+    [
+        ("import x\nif __name__ == '__main__':\n    x.run()\n", "under `if __name__` in line 2", "a2perf benchmark"),
+        ("def main(name='X'): pass\n", "does not take `env` by name", "rename its parameter `name` to `env`"),
+        ("def main(env, steps): pass\n", "needs steps", "give every parameter but `env` a default"),
+    ],
+)
+def test_a_refusal_names_the_smallest_change(tmp_path: Path, text: str, said: str, hint: str):
+    (tmp_path / "script.py").write_text(text)
+    done = wrap("script.py", "--env", "FrozenLake-v1", "--seed", "1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("manifest.json"))

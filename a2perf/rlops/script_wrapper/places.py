@@ -1,0 +1,137 @@
+"""Where in a script an environment was made, and whether that place speaks of training or of evaluation.
+
+Read from the call stack at the moment of construction and from the statements of those lines. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+TRAINING, UNNAMED, EVALUATION = "training", "", "evaluation"
+ROLES = (TRAINING, UNNAMED, EVALUATION)
+"""In the order in which a curve of the training is looked for."""
+
+_EVALUATION = re.compile(r"eval(uat(e|es|ed|ion|ing|or))?|test(s|ing|er)?|valid(ate|ation)?|val")
+_TRAINING = re.compile(r"(train(ing)?_?)?((v|vec_?)?envs?|environments?)|train(ing)?")
+_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an environment was made.
+
+    Attributes:
+        key: the same for environments that one call of the script makes, in every process.
+        line: ``script.py:12 in main``, for people.
+        role: ``"training"`` or ``"evaluation"`` if the names in those lines say so, else ``""``.
+    """
+
+    key: str
+    line: str
+    role: str
+
+
+def place_here(folder: str) -> Place:
+    """Returns the place of the caller: its frames in files below ``folder``, where the script lies."""
+    frames = list(_frames(folder))
+    if not frames:
+        return Place("", "outside of the script's folder", UNNAMED)
+    trail = [(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lasti) for frame in frames]
+    first = frames[0]
+    name = "the script" if first.f_code.co_name == "<module>" else first.f_code.co_name
+    return Place(
+        hashlib.sha256(repr(trail).encode()).hexdigest()[:16],
+        f"{Path(first.f_code.co_filename).name}:{first.f_lineno} in {name}",
+        _role(frames),
+    )
+
+
+def _frames(folder: str) -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if path.startswith(folder) and "site-packages" not in path:
+            yield frame
+        frame = frame.f_back
+
+
+def _role(frames: list[FrameType]) -> str:
+    names: set[str] = set()
+    targets: set[str] = set()
+    for frame in frames:
+        names.add(frame.f_code.co_name)
+        statement = _statement(frame.f_code.co_filename, frame.f_lineno)
+        if statement is not None:
+            found, bound = _names(statement, _column(frame))
+            names |= found
+            targets |= bound
+    if any(_EVALUATION.fullmatch(piece.lower()) for name in names for piece in _PIECES.findall(name)):
+        return EVALUATION
+    return TRAINING if any(_TRAINING.fullmatch(name.lower()) for name in targets) else UNNAMED
+
+
+def _column(frame: FrameType) -> int | None:
+    """Returns the column of the call that a frame is in; None if the code does not know it."""
+    for index, position in enumerate(frame.f_code.co_positions()):
+        if 2 * index == frame.f_lasti:
+            return position[2]
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def _statements(path: str) -> list[ast.stmt]:
+    try:
+        return [node for node in ast.walk(ast.parse(Path(path).read_bytes())) if isinstance(node, ast.stmt)]
+    except (OSError, SyntaxError, ValueError):
+        return []
+
+
+def _statement(path: str, line: int) -> ast.stmt | None:
+    around = [node for node in _statements(path) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    return min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno, default=None)
+
+
+def _names(statement: ast.stmt, column: int | None) -> tuple[set[str], set[str]]:
+    """Returns the identifiers of a statement without its nested blocks, and those of them that it binds."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {statement.name}, set()
+    parts: list[ast.AST] = [
+        child
+        for field, value in ast.iter_fields(statement)
+        if field not in _BODIES
+        for child in (value if isinstance(value, list) else [value])
+        if isinstance(child, ast.AST)
+    ]
+    if isinstance(statement, ast.Assign) and column is not None:
+        parts = _pair(statement, column) or parts
+    names: set[str] = set()
+    bound: set[str] = set()
+    for node in (node for part in parts for node in ast.walk(part)):
+        if isinstance(node, ast.Name | ast.Attribute):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            names.add(name)
+            if isinstance(node.ctx, ast.Store):
+                bound.add(name)
+        elif isinstance(node, ast.keyword) and node.arg:
+            names.add(node.arg)
+    return names, bound
+
+
+def _pair(statement: ast.Assign, column: int) -> list[ast.AST]:
+    """Returns the target and value that belong together in ``train, test = make(), make()``."""
+    target, value = statement.targets[0], statement.value
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple) or len(target.elts) != len(value.elts):
+        return []
+    for left, right in zip(target.elts, value.elts, strict=True):
+        if right.col_offset <= column < (right.end_col_offset or column):
+            return [left, right]
+    return []
