@@ -6,7 +6,7 @@ them as they are; what is shown goes through one of these functions:
 * terminal and our own log lines: ``terminal_text`` (several lines) and ``terminal_line`` (one line, for names);
 * HTML and SVG: ``html_text`` and ``safe_link``, then the template engine's escaping;
 * Markdown, also in comments on GitHub: ``markdown_text`` and ``markdown_block``;
-* CSV: ``csv_cell``; drawings: ``drawn_text``; LaTeX: ``a2perf.report.latex.latex_text``.
+* CSV: ``csv_cell``; LaTeX: ``a2perf.report.latex.latex_text``; drawings parse no formulas (``report.drawing``).
 
 An escape is written ``\x1b`` below 0x20 and ``\u202e`` above. JSON never holds the former unescaped, and the latter
 means the same there: JSON that passes ``terminal_text`` keeps its values. Standard library only.
@@ -116,11 +116,6 @@ def csv_cell(value: Any) -> Any:
     if len(start) < 2 or not start.startswith(_FORMULA) or shown.startswith("'") or _is_number(value):
         return shown
     return f"'{shown}"
-
-
-def drawn_text(text: str) -> str:
-    """Returns text for a drawing, in which matplotlib sees neither formulas between dollar signs nor control signs."""
-    return terminal_text(text).replace("\\$", "$").replace("$", "\\$")
 
 
 def _is_number(text: str) -> bool:

@@ -21,6 +21,7 @@ from a2perf.launch.queue import Queue
 from a2perf.launch.scheduler import Event, Happening, Summary, drive
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import FILE, Submitted
+from a2perf.plain_text import markdown_text
 from a2perf.records import RunState
 from a2perf.storage import read_record, write_atomic, write_record
 from a2perf.submission.folder_content import identify_submission
@@ -110,9 +111,9 @@ def exit_code(record: Submitted, summary: Summary) -> int:
 def summary_text(record: Submitted) -> str:
     """Returns the record for people, in Markdown."""
     lines = [
-        f"# {record.submission.name}: protocol {record.protocol}",
+        f"# {markdown_text(record.submission.name)}: protocol {record.protocol}",
         "",
-        record.citation,
+        markdown_text(record.citation),
         "",
         "| task | normalised IQM | 95 % interval | seeds |",
         "| --- | --- | --- | --- |",

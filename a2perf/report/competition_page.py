@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import jinja2
 from markupsafe import Markup
 
+from a2perf.plain_text import html_text
+
 
 @dataclass
 class Result:
@@ -108,6 +110,7 @@ def _templates() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("a2perf.report", "templates"),
         autoescape=True,
+        finalize=html_text,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from a2perf.plain_text import markdown_block
 from a2perf.report.content import Report
 from a2perf.report.drawing import Chart
 from a2perf.report.run_sections import RunSection
@@ -19,7 +18,7 @@ LEGEND = (
 
 def to_markdown_report(report: Report) -> str:
     """Renders a report as GitHub-flavoured Markdown."""
-    parts = [f"# {markdown_text(report.title)}", report.lede]
+    parts = [f"# {markdown_text(report.title)}", markdown_text(report.lede)]
     for section in report.settings:
         parts.append(f"## {markdown_text(section.table.title)}")
         parts.append(score_table_markdown(section.every_metric))
@@ -59,7 +58,7 @@ def score_table_markdown(table: ScoreTable) -> str:
 
 def _row_head(row: ScoreRow) -> str:
     arrow = {"max": " ↑", "min": " ↓"}.get(row.direction, "")
-    remark = f" ({row.remark})" if row.remark else ""
+    remark = f" ({markdown_text(row.remark)})" if row.remark else ""
     return markdown_text(row.label + (f", {row.unit}" if row.unit else "")) + arrow + remark
 
 
@@ -72,13 +71,13 @@ def _cell(cell: ScoreCell) -> str:
 
 
 def _run(run: RunSection) -> list[str]:
-    parts = [f"### {run.title}: {run.state_words}"]
+    parts = [f"### {markdown_text(run.title)}: {markdown_text(run.state_words)}"]
     if run.conditions:
         parts.append("\n".join(f"- {markdown_text(words)}" for words in run.conditions))
     if run.failure_lines:
         parts.append("\n".join(f"- {name}: {markdown_text(words)}" for name, words in run.failure_lines))
     if run.failure_text:
-        parts.append(_fenced(run.failure_text))
+        parts.append(markdown_block(run.failure_text))
     parts += [_figure(chart) for chart in run.charts]
     if run.numbers.rows:
         parts.append(to_markdown(run.numbers))
@@ -88,13 +87,6 @@ def _run(run: RunSection) -> list[str]:
     if run.record.rows:
         parts.append(to_markdown(run.record))
     return parts
-
-
-def _fenced(text: str) -> str:
-    """Returns a code block whose fence is longer than any run of backticks inside."""
-    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{text}\n{fence}"
 
 
 def _figure(chart: Chart) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from a2perf.plain_text import html_text
 from a2perf.report.content import Report
 from a2perf.report.drawing import Chart, inline_svg
 from a2perf.report.score_tables import MARK_WORDS
@@ -40,6 +41,7 @@ def render(template: str, *, loader: jinja2.BaseLoader | None = None, **context:
     environment = jinja2.Environment(
         loader=own if loader is None else jinja2.ChoiceLoader([loader, own]),
         autoescape=True,
+        finalize=html_text,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

@@ -13,6 +13,7 @@ from typing import Any
 from a2perf import __version__
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.metrics.values import MetricValue
+from a2perf.plain_text import csv_cell
 from a2perf.records import SCHEMA, Failure, Record
 from a2perf.report.across_tasks import AcrossTasks
 from a2perf.report.content import Report, SettingSection
@@ -144,14 +145,18 @@ def tables_csv(report: Report) -> str:
     writer = csv.DictWriter(stream, fieldnames=CSV_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for section in report.settings:
-        writer.writerows(_score_rows(section))
+        writer.writerows(map(_safe, _score_rows(section)))
     for run in report.runs():
         common = _identity(run)
         if not run.measures:
-            writer.writerow(common)
+            writer.writerow(_safe(common))
         for measure in run.measures:
-            writer.writerow({**common, **_measure_cells(measure)})
+            writer.writerow(_safe({**common, **_measure_cells(measure)}))
     return stream.getvalue()
+
+
+def _safe(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: csv_cell(value) for name, value in row.items()}
 
 
 def _scores(section: SettingSection) -> list[ReportedScore]:

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import msgspec
 from markupsafe import Markup, escape
 
+from a2perf.plain_text import csv_cell, html_text, safe_link
+from a2perf.plain_text import markdown_text as markdown_text
 from a2perf.report.numbers_text import shown
 
 ESTIMATED = ("estimated", "mixed")
@@ -147,14 +149,6 @@ def to_json(table: Table) -> dict[str, Any]:
     }
 
 
-def markdown_text(text: str) -> str:
-    """Returns words on one line that Markdown and the HTML in it take as words."""
-    quoted = " ".join(text.split())
-    for sign in ("\\", "`", "*", "_", "[", "]", "|"):
-        quoted = quoted.replace(sign, f"\\{sign}")
-    return quoted.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def quantity_text(quantity: Quantity) -> str:
     """Returns one line such as ``≈ 12.3 ± 0.4 W (n = 20)``."""
     if quantity.value is None:
@@ -198,16 +192,16 @@ def _html_cell(cell: Cell) -> Markup:
         return Markup('<span class="cell">{}<small>{} {} <i class="unit">{}</i></small></span>').format(
             _html_quantity(cell.first), cell.labels[1], *_value_and_unit(cell.second)
         )
-    words = escape(cell.text)
+    words = escape(html_text(cell.text))
     if cell.code:
         words = Markup("<code>{}</code>").format(words)
     if cell.href is not None:
-        words = Markup('<a href="{}">{}</a>').format(cell.href, words)
+        words = Markup('<a href="{}">{}</a>').format(safe_link(cell.href), words)
     if cell.state is not None:
         words = Markup('<span class="state {}"><span class="dot" aria-hidden="true"></span>{}</span>').format(
             cell.state, words
         )
-    detail = Markup("") if cell.detail is None else Markup("<small>{}</small>").format(cell.detail)
+    detail = Markup("") if cell.detail is None else Markup("<small>{}</small>").format(html_text(cell.detail))
     return Markup('<span class="cell">{}{}</span>').format(words, detail)
 
 
@@ -252,7 +246,7 @@ def _flat_row(table: Table, row: tuple[Cell, ...]) -> dict[str, str]:
     flat: dict[str, str] = {}
     for column, cell in zip(table.columns, row, strict=True):
         if isinstance(cell, Text):
-            flat[column.key] = cell.text
+            flat[column.key] = csv_cell(cell.text)
         elif isinstance(cell, Quantity):
             flat.update(_flat_quantity(column.key, cell))
         else:

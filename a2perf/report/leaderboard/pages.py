@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from a2perf.plain_text import html_text
 from a2perf.report.leaderboard.columns import MODE_WORDS, Cell, Column, metric_cell, scales_of, score_cell
 from a2perf.report.leaderboard.entries import Broken
 from a2perf.report.leaderboard.matrix import Matrix
@@ -342,6 +343,7 @@ def _templates() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("a2perf.report", "templates"),
         autoescape=True,
+        finalize=html_text,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

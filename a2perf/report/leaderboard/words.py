@@ -7,8 +7,6 @@ import re
 
 from a2perf.report.evidence import plain_text
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
 
 def plain(text: str, limit: int = 400) -> str:
     """Returns words on one line: no control or bidirectional characters, cut where they go on for ever."""
@@ -21,8 +19,3 @@ def slug(name: str, version: str) -> str:
     words = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-")
     digest = hashlib.sha256(f"{name}\0{version}".encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{words or 'submission'}-{digest}"
-
-
-def csv_text(text: str) -> str:
-    """Returns words that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -20,6 +20,7 @@ import msgspec
 
 from a2perf import __version__
 from a2perf.errors import UserError
+from a2perf.plain_text import csv_cell
 from a2perf.records import SCHEMA, Record
 from a2perf.report.leaderboard.columns import columns_of
 from a2perf.report.leaderboard.entries import (
@@ -36,7 +37,7 @@ from a2perf.report.leaderboard.pages import index_page, rank_words, signature_wo
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
 from a2perf.report.leaderboard.ranking import Board, Ranked, boards_of
 from a2perf.report.leaderboard.scoring import Entry, References, TaskReference, score_entry, stored_references
-from a2perf.report.leaderboard.words import csv_text, plain, slug
+from a2perf.report.leaderboard.words import plain, slug
 from a2perf.storage import write_atomic, write_json
 from a2perf.worker_pool import worker_pool
 
@@ -147,7 +148,7 @@ def leaderboard_csv(boards: Sequence[Board]) -> str:
     writer.writeheader()
     for board in boards:
         for row in board.rows:
-            cells: dict[str, Any] = {name: csv_text(str(getattr(row.entry, name))) for name in _IDENTITY}
+            cells: dict[str, Any] = {name: csv_cell(str(getattr(row.entry, name))) for name in _IDENTITY}
             score = row.entry.score
             cells |= {
                 "place": "" if row.place is None else row.place,
@@ -156,7 +157,7 @@ def leaderboard_csv(boards: Sequence[Board]) -> str:
                 "score_low": _exact(score.low),
                 "score_high": _exact(score.high),
                 "runs": len(row.entry.runs),
-                "not_ranked": csv_text("; ".join(row.entry.not_ranked)),
+                "not_ranked": csv_cell("; ".join(row.entry.not_ranked)),
                 "signature": signature_words(row.entry),
             }
             for column in columns:

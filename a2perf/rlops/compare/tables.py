@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from a2perf.metrics.values import Values
+from a2perf.plain_text import csv_cell
 from a2perf.report.numbers_text import shown
 from a2perf.report.tables import markdown_text
 from a2perf.rlops.compare.comparison import Candidate, Comparison
@@ -130,7 +131,8 @@ def to_markdown(grid: Grid) -> str:
 def to_csv(grid: Grid) -> str:
     """Renders a grid as CSV."""
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([grid.heads, *grid.rows])
+    rows = ([csv_cell(word) for word in row] for row in (grid.heads, *grid.rows))
+    csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from a2perf.plain_text import markdown_text
 from a2perf.report.drawing import pictures
 from a2perf.rlops.compare import figures
 from a2perf.rlops.compare.aggregate_figures import AggregateStyle, aggregate_figures
@@ -63,8 +64,8 @@ def write(
     scores = score_grid(comparison)
     verdicts = [verdict_grid(comparison, candidate) for candidate in comparison.candidates]
     energy = energy_grid(comparison)
-    parts = [f"## {table.title}\n\n{to_markdown(table)}" for table in verdicts]
-    parts += [f"## {table.title}\n\n{to_markdown(table)}" for table in (scores, energy) if table is not None]
+    grids = [*verdicts, scores, *([energy] if energy is not None else [])]
+    parts = [f"## {markdown_text(table.title)}\n\n{to_markdown(table)}" for table in grids]
     files[".md"] = "\n".join(parts)
     files[".csv"] = to_csv(scores)
     runtimes = runtime_grid(comparison)
