@@ -187,7 +187,8 @@ def _without_skew(level: float, skew: float) -> float:
 def _skewness(values: Values) -> float:
     deviation = values - values.mean()
     variance = float((deviation**2).mean())
-    return float((deviation**3).mean()) / math.pow(variance, 1.5) if variance > 0.0 else 0.0
+    third = float((deviation**3).mean())
+    return third / math.pow(variance, 1.5) if variance > 0.0 else 0.0
 
 
 def freedom_of_mean(matrix: Values) -> float:
@@ -195,7 +196,7 @@ def freedom_of_mean(matrix: Values) -> float:
     runs = matrix.shape[0]
     variances = matrix.var(axis=0, ddof=1)
     total = float(variances.sum())
-    return runs - 1.0 if total == 0.0 else (runs - 1) / float(((variances / total) ** 2).sum())
+    return float(runs - 1) if total == 0.0 else float((runs - 1) / ((variances / total) ** 2).sum())
 
 
 def as_scores(scores: ArrayLike) -> Values:

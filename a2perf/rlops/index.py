@@ -21,9 +21,11 @@ from a2perf.rlops.run_record import MODES, RUN_FILE, ExperimentRun
 from a2perf.storage import read_record
 
 INDEX_FILE = "index.sqlite3"
-_VERSION = 1
+_VERSION = 2
 _BUSY_TIMEOUT_S = 30.0
 _ATTIC = "attic"
+_NOT_RECORDED = "not recorded"
+"""What stands for the host of a run that was published without it."""
 _ORDER = (RunState.RUNNING, RunState.FAILED, RunState.INTERRUPTED, RunState.FINISHED)
 
 
@@ -42,6 +44,9 @@ class IndexedRun(msgspec.Struct, kw_only=True):
         energy_quality: ``"measured"`` or ``"estimated"``.
         memory_bytes: peak resident memory of its processes.
         fingerprint: hash of the environment's behaviour, empty when unknown.
+        host: where its last attempt ran, empty when unknown.
+        python: implementation and version of the Python that recorded it, empty when unknown.
+        packages: versions of the packages of an isolated environment.
         exit_code: of the last bundle.
         failure: what went wrong, in words.
         problems: records that could not be read, in words.
@@ -58,6 +63,9 @@ class IndexedRun(msgspec.Struct, kw_only=True):
     energy_quality: str = ""
     memory_bytes: float | None = None
     fingerprint: str = ""
+    host: str = ""
+    python: str = ""
+    packages: dict[str, str] = msgspec.field(default_factory=dict)
     exit_code: int | None = None
     failure: str | None = None
     problems: list[str] = msgspec.field(default_factory=list)
@@ -237,6 +245,9 @@ def _take_manifests(indexed: IndexedRun, manifests: list[Manifest]) -> None:
     first = manifests[0]  # of several modes, the one that trains
     if first.attempts:
         indexed.started_at = first.attempts[0].started_at
+        indexed.host = first.attempts[-1].host if first.attempts[-1].host != _NOT_RECORDED else ""
+    indexed.python = " ".join(first.python[name] for name in ("implementation", "version") if name in first.python)
+    indexed.packages = first.python_env.packages if first.python_env is not None else {}
     tracking = first.tracking
     indexed.wall_s = _float(tracking.get("wall_s"))
     indexed.memory_bytes = _float(tracking.get("rss_peak_bytes"))

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from a2perf.records import SCHEMA, Record, SubmissionIdentity
+from a2perf.rlops.conditions import packages_of
 from a2perf.rlops.run_record import AutotagRecord, ExperimentRun, config_of, user_name
 from a2perf.storage import read_record
 
@@ -87,6 +88,7 @@ class MatrixPlan(Record, kw_only=True):
             version=self.autotag.tag if self.autotag is not None else self.version(),
             autotag=self.autotag,
             created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            packages=packages_of(words) if self.source == "command" else {},
         )
 
     def path(self) -> Path:

@@ -61,6 +61,7 @@ class ExperimentRun(Record, kw_only=True):
         created_at: ISO 8601 in UTC.
         wall_s: of an imported run, from its first to its last logged value.
         notes: what a reader should know.
+        packages: versions of the packages that the command's Python has, by lower-case name; empty when unknown.
     """
 
     schema: int = SCHEMA
@@ -77,6 +78,7 @@ class ExperimentRun(Record, kw_only=True):
     created_at: str = ""
     wall_s: float | None = None
     notes: list[str] = msgspec.field(default_factory=list)
+    packages: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def user_name() -> str:

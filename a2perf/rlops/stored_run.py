@@ -37,6 +37,9 @@ class StoredRun:
         energy_quality: ``"measured"`` or ``"estimated"``.
         memory_bytes: peak resident memory.
         fingerprint: hash of the environment's behaviour, empty when unknown.
+        host: where it ran, empty when unknown.
+        python: implementation and version of the Python that recorded it, empty when unknown.
+        packages: versions of the packages it ran with, by lower-case name; empty when unknown.
         modes: the modes that have a bundle.
         exit_code: exit status.
         failure: what went wrong, in words.
@@ -61,6 +64,9 @@ class StoredRun:
     energy_quality: str = ""
     memory_bytes: float | None = None
     fingerprint: str = ""
+    host: str = ""
+    python: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict, repr=False)
     modes: tuple[str, ...] = ()
     exit_code: int | None = None
     failure: str | None = None
@@ -96,6 +102,9 @@ def stored_run(run: IndexedRun, path: Path, tags: frozenset[str]) -> StoredRun:
         energy_quality=run.energy_quality,
         memory_bytes=run.memory_bytes,
         fingerprint=run.fingerprint,
+        host=run.host,
+        python=run.python,
+        packages=record.packages or run.packages,
         modes=tuple(run.modes),
         exit_code=run.exit_code,
         failure=run.failure,

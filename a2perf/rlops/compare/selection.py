@@ -14,6 +14,7 @@ import numpy as np
 from a2perf.errors import UserError, did_you_mean
 from a2perf.metrics.values import Values
 from a2perf.rlops.compare.request import Group, Request
+from a2perf.rlops.conditions import ADVICE, differences
 from a2perf.rlops.filters import env_of
 from a2perf.rlops.store import RunCurve, Store, StoredRun
 
@@ -94,6 +95,7 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
         finished.append(_by_env(group, [run for run in meant if run.state in group.query.states]))
         lost.append(_by_env(group, [run for run in meant if run.state not in group.query.states]))
     notices += _shared(request, finished)
+    notices += _conditions(request, finished)
     env_lists = _paired(request.groups, finished)
     pairs = Counter(zip(*env_lists, strict=True))
     twice = [" / ".join(dict.fromkeys(envs)) for envs, count in pairs.items() if count > 1]
@@ -142,6 +144,19 @@ def _shared(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) ->
             )
         if both:
             said.append(f"{len(both)} runs belong to both {name} and {other}")
+    return said
+
+
+def _conditions(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) -> list[str]:
+    """Names the conditions in which candidates and the baseline were run differently."""
+    if request.baseline is None:
+        return []
+    runs = [[run for found in by_env.values() for run in found] for by_env in finished]
+    said = []
+    for at in request.candidates:
+        if differ := differences(runs[at], runs[request.baseline]):
+            names = f"{request.groups[at].name} and {request.groups[request.baseline].name}"
+            said.append(f"{names}: {'; '.join(differ)}. Scores cannot show what this changes: {ADVICE}")
     return said
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from pathlib import Path
 
 from a2perf.rlops.autotag import autotag
+from a2perf.rlops.conditions import packages_of
 from a2perf.rlops.matrix_plan import folder_name
 from a2perf.rlops.run_record import RUN_FILE, ExperimentRun, config_of, user_name
 from a2perf.rlops.script_wrapper.run import Wrapping
@@ -51,6 +53,7 @@ def new_run_folder(wanted: Wrapping, store: str | None) -> Path:
             version=version,
             autotag=tagged,
             created_at=now(),
+            packages=packages_of([sys.executable]),
         )
         write_record(root / RUN_FILE, record)
     return root

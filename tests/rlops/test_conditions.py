@@ -1,0 +1,86 @@
+"""Conditions of runs: what is recorded of a command's Python, and what a comparison says when they differ."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from a2perf.rlops.conditions import differences, packages_of
+from a2perf.rlops.run_record import ExperimentRun
+from a2perf.rlops.store import Store
+from a2perf.rlops.stored_run import StoredRun
+from tests.rlops.made_runs import METRIC, write_run
+
+
+@pytest.fixture
+def plain_run(tmp_path: Path) -> StoredRun:
+    write_run(tmp_path / "runs", "ppo/E/v1/seed_1", env_id="E")
+    (found,) = Store(tmp_path / "runs").runs()
+    return replace(found, python="CPython 3.11.7", packages={"numpy": "2.0", "torch": "2.4"})
+
+
+def test_packages_are_those_of_the_python_that_a_command_names(tmp_path: Path) -> None:
+    own = packages_of([sys.executable, "train.py"])
+    assert own["numpy"] == np.__version__
+    site = tmp_path / "other" / "lib" / "python3.12" / "site-packages" / "torch-9.9.dist-info"
+    site.mkdir(parents=True)
+    (site / "METADATA").write_text("Metadata-Version: 2.1\nName: Torch\nVersion: 9.9\n")
+    python = tmp_path / "other" / "bin" / "python3.12"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nexit 9\n")
+    python.chmod(0o755)
+    assert packages_of(["nice", str(python), "train.py"]) == {"torch": "9.9"}
+    assert packages_of(["./train.sh"]) == packages_of(["/no/such/python3"]) == {}
+
+
+def test_equal_or_unknown_conditions_are_not_mentioned(plain_run: StoredRun) -> None:
+    unknown = replace(plain_run, host="", started_at="", python="", packages={})
+    assert differences([plain_run], [plain_run]) == []
+    assert differences([plain_run], [unknown]) == differences([unknown], [plain_run]) == []
+    tomorrow = replace(plain_run, started_at="2026-11-02T08:00:00.000+00:00")
+    assert differences([plain_run, tomorrow], [plain_run]) == []
+
+
+def test_each_condition_that_differs_is_named(plain_run: StoredRun) -> None:
+    other = replace(
+        plain_run, host="node7", started_at="2026-11-20T08:00:00.000+00:00", python="CPython 3.12.1",
+        packages={"numpy": "2.1", "torch": "2.4", "jax": "0.5"},
+    )  # fmt: skip
+    assert differences([other], [plain_run]) == [
+        "hosts differ (node7 against elsewhere)",
+        "no day has runs of both (2026-11-20 against 2026-11-01)",
+        "Python differs (CPython 3.12.1 against CPython 3.11.7)",
+        "packages differ (jax 0.5 against missing; numpy 2.1 against 2.0)",
+    ]
+    # the same two hosts on both sides are what interleaving gives
+    assert differences([other, plain_run], [plain_run, other]) == []
+    many = replace(plain_run, packages={f"p{at}": "1" for at in range(9)})
+    assert differences([many], [plain_run])[-1].endswith("p3 1 against missing and 6 more)")
+
+
+def test_comparison_and_record_carry_the_notice(tmp_path: Path) -> None:
+    store = tmp_path / "runs"
+    for tag, numpy in (("new", "2.1"), ("old", "2.0")):
+        for seed in range(1, 4):
+            path = write_run(store, f"ppo/E/{tag}/seed_{seed}", env_id="E", seed=seed, tags=[tag], version=tag,
+                             curves={METRIC: [(step, 100.0 + seed) for step in range(9)]})  # fmt: skip
+            record = msgspec.json.decode((path / "rlops.json").read_bytes(), type=ExperimentRun)
+            record.packages = {"numpy": numpy}
+            (path / "rlops.json").write_bytes(msgspec.json.encode(record))
+    done = subprocess.run(
+        [sys.executable, "-m", "a2perf", "rlops", "--exp-name", "ppo", "--tags", "new", "old", "--store", str(store),
+         "--no-figures", "--no-report"],
+        cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    expected = "new and old: packages differ (numpy 2.1 against 2.0). Scores cannot show what this changes"
+    assert f"notice: {expected}" in done.stdout
+    assert any(notice.startswith(expected) for notice in json.loads((tmp_path / "compare.json").read_text())["notices"])
