@@ -16,6 +16,7 @@ from pathlib import Path
 # Builds a2perf itself; Debian's is too old.
 ALWAYS = ("setuptools",)
 _ENTRY = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?==")
+_MARKER = re.compile(r";\s*python_version\s*(<|>=)\s*['\"](\d+)\.(\d+)['\"]\s*$")
 _VIA = re.compile(r"^\s+#\s+(?:via\s+)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
@@ -25,6 +26,15 @@ def normalised(requirement: str) -> str:
     if found is None:
         raise ValueError(f"{requirement!r} is no requirement")
     return re.sub(r"[-_.]+", "-", found.group()).lower()
+
+
+def applies(requirement: str) -> bool:
+    """Whether a requirement is for the Python that runs this; other markers than its version always apply."""
+    found = _MARKER.search(requirement)
+    if found is None:
+        return True
+    here, bound = sys.version_info[:2], (int(found[2]), int(found[3]))
+    return here < bound if found[1] == "<" else here >= bound
 
 
 def entries(lock: str) -> dict[str, str]:
@@ -70,6 +80,7 @@ def main(source: Path, extras: list[str]) -> None:
     roots = [*ALWAYS, *project["dependencies"]]
     for extra in extras:
         roots += project["optional-dependencies"][extra]
+    roots = [root for root in roots if applies(root)]
     print("\n".join(pinned((source / "requirements.lock").read_text(), roots)))
 
 

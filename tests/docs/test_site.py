@@ -248,7 +248,7 @@ def test_no_page_loads_anything_from_elsewhere_and_all_it_loads_is_there(built: 
         resources.feed(page.read_text(encoding="utf-8"))
         assert len(resources.found) > 5
         for resource in resources.found:
-            if not resource.startswith("data:"):
+            if not resource.startswith("data:") and resource != "#":  # the index links to itself
                 assert "//" not in resource, f"{page.name}: {resource}"
                 assert (page.parent / resource.partition("?")[0]).exists(), f"{page.name}: {resource}"
     styles = "".join(path.read_text(encoding="utf-8") for path in built.rglob("*.css"))
@@ -282,7 +282,7 @@ def test_each_domain_has_a_video_that_can_be_played(built: Path) -> None:
         page = (built / "environments" / f"{domain.name}.html").read_text(encoding="utf-8")
         (source,) = re.findall(r'<source src="\.\./_static/media/([^"]+)"', page)
         with imageio.get_reader(media / source) as video:
-            frames = list(video)
+            frames = [frame for frame in video.iter_data()]  # noqa: C416 - list() asks a stream for its length
         assert len(frames) >= 5
         assert frames[0].std() > 5.0
         assert abs(frames[0].astype(float) - frames[len(frames) // 2]).mean() > 0.1  # something moves

@@ -161,7 +161,7 @@ def test_a_run_that_failed_and_starts_from_scratch_lists_what_was_before(submiss
     ("leave", "kind", "said"),
     [
         ("for i in range(101): os.mkdir('d'); os.chdir('d')", "output_limit", "100 folders"),
-        ("for name in 'ab': open(name, 'wb').truncate(600_000)", "output_limit", "1000000 bytes"),
+        ("for name in 'ab': open(name, 'wb').truncate(600_000)", "output_limit", "1000000"),
     ],
     ids=["depth", "sparse"],
 )
@@ -173,7 +173,7 @@ def test_artifacts_beyond_their_bounds_are_the_participants_failure(
     outcome = launch(submission(train=code), "training.gin", *limit)
     assert outcome.status == 1, outcome.output
     failure = outcome.manifest("train")["failure"]
-    assert (failure["kind"], said in failure["message"]) == (kind, True), failure
+    assert (failure["kind"], said in failure["message"].replace(",", "")) == (kind, True), failure
 
 
 def test_more_names_than_allowed_are_the_participants_failure(tmp_path: Path, monkeypatch) -> None:

@@ -54,6 +54,7 @@ class CodecarbonRun:
         self._state = "not started"
         self._ready_after_s: float | None = None
         self._latest: Any = None
+        self._kg_per_kwh: float | None = None
         self._quiet: _ToFile | None = None
         self._start_cpu_s: float | None = None
 
@@ -64,10 +65,7 @@ class CodecarbonRun:
     @property
     def kg_per_kwh(self) -> float | None:
         """The carbon intensity that codecarbon uses, ``None`` until it has measured."""
-        latest = self._latest
-        if latest is None or not latest.energy_consumed > 0:
-            return None
-        return float(latest.emissions / latest.energy_consumed)
+        return self._kg_per_kwh
 
     def stop(self) -> CodecarbonResult:
         """Ends it; one that is ready has ``STOP_S`` seconds to close, one that is not is left behind."""
@@ -117,10 +115,10 @@ class CodecarbonRun:
         class Keep(BaseOutput):  # type: ignore[misc]
             def live_out(_, total: Any, delta: Any) -> None:  # noqa: N805
                 self._ran()  # its first measurement may come before `start` returns
-                self._latest = total
+                self._keep(total)
 
             def out(_, total: Any, delta: Any) -> None:  # noqa: N805
-                self._latest = total
+                self._keep(total)
 
         tracker = make_tracker(self._settings.is_offline, self._arguments(Keep()))
         if self._end.is_set():
@@ -136,6 +134,13 @@ class CodecarbonRun:
             self._ran()
         self._end.wait()
         tracker.stop()
+
+    def _keep(self, total: Any) -> None:
+        self._latest = total
+        # Only from the first measurement: at the end codecarbon's own thread may still add energy between the moments
+        # at which emissions and energy are read, and their ratio is then not the intensity.
+        if self._kg_per_kwh is None and total.energy_consumed > 0:
+            self._kg_per_kwh = float(total.emissions / total.energy_consumed)
 
     def _ran(self) -> None:
         if self._ready_after_s is None:
