@@ -23,8 +23,9 @@ def rlops_import(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...
     """Copy recorded runs of other tools into the experiment store.
 
     Found are folders of TensorBoard event files, Stable-Baselines3 logs (progress.csv, monitor.csv), offline runs of
-    Weights & Biases (wandb/offline-run-*), and CSV files with a column of steps, also of several runs that columns
-    env_id, exp_name and seed tell apart. Importing a run again changes nothing.
+    Weights & Biases (wandb/offline-run-*), its CSV exports (a run's history, or a chart with columns "run - metric"),
+    runs that openrlbenchmark keeps (run_df.csv and run.json), and CSV files with a column of steps, also of several
+    runs that columns env_id, exp_name and seed tell apart. Importing a run again changes nothing.
     """
     from a2perf.rlops.importers import find_imports, import_run
     from a2perf.rlops.store import Store, store_folder

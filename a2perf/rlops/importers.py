@@ -30,6 +30,7 @@ from a2perf.records import Attempt, Manifest, RunState, SubmissionIdentity
 from a2perf.rlops.matrix_plan import folder_name
 from a2perf.rlops.run_record import RUN_FILE, ExperimentRun, user_name
 from a2perf.rlops.run_series import read_series
+from a2perf.rlops.tracker_tables import Series, chart_curves, history_series, kept_run
 from a2perf.rlops.wandb_log import WandbLog, read_wandb_log
 from a2perf.storage import write_record
 from a2perf.stranger_files import Bounds, folders
@@ -276,10 +277,7 @@ def _of_history(path: Path) -> list[Import]:
     if not series:
         return []
     item = Import("wandb", path, name=path.parent.name if path.stem in ("history", "wandb-history") else path.stem)
-    for name, (steps, values, times) in series.items():
-        table: list[list[object]] = [["step", name, "elapsed_s"]]
-        table += [list(row) for row in zip(steps, values, times, strict=True)]
-        item.tables[f"{folder_name(name)}.csv"] = table
+    item.tables = _tables(series)
     configured = path.parent / "config.json"
     if configured.is_file():
         config = json.loads(configured.read_text(encoding="utf-8"))
@@ -287,9 +285,39 @@ def _of_history(path: Path) -> list[Import]:
     return [item]
 
 
+def _tables(series: Series) -> dict[str, list[list[object]]]:
+    tables: dict[str, list[list[object]]] = {}
+    for name, (steps, values, times) in series.items():
+        rows = [[_plain(cell) for cell in row] for row in zip(steps, values, times, strict=True)]
+        file = folder_name(name)
+        while f"{file}.csv" in tables:  # another metric has the same name as a file
+            file += "_"
+        tables[f"{file}.csv"] = [["step", name, "elapsed_s"], *rows]
+    return tables
+
+
+def _of_tracker(path: Path, table: Table) -> list[Import]:
+    """A table that a tracker exported: the history of one run, or a chart with a column for each run."""
+    curves = chart_curves(table, path)
+    if curves:
+        return [Import("wandb", path, name=run, tables=_tables(series)) for run, series in curves.items()]
+    series = history_series(table)
+    if not series:
+        return []
+    kept = kept_run(path)
+    item = Import("wandb", path, name=kept.get("name") or path.stem, tables=_tables(series))
+    if kept:
+        item.config, item.tags, item.user = kept["config"], kept["tags"], kept["user"]
+        item.finished = kept["state"] == "finished"
+    return [item]
+
+
 def _of_csv(path: Path) -> list[Import]:
     """A table of one run, or of several that columns such as ``env_id`` and ``seed`` tell apart."""
     table = read_table(path)
+    exported = _of_tracker(path, table)
+    if exported:
+        return exported
     if not any(table.numbers(name) is not None for name in STEP_COLUMNS):
         return []
     keys = {
