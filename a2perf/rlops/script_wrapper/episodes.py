@@ -27,6 +27,7 @@ from a2perf.rlops.script_wrapper.places import Place, place_here
 
 _LISTENED = "__a2perf_environment__"
 _MOST_NOTES = 5
+_NUMBERS = (float, int, np.floating, np.integer)
 
 
 @dataclass
@@ -143,9 +144,8 @@ class Episodes:
             counted = frame[1]
             if counted is None:
                 counted = self._count(env, result)
-            elif is_wrapper and _is_result(result) and np.ndim(counted.length) == 0 and counted.length:
-                flags = result[2:-1]
-                counted.outer_done |= all(np.ndim(flag) == 0 for flag in flags) and any(bool(flag) for flag in flags)
+            elif is_wrapper and type(counted.length) is int and counted.length and _is_result(result):
+                counted.outer_done |= _has_ended(result)
             if stack:
                 stack[-1][1] = counted
         except Exception as error:  # whatever a script returns from step
@@ -171,28 +171,36 @@ class Episodes:
         if not _is_result(result) or _runs_elsewhere(env):
             return None
         counted = self.made(env)
+        if isinstance(result[1], _NUMBERS):  # the common case, without arrays
+            self._count_one(env, counted, float(result[1]), _has_ended(result))
+            return counted
         reward = np.asarray(result[1], dtype=np.float64)
         ended = functools.reduce(np.logical_or, [np.asarray(flag, dtype=bool) for flag in result[2:-1]])
+        if reward.ndim == 1 and ended.shape == reward.shape and getattr(env, "num_envs", None) == len(reward):
+            self._count_many(env, counted, reward, ended)
+        else:
+            self._count_one(env, counted, float(reward.sum()), bool(ended.any()))
+        return counted
+
+    def _count_one(self, env: Any, counted: _Counted, reward: float, ended: bool) -> None:
         if self._watch is not None:
-            self._watch.total += float(reward.sum())
+            self._watch.total += reward
             self._watch.steps += 1
         if not self.training:
-            return counted
+            return
         counted.name = counted.name or _name(env)
-        is_many = reward.ndim == 1 and ended.shape == reward.shape and getattr(env, "num_envs", None) == len(reward)
-        if is_many:
-            self._count_many(env, counted, reward, ended)
-            return counted
         self._serial += 1
         self._steps(counted).add(1)
-        counted.total += float(reward.sum())
+        counted.total += reward
         counted.length += 1
-        if bool(ended.any()):
+        if ended:
             self._end(counted, counted.name, counted.total, counted.length)
-        return counted
 
     def _count_many(self, env: Any, counted: _Counted, reward: Any, ended: Any) -> None:
         """Counts a step of many environments in one; the step after an end only resets, in that mode of Gymnasium."""
+        if not self.training:
+            return
+        counted.name = counted.name or _name(env)
         if counted.resetting is None:
             counted.total, counted.length = np.zeros(len(reward)), np.zeros(len(reward), int)
             counted.resetting = np.zeros(len(reward), bool)
@@ -362,17 +370,23 @@ def _listen_to_statistics(episodes: Episodes, module: ModuleType) -> None:
 def _is_result(result: Any) -> bool:
     """Returns whether a result is that of an environment: four or five parts, and the last describes the step."""
     return (
-        isinstance(result, tuple | list)
-        and len(result) in (4, 5)
-        and isinstance(result[-1], dict | list | tuple)
+        isinstance(result, (tuple, list))  # faster than a union
+        and 4 <= len(result) <= 5
+        and isinstance(result[-1], (dict, list, tuple))
         and not hasattr(result, "step_type")  # of dm_env, which has another order
     )
 
 
+def _has_ended(result: Any) -> bool:
+    """Returns whether a flag of a single environment's result is set."""
+    return any(flag is True or (flag is not False and np.ndim(flag) == 0 and bool(flag)) for flag in result[2:-1])
+
+
 def _inner(env: Any) -> Any:
+    held = getattr(env, "__dict__", None) or {}
     for name in ("env", "_env", "venv"):
-        found = getattr(env, "__dict__", {}).get(name)
-        if callable(getattr(type(found), "step", None)):
+        found = held.get(name)
+        if found is not None and callable(getattr(type(found), "step", None)):
             return found
     return None
 
