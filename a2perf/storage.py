@@ -77,9 +77,10 @@ def read_json(path: Path) -> Any:
         FileNotFoundError: no such file.
         ValueError: the file is not JSON, not a regular file or larger than ``MAX_JSON_BYTES``; the message names it.
     """
+    data = read_bounded(path, MAX_JSON_BYTES)
     try:
-        return json.loads(read_bounded(path, MAX_JSON_BYTES).decode())
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return json.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python converts
         raise ValueError(f"{path}: not a JSON document ({error})") from error
 
 
