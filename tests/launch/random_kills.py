@@ -32,7 +32,7 @@ from a2perf.submission.attempts import OUT_OF_REACH
 from a2perf.submission.autopsy import oom_kills
 from a2perf.submission.seed_secret import VARIABLE
 from tests.launch import kill_checks
-from tests.launch.kill_checks import EVALUATOR, LAUNCHER, PARTICIPANT, VICTIMS, Findings, Ledger, members
+from tests.launch.kill_checks import CHILD, EVALUATOR, LAUNCHER, PARTICIPANT, VICTIMS, Findings, Ledger, members
 from tests.launch.kill_forms import FORMS, KINDS, Form, found_competition, write_place
 
 MARKER = "A2PERF_RANDOM_KILLS"
@@ -204,7 +204,8 @@ def unexpected(done: Round, status: int, *, oom_killed: bool) -> str:
         return "" if everybody or killed & PARTICIPANT else "a participant failed that nobody killed"
     if status == 3:
         reachable = done.form.single or done.level not in OUT_OF_REACH
-        known = oom_killed or (reachable and EVALUATOR in killed) or everybody or kill_checks.CHILD in killed
+        early = done.form.single and killed & PARTICIPANT  # before its first instruction; an experiment repeats it
+        known = oom_killed or (reachable and EVALUATOR in killed) or early or everybody or CHILD in killed
         return "" if known else "the infrastructure failed for good"
     return f"status {status}"
 

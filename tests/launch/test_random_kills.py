@@ -137,6 +137,7 @@ def test_the_checks_see_what_is_left_over(finished: Ledger, monkeypatch: pytest.
         (("evaluator", "launcher"), 1, "bubblewrap", False),
         (("evaluator",), 3, "process", True),
         (("evaluator",), 3, "bubblewrap", False),
+        (("worker",), 3, "bubblewrap", False),
         (("launcher",), 2, "bubblewrap", False),
     ],
 )
