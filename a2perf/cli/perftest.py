@@ -52,16 +52,19 @@ def run_all(
     skip: tuple[str, ...], conf: Path | None, store: str | None, n_jobs: int | None, launcher: str, report: Path | None
 ) -> int:
     """Run every test of the folder; again after an interruption, it goes on where it was."""
-    return _conduct(["*/*"], skip, conf, store, n_jobs, launcher, report)
+    return _conduct(["*"], skip, conf, store, n_jobs, launcher, report)
 
 
 @perftest.command(name="list", context_settings=normalised())
 @click.option("--conf", type=click.Path(path_type=Path), metavar="DIR", help="Folder of tests; conf/performance.")
 def list_tests(conf: Path | None) -> None:
     """List the tests with their conditions."""
-    from a2perf.rlops.performance_test.configuration import find_tests, read_test
+    from a2perf.rlops.performance_test.configuration import find_tests, is_test, name_of, read_test
 
     for path in find_tests(["*"], conf=conf):
+        if not is_test(path):
+            click.echo(f"{name_of(path, conf)}: not a test (no performance_testing_conditions)")
+            continue
         test = read_test(path, conf=conf)
         condition = test.condition
         bounds = " and ".join(
@@ -84,12 +87,17 @@ def _conduct(
     report: Path | None,
 ) -> int:
     from a2perf.rlops.performance_test.conduct import conduct
-    from a2perf.rlops.performance_test.configuration import find_tests, name_of, read_test
+    from a2perf.rlops.performance_test.configuration import find_tests, is_test, name_of, read_test
     from a2perf.rlops.performance_test.results import write_results
     from a2perf.rlops.store import store_folder
 
     folder = store_folder(store)
     paths = find_tests(given, conf=conf)
+    others = [path for path in paths if any("*" in word for word in given) and not is_test(path)]
+    if others:
+        names = ", ".join(name_of(path, conf) for path in others)
+        click.echo(f"not tests (no performance_testing_conditions): {names}")
+        paths = [path for path in paths if path not in others]
     left_out = {path for path in paths if any(Path(name_of(path, conf)).match(word) for word in skip)}
     # everything is read before anything runs: a slip in the last file is not found in the morning
     tests = [read_test(path, conf=conf) for path in paths if path not in left_out]

@@ -78,9 +78,10 @@ def test_every_new_command_stands_in_a_block(page: Path) -> None:
 def test_every_block_runs(page: Path, repository: Path, tmp_path: Path) -> None:
     folder = tmp_path / "checkout"
     folder.mkdir()
-    for name in ("benchmarks", "src"):
+    for name in ("benchmarks", "src", "cleanrl_utils", "openrlbenchmark"):
         shutil.copytree(repository / name, folder / name, ignore=shutil.ignore_patterns("runs", "__pycache__"))
-    shutil.copy(repository / "run_performance_tests.sh", folder)
+    for name in ("run_performance_tests.sh", "rlops.py", "rlops_tags.py"):
+        shutil.copy(repository / name, folder)
     (folder / "examples").symlink_to(repository / "examples")
     having = {"sb3"} if importlib.util.find_spec("stable_baselines3") else set()
     having |= {"suites"} if importlib.util.find_spec("ale_py") else set()

@@ -16,8 +16,9 @@ from typing import Any
 import gin
 import yaml
 
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.rlops.performance_test.condition import Condition
+from a2perf.rlops.runners.stable_baselines3 import check_algorithm
 
 CONF = Path("conf", "performance")
 EVAL_AFTER_N_STEPS = 2000
@@ -136,6 +137,16 @@ def find_tests(given: Iterable[str], *, conf: Path | None = None) -> list[Path]:
     return list(found)
 
 
+def is_test(path: Path) -> bool:
+    """Returns whether a file is a test: by its name, or by the block of conditions in it.
+
+    Folders of tests hold other configurations too, such as searches for parameters (``sac-opti.yaml``).
+    """
+    if path.suffix == ".gin" or path.stem.endswith("-test"):
+        return True
+    return "performance_testing_conditions" in _read_yaml(path)
+
+
 def name_of(path: Path, conf: Path | None = None) -> str:
     """Returns the name of a test: its path below the folder of tests, without the suffix."""
     folder = (conf if conf is not None else CONF).absolute()
@@ -153,8 +164,8 @@ def read_test(path: Path, *, conf: Path | None = None) -> PerformanceTest:
     name = name_of(path, conf)
     values = _read_gin(path) if path.suffix == ".gin" else _read_yaml(path)
     try:
-        return _test_of(name, path, values)
-    except ConfigError as error:
+        return _test_of(name, path, _with_defaults(values, (conf if conf is not None else CONF).parent / "algorithm"))
+    except UserError as error:
         raise ConfigError(f"{path}: {error.message}", mend=error.mend) from error
 
 
@@ -243,6 +254,30 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return {str(key): _numbers(value) for key, value in values.items()}
 
 
+def _with_defaults(values: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Puts the keys of ``conf/algorithm/<name>.yaml``, if it exists, below those that a test gives itself."""
+    if values.get("command") or values.get("submission"):
+        return values
+    name = _algorithm(values)
+    path = folder / f"{name}.yaml"
+    if not path.is_file():
+        check_algorithm(name)
+        return values
+    defaults = _read_yaml(path)
+    nested = defaults.get("algorithm")
+    algorithm = _merged(dict(_mapping(nested)) if nested is not None else defaults, _mapping(values.get("algorithm")))
+    check_algorithm(str(algorithm.get("name") or name))
+    return {**values, "algorithm": algorithm}
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        is_nested = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if is_nested else value
+    return merged
+
+
 def _numbers(value: Any) -> Any:
     """Turns numbers that YAML 1.1 takes for words (``1e-3``) into numbers."""
     if isinstance(value, dict):
@@ -326,7 +361,7 @@ def _training(values: Mapping[str, Any], condition: Condition) -> Training:
             )
     return Training(
         algorithm=_algorithm(values),
-        parameters=dict(_mapping(values.get("algorithm"))),
+        parameters={key: value for key, value in _mapping(values.get("algorithm")).items() if key != "name"},
         env_kwargs=dict(_mapping(values.get("env_kwargs"))),
         eval_after_n_steps=epoch,
         n_epochs=n_epochs,
@@ -339,14 +374,15 @@ def _training(values: Mapping[str, Any], condition: Condition) -> Training:
 
 
 def _algorithm(values: Mapping[str, Any]) -> str:
+    """Returns the name of the algorithm; one among its keys goes before that of the file of defaults."""
+    named = _mapping(values.get("algorithm")).get("name")
+    if named:
+        return str(named)
     for entry in values.get("defaults") or ():
         if isinstance(entry, Mapping):
             for key, value in entry.items():
                 if str(key).split("/")[-1].strip() == "algorithm":
                     return str(value)
-    named = _mapping(values.get("algorithm")).get("name")
-    if named:
-        return str(named)
     raise ConfigError(
         "no algorithm is chosen, and neither command nor submission is given",
         mend="add `defaults: [override /algorithm: sac]`",

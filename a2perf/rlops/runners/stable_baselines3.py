@@ -163,19 +163,33 @@ class _EventFormat:
         """The writer belongs to the run."""
 
 
+def check_algorithm(name: str) -> None:
+    """Refuses an algorithm that another project implements itself, in place of running one with a similar name.
+
+    Raises:
+        UserError: it is one of Scilab-RL's ``custom_algorithms``.
+    """
+    if name.lower().startswith("clean"):
+        plain = name.lower().removeprefix("clean")
+        raise UserError(
+            f"{name!r} is Scilab-RL's own implementation, which is not part of a2perf",
+            mend=f"test {plain!r} of Stable-Baselines3, which is another program, or give `command: python ...`",
+        )
+
+
 def _algorithm(package: Any, name: str) -> Any:
     classes = {
         known.lower(): getattr(package, known)
         for known in vars(package)
         if known.isupper() and hasattr(getattr(package, known), "learn")
     }
-    plain = name.lower().removeprefix("clean")
-    if plain not in classes:
+    check_algorithm(name)
+    if name.lower() not in classes:
         raise UserError(
-            f"{name!r} is no algorithm of Stable-Baselines3{did_you_mean(plain, classes)}",
+            f"{name!r} is not an algorithm of Stable-Baselines3{did_you_mean(name.lower(), classes)}",
             mend=f"choose one of: {', '.join(sorted(classes))}",
         )
-    return classes[plain]
+    return classes[name.lower()]
 
 
 def _parameters(training: Mapping[str, Any], env: Any) -> dict[str, Any]:

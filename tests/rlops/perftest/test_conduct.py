@@ -161,10 +161,14 @@ def test_all_tests_with_one_left_out(folder: Folder):
     folder.write(total=1, succ=1)
     folder.write("--bad 0", name="Toy/b-test", total=1, succ=1)
     folder.write("--bad 0", name="Other/c-test", total=1, succ=1)
+    folder.write(name="top-test", total=1, succ=1)
+    (folder.path / "conf" / "performance" / "Toy" / "a-opti.yaml").write_text("env: Toy-v0\n")
     done = folder.run("run-all", "--skip", "Other/*")
     assert done.returncode == 1
-    assert "performance tests: 2, 1 left out; not under version control" in done.stdout
+    assert "performance tests: 3, 1 left out; not under version control" in done.stdout
     assert "not passed: Toy/b-test" in done.stdout
+    assert "== top-test" in done.stdout
+    assert "not tests (no performance_testing_conditions): Toy/a-opti" in done.stdout
     listed = folder.run("list")
     assert "Toy/a-test: eval/score >= 0.9 in 1 of 1 runs on Toy-v0" in listed.stdout
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import ConfigError
-from a2perf.rlops.performance_test.configuration import find_tests, read_test
+from a2perf.rlops.performance_test.configuration import find_tests, is_test, read_test
 
 DOCUMENT = Path("conf/performance/FetchReach/sac_her-test.yaml")
 GOOD = """
@@ -128,3 +128,52 @@ def test_tests_are_found_by_name_path_and_glob(tmp_path: Path):
     assert find_tests([str(tmp_path / "A" / "two-test.gin")], conf=tmp_path) == [tmp_path / "A" / "two-test.gin"]
     with pytest.raises(ConfigError, match="did you mean 'A/one-test'"):
         names("A/on-test")
+
+
+SCILAB = """
+defaults:
+  - override /algorithm: {}
+env: CartPole-v1
+algorithm: {{gamma: 0.96, policy_kwargs: {{n_critics: 1}}}}
+performance_testing_conditions: {{total_runs: 1, succ_runs: 1, eval_columns: eval/mean_reward, eval_value: 1}}
+"""
+
+
+def _scilab(tmp_path: Path, algorithm: str) -> Path:
+    conf = tmp_path / "conf" / "performance"
+    conf.mkdir(parents=True)
+    (conf.parent / "algorithm").mkdir()
+    (conf / "a-test.yaml").write_text(SCILAB.format(algorithm))
+    return conf
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_the_defaults_of_an_algorithm_lie_below_what_a_test_gives(tmp_path: Path, is_nested: bool):
+    conf = _scilab(tmp_path, "sac")
+    keys = "name: sac\ngamma: 0.9\ntau: 0.01\npolicy_kwargs:\n  net_arch: [8]\n"
+    if is_nested:
+        keys = "# @package _global_\nalgorithm:\n" + "".join(f"  {line}\n" for line in keys.splitlines())
+    (conf.parent / "algorithm" / "sac.yaml").write_text(keys)
+    training = read_test(conf / "a-test.yaml", conf=conf).training
+    assert training is not None
+    assert training.algorithm == "sac"
+    assert training.parameters == {"gamma": 0.96, "tau": 0.01, "policy_kwargs": {"n_critics": 1, "net_arch": [8]}}
+
+
+@pytest.mark.parametrize("defaults", [None, "name: cleanppo\n"])
+def test_an_algorithm_of_another_project_is_refused_and_not_exchanged(tmp_path: Path, defaults: str | None):
+    conf = _scilab(tmp_path, "cleanppo" if defaults is None else "ppo")
+    if defaults is not None:
+        (conf.parent / "algorithm" / "ppo.yaml").write_text(defaults)
+    with pytest.raises(ConfigError, match="'cleanppo' is Scilab-RL's own implementation"):
+        read_test(conf / "a-test.yaml", conf=conf)
+
+
+def test_a_search_for_parameters_is_not_a_test(tmp_path: Path):
+    conf = _scilab(tmp_path, "sac")
+    (conf / "sac-opti.yaml").write_text("env: CartPole-v1\n")
+    (conf / "own.yaml").write_text(SCILAB.format("sac"))
+    (conf / "typing_error-test.yaml").write_text("performance_testing_condition: {}\n")
+    assert {path.name: is_test(path) for path in find_tests(["*"], conf=conf)} == {
+        "a-test.yaml": True, "own.yaml": True, "sac-opti.yaml": False, "typing_error-test.yaml": True,
+    }  # fmt: skip

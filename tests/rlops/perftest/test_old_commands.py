@@ -35,6 +35,16 @@ def test_what_the_old_words_mean(entry_point: ModuleType, repository: Path):
     assert entry_point.words(["+performance=smoke_test", "--multirun", "algorithm=sac,ppo", "env=E-v0"]) == [
         "smoketest", "--algorithms", "sac", "ppo", "--env-ids", "E-v0",
     ]  # fmt: skip
+    usual = ["+performance=A/b", "--multirun", "wandb=1", "render=none"]
+    assert entry_point.words(usual) == ["perftest", "run", "A/b", "--conf", conf]
+    assert entry_point.words(["+performance=smoke_test", "-m", "render=record", "render_freq=1", "wandb=0"]) == [
+        "smoketest", "--algorithms", "sac", "--env-ids", "FetchReach-v2",
+    ]  # fmt: skip
+    for words in (["+performance=A/b", "render=display"], ["+performance=smoke_test", "n_epochs=9"]):
+        with pytest.raises(UserError, match=f"{words[1].partition('=')[0]} cannot be overridden"):
+            entry_point.words(words)
+    with pytest.raises(UserError, match="gamma cannot be overridden"):
+        entry_point.words(["+performance=smoke_test", "gamma=3"])
     with pytest.raises(UserError, match="gamma cannot be overridden"):
         entry_point.words(["+performance=A/b", "gamma=3"])
 
@@ -53,3 +63,20 @@ def test_the_scripts_start(repository: Path, tmp_path: Path):
     )  # fmt: skip
     assert done.returncode == 0
     assert "--skip" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rlops.py", "--help"], "--exp-name"),
+        (["rlops_tags.py", "--help"], "--source-tag"),
+        (["-m", "cleanrl_utils.benchmark", "--help"], "--num-seeds"),
+        (["-m", "openrlbenchmark.rlops", "--help"], "--filters"),
+    ],
+)
+def test_the_old_names_are_those_of_the_new_commands(repository: Path, words: list[str], said: str):
+    done = subprocess.run(
+        [sys.executable, *words], cwd=repository, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout

@@ -1,0 +1,6 @@
+"""``python rlops.py ...`` of CleanRL: the words of ``a2perf rlops``."""
+
+from a2perf.rlops.compare.__main__ import main
+
+if __name__ == "__main__":
+    main()
