@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from a2perf.errors import UserError
 from a2perf.fault_point import fault_point
+from a2perf.plain_text import terminal_text
 
 if TYPE_CHECKING:
     from a2perf.records import Record
@@ -67,7 +68,8 @@ def write_json(path: Path, value: Any) -> None:
 def json_text(value: Any) -> str:
     """Returns the one text that ``write_json`` writes for a value; surrogates, which UTF-8 lacks, are spelled out."""
     text = json.dumps(_finite(value), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    return _SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
+    # what would control a terminal is written as an escape, which means the same in JSON
+    return terminal_text(_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text))
 
 
 def read_json(path: Path) -> Any:

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,7 +210,7 @@ def _below(top: Path) -> Iterator[Import]:
     for folder, names, files in folders(top, Bounds(entries=2_000_000)):
         names[:] = sorted(name for name in names if not name.startswith("."))
         path = Path(folder)
-        here = [path / name for name in sorted(files) if not (path / name).is_symlink()]
+        here = [path / name for name in sorted(files) if stat.S_ISREG((path / name).lstat().st_mode)]
         logs = [file for file in here if file.suffix == ".wandb"]
         if logs:
             names.clear()  # its own copies of what it was given lie below

@@ -1,0 +1,293 @@
+"""What a participant names, says and leaves is read by others: in a terminal, a browser, a spreadsheet, a scorer."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a2perf import cli
+from a2perf.metrics import event_series, recorded_curves, recorded_tables
+from a2perf.metrics.event_files import read_event_file
+from a2perf.metrics.recorded_datasets import read_notes
+from a2perf.metrics.recorded_runs import find_runs, read_run
+from a2perf.records import Failure, FailureKind, SubmissionIdentity
+from a2perf.sandbox import LADDER
+from a2perf.storage import Journal, json_text, read_json
+from tests.metrics import event_bytes as made
+from tests.metrics.made_bundles import seal
+from tests.report.recorded_runs import RunMaker
+
+Record = Callable[[str, object], None]
+BAD = (
+    "\x1b]0;OWNED\x07\x1b[2J\x1b[32mSUCCESS\x9b31m\u202e <script>alert(1)</script> <img src=x onerror=alert(2)>"
+    " [md](javascript:alert(3)) \\input{/etc/passwd} | `x` @everyone\nmend: SUCCESS"
+)
+NAME = "=cmd|' /C calc'!A0 " + BAD
+
+
+def noted(record_property: Record, what: str, outcome: str) -> None:
+    """Enters a row for every level: how a participant was confined makes no difference here."""
+    for level in LADDER:
+        record_property("attack", (what, level, outcome))
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """One failed and one finished run in which everything that a participant chooses is hostile."""
+    top = tmp_path / "runs"
+    runs = RunMaker(top)
+    identity = SubmissionIdentity(name=NAME, path=NAME, sha256="ab" * 32)
+    failure = Failure(
+        kind=FailureKind.EXCEPTION, where="train()", message=BAD, traceback=BAD, log="logs/participant.log"
+    )
+    runs.failed("bad", failure, log=BAD)
+    seal(top / "bad" / "train", submission=identity, warnings=[BAD])
+    runs.training("good", submission=identity, task=NAME, participant_args={NAME: BAD})
+    artifacts = top / "good" / "train" / "artifacts"
+    (artifacts / BAD.replace("/", "\u2215")[:80]).write_text("x")
+    (artifacts / "a2perf_datasets").mkdir()
+    note = {"dataset_id": NAME, "samples": 10, "per_sample_kwh": -5.0, "generation": {"kwh": -1, "method": BAD}}
+    (artifacts / "a2perf_datasets" / "x.json").write_text(json.dumps(note))
+    os.mkfifo(artifacts / "logs" / "\x1b]0;OWNED\x07monitor.csv")
+    seal(top / "good" / "train")
+    return top
+
+
+def obeyed(text: str) -> list[str]:
+    """Characters of a text that a terminal obeys, or that nobody sees."""
+    return [sign for sign in text if unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in "\n\t"]
+
+
+COMMANDS = ("score RUNS", "score RUNS --json", "validate RUNS", "validate RUNS --json", "report RUNS -o OUT",
+            "report RUNS -o OUT --json", "leaderboard RUNS -o OUT", "leaderboard RUNS -o OUT --json", "status RUNS",
+            "rlops-import RUNS --store OUT", "check RUNS", "datasets inspect RUNS")  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_prints_or_writes_what_a_participant_smuggled(
+    command: str, hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Record
+) -> None:
+    out = tmp_path / "out"
+    words = [{"RUNS": str(hostile), "OUT": str(out)}.get(word, word) for word in command.split()]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    said, errors = capsys.readouterr()
+    assert not obeyed(said + errors)
+    assert "Traceback (most recent call last)" not in errors
+    assert ended.value.code in (0, 1, 2)
+    if "--json" in words and said.strip():
+        json.loads(said)
+    for path in out.rglob("*"):
+        if path.suffix in (".html", ".svg", ".md", ".csv", ".json", ".tex"):
+            _check(path)
+    noted(record_property, "names, messages and logs with escapes, tags, formulas and bidi marks", "escaped everywhere")
+
+
+def _check(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), path
+    if path.suffix == ".md":
+        text = re.sub(r"(?ms)^(`{3,})text\n.*?^\1$", "", text)  # nothing is interpreted in a block of code
+    if path.suffix in (".html", ".svg", ".md"):
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+        assert not re.search(r"href=.{0,2}javascript:", text)
+        assert path.suffix != ".md" or "[md](javascript" not in text
+    if path.suffix == ".csv":
+        assert not re.search(r"(^|[,\n])\"?=cmd", text)
+    if path.suffix == ".tex":
+        assert "\\input{/etc" not in text
+
+
+# --- bounded readers -------------------------------------------------------------------------------------------------
+
+
+def _train(top: Path, name: str) -> Path:
+    runs = RunMaker(top)
+    runs.training(name)
+    return top / name / "train"
+
+
+def _fifo(artifacts: Path) -> None:
+    os.mkfifo(artifacts / "events.out.tfevents.1")
+    os.mkfifo(artifacts / "0.monitor.csv")
+
+
+def _sparse(artifacts: Path) -> None:
+    for name in ("events.out.tfevents.1", "0.monitor.csv", "weights.bin"):
+        (artifacts / name).touch()
+        os.truncate(artifacts / name, 1 << 42)
+
+
+def _links(artifacts: Path) -> None:
+    (artifacts / "loop").symlink_to(artifacts, target_is_directory=True)
+    (artifacts / "events.out.tfevents.1").symlink_to("/dev/zero")
+    (artifacts / "1.monitor.csv").symlink_to("1.monitor.csv")
+
+
+def _deep(artifacts: Path) -> None:
+    folder = os.open(artifacts, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=folder)
+        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+
+
+def _nested(artifacts: Path) -> None:
+    (artifacts / "a2perf_datasets").mkdir()
+    (artifacts / "a2perf_datasets" / "x.json").write_text("[" * 10**5)
+    (artifacts / "a2perf_datasets" / "y.json").write_text('{"dataset_id": "d", "samples": 1' + "0" * 10**4 + "}")
+
+
+def _wide(artifacts: Path) -> None:
+    (artifacts / "logs" / "progress.csv").write_text(",".join(["step"] * 10**6) + "\n")
+
+
+@pytest.mark.parametrize("leave", [_fifo, _sparse, _links, _deep, _nested, _wide], ids=lambda leave: leave.__name__[1:])
+def test_what_a_training_leaves_costs_its_own_run_a_condition(
+    leave: Callable[[Path], None], tmp_path: Path, record_property: Record
+) -> None:
+    bundle = _train(tmp_path, "hostile")
+    _train(tmp_path, "honest")
+    leave(bundle / "artifacts")
+    seal(bundle)
+    seal(tmp_path / "honest" / "train")
+    try:
+        runs = {run.path.parent.name: read_run(run) for run in find_runs([tmp_path])}
+    finally:
+        subprocess.run(["rm", "-rf", bundle / "artifacts"], check=True)  # Python cannot remove a tree of this depth
+    assert set(runs) == {"honest", "hostile"}
+    assert runs["honest"].curve is not None
+    assert len(runs["honest"].curve.values) == 60
+    assert runs["hostile"].conditions
+    assert not runs["honest"].changed
+    noted(record_property, "fifos, sparse files, links, deep trees, wide tables in artifacts", "a condition")
+
+
+def test_a_journal_of_nested_lists_ends_and_does_not_crash(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"kind": "a"}\n[1]\n' + "[" * 10**5 + "\n")
+    assert list(Journal(path).entries()) == [{"kind": "a"}]
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, "1" * 10**5, '{"a": 1'])
+def test_json_that_is_none_is_an_error_of_that_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(ValueError, match=r"x\.json"):
+        read_json(tmp_path / "x.json")
+
+
+def test_surrogates_in_a_record_stay_readable() -> None:
+    assert json.loads(json_text({"name": "a\udc80"})) == {"name": "a\\udc80"}
+
+
+# --- bounds of counts, made small ------------------------------------------------------------------------------------
+
+
+def _events(path: Path, payloads: list[bytes]) -> Path:
+    path.write_bytes(b"".join(made.record(payload) for payload in payloads))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("bound", "most"),
+    [("MAX_POINTS", 10), ("MAX_RECORDS", 5), ("MAX_FIELDS_DECODED", 100), ("MAX_TAGS", 3)],
+)
+def test_event_files_beyond_a_bound_say_so(
+    bound: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from a2perf.metrics import event_files
+
+    for module in (event_series, event_files):
+        if hasattr(module, bound):
+            monkeypatch.setattr(module, bound, most)
+    payloads = [made.event(step, made.simple(f"tag{step % 7}" + "x" * step, 1.0)) for step in range(40)]
+    found = read_event_file(_events(tmp_path / "tfevents", payloads))
+    assert [problem.kind for problem in found.problems] == ["bounded"]
+    if bound == "MAX_TAGS":
+        assert len(found.scalars) == 3
+
+
+def test_a_record_of_gigabytes_is_not_read_into_memory(tmp_path: Path) -> None:
+    length = (1 << 31).to_bytes(8, "little")
+    path = tmp_path / "tfevents"
+    path.write_bytes(length + made.masked(length))
+    os.truncate(path, 1 << 31)
+    found = read_event_file(path)
+    assert [problem.kind for problem in found.problems] == ["bounded"]
+
+
+def test_damage_in_many_places_ends_the_reading(tmp_path: Path) -> None:
+    good = made.record(made.event(1, made.simple("r", 1.0)))
+    bad = (4).to_bytes(8, "little") + b"xxxxabcdyyyy"
+    path = tmp_path / "tfevents"
+    path.write_bytes((good + bad) * 500)
+    found = read_event_file(path)
+    assert found.problems[-1].kind == "bounded"
+    assert len(found.problems) <= event_series.MAX_LOST + 1
+    assert len(found.scalars["r"]) >= event_series.MAX_LOST
+
+
+def test_tables_beyond_a_bound_keep_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded_tables, "MAX_CELLS", 100)
+    (tmp_path / "progress.csv").write_text("step,r\n" + "1,2\n" * 1000)
+    table = recorded_tables.read_table(tmp_path / "progress.csv")
+    assert table.rows == 49
+    assert table.conditions == ["more than 100 cells; what follows was left out"]
+
+
+def test_tables_of_many_headers_are_not_joined_without_end(tmp_path: Path) -> None:
+    lines = "".join(f"step,c{index}\n1,2\n" for index in range(5000))
+    (tmp_path / "progress.csv").write_text(lines)
+    table = recorded_tables.read_table(tmp_path / "progress.csv")
+    assert len(table.columns) <= recorded_tables.MAX_HEADERS + 1
+    assert any("header lines" in condition for condition in table.conditions)
+
+
+def test_files_of_curves_beyond_a_bound_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded_curves, "MAX_FILES", 3)
+    for index in range(9):
+        (tmp_path / f"{index}.monitor.csv").write_text("r,l,t\n")
+    found = recorded_curves.find_curve_files(tmp_path)
+    assert len(found.monitors) == 3
+    assert found.problems == ["more than 3 files of curves; the rest was left out"]
+
+
+# --- what a participant claims ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "claim",
+    ['"per_sample_kwh": -5.0', '"samples": -1', '"checkpoint_kwh": [-1.0]', '"generation": {"kwh": -1}',
+     '"per_sample_kwh": 1e999', '"samples": 1e30', '"per_sample_kwh": "5"'],
+)  # fmt: skip
+def test_amounts_that_cannot_be_are_not_believed(claim: str, tmp_path: Path, record_property: Record) -> None:
+    folder = tmp_path / "a2perf_datasets"
+    folder.mkdir()
+    (folder / "x.json").write_text(f'{{"dataset_id": "d", {claim}}}')
+    notes, conditions = read_notes(tmp_path)
+    assert notes == []
+    assert len(conditions) == 1
+    noted(record_property, "negative or endless energy claimed for offline data", "left out, with a condition")
+
+
+def test_energy_that_a_participant_calls_measured_is_a_claim(tmp_path: Path) -> None:
+    folder = tmp_path / "a2perf_datasets"
+    folder.mkdir()
+    parts = {"generation": {"kwh": 1.0, "provenance": "measured"}, "training": {"kwh": 1.0, "provenance": "measured"}}
+    (folder / "x.json").write_text(json.dumps({"dataset_id": "d", "samples": 2, "per_sample_kwh": 0.5, **parts}))
+    (note,), conditions = read_notes(tmp_path)
+    assert note.kwh is not None
+    assert math.isclose(note.kwh, 1.0)
+    assert note.provenance == "estimated"
+    assert conditions == ["artifacts/a2perf_datasets/x.json: energy claimed by the participant, not measured here"]
