@@ -14,8 +14,9 @@ import pytest
 
 from a2perf.cli import main
 from a2perf.errors import UserError
+from a2perf.plain_text import csv_cell
 from a2perf.report.leaderboard import LeaderboardFiles, write_leaderboard
-from a2perf.report.leaderboard.words import csv_text, plain, slug
+from a2perf.report.leaderboard.words import plain, slug
 from tests.report.leaderboard.conftest import HOSTILE
 from tests.report.leaderboard.made_entries import Field, references
 
@@ -140,7 +141,7 @@ def test_names_of_strangers_make_safe_files_and_pages(name: str, field: Field, t
 def test_different_submissions_of_one_name_have_pages_of_their_own() -> None:
     assert slug("agent", "1") != slug("agent", "2")
     assert slug("a/b", "1") != slug("a-b", "1")
-    assert csv_text("=1+1") == "'=1+1"
+    assert csv_cell("=1+1") == "'=1+1"
     assert plain("x" * 500, 10) == "x" * 9 + "…"
 
 
