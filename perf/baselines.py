@@ -1,8 +1,9 @@
 """Training throughput of the baselines: ``python perf/baselines.py [--json] [--tf-python FILE] [BASELINE ...]``.
 
-For each baseline: steps per second of the training, of its environment alone, and their ratio, which is the share of a
-training's time that the environment takes; then two actors over one. Rates and shares are per second of processor time
-between the first and the last point of the learning curve, so neither start-up nor a busy machine distorts them; two
+For each baseline: steps per second of the training run and of its environment alone; the share of the run's time that
+its environment takes, measured inside the same run around each ``step`` and ``reset``; then two actors over one. Rates
+and shares are of processor time between the first and the last point of the learning curve, which leaves out start-up
+and is hardly changed by a busy machine; two
 actors over one is wall time and needs two idle processors (``ratio_of_plain_hashing`` says what the host gives just
 then). ``collection`` compares the ways in which Stable-Baselines3 can step several robots. What lacks a framework is
 skipped, with the reason.
@@ -28,6 +29,11 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 TROT = "QuadrupedLocomotion-SyntheticTrot-v0"
 TOY = "CircuitTraining-ToyMacro-v0"
+CLASSES = {
+    TROT: "a2perf.domains.quadruped_locomotion.environment:QuadrupedLocomotionEnv",
+    TOY: "a2perf.domains.circuit_training.environment:CircuitEnv",
+}
+"""What is timed inside a run."""
 TARGET = 1.6  # two actors over one
 NEVER = "1000000"
 
@@ -86,7 +92,7 @@ def main() -> None:
         if baseline.env_id not in environments:
             environments[baseline.env_id] = environment_rate(baseline.env_id)
         try:
-            (rate, one), (_, two) = (training_rate(name, python, actors) for actors in (1, 2))
+            (rate, one, share), (_, two, _) = (training_rate(name, python, actors) for actors in (1, 2))
         except RuntimeError as error:
             skipped[name] = f"failed: {error}"
             continue
@@ -94,7 +100,7 @@ def main() -> None:
         results[name] = {
             "steps_per_s": rate,
             "environment_steps_per_s": alone,
-            "share_of_environment": rate / alone,
+            "share_of_environment": share,
             "two_actors_over_one": two / one,
             "ratio_of_plain_hashing": host_ratio(),
         }
@@ -123,13 +129,26 @@ def interpreter(name: str, tf_python: str) -> tuple[str, str]:
 
 
 PROBE = """
-import json, os, runpy, sys, time
+import functools, importlib, json, os, runpy, sys, threading, time
 from a2perf.training import Run
-points, log = [], Run.log
+points, log, lock, spent = [], Run.log, threading.Lock(), [0.0]
 def logging(self, values, step):
     log(self, values, step)
-    points.append((step, time.process_time(), time.perf_counter()))
+    points.append((step, time.process_time(), time.perf_counter(), spent[0]))
+def timed(call):
+    @functools.wraps(call)
+    def timing(*given, **named):
+        started = time.thread_time()
+        try:
+            return call(*given, **named)
+        finally:
+            with lock:
+                spent[0] += time.thread_time() - started
+    return timing
 Run.log = logging
+module, name = os.environ["ENVIRONMENT"].split(":")
+kind = getattr(importlib.import_module(module), name)
+kind.step, kind.reset = timed(kind.step), timed(kind.reset)
 sys.argv = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
 try:
@@ -139,9 +158,10 @@ finally:
 """
 
 
-def training_rate(name: str, python: str, actors: int) -> tuple[float, float]:
-    """Runs a training; returns its steps per second of its process's time and of wall time.
+def training_rate(name: str, python: str, actors: int) -> tuple[float, float, float]:
+    """Trains; returns steps per second of the process's time and of wall time, and the environment's share.
 
+    The share is that of the process's time, of one actor: the threads of several are in it, their processes are not.
     Points of the curve count up to the first evaluation, which only comes at the end.
     """
     baseline = BASELINES[name]
@@ -152,15 +172,17 @@ def training_rate(name: str, python: str, actors: int) -> tuple[float, float]:
             [python, "-c", PROBE, str(ROOT / "examples" / name / "train.py"), "--env-id", baseline.env_id,
              "--output", f"{folder}/run", *arguments],
             capture_output=True, text=True, check=False,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "POINTS": str(points)},
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "POINTS": str(points),
+                 "ENVIRONMENT": CLASSES[baseline.env_id]},
         )  # fmt: skip
         if done.returncode:
             raise RuntimeError((done.stderr.strip() or "no message").splitlines()[-1])
-        seen = {step: (cpu, wall) for step, cpu, wall in reversed(json.loads(points.read_text()))}
+        seen = {step: (cpu, wall, spent) for step, cpu, wall, spent in reversed(json.loads(points.read_text()))}
     if len(seen) < 2:
         raise RuntimeError("the training logged fewer than two points")
     first, last = min(seen), max(seen)
-    return tuple((last - first) / (seen[last][clock] - seen[first][clock]) for clock in (0, 1))
+    cpu, wall, spent = (after - before for after, before in zip(seen[last], seen[first], strict=True))
+    return (last - first) / cpu, (last - first) / wall, spent / cpu
 
 
 def environment_rate(env_id: str, steps: int = 2000) -> float:

@@ -292,8 +292,8 @@ def throughput_grid() -> Grid | None:
         whole, alone = values["steps_per_s"], values["environment_steps_per_s"]
         share, two = values["share_of_environment"], values["two_actors_over_one"]
         host = values["ratio_of_plain_hashing"]
-        title = baseline_of(name).title
-        rows.append((title, f"{whole:.0f}", f"{alone:.0f}", f"{100 * share:.0f} %", f"{two:.2f}", f"{host:.2f}"))
+        title, part = baseline_of(name).title, "–" if share is None else f"{100 * share:.0f} %"
+        rows.append((title, f"{whole:.0f}", f"{alone:.0f}", part, f"{two:.2f}", f"{host:.2f}"))
     if not rows:
         return None
     return Grid(
@@ -302,7 +302,8 @@ def throughput_grid() -> Grid | None:
         ("baseline", "training", "environment", "share", "two actors", "two processors"),
         (LEFT, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT), tuple(rows),
         notes="The last column is what two plain loops of hashing made of two processors over one at that moment, the "
-        "most that actors could have got from the host. From `perf/baselines.py`.",
+        "most that actors could have got from the host. The share is processor time inside the environment's calls of "
+        "one run; the two speeds are of separate ones. From `perf/baselines.py`.",
     )  # fmt: skip
 
 
