@@ -32,6 +32,7 @@ _SPACES = frozenset([0x00A0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000])
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # the wide ones count in some languages
 _MARKDOWN = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`*_[]|~$"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _HEADING_OR_LIST = re.compile(r"#+(?= |$)|[-+](?= |$)|-{2,}|=+$|\d{1,9}(?=[.)](?: |$))")
+_INSIDE_WORD = re.compile(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])")  # there it is never emphasis
 _REFERENCE = re.compile(r"[@#](?=\w)")  # GitHub notifies @somebody and links #123
 _ADDRESS = re.compile(r"\b(https?|ftp|mailto|xmpp):|\b(www)\.", re.IGNORECASE)
 
@@ -88,7 +89,7 @@ def markdown_text(text: str) -> str:
     """Returns words on one line that Markdown, the HTML in it and GitHub take as words, also where a line begins."""
     words = terminal_line(" ".join(text.split()), most=100 * MAX_LINE)
     start = _HEADING_OR_LIST.match(words)
-    quoted = words.translate(_MARKDOWN)
+    quoted = _INSIDE_WORD.sub("_", words.translate(_MARKDOWN))
     if start is not None:
         number = len(start[0]) if start[0].isdecimal() else 0
         quoted = f"{quoted[:number]}\\{quoted[number:]}"

@@ -10,6 +10,7 @@ import numpy as np
 from a2perf.datasets.reader import Dataset
 from a2perf.datasets.records import Returns
 from a2perf.datasets.space_json import leaves
+from a2perf.plain_text import terminal_line
 
 _BINS = 24
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -77,7 +78,8 @@ def draw(data: Dataset, target: Path) -> None:
     axes.set_xlabel("episode return (line: mean)")
     axes.set_ylabel("episodes")
     axes.locator_params(axis="y", integer=True)
-    axes.set_title(f"{data.id}\n{len(returns)} episodes, {data.step_count} steps", fontsize=9, loc="left")
+    title = f"{terminal_line(data.id, most=200)}\n{len(returns)} episodes, {data.step_count} steps"
+    axes.set_title(title, fontsize=9, loc="left", parse_math=False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -111,28 +111,29 @@ def exit_code(record: Submitted, summary: Summary) -> int:
 def summary_text(record: Submitted) -> str:
     """Returns the record for people, in Markdown."""
     lines = [
-        f"# {markdown_text(record.submission.name)}: protocol {record.protocol}",
+        f"# {markdown_text(record.submission.name)}: protocol {markdown_text(record.protocol)}",
         "",
         markdown_text(record.citation),
         "",
         "| task | normalised IQM | 95 % interval | seeds |",
         "| --- | --- | --- | --- |",
     ]
-    rows = [*record.scores.items(), *([("**overall**", record.overall)] if len(record.scores) > 1 else [])]
+    rows = [(markdown_text(name), score) for name, score in record.scores.items()]
+    rows += [("**overall**", record.overall)] if len(record.scores) > 1 else []
     for name, score in rows:
         interval = "-" if score.low is None else f"{shown(score.low)} to {shown(score.high)}"
         lines.append(f"| {name} | {shown(score.iqm)} | {interval} | {score.seeds} of {score.expected} |")
     lines += ["", "0 is the protocol's random policy, 1 its expert; see `a2perf protocol`.", ""]
     done = sum(run.state == RunState.FINISHED.value for run in record.runs)
-    lines.append(f"Runs: {done} of {len(record.runs)} finished. Track: {_track(record)}.")
+    lines.append(f"Runs: {done} of {len(record.runs)} finished. Track: {markdown_text(_track(record))}.")
     if repeated := [run for run in record.runs if run.attempts > 1]:
         named = ", ".join(f"{run.path} ({run.attempts} attempts)" for run in repeated)
-        lines.append(f"Started more than once: {named}.")
+        lines.append(f"Started more than once: {markdown_text(named)}.")
     notes = [*record.overall.notes] or [note for score in record.scores.values() for note in score.notes]
     if record.not_rankable:
-        lines += ["", "Not rankable:", "", *(f"- {reason}" for reason in record.not_rankable)]
+        lines += ["", "Not rankable:", "", *(f"- {markdown_text(reason)}" for reason in record.not_rankable)]
     if notes:
-        lines += ["", *(f"- {note}" for note in notes)]
+        lines += ["", *(f"- {markdown_text(note)}" for note in notes)]
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from markupsafe import Markup, escape
 
+from a2perf.plain_text import terminal_text
 from a2perf.report.face import families
 
 if TYPE_CHECKING:
@@ -287,6 +288,7 @@ def _draw(build: Callable[[], Any]) -> tuple[Any, bytes, bytes]:
 def _pictures(build: Callable[[], Any], kinds: Sequence[str]) -> tuple[Any, dict[str, bytes]]:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
 
     with matplotlib.rc_context(), warnings.catch_warnings():
         # a name in a script that the font lacks is still right in the page, whose font is the reader's
@@ -297,6 +299,9 @@ def _pictures(build: Callable[[], Any], kinds: Sequence[str]) -> tuple[Any, dict
         built = build()
         figure = built.figure if isinstance(built, Drawing) else built
         FigureCanvasAgg(figure)
+        for words in figure.findobj(Text):
+            if (shown := terminal_text(words.get_text())) != words.get_text():  # SVG holds no control characters
+                words.set_text(shown)
         made = {}
         for kind in kinds:
             stream = io.BytesIO()

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from a2perf import __version__
+from a2perf.plain_text import terminal_text
 from a2perf.rlops.performance_test.condition import Verdict
 from a2perf.rlops.performance_test.conduct import TestOutcome
 from a2perf.storage import write_atomic, write_json
@@ -66,14 +67,19 @@ def junit(outcomes: Sequence[TestOutcome]) -> bytes:
         time=f"{sum(outcome.wall_s for outcome in outcomes):.3f}",
     )
     for outcome in outcomes:
+        name, message = (
+            terminal_text(outcome.test.name),
+            terminal_text(outcome.message),
+        )  # XML holds no control characters
         case = ElementTree.SubElement(
-            suite, "testcase", classname="performance", name=outcome.test.name, time=f"{outcome.wall_s:.3f}"
+            suite, "testcase", classname="performance", name=name, time=f"{outcome.wall_s:.3f}"
         )
-        lines = [f"seed {run.seed}: {run.state} {run.values} {run.reason}".strip() for run in outcome.runs]
+        runs = [f"seed {run.seed}: {run.state} {run.values} {run.reason}".strip() for run in outcome.runs]
+        lines = [terminal_text(line) for line in runs]
         if outcome.verdict is not Verdict.PASSED:
             kind = "error" if outcome.verdict is Verdict.OPEN else "failure"
-            ElementTree.SubElement(case, kind, message=outcome.message).text = "\n".join(lines)
-        ElementTree.SubElement(case, "system-out").text = "\n".join([outcome.message, *lines])
+            ElementTree.SubElement(case, kind, message=message).text = "\n".join(lines)
+        ElementTree.SubElement(case, "system-out").text = "\n".join([message, *lines])
     ElementTree.indent(suite)
     text: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return text

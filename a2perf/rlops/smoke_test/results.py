@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from a2perf import __version__
+from a2perf.plain_text import terminal_text
 from a2perf.rlops.smoke_test.conduct import PairOutcome
 from a2perf.storage import write_atomic, write_json
 
@@ -35,22 +36,23 @@ def junit(outcomes: Sequence[PairOutcome]) -> bytes:
     counts = {"tests": 0, "failures": 0, "skipped": 0}
     for outcome in outcomes:
         phases = outcome.phases or {}
+        what, env = terminal_text(outcome.pair.what), terminal_text(outcome.pair.env)  # XML holds no control characters
         if outcome.pair.excluded:
-            case = ElementTree.SubElement(suite, "testcase", classname=outcome.pair.what, name=outcome.pair.env)
-            ElementTree.SubElement(case, "skipped", message=outcome.pair.excluded)
+            case = ElementTree.SubElement(suite, "testcase", classname=what, name=env)
+            ElementTree.SubElement(case, "skipped", message=terminal_text(outcome.pair.excluded))
             counts = {**counts, "tests": counts["tests"] + 1, "skipped": counts["skipped"] + 1}
         for name, phase in phases.items():
             case = ElementTree.SubElement(
-                suite, "testcase", classname=outcome.pair.what, name=f"{outcome.pair.env}: {name}",
+                suite, "testcase", classname=what, name=f"{env}: {name}",
                 time=f"{phase.seconds:.3f}",
             )  # fmt: skip
             counts["tests"] += 1
             if phase.result == "failed":
                 counts["failures"] += 1
-                ElementTree.SubElement(case, "failure", message=phase.reason)
+                ElementTree.SubElement(case, "failure", message=terminal_text(phase.reason))
             elif phase.result != "passed":
                 counts["skipped"] += 1
-                ElementTree.SubElement(case, "skipped", message=phase.reason or phase.result)
+                ElementTree.SubElement(case, "skipped", message=terminal_text(phase.reason or phase.result))
     for name, count in counts.items():
         suite.set(name, str(count))
     ElementTree.indent(suite)
