@@ -23,6 +23,7 @@ from a2perf.records import FailureKind
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits, task_clock
 from a2perf.sandbox.limits import Place
 from a2perf.submission.participant_process import ParticipantFailure, ParticipantProcess
+from tests.ordinary_user import way_to_the_interpreter
 
 MIB = 2**20
 MAPPED = """
@@ -345,11 +346,7 @@ except ParticipantFailure as error:
 
 @pytest.fixture
 def user_folder() -> Iterator[Path]:
-    """A folder that every user can reach, as pytest's own is closed; skips where the interpreter is not reachable."""
-    for path in (Path(sys.executable).resolve(), Path(__file__).resolve()):
-        closed = [str(above) for above in path.parents if not above.stat().st_mode & 0o001]
-        if closed:
-            pytest.skip(f"an ordinary user cannot reach {path}: {closed[0]} is closed")
+    """A folder that every user can reach, as pytest's own is closed."""
     with tempfile.TemporaryDirectory(prefix="a2perf-test-") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
@@ -376,8 +373,9 @@ def test_limits_hold_for_an_ordinary_user(
     for path in (user_folder, *user_folder.rglob("*")):
         os.chown(path, 4242, 4242)
     arguments = (str(user_folder), PRELUDE + textwrap.dedent(code) + WAIT, repr(bounds))
-    done = subprocess.run(
-        [sys.executable, "-c", AS_USER, *arguments], capture_output=True, text=True, timeout=180, check=False, cwd="/",
-        env={**os.environ, "HOME": str(user_folder), "TMPDIR": str(user_folder)},
-    )  # fmt: skip
+    with way_to_the_interpreter() as way:
+        done = subprocess.run(
+            [*way, sys.executable, "-c", AS_USER, *arguments], capture_output=True, text=True, timeout=180, check=False,
+            cwd="/", env={**os.environ, "HOME": str(user_folder), "TMPDIR": str(user_folder)},
+        )  # fmt: skip
     assert done.stdout.strip() == outcome, done.stderr[-2000:]
