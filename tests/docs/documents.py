@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sysconfig
 import venv
@@ -90,8 +91,9 @@ def installation(folder: Path) -> dict[str, str]:
     (packages / "ours.pth").write_text(f"{ours}\nimport site; site.addsitedir({ours!r})\n")
     for name, (module, function) in _PROGRAMS.items():
         program = place / "bin" / name
-        call = f"import sys\nfrom {module} import {function}\nsys.exit({function}())\n"
-        program.write_text(f"#!{place}/bin/python\n{call}")
+        call = f"import sys; from {module} import {function}; sys.exit({function}())"
+        python = shlex.quote(f"{place}/bin/python")  # no first line of a script can name a path with spaces
+        program.write_text(f'#!/bin/sh\nexec {python} -c {shlex.quote(call)} "$@"\n')
         program.chmod(0o755)
     home = folder / "home"
     home.mkdir(exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("base", "toy", "other"):
         (folder / "docker" / f"{name}.Dockerfile").write_text(f"FROM {name}\n")
     (folder / "docker" / "build.py").write_text(BUILD)
-    (folder / "docker" / "build.sh").write_text(f'exec {sys.executable} "$(dirname "$0")/build.py" "$@"\n')
+    (folder / "docker" / "build.sh").write_text(f'exec {shlex.quote(sys.executable)} "$(dirname "$0")/build.py" "$@"\n')
     (folder / "a2perf" / "code.py").write_text("x = 1\n")
     (folder / "requirements.lock").write_text("numpy==2.1.3\n")
     return folder

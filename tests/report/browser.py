@@ -56,7 +56,8 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """Returns what the console said since the page was opened."""
-        return [str(entry["message"]) for entry in self.driver.get_log("browser")]
+        messages = [str(entry["message"]) for entry in self.driver.get_log("browser")]
+        return [message for message in messages if not message.startswith("chrome://")]  # Chromium's own pages
 
     def wait_for(self, holds: Callable[[], bool], seconds: float = 30.0) -> None:
         """Waits until something holds.

@@ -57,7 +57,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(folder, "commit", "-qm", "two")
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, text in (("poetry", 'shift; exec "$@"'), ("python", f'exec {sys.executable} "$@"')):
+    for name, text in (("poetry", 'shift; exec "$@"'), ("python", f'exec {shlex.quote(sys.executable)} "$@"')):
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")

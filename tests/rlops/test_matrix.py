@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from a2perf.rlops.store import Store
 from a2perf.storage import read_record
 from a2perf.submission.bundle import validate
 from tests.rlops.made_runs import METRIC, events
+
+PYTHON = shlex.quote(sys.executable)
 
 SCRIPT = '''
 """Logs as single-file trainers do: an event file below ./runs, with the process id in its name, or a table."""
@@ -66,7 +69,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def planned(project: Path, *words: str, envs: tuple[str, ...] = ENVS, seeds: int = 3, alone: bool = False) -> Matrix:
-    command = " ".join([sys.executable, "train.py", *words])
+    command = " ".join([PYTHON, "train.py", *words])
     tag = AutotagRecord(tag="v1-dirty-12345678", describe="v1", dirty=True)
     return command_matrix(
         project / "runs", command, envs, range(1, seeds + 1), tag=lambda folder: tag, cwd=project, alone=alone,
@@ -165,7 +168,7 @@ def test_same_command_keeps_finished_runs_and_repeats_the_others(project: Path) 
 
 
 def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
-    command = f"{sys.executable} train.py --sleep 0.4"
+    command = f"{PYTHON} train.py --sleep 0.4"
     words = [
         sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *ENVS, "--command", command, "--num-seeds", "1",
         "--workers", "2", "--no-auto-tag", "--store", "runs",
@@ -190,7 +193,7 @@ def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
 def test_two_matrices_of_the_same_command_share_the_work(project: Path) -> None:
     words = [
         sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *ENVS[:2], "--command",
-        f"{sys.executable} train.py", "--num-seeds", "2", "--workers", "1", "--no-auto-tag",
+        f"{PYTHON} train.py", "--num-seeds", "2", "--workers", "1", "--no-auto-tag",
     ]  # fmt: skip
     children = [subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [child.communicate(timeout=200)[0] for child in children]
@@ -203,7 +206,7 @@ def test_two_matrices_of_the_same_command_share_the_work(project: Path) -> None:
 def test_interrupted_matrix_ends_its_commands_and_says_so(project: Path) -> None:
     words = [
         sys.executable, "-m", "a2perf", "benchmark", "--env-ids", "CartPole-v1", "--command",
-        f"{sys.executable} train.py --sleep 60", "--num-seeds", "1", "--workers", "1", "--no-auto-tag",
+        f"{PYTHON} train.py --sleep 60", "--num-seeds", "1", "--workers", "1", "--no-auto-tag",
     ]  # fmt: skip
     child = subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, text=True, start_new_session=True)
     _wait_for(lambda: (project / "marks").exists() and list((project / "marks").iterdir()))
@@ -223,7 +226,7 @@ def test_leftover_of_a_command_is_ended_with_it(project: Path) -> None:
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
         "pathlib.Path('pid').write_text(str(child.pid))\n"
     )
-    matrix = command_matrix(project / "runs", f"{sys.executable} daemon.py", ["E"], [1], cwd=project, environment={})
+    matrix = command_matrix(project / "runs", f"{PYTHON} daemon.py", ["E"], [1], cwd=project, environment={})
     assert run_matrix(matrix, workers=1).exit_code == 0
     assert not _alive([int((project / "pid").read_text())])
     assert matrix.plan.tags == []
@@ -236,7 +239,7 @@ def test_leftover_of_a_command_is_ended_with_it(project: Path) -> None:
         ("", "is empty"),
         ("python 'x", "cannot be split"),
         ("no-such-program x", "no program"),
-        ("python no.py", "not there"),
+        (f"{PYTHON} no.py", "not there"),
     ],
 )
 def test_commands_that_cannot_run_are_refused(project: Path, command: str, said: str) -> None:

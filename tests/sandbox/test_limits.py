@@ -77,7 +77,8 @@ def test_limits_are_written_in_the_words_of_version_2(second: Path) -> None:
 
 def _prepared(base: Path) -> str:
     """Makes the folder that the next group will have, with the one file that decides about swap."""
-    name = f"a2perf-run-{limits._pid_namespace()}-{os.getpid()}-{limits.started(os.getpid())}-{next(limits._numbers) + 1}"
+    pid, number = os.getpid(), next(limits._numbers) + 1
+    name = f"a2perf-run-{limits._pid_namespace()}-{pid}-{limits.started(pid)}-{number}"
     (base / name).mkdir()
     (base / name / "memory.swap.max").write_text("max")
     return name
