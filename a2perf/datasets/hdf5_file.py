@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,11 @@ from a2perf.errors import MissingDependency, UserError
 INSTALL = "pip install 'a2perf[datasets]', or h5py"
 _COMPRESSED_FROM_BYTES = 2048  # of one step; below it a chunk's overhead costs more than it saves
 _CHUNK_BYTES = 2**19
+# Whoever made the file wrote its numbers: reading it must take no other file, and no memory that it cannot fill.
+MAX_EPISODES, MAX_STEPS = 1_000_000, 2**31
+MAX_EPISODE_BYTES = 4 << 30
+_MOST_GROUPS = 16  # that a reader of rows keeps open
+_MOST_RATIO = 1100  # deflate packs at most 1032 to 1
 
 Array = NDArray[Any]
 
@@ -175,8 +181,13 @@ def read_array(stream: Any, group: Any, name: str) -> Array:
         UserError: it is not there, or cannot be read; the message names file and place.
     """
     try:
-        return np.asarray(group[name][()])
-    except (KeyError, OSError, TypeError, ValueError, RuntimeError) as error:
+        check_path(stream, f"{group.name}/{name}")
+        stored = group[name]
+        check_stored(stream, stored.id)
+        if stored.nbytes > MAX_EPISODE_BYTES:
+            raise ValueError(f"an array of more than {MAX_EPISODE_BYTES >> 30} GiB")
+        return np.asarray(stored[()])
+    except (AttributeError, KeyError, OSError, TypeError, ValueError, RuntimeError, MemoryError) as error:
         raise damaged(stream, f"{group.name}/{name}", error) from error
 
 
@@ -190,18 +201,22 @@ def read_columns(stream: Any) -> tuple[list[int], list[float], list[int]]:
     lengths, returns, seeds = [], [], []
     for index in range(episode_count(stream)):
         try:
+            check_path(stream, name_of(index))
             group = module.h5o.open(stream.id, name_of(index).encode())
             steps = _scalar(module, group, b"total_steps")
             total = _scalar(module, group, b"episode_return")
             seed = _scalar(module, group, b"seed")
-        except (KeyError, OSError, RuntimeError, ValueError) as error:
+            if steps is None or total is None:  # of another writer
+                rewards = read_array(stream, stream[name_of(index)], "rewards")
+                steps, total = len(rewards), rewards.sum()
+            row = int(steps), float(total), -1 if seed is None else int(seed)
+            if not 0 <= row[0] <= MAX_STEPS or not -(2**63) <= row[2] < 2**63:
+                raise ValueError(f"{row[0]} steps of seed {row[2]}")
+        except (KeyError, OSError, RuntimeError, ValueError, TypeError, OverflowError) as error:
             raise damaged(stream, f"/{name_of(index)}", error) from error
-        if steps is None or total is None:  # of another writer
-            rewards = read_array(stream, stream[name_of(index)], "rewards")
-            steps, total = len(rewards), rewards.sum()
-        lengths.append(int(steps))
-        returns.append(float(total))
-        seeds.append(-1 if seed is None else int(seed))
+        lengths.append(row[0])
+        returns.append(row[1])
+        seeds.append(row[2])
     return lengths, returns, seeds
 
 
@@ -218,6 +233,21 @@ class RowReader:
         self._stream = stream
         self._total = total
         self._module = h5py()
+        self._groups: dict[str, Any] = {}
+
+    def _group(self, index: int, path: str) -> Any:
+        """Returns the group that holds an array, none of which is a link; the last few are kept."""
+        above, _, name = path.rpartition("/")
+        place = f"{name_of(index)}/{above}".rstrip("/")
+        group = self._groups.get(place)
+        if group is None:
+            check_path(self._stream, place)
+            if len(self._groups) > _MOST_GROUPS:
+                self._groups.clear()
+            group = self._groups[place] = self._module.h5g.open(self._stream.id, place.encode())
+        if group.links.get_info(name.encode()).type != self._module.h5l.TYPE_HARD:
+            raise ValueError(f"{path} is a link")
+        return group
 
     def read(self, index: int, path: str, first: int, rows: int) -> None:
         """Reads the first rows of an array of an episode.
@@ -233,10 +263,12 @@ class RowReader:
         """
         space = self._module.h5s
         try:
-            stored = self._module.h5d.open(self._stream.id, f"{name_of(index)}/{path}".encode())
+            stored = self._module.h5d.open(self._group(index, path), path.rpartition("/")[2].encode())
+            check_stored(self._stream, stored)
             shape, dtype = stored.shape, stored.dtype
             whole = self.arrays.get(path)
             if whole is None:
+                check_size(self._stream, self._total[path] * math.prod(shape[1:]) * dtype.itemsize)
                 whole = self.arrays[path] = np.empty((self._total[path], *shape[1:]), dtype)
             if not shape or shape[0] < rows or shape[1:] != whole.shape[1:] or dtype != whole.dtype:
                 raise ValueError(f"{dtype} {shape}, where {whole.dtype} ({rows}, ...) is expected")
@@ -248,8 +280,33 @@ class RowReader:
             where = stored.get_space()
             where.select_hyperslab((0,) * len(shape), count)
             stored.read(space.create_simple(count), where, target)
-        except (KeyError, OSError, ValueError, TypeError, RuntimeError) as error:
+        except (KeyError, OSError, ValueError, TypeError, RuntimeError, MemoryError) as error:
             raise damaged(self._stream, f"/{name_of(index)}/{path}", error) from error
+
+
+def check_path(stream: Any, path: str) -> None:
+    """Raises ValueError where a part of a path is a link, which may lead to another file or to a pipe."""
+    hard, links = h5py().h5l.TYPE_HARD, stream.id.links
+    parts = path.strip("/").split("/")
+    for end in range(1, len(parts) + 1):
+        part = "/".join(parts[:end])
+        if links.get_info(part.encode()).type != hard:
+            raise ValueError(f"{part} is a link")
+
+
+def check_stored(stream: Any, stored: Any) -> None:
+    """Raises ValueError where the values of an array lie in other files, or cannot all lie in this one."""
+    if stored.get_offset() is None:  # else they lie at one place of this file
+        layout = stored.get_create_plist()
+        if layout.get_layout() == h5py().h5d.VIRTUAL or layout.get_external_count():
+            raise ValueError("its values lie in another file")
+    check_size(stream, math.prod(stored.shape) * stored.dtype.itemsize)
+
+
+def check_size(stream: Any, size: int) -> None:
+    """Raises ValueError where so many bytes of values cannot lie in the file, however well they are packed."""
+    if size > 2**20 and size > _MOST_RATIO * stream.id.get_filesize():
+        raise ValueError(f"{size} bytes of values in a file of {stream.id.get_filesize()} bytes")
 
 
 def _scalar(module: Any, group: Any, name: bytes) -> Any:
@@ -269,6 +326,7 @@ def group_of(stream: Any, index: int) -> Any:
         UserError: there is none.
     """
     try:
+        check_path(stream, name_of(index))
         return stream[name_of(index)]
     except (KeyError, OSError, RuntimeError, ValueError) as error:
         raise damaged(stream, f"/{name_of(index)}", error) from error
@@ -282,8 +340,15 @@ def array_names(group: Any) -> list[str]:
 
 
 def episode_count(stream: Any) -> int:
-    """Returns the number of episodes of a file."""
-    return sum(1 for name in stream if name.startswith("episode_"))
+    """Returns the number of episodes of a file.
+
+    Raises:
+        UserError: there are more than ``MAX_EPISODES``.
+    """
+    count = sum(1 for name in stream if name.startswith("episode_"))
+    if count > MAX_EPISODES:
+        raise UserError(f"{stream.filename}: {count} episodes", mend=f"split it: at most {MAX_EPISODES} are read")
+    return count
 
 
 def name_of(index: int) -> str:

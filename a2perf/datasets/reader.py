@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from a2perf.datasets import hdf5_file, naming, usage
 from a2perf.errors import UserError
+from a2perf.storage import read_json
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -291,7 +292,7 @@ def open_dataset(name: str | os.PathLike[str], datasets_path: str | os.PathLike[
 
 def _json_object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read: {error}", mend="the file is damaged: copy or make it again") from error
     if not isinstance(found, dict):

@@ -7,6 +7,7 @@ of fixed shape in every step. Imports Gymnasium and NumPy.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ from a2perf.errors import ConfigError
 
 Array = NDArray[Any]
 Space = spaces.Space[Any]
+MAX_ELEMENTS = 1 << 26
+"""Of one array of a space: 64 times the pixels of a large screen."""
+_NO_SPACE = (KeyError, TypeError, ValueError, AttributeError, AssertionError, OverflowError, RecursionError)
 
 
 def to_json(space: Space) -> str:
@@ -37,7 +41,7 @@ def from_json(text: str) -> Space:
     """
     try:
         return _rebuilt(json.loads(text))
-    except (KeyError, TypeError, ValueError) as error:
+    except _NO_SPACE as error:
         raise ConfigError(f"this describes no space of Gymnasium ({error}): {text:.120}") from error
 
 
@@ -135,6 +139,10 @@ def _described(space: Space, name: str) -> dict[str, Any]:
 
 def _rebuilt(found: Mapping[str, Any]) -> Space:
     kind = found["type"]
+    if kind in ("Box", "MultiBinary"):
+        sides = found["shape" if kind == "Box" else "n"]
+        if math.prod(sides if isinstance(sides, list) else [sides]) > MAX_ELEMENTS:
+            raise ValueError(f"more than {MAX_ELEMENTS} elements")
     if kind == "Dict":
         return spaces.Dict({key: _rebuilt(child) for key, child in found["subspaces"].items()})
     if kind == "Tuple":

@@ -32,11 +32,12 @@ from a2perf.rlops.matrix_plan import folder_name
 from a2perf.rlops.run_record import RUN_FILE, ExperimentRun, user_name
 from a2perf.rlops.run_series import read_series
 from a2perf.rlops.tracker_tables import Series, chart_curves, history_series, kept_run
-from a2perf.rlops.wandb_log import WandbLog, read_wandb_log
-from a2perf.storage import write_record
+from a2perf.rlops.wandb_log import MAX_BYTES, WandbLog, read_wandb_log
+from a2perf.storage import read_json, write_record
 from a2perf.stranger_files import Bounds, folders
 from a2perf.submission.bundle import record_files, write_manifest
 
+_MOST_CHARACTERS = 1 << 20  # of the line of JSON at the head of a Monitor file
 FORMATS = ("tensorboard", "csv", "wandb", "sb3")
 _NAMED = re.compile(r"^(?P<env>.+?)__(?P<exp>.+?)__(?P<seed>\d+)(?:__\d+)?$")
 _SEEDED = re.compile(r"(?:^|[_\-])seed[_\-=]?(?P<seed>\d+)(?:$|[_\-])", re.IGNORECASE)
@@ -241,10 +242,10 @@ def _of_folder(folder: Path, files: list[Path]) -> Import:
     for file in files:
         if kind_of(file.name) == "monitors":
             with file.open(encoding="utf-8", errors="replace") as stream:
-                first = stream.readline()
+                first = stream.readline(_MOST_CHARACTERS)
             try:
                 head = json.loads(first.removeprefix("#"))
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(head, dict):
                 item.started_s = float(head.get("t_start") or 0)
@@ -266,11 +267,13 @@ def _of_wandb(path: Path) -> Import:
 def _of_history(path: Path) -> list[Import]:
     """A history that was exported line by line; numbers of each row, as the tracker's interface returns them."""
     rows = []
+    if path.stat().st_size > MAX_BYTES:
+        raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB", mend="export fewer rows or columns")
     with path.open(encoding="utf-8", errors="replace") as stream:
         for line in stream:
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(row, dict):
                 rows.append(row)
@@ -281,8 +284,9 @@ def _of_history(path: Path) -> list[Import]:
     item.tables = _tables(series)
     configured = path.parent / "config.json"
     if configured.is_file():
-        config = json.loads(configured.read_text(encoding="utf-8"))
-        item.config = {name: value for name, value in config.items() if not name.startswith("_")}
+        config = read_json(configured)
+        if isinstance(config, dict):
+            item.config = {name: value for name, value in config.items() if not name.startswith("_")}
     return [item]
 
 

@@ -7,6 +7,8 @@ that changed. A damaged index is thrown away and made anew; where none can be wr
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -21,11 +23,14 @@ from a2perf.rlops.run_record import MODES, RUN_FILE, ExperimentRun
 from a2perf.storage import read_record
 
 INDEX_FILE = "index.sqlite3"
+MAX_NAMES = 2_000_000
+"""In all folders of a store together, those below a run left out."""
 _VERSION = 2
 _BUSY_TIMEOUT_S = 30.0
 _ATTIC = "attic"
 _NOT_RECORDED = "not recorded"
 """What stands for the host of a run that was published without it."""
+_LARGEST = 1e300
 _ORDER = (RunState.RUNNING, RunState.FAILED, RunState.INTERRUPTED, RunState.FINISHED)
 
 
@@ -109,7 +114,10 @@ class Index:
         decoder = msgspec.msgpack.Decoder(IndexedRun)
         for run_id in found:
             if run_id not in result:
-                result[run_id] = decoder.decode(known[run_id][1])
+                try:
+                    result[run_id] = decoder.decode(known[run_id][1])
+                except msgspec.MsgspecError:  # the index came with the store, or was damaged
+                    result[run_id] = read_run_folder(found[run_id].path, run_id, found[run_id].modes)
         if fresh or vanished:
             self._save(fresh, vanished)
         return [result[run_id] for run_id in sorted(result)]
@@ -176,14 +184,22 @@ class Index:
 
 
 def find_run_folders(store: Path) -> Iterator[_Found]:
-    """Yields every run below a folder; hidden folders, the attic and symbolic links are passed over."""
-    pending = [(str(store), "")]
+    """Yields every run below a folder; hidden folders, the attic and symbolic links are passed over.
+
+    Raises:
+        UserError: the folders outside of runs hold more than ``MAX_NAMES`` names.
+    """
+    pending, looked_at = [(str(store), "")], 0
     while pending:
         folder, run_id = pending.pop()
         try:
-            entries = list(os.scandir(folder))
+            with os.scandir(folder) as listing:
+                entries = list(itertools.islice(listing, MAX_NAMES + 1 - looked_at))
         except OSError:  # removed meanwhile, or not ours to read
             continue
+        looked_at += len(entries)
+        if looked_at > MAX_NAMES:
+            raise UserError(f"{store} holds more than {MAX_NAMES} names", mend="give the folder of the runs alone")
         names = [
             entry.name
             for entry in entries
@@ -284,4 +300,6 @@ def _stamp(path: str) -> str:
 
 
 def _float(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if abs(value) < _LARGEST and math.isfinite(value) else None

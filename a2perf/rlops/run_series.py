@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,14 +17,25 @@ from numpy.typing import NDArray
 
 from a2perf.errors import UserError
 from a2perf.metrics.event_files import ScalarSeries, read_event_file
-from a2perf.metrics.recorded_curves import MAX_EVENT_BYTES, STEP_COLUMNS, TIME_COLUMNS, averaged, kind_of
+from a2perf.metrics.recorded_curves import (
+    BOUNDS,
+    MAX_EVENT_BYTES,
+    MAX_EVENT_BYTES_OF_RUN,
+    MAX_FILES,
+    STEP_COLUMNS,
+    TIME_COLUMNS,
+    averaged,
+    kind_of,
+)
 from a2perf.metrics.recorded_tables import Table, read_table
 from a2perf.records import RolloutResults
 from a2perf.rlops.run_record import MODES
 from a2perf.rlops.wandb_log import read_wandb_log
 from a2perf.storage import read_record
+from a2perf.stranger_files import BoundExceeded, folders
 
 Column = NDArray[np.float64]
+_ENDINGS = (".csv", ".wandb")
 ROLLOUT_MODES = ("inference", "generalization")
 
 
@@ -58,7 +68,10 @@ class LoggedRun:
 
 
 def sources(run: Path) -> list[Path]:
-    """Returns the files of a run that may hold series, in a stable order; symbolic links are left out."""
+    """Returns the files of a run that may hold series, in a stable order; symbolic links are left out.
+
+    A folder among them is one with more names than are looked at; of its files some are missing.
+    """
     found: list[Path] = []
     for mode in MODES:
         found += _below(run / mode / "artifacts")
@@ -85,6 +98,10 @@ def read_series(run: Path, files: list[Path] | None = None) -> LoggedRun:
     """Reads every series of a run; damage becomes a note."""
     result = LoggedRun({}, [])
     files = sources(run) if files is None else files
+    result.notes += [f"{path.relative_to(run)}: too many files; some were left out" for path in files if path.is_dir()]
+    if len(files) > MAX_FILES:
+        result.notes.append(f"more than {MAX_FILES} files; the rest was left out")
+        files = files[:MAX_FILES]
     events = [path for path in files if kind_of(path.name) == "events"]
     found: list[dict[str, Series]] = [_of_events(events, run, result.notes)]
     for path in files:
@@ -105,30 +122,33 @@ def read_series(run: Path, files: list[Path] | None = None) -> LoggedRun:
 
 
 def _below(top: Path) -> list[Path]:
-    return sorted(_walk(str(top)))
-
-
-def _walk(top: str) -> Iterator[Path]:
+    found: list[Path] = []
     try:
-        entries = list(os.scandir(top))
+        for folder, _, names in folders(top, BOUNDS):
+            paths = [os.path.join(folder, name) for name in names if "tfevents" in name or name.endswith(_ENDINGS)]
+            found += [Path(path) for path in paths if _is_regular(path)]
+    except BoundExceeded:
+        found.append(top)
+    return sorted(found)
+
+
+def _is_regular(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path)
-        elif ("tfevents" in entry.name or entry.name.endswith((".csv", ".wandb"))) and stat.S_ISREG(
-            entry.stat(follow_symlinks=False).st_mode
-        ):
-            yield Path(entry.path)
+        return False
 
 
 def _of_events(files: list[Path], run: Path, notes: list[str]) -> dict[str, Series]:
     pieces: dict[str, list[ScalarSeries]] = {}
+    remaining = MAX_EVENT_BYTES_OF_RUN
     for path in files:
-        name = path.relative_to(run)
-        if path.stat().st_size > MAX_EVENT_BYTES:
-            notes.append(f"{name}: larger than {MAX_EVENT_BYTES >> 30} GiB; left out")
+        name, size = path.relative_to(run), path.stat().st_size
+        if size > min(MAX_EVENT_BYTES, remaining):
+            bounds = f"{MAX_EVENT_BYTES >> 30} GiB, or the files of the run than {MAX_EVENT_BYTES_OF_RUN >> 30} GiB"
+            notes.append(f"{name}: larger than {bounds}; left out")
             continue
+        remaining -= size
         found = read_event_file(path)
         notes += [f"{name}: byte {problem.offset}: {problem.detail}" for problem in found.problems]
         for tag, points in found.scalars.items():
@@ -142,6 +162,8 @@ def _of_table(table: Table, name: Path, notes: list[str]) -> dict[str, Series]:
     """Reads a table with a column of steps; one without is something else, such as a table of emissions."""
     step_name = next((column for column in STEP_COLUMNS if table.numbers(column) is not None), None)
     if step_name is None or not table.rows:
+        if not table.columns:  # nothing of it could be read
+            notes += [f"{name}: {condition}" for condition in table.conditions]
         return {}
     notes += [f"{name}: {condition}" for condition in table.conditions]
     steps = np.asarray(table.columns[step_name], np.float64)

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.storage import read_bounded
+
 Column = NDArray[np.float64]
 _HEADER = b":W&B"
 _HEADER_BYTES = 7
@@ -27,6 +29,11 @@ _BLOCK_BYTES = 32 << 10
 _CHUNK = struct.Struct("<IHB")
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _STEP_KEYS = ("global_step", "_step")
+# Whoever ran it wrote the file: reading it must take neither all memory nor hours.
+MAX_BYTES, MAX_RECORD_BYTES = 512 << 20, 64 << 20
+MAX_RECORDS, MAX_VALUES = 4_000_000, 10_000_000
+MAX_PROBLEMS = 100
+_MOST_BITS = 63  # of a varint, less its last group
 _NOT_METRICS = ("_step", "_timestamp", "_runtime", "_wandb")
 
 
@@ -84,23 +91,34 @@ def read_wandb_log(path: Path) -> WandbLog:
     """Reads the log of an offline run, also one that was cut off; damage is stated and costs only what follows it."""
     log = WandbLog()
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, MAX_BYTES)
     except OSError as error:
         log.problems.append(f"cannot be read: {error.strerror}")
+        return log
+    except ValueError as error:
+        log.problems.append(f"cannot be read: {str(error).removeprefix(f'{path}: ')}")
         return log
     if not data.startswith(_HEADER):
         log.problems.append("not the log of an offline run")
         return log
-    for record in _records(data, log.problems):
+    values = 0
+    for count, record in enumerate(_records(data, log.problems)):
+        rows = len(log.rows)
         try:
             _take(record, log)
-        except (ValueError, struct.error, IndexError) as error:
+        except (ValueError, struct.error, IndexError, RecursionError) as error:
             log.problems.append(f"a record could not be read ({error})")
+        values += sum(map(len, log.rows[rows:]))
+        over = count >= MAX_RECORDS or values + len(log.config) > MAX_VALUES or len(log.problems) > MAX_PROBLEMS
+        if over:
+            log.problems.append("more records, values or problems than are read; the rest was left out")
+            break
     return log
 
 
 def _records(data: bytes, problems: list[str]) -> Iterator[bytes]:
-    position, parts = _HEADER_BYTES, b""
+    position, size = _HEADER_BYTES, 0
+    parts: list[bytes] = []
     open_record = False
     while position + _CHUNK.size <= len(data):
         left = _BLOCK_BYTES - position % _BLOCK_BYTES
@@ -115,17 +133,22 @@ def _records(data: bytes, problems: list[str]) -> Iterator[bytes]:
             position += left
             continue
         if zlib.crc32(payload, zlib.crc32(bytes([kind]))) != stored:
-            problems.append(f"byte {position}: the checksum is wrong; the rest of its block was passed over")
+            if len(problems) <= MAX_PROBLEMS:
+                problems.append(f"byte {position}: the checksum is wrong; the rest of its block was passed over")
             position, open_record = position + left, False
             continue
         position += _CHUNK.size + length
         if kind in (_WHOLE, _FIRST):
-            parts, open_record = payload, True
+            parts, size, open_record = [payload], length, True
         elif open_record:
-            parts += payload
+            size += length
+            parts.append(payload)
+        if size > MAX_RECORD_BYTES and open_record:
+            problems.append(f"byte {position}: a record is larger than {MAX_RECORD_BYTES >> 20} MiB; left out")
+            open_record = False
         if kind in (_WHOLE, _LAST) and open_record:
             open_record = False
-            yield parts
+            yield b"".join(parts)
     if position < len(data) or open_record:
         problems.append("the last record is not complete")
 
@@ -228,9 +251,14 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
+        if shift > _MOST_BITS:
+            raise ValueError("a number of more than ten bytes")
 
 
 def _number(value: Any) -> float:
     if isinstance(value, str):
         return float(value.replace("Infinity", "inf")) if value in _SPECIAL else float("nan")
-    return float(value) if isinstance(value, int | float) else float("nan")
+    try:
+        return float(value) if isinstance(value, int | float) else float("nan")
+    except OverflowError:  # an integer of hundreds of digits
+        return float("nan")
