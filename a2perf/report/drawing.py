@@ -327,7 +327,8 @@ def inline_svg(chart: Chart, prefix: str, view: int = 0) -> Markup:
     text = re.sub(r"(font: (?:[\w.]+ )*[\d.]+px) [^;\"]*", r"\1 var(--face)", text)
     for name, colour in INK.items():
         text = text.replace(colour, f"var(--{name})")
-    opening = f'<svg role="img" aria-label="{escape(f"{chart.title}. {chart.description}")}" '
+    label = escape(terminal_text(f"{chart.title}. {chart.description}"))
+    opening = f'<svg role="img" aria-label="{label}" '
     text = re.sub(r"<svg ", lambda _: opening, text, count=1)
     text = re.sub(r' width="[\d.]+pt"', "", text, count=1)
     text = re.sub(r' height="[\d.]+pt"', "", text, count=1)

@@ -67,10 +67,8 @@ def junit(outcomes: Sequence[TestOutcome]) -> bytes:
         time=f"{sum(outcome.wall_s for outcome in outcomes):.3f}",
     )
     for outcome in outcomes:
-        name, message = (
-            terminal_text(outcome.test.name),
-            terminal_text(outcome.message),
-        )  # XML holds no control characters
+        # XML holds no control characters
+        name, message = terminal_text(outcome.test.name), terminal_text(outcome.message)
         case = ElementTree.SubElement(
             suite, "testcase", classname="performance", name=name, time=f"{outcome.wall_s:.3f}"
         )

@@ -1,0 +1,273 @@
+"""Other places where strangers' words are shown, and files of strangers that rlops and the data sets read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from a2perf import cli
+from a2perf.errors import UserError
+from a2perf.launch.submit import summary_text
+from a2perf.metrics.submitted import Score, Submitted, SubmittedRun
+from a2perf.records import SubmissionIdentity
+from a2perf.rlops import index, run_series, wandb_log
+from a2perf.rlops.performance_test import results
+from a2perf.rlops.performance_test.condition import Verdict
+from tests.attacks.test_what_others_read import BAD, NAME, Record, _check, hostile, noted, obeyed
+from tests.metrics.event_bytes import message, varint
+from tests.rlops import wandb_bytes
+from tests.rlops.made_runs import METRIC, write_run
+
+__all__ = ["hostile"]
+
+
+def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    said, errors = capsys.readouterr()
+    assert ended.value.code in (0, 1, 2)
+    assert not obeyed(said + errors)
+    assert "Traceback (most recent call last)" not in errors
+    return said
+
+
+def test_signing_and_verifying_show_hostile_bundles(
+    hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Record
+) -> None:
+    pytest.importorskip("cryptography")
+    _run(["sign", str(hostile), "--new-key", str(tmp_path / "key")], capsys)
+    _run(["verify", str(hostile), "--any-key"], capsys)
+    assert json.loads(_run(["verify", str(hostile), "--any-key", "--json"], capsys))
+    noted(record_property, "hostile names in bundles that are signed and verified", "escaped everywhere")
+
+
+def test_comparisons_and_tags_show_hostile_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Record
+) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    out.mkdir()
+    for tag in ("old", "new"):
+        for seed in range(2):
+            made = write_run(
+                store, f"{tag}/{seed}\x1b[2J", env_id="CartPole-v1", seed=seed, tags=[tag], version=NAME, user=BAD,
+                config={NAME: BAD}, curves={METRIC: [(step, 1.0) for step in range(20)]},
+            )  # fmt: skip
+            record = json.loads((made / "rlops.json").read_text())
+            (made / "rlops.json").write_text(json.dumps({**record, "env_id": NAME}))
+    groups = ["--exp-name", "ppo", "--tags", "new", "old", "--store", str(store)]
+    _run(["rlops", *groups, "--output-filename", str(out / "compare")], capsys)
+    _run(["rlops-tags", "--list", "--store", str(store)], capsys)
+    added = ["--add", "later", "--source-tag", "new", "--reason", BAD, "--yes"]
+    _run(["rlops-tags", *added, "--store", str(store)], capsys)
+    _run(["rlops-tags", "--history", "later", "--store", str(store)], capsys)
+    written = [path for path in out.rglob("*") if path.suffix in (".html", ".svg", ".md", ".csv", ".json")]
+    assert {path.suffix for path in written} == {".html", ".svg", ".md", ".csv", ".json"}
+    for path in written:
+        _check(path)
+        if path.suffix == ".svg":
+            ElementTree.parse(path)
+    noted(record_property, "hostile names of environments, versions and tags in comparisons", "escaped everywhere")
+
+
+def test_the_summary_of_a_submission_is_words(tmp_path: Path, record_property: Record) -> None:
+    run = SubmittedRun(task=NAME, seed=1, mode="train", path=NAME, state="failed", reason=BAD, attempts=2)
+    score = Score(iqm=0.5, low=0.1, high=0.9, seeds=1, expected=3, notes=[BAD])
+    record = Submitted(
+        a2perf_version="1", protocol="v1", protocol_sha256="0" * 64, track="open", asked_track="open", quick=False,
+        submission=SubmissionIdentity(name=NAME, path=NAME, sha256="0" * 64), complete=False, rankable=False,
+        not_rankable=[BAD], tasks=[NAME], runs=[run], scores={NAME: score}, overall=score, core=False, recorded_at="",
+        citation=BAD,
+    )  # fmt: skip
+    (tmp_path / "summary.md").write_text(summary_text(record))
+    _check(tmp_path / "summary.md")
+    rows = [line for line in summary_text(record).splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
+    noted(record_property, "hostile names and reasons in the summary of a submission", "escaped everywhere")
+
+
+def test_junit_of_hostile_names_is_xml(record_property: Record) -> None:
+    run = SimpleNamespace(seed=1, state="failed", values=[0.5], reason=BAD + "\udc80")
+    test = SimpleNamespace(name=NAME)
+    outcome = SimpleNamespace(test=test, verdict=Verdict.FAILED, message=BAD, wall_s=1.0, runs=[run])
+    suite = ElementTree.fromstring(results.junit(cast("Any", [outcome])))
+    assert not obeyed("".join(suite.itertext()))
+    noted(record_property, "control characters in results for continuous integration", "escaped, XML stays valid")
+
+
+@pytest.mark.parametrize("command", ["wrap", "perftest"])
+def test_what_a_script_says_is_shown_escaped(command: str, tmp_path: Path, record_property: Record) -> None:
+    script = f"def main(env):\n    print({BAD!r})\n    raise RuntimeError({BAD!r})\n"
+    script += "if __name__ == '__main__':\n    main('')\n"
+    (tmp_path / "bad.py").write_text(script)
+    tests = tmp_path / "conf" / "performance" / "Toy"
+    tests.mkdir(parents=True)
+    test = {
+        "env": NAME, "command": f"{sys.executable} bad.py",
+        "performance_testing_conditions": {
+            "total_runs": 1, "succ_runs": 1, "eval_columns": "score", "eval_value": 0.9, "on_crash": "count_as_failure",
+        },
+        "hydra": {"sweeper": {"n_jobs": 1, "study_name": "toy", "max_duration_minutes": 5}},
+    }  # fmt: skip
+    (tests / "a-test.yaml").write_text(json.dumps(test))
+    words = ["bad.py", "--env", "CartPole-v1", "--seed", "1", "--videos", "0", "--root-dir", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, "-m", "a2perf", command, *(words if command == "wrap" else ["run-all"])],
+        cwd=tmp_path, env=dict(os.environ), capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode in (1, 2)
+    assert "RuntimeError" in said or "crashed" in said
+    assert not obeyed(said)
+    for path in tmp_path.rglob("junit.xml"):
+        ElementTree.parse(path)
+    noted(record_property, f"escapes in the output and the exception of a script under {command}", "shown escaped")
+
+
+# --- files that rlops reads ------------------------------------------------------------------------------------------
+
+
+def _wandb(tmp_path: Path, *records: bytes) -> wandb_log.WandbLog:
+    (tmp_path / "run.wandb").write_bytes(wandb_bytes.log(records))
+    return wandb_log.read_wandb_log(tmp_path / "run.wandb")
+
+
+def _row(text: str) -> bytes:
+    """A record of history with one value, given as JSON."""
+    value = varint(16 << 3 | 2) + varint(len(text)) + text.encode()
+    return message(2, message(1, message(2, b"x") + value))
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, "1" * 3000, "1" * 10**4, '{"a":' * 10**4])
+def test_hostile_values_of_a_tracker_cost_their_record(text: str, tmp_path: Path, record_property: Record) -> None:
+    log = _wandb(tmp_path, _row(text), wandb_bytes.history({"y": 2.0, "_step": 7}))
+    steps, values, _ = log.series()["y"]
+    assert (steps.tolist(), values.tolist()) == ([7.0], [2.0])
+    noted(record_property, "nested JSON and endless integers in the log of a tracker", "a condition")
+
+
+@pytest.mark.parametrize("bound", ["MAX_RECORDS", "MAX_VALUES", "MAX_BYTES"])
+def test_logs_of_a_tracker_beyond_a_bound_say_so(bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wandb_log, bound, 10)
+    log = _wandb(tmp_path, *(wandb_bytes.history({"x": float(step), "_step": step}) for step in range(50)))
+    assert len(log.problems) == 1
+    assert len(log.rows) < 20
+
+
+def test_a_record_of_many_pieces_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wandb_log, "MAX_RECORD_BYTES", 100_000)
+    log = _wandb(tmp_path, _row('"' + "x" * 10**6 + '"'), wandb_bytes.history({"y": 2.0}))
+    assert len(log.rows) == 1
+    assert any("a record is larger" in problem for problem in log.problems)
+
+
+def test_fifos_sparse_files_links_and_deep_trees_below_a_run(tmp_path: Path, record_property: Record) -> None:
+    run = write_run(tmp_path, "run", curves={METRIC: [(step, 1.0) for step in range(20)]})
+    artifacts = run / "command" / "artifacts"
+    os.mkfifo(artifacts / "a.wandb")
+    (artifacts / "b.wandb").symlink_to("/dev/zero")
+    for name in ("c.wandb", "d.csv", "events.out.tfevents.9"):
+        (artifacts / name).touch()
+        os.truncate(artifacts / name, 1 << 42)
+    deep = artifacts
+    for _ in range(300):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    logged = run_series.read_series(run)
+    assert len(logged.series[METRIC].values) == 20
+    assert len([note for note in logged.notes if "larger than" in note]) == 3
+    noted(record_property, "fifos, sparse files and links among the files of a stored run", "a condition")
+
+
+def test_a_store_of_too_many_names_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "MAX_NAMES", 20)
+    for number in range(30):
+        (tmp_path / f"{number}").mkdir()
+    with pytest.raises(UserError, match="more than 20 names"):
+        list(index.find_run_folders(tmp_path))
+
+
+# --- offline data ----------------------------------------------------------------------------------------------------
+
+
+def _links(group: Any, h5py: Any) -> None:
+    del group["rewards"]
+    group["rewards"] = h5py.ExternalLink("/dev/zero", "/x")
+
+
+def _soft(group: Any, h5py: Any) -> None:
+    del group["rewards"]
+    group["rewards"] = h5py.SoftLink(f"{group.name}/rewards")
+
+
+def _elsewhere(group: Any, h5py: Any) -> None:
+    del group["rewards"]
+    group.create_dataset("rewards", (3,), "f8", external=[("/etc/passwd", 0, 24)])
+
+
+def _virtual(group: Any, h5py: Any) -> None:
+    layout = h5py.VirtualLayout((3,), "f8")
+    layout[:] = h5py.VirtualSource("/dev/zero", "x", (3,), "f8")
+    del group["rewards"]
+    group.create_virtual_dataset("rewards", layout)
+
+
+def _sparse_array(group: Any, h5py: Any) -> None:
+    del group["rewards"]
+    group.create_dataset("rewards", (1 << 45,), "f8", chunks=(1024,))
+
+
+@pytest.mark.parametrize(
+    "change", [_links, _soft, _elsewhere, _virtual, _sparse_array], ids=lambda one: one.__name__[1:]
+)
+def test_arrays_of_offline_data_that_lead_elsewhere_are_refused(
+    change: Any, tmp_path: Path, record_property: Record
+) -> None:
+    h5py = pytest.importorskip("h5py")
+    from a2perf.datasets import hdf5_file
+    from tests.datasets.toys import played
+
+    path = tmp_path / "main_data.hdf5"
+    with hdf5_file.create(path) as stream:
+        hdf5_file.write_episode(stream, 0, played(1, 3))
+        change(stream["episode_0"], h5py)
+    with hdf5_file.opened(path) as stream:
+        with pytest.raises(UserError, match="cannot be read"):
+            hdf5_file.read_array(stream, stream["episode_0"], "rewards")
+        with pytest.raises(UserError, match="cannot be read"):
+            hdf5_file.RowReader(stream, {"rewards": 3}).read(0, "rewards", 0, 3)
+    noted(record_property, "arrays of offline data in other files, or larger than their file", "refused, and named")
+
+
+@pytest.mark.parametrize("steps", [-1, 1 << 62, np.inf])
+def test_lengths_that_cannot_be_are_refused(steps: float, tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    from a2perf.datasets import hdf5_file
+    from tests.datasets.toys import played
+
+    with hdf5_file.create(tmp_path / "main_data.hdf5") as stream:
+        hdf5_file.write_episode(stream, 0, played(1, 3))
+        stream["episode_0"].attrs["total_steps"] = steps
+    with hdf5_file.opened(tmp_path / "main_data.hdf5") as stream, pytest.raises(UserError, match="episode_0"):
+        hdf5_file.read_columns(stream)
+
+
+@pytest.mark.parametrize(
+    "space",
+    ['{"type": "Tuple", "subspaces": [' * 5000, '{"type": "MultiBinary", "n": 1000000000000}',
+     '{"type": "Box", "dtype": "float32", "shape": [1000000, 1000000], "low": 0, "high": 1}'],
+)  # fmt: skip
+def test_spaces_that_take_all_memory_are_refused(space: str) -> None:
+    from a2perf.datasets.space_json import from_json
+
+    with pytest.raises(UserError, match="describes no space"):
+        from_json(space)
