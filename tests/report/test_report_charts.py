@@ -114,8 +114,8 @@ def test_the_line_of_several_runs_is_their_mean_and_its_band_holds_it() -> None:
     assert lines.mean == pytest.approx(5.0 + lines.x / 100, abs=0.06)
     assert (lines.low < lines.mean).all()
     assert (lines.mean < lines.high).all()
-    # the interval of three values this far apart stays within their range
-    assert float((lines.high - lines.low).max()) <= 2.0 + 1e-9
+    # Student's interval of three values that lie 1 apart: 4.303 standard errors to either side
+    assert float((lines.high - lines.low).max()) == pytest.approx(2 * 4.30265 / 3**0.5, rel=0.01)
 
 
 def test_runs_that_share_no_range_have_no_common_line() -> None:
