@@ -45,8 +45,7 @@ def guarded() -> Iterator[None]:
     """Guards standard output and standard error of this process; a second guard inside the first changes nothing."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (
-        stream if isinstance(stream, GuardedStream) else GuardedStream(stream)
-        for stream in before
+        stream if isinstance(stream, GuardedStream) else GuardedStream(stream) for stream in before
     )
     try:
         yield
