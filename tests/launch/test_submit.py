@@ -19,6 +19,7 @@ from a2perf.launch.protocol_plan import Asked, plan, trains
 from a2perf.launch.submit import exit_code, submit, summary_text
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import Submitted, submitted_of
+from a2perf.plain_text import markdown_text
 from a2perf.records import Failure, FailureKind, Manifest, RunState, TrainResults
 from a2perf.storage import read_record, write_json, write_record
 from a2perf.submission.bundle import hash_files
@@ -248,7 +249,7 @@ def test_whole_protocol_is_scored_against_the_stored_references(folder, tmp_path
     assert record.citation.startswith(f"entry (sha256 {sha}), A2Perf protocol v1")
     assert f"2026-03-05: normalised IQM {score.iqm:.3f} [" in record.citation
     assert "\n" not in record.citation
-    assert record.citation in summary_text(record)
+    assert markdown_text(record.citation) in summary_text(record)
 
 
 def test_same_command_again_runs_nothing_and_says_the_same(folder, tmp_path) -> None:
