@@ -54,6 +54,8 @@ def _isolate(folder: Path) -> None:
         os.environ[variable] = str(folder / name)
     os.environ["A2PERF_OFFLINE"] = "1"
     os.environ["MPLBACKEND"] = "Agg"
+    # TensorBoard may import TensorFlow in a worker before a test of TF-Agents does, and with the other Keras
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
     # one numeric thread a process: the suite itself runs in several
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
