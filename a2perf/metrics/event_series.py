@@ -1,6 +1,6 @@
 """Points of event files by tag, and what reading one file may cost.
 
-Trainings write far less than the bounds here, and a file that somebody made to exhaust its reader meets one of them
+Training runs write far less than the bounds here, and a file that somebody made to exhaust its reader meets one of them
 within about a minute and two gigabytes.
 """
 

@@ -56,8 +56,8 @@ class RunSeeds:
             root_seed: of the run.
             domain: name of the domain; the participant's seed is the same in all modes on it.
             env_id: what is evaluated; empty for all tasks of a domain.
-            evaluates: whether the run has episodes of the evaluator. The key of a training alone reveals nothing of the
-                evaluation that follows.
+            evaluates: whether the run has episodes of the evaluator. The key of a training run alone reveals
+                nothing of the evaluation that follows.
         """
         keys = {"participant": _hmac(secret, "a2perf run key", "participant", root_seed, domain)}
         if evaluates:

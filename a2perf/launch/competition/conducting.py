@@ -130,11 +130,11 @@ def entries_of(competition: Competition, entrants: Entrants, entered: Sequence[E
     ]
     plans.sort(key=lambda plan: competition.terms.seeds.index(plan[1].seed))  # stable: the training stays first
     entries: list[Entry] = []
-    trainings: dict[tuple[int, int], str] = {}
+    train_keys: dict[tuple[int, int], str] = {}
     for one, run in plans:
-        entry = _entry(competition, entrants, one, run, trainings.get((one.entrant.number, run.seed)))
+        entry = _entry(competition, entrants, one, run, train_keys.get((one.entrant.number, run.seed)))
         if run.mode == "train":
-            trainings[one.entrant.number, run.seed] = entry.key
+            train_keys[one.entrant.number, run.seed] = entry.key
         entries.append(entry)
     return entries
 

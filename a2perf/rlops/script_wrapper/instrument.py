@@ -52,7 +52,7 @@ def instrument(path: Path, *, captures: bool = True) -> Instrumented:
         captures: whether ``main`` hands over its variables; not in a worker process.
 
     Raises:
-        UserError: there is no such file, it is no Python, it has no ``main``, its ``main`` cannot be called with
+        UserError: the file does not exist, is not Python, has no ``main``, its ``main`` cannot be called with
             ``env`` alone, or it imports the old gym, which is not installed.
     """
     tree = _parse(path)
