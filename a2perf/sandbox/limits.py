@@ -120,8 +120,8 @@ class ControlGroup:
         if where.version == 2:
             _delegate(where)
         try:
+            sweep(where)
             for controller, parent in where.parents.items():
-                _sweep(parent)
                 folder = parent / name
                 folder.mkdir(exist_ok=True)  # controllers can be mounted together
                 self.folders[controller] = folder
@@ -259,17 +259,24 @@ def empty(folders: tuple[Path, ...]) -> None:
             time.sleep(0.005)
 
 
-def _sweep(parent: Path) -> None:
+def sweep(where: Place) -> None:
     """Removes groups of evaluators and guards that were killed together, with what is left in them."""
-    with contextlib.suppress(OSError):
-        for folder in parent.glob(f"{_PREFIX}*"):
-            maker = re.fullmatch(r"(\d+)-(\d+)-(\d+)-\d+", folder.name.removeprefix(_PREFIX))
-            if maker is None or maker[1] != _pid_namespace():
-                continue  # process ids of another namespace would say nothing about who lives
-            if started(int(maker[2])) != int(maker[3]):
-                empty((folder,))
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+    for folder in _groups(where):
+        maker = re.fullmatch(r"(\d+)-(\d+)-(\d+)-\d+", folder.name.removeprefix(_PREFIX))
+        if maker is None or maker[1] != _pid_namespace():
+            continue  # process ids of another namespace would say nothing about who lives
+        if started(int(maker[2])) != int(maker[3]):
+            empty((folder,))
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _groups(where: Place) -> list[Path]:
+    found: list[Path] = []
+    for parent in set(where.parents.values()):
+        with contextlib.suppress(OSError):
+            found += parent.glob(f"{_PREFIX}*")
+    return found
 
 
 @cache
@@ -278,8 +285,12 @@ def _pid_namespace() -> str:
 
 
 def started(pid: int) -> int:
-    """Returns the start time of a process in clock ticks since boot; -1 when there is none."""
+    """Returns the start time of a process in clock ticks since boot; -1 when it is gone or a zombie.
+
+    A process whose parent was killed too stays a zombie until the host's first process reaps it.
+    """
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return -1 if fields[0] in ("Z", "X") else int(fields[19])
     except (OSError, IndexError):
         return -1

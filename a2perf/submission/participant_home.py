@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from a2perf.fault_point import fault_point
+from a2perf.sandbox.limits import started
 
 ASSET_SHELF = Path(".cache", "a2perf", "assets")
 """Where in its home the participant finds the host's data files."""
@@ -35,8 +37,8 @@ def make_home(assets: Mapping[str, Path]) -> Path:
     Raises:
         ValueError: a name that leads out of the shelf.
     """
-    _sweep()
-    home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    sweep()
+    home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{started(os.getpid())}-"))
     shelf = home / ASSET_SHELF
     for name, path in assets.items():
         place = Path(name)
@@ -48,11 +50,11 @@ def make_home(assets: Mapping[str, Path]) -> Path:
     return home
 
 
-def _sweep() -> None:
+def sweep() -> None:
     """Deletes the homes that were made by processes which then were killed before they could hand them over."""
     for found in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        maker = found.name.removeprefix(_PREFIX).partition("-")[0]
-        if maker.isdecimal() and not Path("/proc", maker).exists():
+        maker = re.match(r"(\d+)-(\d+)-", found.name.removeprefix(_PREFIX))
+        if maker is not None and started(int(maker[1])) != int(maker[2]):
             shutil.rmtree(found, ignore_errors=True)  # what belongs to another user stays
 
 

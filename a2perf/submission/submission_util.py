@@ -20,7 +20,8 @@ from a2perf.domains.registry import get_domain
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.metrics.trackers.emissions import track_emissions_decorator
-from a2perf.sandbox import DEFAULT_SCRATCH_BYTES, STRONGEST
+from a2perf.sandbox import DEFAULT_SCRATCH_BYTES, STRONGEST, limits
+from a2perf.submission import participant_home
 
 if TYPE_CHECKING:
     from a2perf.submission.progress import RunProgress
@@ -220,6 +221,9 @@ class Submission:
             from a2perf.submission import rescoring
 
             return rescoring.run(self, progress=progress)
+        # Also for a run that turns out to be finished: the one that finished it may have been killed while it ended.
+        participant_home.sweep()
+        limits.sweep(limits.place())
         # Each mode is the module of its name; only the one that runs is imported.
         module = importlib.import_module(f"a2perf.submission.{BenchmarkMode(self.mode).value}")
         return int(module.run(self, force=force, progress=progress))

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits
 from a2perf.sandbox.guard.accounts import Accounts
 from a2perf.sandbox.limits import ControlGroup, Place, counters, find_place, most_tasks
+from a2perf.submission import participant_home
 
 MIB = 2**20
 SECOND = "35 25 0:30 {root} {point} rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -143,7 +145,7 @@ def test_group_of_an_evaluator_that_is_gone_is_removed_at_once(tmp_path: Path) -
     names = (f"{here}-1-5-0", f"{here}-{own}", f"7-{own}", "7-1-5-0", "1-5-0", "of-somebody-else")
     for name in names:
         (tmp_path / f"a2perf-run-{name}").mkdir()
-    limits._sweep(tmp_path)
+    limits.sweep(Place(2, {"pids": tmp_path}))
     assert sorted(folder.name.removeprefix("a2perf-run-") for folder in tmp_path.iterdir()) == sorted(names[1:])
 
 
@@ -152,12 +154,32 @@ def test_processes_in_the_group_of_an_evaluator_that_is_gone_end_with_it(tmp_pat
     folder.mkdir()
     with subprocess.Popen(["/bin/sleep", "60"]) as left:
         (folder / "cgroup.procs").write_text(f"0\n{left.pid}\n")
-        sweeper = threading.Thread(target=limits._sweep, args=(tmp_path,))
+        sweeper = threading.Thread(target=limits.sweep, args=(Place(2, {"pids": tmp_path}),))
         sweeper.start()
         os.waitid(os.P_PID, left.pid, os.WEXITED | os.WNOWAIT)  # its process id stays taken
         (folder / "cgroup.procs").write_text("")  # as the kernel does
         sweeper.join(30)
         assert left.wait(30) == -signal.SIGKILL
+
+
+def test_killed_process_that_nobody_has_reaped_keeps_neither_group_nor_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with subprocess.Popen(["/bin/sleep", "60"]) as maker:
+        number = f"{maker.pid}-{limits.started(maker.pid)}"
+        group = tmp_path / f"a2perf-run-{limits._pid_namespace()}-{number}-0"
+        home = tmp_path / f"a2perf-home-{limits._pid_namespace()}-{number}-x"
+        for folder in (group, home):
+            folder.mkdir()
+        limits.sweep(Place(2, {"pids": tmp_path}))
+        participant_home.sweep()
+        assert sorted(tmp_path.iterdir()) == sorted([group, home])
+        maker.kill()
+        os.waitid(os.P_PID, maker.pid, os.WEXITED | os.WNOWAIT)
+        limits.sweep(Place(2, {"pids": tmp_path}))
+        participant_home.sweep()
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_group_that_the_host_refuses_leaves_nothing(tmp_path: Path) -> None:
