@@ -126,7 +126,7 @@ def locate(asset: Asset) -> Path | None:
         if not _matches(path, asset.sha256):
             raise AssetUnavailable(
                 f"{path} has another checksum than {asset.name} should have ({asset.sha256})",
-                mend=f"replace or delete that file, or unset {DATA_DIR_VARIABLE}",
+                hint=f"replace or delete that file, or unset {DATA_DIR_VARIABLE}",
             )
         return path
     path = _cached_path(asset)
@@ -379,7 +379,7 @@ def _unavailable(asset: Asset, reason: str) -> AssetUnavailable:
     host = "the package index" if isinstance(asset.source, SourceArchiveMember) else "github.com"
     return AssetUnavailable(
         f"{asset.name} is not on this host: {reason}",
-        mend=(
+        hint=(
             f"one of: run `a2perf data fetch {domain}` where {host} can be reached; "
             f"point {DATA_DIR_VARIABLE} at a folder that holds {asset.name}; "
             f"or copy the assets/ folder of another host's cache into {cache_dir()}"

@@ -1,6 +1,6 @@
-"""Errors that a person can mend, told apart from bugs.
+"""Errors that a person can fix, told apart from bugs.
 
-A ``UserError`` is shown without a traceback, as what was given, what is valid and how to mend it. Anything else that
+A ``UserError`` is shown without a traceback, as what was given, what is valid and how to fix it. Anything else that
 escapes is a bug and keeps its traceback. Standard library only.
 """
 
@@ -13,25 +13,25 @@ from a2perf.constants import ExitCode
 
 
 class UserError(Exception):
-    """Something the caller gave is wrong and the caller can mend it.
+    """Something the caller gave is wrong and the caller can fix it.
 
     Args:
         message: what was given and why it is not valid.
-        mend: the command, setting or value that mends it.
+        hint: the command, setting or value that mends it.
     """
 
     exit_code: ExitCode = ExitCode.USAGE
 
-    def __init__(self, message: str, *, mend: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.mend = mend
+        self.hint = hint
 
     def __str__(self) -> str:
-        return self.message if self.mend is None else f"{self.message}\n  mend: {self.mend}"
+        return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.mend))
+        return (_rebuild, (type(self), self.message, self.hint))
 
 
 class ConfigError(UserError):
@@ -39,7 +39,7 @@ class ConfigError(UserError):
 
 
 class MissingDependency(UserError):
-    """An optional package or program is not installed; ``mend`` is the command that installs it."""
+    """An optional package or program is not installed; ``hint`` is the command that installs it."""
 
 
 class AssetUnavailable(UserError):
@@ -58,8 +58,8 @@ class InfrastructureError(UserError):
     exit_code = ExitCode.INFRASTRUCTURE
 
 
-def _rebuild(kind: type[UserError], message: str, mend: str | None) -> UserError:
-    return kind(message, mend=mend)
+def _rebuild(kind: type[UserError], message: str, hint: str | None) -> UserError:
+    return kind(message, hint=hint)
 
 
 def did_you_mean(given: str, valid: Iterable[str]) -> str:

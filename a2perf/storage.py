@@ -121,7 +121,7 @@ def read_record(path: Path, kind: type[R]) -> R:
     try:
         data = read_bounded(path, MAX_RECORD_BYTES)
     except FileNotFoundError as error:
-        raise UserError(f"{path} does not exist", mend="give the folder of a run made by a2perf") from error
+        raise UserError(f"{path} does not exist", hint="give the folder of a run made by a2perf") from error
     except ValueError as error:
         raise UserError(str(error)) from error
     return parse_record(data, kind, str(path))
@@ -145,7 +145,7 @@ def parse_record(data: bytes, kind: type[R], path: str) -> R:
     if schema > SCHEMA:
         raise UserError(
             f"{path} has schema {schema}; this a2perf reads up to {SCHEMA}",
-            mend="read it with the a2perf that wrote it",
+            hint="read it with the a2perf that wrote it",
         )
     return record
 

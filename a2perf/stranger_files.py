@@ -30,11 +30,11 @@ class StrangerFileError(UserError):
     Args:
         path: relative to the folder.
         message: what is wrong with it.
-        mend: how to fix it.
+        hint: how to fix it.
     """
 
-    def __init__(self, path: str, message: str, *, mend: str | None = None) -> None:
-        super().__init__(f"{printable(path)} {message}", mend=mend)
+    def __init__(self, path: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{printable(path)} {message}", hint=hint)
         self.path = path
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -49,8 +49,8 @@ class BoundExceeded(StrangerFileError):
         path: where the bound was reached.
     """
 
-    def __init__(self, bound: str, path: str, message: str, *, mend: str | None = None) -> None:
-        super().__init__(path, message, mend=mend)
+    def __init__(self, bound: str, path: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(path, message, hint=hint)
         self.bound = bound
 
 
@@ -459,7 +459,7 @@ def _unreadable(path: str, error: OSError) -> Unreadable:
 
 
 def _too_large(path: str, most: int) -> BoundExceeded:
-    return BoundExceeded("bytes", path, f"is beyond the bound of {most} bytes", mend="make it smaller")
+    return BoundExceeded("bytes", path, f"is beyond the bound of {most} bytes", hint="make it smaller")
 
 
 def _rebuild(kind: type[StrangerFileError], content: dict[str, object]) -> StrangerFileError:

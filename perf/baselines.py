@@ -130,7 +130,7 @@ def interpreter(name: str, tf_python: str) -> tuple[str, str]:
 
 PROBE = """
 import functools, importlib, json, os, runpy, sys, threading, time
-from a2perf.training import Run
+from a2perf.learning import Run
 points, log, lock, spent = [], Run.log, threading.Lock(), [0.0]
 def logging(self, values, step):
     log(self, values, step)
@@ -219,7 +219,7 @@ def collection() -> dict:
     """Two robots in threads of one process and in processes of their own, in turn; steps/s and two over one."""
     from stable_baselines3.common.vec_env import SubprocVecEnv
 
-    from a2perf.training.sb3.quadruped import QuadrupedSettings, robots, single_robot
+    from a2perf.learning.sb3.quadruped import QuadrupedSettings, robots, single_robot
 
     def threads(count: int):
         return robots(TROT, {}, QuadrupedSettings(robots=2, actors=count))

@@ -31,7 +31,7 @@ from a2perf.datasets.hdf5_file import EpisodeArrays
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.records import DatasetRecord, Returns, cost_of
 from a2perf.domains.registry import get_domain
-from a2perf.submission.progress import RunProgress
+from a2perf.submission.evaluator.progress import RunProgress
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 BOX = spaces.Box(-1, 1, (160,), np.float32)

@@ -23,9 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from a2perf.metrics.event_cache import EventCache
-from a2perf.metrics.event_checksums import crc32c
-from a2perf.metrics.event_files import read_event_file
+from a2perf.runs.event_cache import EventCache
+from a2perf.runs.event_checksums import crc32c
+from a2perf.runs.event_files import read_event_file
 
 TAGS = ("Metrics/AverageReturn", "Metrics/AverageEpisodeLength")
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from a2perf.metrics.recorded_scores import score_runs
+from a2perf.metrics.scores import score_runs
 from a2perf.report.leaderboard import write_leaderboard
-from a2perf.submission.bundle import integrity
+from a2perf.runs.bundle import integrity
 from tests.report.leaderboard.made_entries import Field, references
 
 SEEDS, TASKS = 5, ("trot", "pace", "spin", "walk")

@@ -18,7 +18,7 @@ REPETITIONS = 5
 
 
 def _start_s(submission: Path, folder: Path, env: object | None) -> float:
-    from a2perf.submission.participant_process import ParticipantProcess
+    from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
     python, files = (None, ()) if env is None else (env.python, env.readable)
     started = time.perf_counter()
@@ -35,7 +35,7 @@ def main() -> None:
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="a2perf-perf-"))
     os.environ["A2PERF_CACHE_DIR"] = str(folder / "cache")
-    from a2perf.submission import python_env
+    from a2perf.submission.evaluator import python_env
 
     submission = Path(__file__).resolve().parents[1] / "templates" / "submission"
     recipe = python_env.Recipe(

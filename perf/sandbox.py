@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from a2perf.sandbox import available_levels
-from a2perf.submission.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
 BASELINE = "none"
 INFERENCE = """

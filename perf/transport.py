@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from a2perf.submission.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
 SUBMISSION = """
 import numpy as np

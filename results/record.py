@@ -22,11 +22,11 @@ import msgspec
 import numpy as np
 from PIL import Image
 
-from a2perf.inventory import record_files
 from a2perf.metrics.submitted import FILE, Submitted
 from a2perf.records import Episode, Manifest, RolloutResults
+from a2perf.runs.bundle import write_manifest
+from a2perf.runs.inventory import record_files
 from a2perf.storage import read_record, sha256_of, write_record
-from a2perf.submission.bundle import write_manifest
 
 HOUSE = Path(__file__).resolve().parents[1]
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"

@@ -35,8 +35,8 @@ from a2perf.domains.tfa.suite_gym import make_environment
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.protocol import Evaluation, Protocol, ProtocolTask, Reference
-from a2perf.submission.rollouts import rollout
-from a2perf.submission.seeds import spawn_seeds
+from a2perf.submission.evaluator.rollouts import rollout
+from a2perf.submission.evaluator.seeds import spawn_seeds
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 EPISODES_SEED = 20_000  # root seed of the reference episodes; no training seed of the protocol
@@ -119,7 +119,7 @@ def empty_task(source: TaskSource) -> ProtocolTask:
         budget=source.budget,
         evaluation=Evaluation(
             episodes=source.episodes,
-            seeds="a2perf.submission.seeds.spawn_seeds(training seed, 'episodes', episodes)",
+            seeds="a2perf.submission.evaluator.seeds.spawn_seeds(training seed, 'episodes', episodes)",
             seeds_sha256=hashlib.sha256("".join(f"{seed}\n" for seed in seeds).encode()).hexdigest(),
             warmup_calls=100,
             timed_calls=1000,

@@ -27,7 +27,7 @@ def words(arguments: list[str]) -> list[str]:
     if name is None or rest:
         raise UserError(
             f"src/main.py runs tests only{', not ' + ' '.join(rest) if rest else ''}",
-            mend="python src/main.py +performance=FetchReach/sac_her-test --multirun",
+            hint="python src/main.py +performance=FetchReach/sac_her-test --multirun",
         )
     for key, values in {**KEPT, **(SMOKE if name == "smoke_test" else {})}.items():
         if key in given and (not values or given[key] in values):
@@ -38,7 +38,7 @@ def words(arguments: list[str]) -> list[str]:
         environments = given.pop("env", "FetchReach-v2").split(",")
     if given:
         raise UserError(
-            f"{', '.join(given)} cannot be overridden here", mend="write it into the test's file, or copy the file"
+            f"{', '.join(given)} cannot be overridden here", hint="write it into the test's file, or copy the file"
         )
     if name == "smoke_test":
         jobs = ["--n-jobs", n_jobs] if n_jobs else []

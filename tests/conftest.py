@@ -5,7 +5,7 @@ before anything of a2perf is imported, and child processes inherit that. ``A2PER
 files that ``make setup`` put into the real cache are copied, read-only, into the tests' own.
 
 A test that needs something a machine can lack says so with ``@pytest.mark.group("chromium")``. Where it is lacking the
-test is skipped, the closing table says how to mend that, and ``A2PERF_REQUIRE=chromium,bwrap`` makes it a failure.
+test is skipped, the closing table says how to fix that, and ``A2PERF_REQUIRE=chromium,bwrap`` makes it a failure.
 ``A2PERF_ONLY=tf_agents,sb3`` runs the tests of these groups alone, in the Python that has what they need;
 ``A2PERF_WITHOUT=nvml,rapl`` deselects groups, for a run in which nothing may be skipped.
 """
@@ -110,11 +110,11 @@ class Group:
 
     Attributes:
         lacking: says in a few words what is missing here, or returns None.
-        mend: what to do about it.
+        hint: what to do about it.
     """
 
     lacking: Callable[[], str | None]
-    mend: str
+    hint: str
 
 
 def _program(*names: str) -> Callable[[], str | None]:
@@ -305,7 +305,7 @@ def _reason(report: pytest.CollectReport | pytest.TestReport) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the table of skipped groups: group, count, reason, mend."""
+    """Prints the table of skipped groups: group, count, reason, hint."""
     counted: collections.Counter[tuple[str, str]] = collections.Counter()
     for report in terminalreporter.stats.get("skipped", []):
         group = dict(getattr(report, "user_properties", [])).get("group", "other")
@@ -314,6 +314,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     terminalreporter.section("skipped groups")
     for (group, reason), count in sorted(counted.items()):
-        mends = [GROUPS[name].mend for name in group.split(", ") if name in GROUPS]
+        mends = [GROUPS[name].hint for name in group.split(", ") if name in GROUPS]
         line = f"{group:<28} {count:>4}  {reason}"
-        terminalreporter.write_line(f"{line}  [mend: {'; '.join(mends)}]" if mends else line)
+        terminalreporter.write_line(f"{line}  [hint: {'; '.join(mends)}]" if mends else line)

@@ -127,7 +127,7 @@ def test_wrong_checksum_in_the_data_folder_is_an_error(
         with pytest.raises(AssetUnavailable, match="another checksum") as caught:
             call(clip)
         assert str(own) in caught.value.message
-        assert "A2PERF_DATA_DIR" in (caught.value.mend or "")
+        assert "A2PERF_DATA_DIR" in (caught.value.hint or "")
 
 
 def test_damaged_cache_is_fetched_again(clip: Asset) -> None:
@@ -141,10 +141,10 @@ def test_offline_forbids_fetching_and_names_three_ways(clip: Asset, monkeypatch:
     monkeypatch.setenv("A2PERF_OFFLINE", "1")
     with pytest.raises(AssetUnavailable, match="A2PERF_OFFLINE forbids") as caught:
         assets.fetch(clip)
-    mend = caught.value.mend or ""
-    assert "a2perf data fetch walkers" in mend
-    assert "A2PERF_DATA_DIR" in mend
-    assert "cache" in mend
+    hint = caught.value.hint or ""
+    assert "a2perf data fetch walkers" in hint
+    assert "A2PERF_DATA_DIR" in hint
+    assert "cache" in hint
 
 
 def test_archive_with_another_checksum_is_neither_run_nor_kept(clip: Asset, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_repository_out_of_reach_names_the_ways_to_get_the_file(empty_cache, m
     with pytest.raises(AssetUnavailable, match="could not be read") as caught:
         assets.fetch(_repository_asset(empty_cache / "gone.txt"))
     for way in ("a2perf data fetch walkers", assets.DATA_DIR_VARIABLE, "cache", "github.com"):
-        assert way in caught.value.mend
+        assert way in caught.value.hint
     monkeypatch.setenv(assets.OFFLINE_VARIABLE, "1")
     with pytest.raises(AssetUnavailable, match="forbids"):
         assets.fetch(_repository_asset(empty_cache / "gone.txt"))

@@ -122,7 +122,7 @@ def _status(command: click.Command, arguments: Sequence[str] | None, name: str) 
             traceback.print_exc()
             return 1
         where = "" if error.filename is None else f" to write {error.filename}"
-        click.echo(f"{name}: no space left{where}\n  mend: free some space, then give the same command again", err=True)
+        click.echo(f"{name}: no space left{where}\n  hint: free some space, then give the same command again", err=True)
         return int(ExitCode.INFRASTRUCTURE)
     except click.ClickException as error:
         error.show()

@@ -53,9 +53,9 @@ def benchmark(**options: Any) -> int:
     of the code. The same command line again repeats what is not finished. FLAGs after `--` go to the evaluator of a
     submission. Exit status: 0 all finished, 1 some run failed, 2 usage, 3 infrastructure, 130 interrupted.
     """
+    from a2perf.experiments.matrix import run_matrix
+    from a2perf.experiments.matrix_table import MatrixTable
     from a2perf.launch import Resources, State
-    from a2perf.rlops.matrix import run_matrix
-    from a2perf.rlops.matrix_table import MatrixTable
     from a2perf.rlops.store import store_folder
 
     store = store_folder(options["store"])
@@ -107,14 +107,14 @@ def benchmark(**options: Any) -> int:
 
 
 def _planned(store: Path, options: dict[str, Any]) -> Any:
-    from a2perf.rlops.matrix import command_matrix, submission_matrix, tagger
+    from a2perf.experiments.matrix import command_matrix, submission_matrix, tagger
 
     if (options["command"] is None) == (options["submission"] is None):
-        raise UserError("give --command or --submission, one of them", mend='write --command "python train.py"')
+        raise UserError("give --command or --submission, one of them", hint='write --command "python train.py"')
     if options["command"] is not None and (options["gin_configs"] or options["evaluator_flags"]):
-        raise UserError("--gin-config and flags after -- belong to --submission", mend="leave them out with --command")
+        raise UserError("--gin-config and flags after -- belong to --submission", hint="leave them out with --command")
     if options["submission"] is not None and not options["gin_configs"]:
-        raise UserError("--submission needs --gin-config", mend="give --gin-config FILE")
+        raise UserError("--submission needs --gin-config", hint="give --gin-config FILE")
     tag = None
     if options["auto_tag"]:
         tag = tagger(
@@ -135,10 +135,10 @@ def _planned(store: Path, options: dict[str, Any]) -> Any:
 
 
 def _on_slurm(matrix: Any, options: dict[str, Any]) -> int:
-    from a2perf.rlops.slurm_template import SlurmShape, fill_in, submit
+    from a2perf.experiments.slurm_template import SlurmShape, fill_in, submit
 
     if matrix.plan.source != "command":
-        raise UserError("--slurm-template-path takes a --command", mend="use --launcher slurm for a submission")
+        raise UserError("--slurm-template-path takes a --command", hint="use --launcher slurm for a submission")
     shape = SlurmShape(
         options["slurm_gpus_per_task"], options["slurm_total_cpus"], options["slurm_ntasks"], options["slurm_nodes"]
     )

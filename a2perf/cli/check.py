@@ -21,16 +21,16 @@ MOST_GIN_FILES = 100
 
 if TYPE_CHECKING:
     from a2perf.records import Failure
-    from a2perf.submission.identity import RunTask
+    from a2perf.submission.evaluator.identity import RunTask
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: where, what, and how to mend it."""
+    """One thing that is wrong: where, what, and how to fix it."""
 
     where: str
     message: str
-    mend: str | None = None
+    hint: str | None = None
 
 
 @click.command(context_settings=normalised())
@@ -74,9 +74,9 @@ def check(
     from a2perf.submission.main_submission import outside_of
 
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder", mend="give the folder that holds train.py and inference.py")
+        raise ConfigError(f"{folder} is not a folder", hint="give the folder that holds train.py and inference.py")
     if artifacts is not None and not artifacts.is_dir():
-        raise ConfigError(f"{artifacts} is not a folder", mend="give the artifacts folder of a finished training")
+        raise ConfigError(f"{artifacts} is not a folder", hint="give the artifacts folder of a finished training")
     arguments = parse_participant_args(participant_args)
     place, artifacts = folder.resolve(), None if artifacts is None else artifacts.resolve()
     findings, fit = _static_findings(place)
@@ -99,8 +99,8 @@ def check(
         click.echo(f"{folder}: {len(findings)} problem{'s' if len(findings) > 1 else ''}")
         for finding in findings:
             click.echo(_shown(f"  {finding.where}: {finding.message}"))
-            if finding.mend:
-                click.echo(_shown(f"    mend: {finding.mend}"))
+            if finding.hint:
+                click.echo(_shown(f"    hint: {finding.hint}"))
     else:
         click.echo(f"{folder}: no problems; trained and stepped {steps} times on {task.env_id}")
     return 1 if findings else 0
@@ -113,7 +113,7 @@ def _shown(text: str) -> str:
 
 def _static_findings(folder: Path) -> tuple[list[Finding], set[str]]:
     """Returns what is wrong with the files as they are read, and the modes that can be tried all the same."""
-    from a2perf.submission.participant import problems
+    from a2perf.submission.participant.folder import problems
 
     found: dict[str, Finding] = {}
     fit = set()
@@ -123,7 +123,7 @@ def _static_findings(folder: Path) -> tuple[list[Finding], set[str]]:
             fit.add(mode)
         for problem in of_mode:
             where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-            found[f"{where}{problem.message}"] = Finding(where, problem.message, problem.mend)
+            found[f"{where}{problem.message}"] = Finding(where, problem.message, problem.hint)
     return list(found.values()), fit
 
 
@@ -160,7 +160,7 @@ def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[Finding], dict[s
             configuration.load(locate(str(path), submission=folder, domain=None, trusted=trusted), [], trusted=trusted)
             domain = Submission().domain
         except UserError as error:
-            findings.append(Finding(printable(path.name), error.message, error.mend))
+            findings.append(Finding(printable(path.name), error.message, error.hint))
         else:
             named = {"domain": domain, **configuration.bound_parameters("create_domain")}
     configuration.clear()
@@ -176,7 +176,7 @@ def _task(env_id: str | None, named: Mapping[str, Any]) -> RunTask:
     """
     from a2perf.domains.registry import domains, find_environment, get_domain
     from a2perf.domains.tfa.suite_gym import make_environment
-    from a2perf.submission.identity import RunTask
+    from a2perf.submission.evaluator.identity import RunTask
 
     chosen = env_id or named.get("env_name")
     if chosen:
@@ -196,7 +196,7 @@ def _task(env_id: str | None, named: Mapping[str, Any]) -> RunTask:
             else:
                 return RunTask(domain.name, task.name, task.env_id, dict(task.kwargs))
     raise ConfigError(
-        "no environment can be made on this host: " + "; ".join(reasons), mend="`a2perf doctor` says what is missing"
+        "no environment can be made on this host: " + "; ".join(reasons), hint="`a2perf doctor` says what is missing"
     )
 
 
@@ -213,7 +213,7 @@ class _Trial:
         sandbox: str,
         allow_weaker: bool,
     ) -> None:
-        from a2perf.submission.confinement import confinement
+        from a2perf.submission.evaluator.confinement import confinement
         from a2perf.submission.submission_util import Submission
 
         self.folder, self.original, self.task, self.arguments, self.work = folder, original, task, arguments, work
@@ -244,7 +244,7 @@ class _Trial:
                     )
                 elif failure is not None:
                     findings.append(_finding(failure, None))
-                    hint = "mend train() first; there may be nothing to load"
+                    hint = "hint train() first; there may be nothing to load"
         if "inference" in fit:
             failure = self._infer(artifacts, steps)
             if failure is not None:
@@ -252,7 +252,7 @@ class _Trial:
         return findings
 
     def _train(self, artifacts: Path, limit_s: float) -> Failure | None:
-        from a2perf.submission.participant_process import ParticipantFailure
+        from a2perf.submission.evaluator.participant_process import ParticipantFailure
 
         try:
             with self._process("train", artifacts) as process:
@@ -264,8 +264,8 @@ class _Trial:
 
     def _infer(self, artifacts: Path, steps: int) -> Failure | None:
         from a2perf.domains.tfa.suite_gym import make_environment
-        from a2perf.submission.actions import check_action
-        from a2perf.submission.participant_process import ParticipantFailure
+        from a2perf.submission.evaluator.actions import check_action
+        from a2perf.submission.evaluator.participant_process import ParticipantFailure
 
         env = make_environment(self.task.env_id, self.task.env_kwargs)
         try:
@@ -287,7 +287,7 @@ class _Trial:
     def _process(self, mode: str, artifacts: Path) -> Any:
         from a2perf import assets
         from a2perf.domains.registry import get_domain
-        from a2perf.submission.participant_process import ParticipantProcess
+        from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
         return ParticipantProcess(
             self.folder,
@@ -310,8 +310,8 @@ class _Trial:
         )
 
 
-def _finding(failure: Failure, mend: str | None) -> Finding:
+def _finding(failure: Failure, hint: str | None) -> Finding:
     message = failure.message
     if failure.traceback:
         message += "\n" + "\n".join(f"      {line}" for line in failure.traceback.rstrip().splitlines())
-    return Finding(failure.where, message, mend)
+    return Finding(failure.where, message, hint)

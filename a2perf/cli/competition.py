@@ -18,7 +18,7 @@ from a2perf.cli.experiment import print_failures, runs_table
 from a2perf.cli.leaderboard import signature_check
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError
-from a2perf.launch.competition import (
+from a2perf.experiments.competition import (
     Checked,
     Entrants,
     Terms,
@@ -30,10 +30,10 @@ from a2perf.launch.competition import (
     load,
     read_entrants,
 )
-from a2perf.launch.competition.conducting import PYTHON_ENVS
-from a2perf.launch.competition.records import ENTRANTS
+from a2perf.experiments.competition.conducting import PYTHON_ENVS
+from a2perf.experiments.competition.records import ENTRANTS
+from a2perf.experiments.experiment import run_as_json
 from a2perf.launch.entry import Entry, State
-from a2perf.launch.experiment import run_as_json
 from a2perf.launch.interface import LAUNCHERS, get_launcher
 from a2perf.launch.scheduler import Event, Happening
 from a2perf.submission.options import normalised
@@ -173,7 +173,7 @@ def publish(folder: Path, out: Path, trusted_keys: Path | None, yes: bool, despi
     """
     made = load(folder)
     if out.exists() and any(out.iterdir()) and not (out / "reveal").is_dir():
-        raise ConfigError(f"{out} is not empty and holds no competition", mend="give a new folder with -o")
+        raise ConfigError(f"{out} is not empty and holds no competition", hint="give a new folder with -o")
     if not yes:
         click.confirm(f"reveal the secrets of {made.terms.name!r} and end the competition?", abort=True)
     page, checked = publish_site(made, out, signature_check(trusted_keys), despite_problems=despite_problems)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from a2perf.errors import UserError
-from a2perf.launch.competition import (
+from a2perf.experiments.competition import (
     Checked,
     Competition,
     Terms,
@@ -18,18 +18,18 @@ from a2perf.launch.competition import (
     read_entrants,
     reveal,
 )
-from a2perf.launch.competition.conducting import check_evaluator
-from a2perf.launch.competition.entrants import EntrantList
-from a2perf.launch.competition.records import REVEALED
-from a2perf.launch.competition.standing import outcome_of
+from a2perf.experiments.competition.conducting import check_evaluator
+from a2perf.experiments.competition.entrants import EntrantList
+from a2perf.experiments.competition.records import REVEALED
+from a2perf.experiments.competition.standing import outcome_of
+from a2perf.experiments.experiment import QUEUE_FILE, blocked, mean_return, run_as_json
 from a2perf.launch.entry import Entry, State
-from a2perf.launch.experiment import QUEUE_FILE, blocked, mean_return, run_as_json
 from a2perf.launch.queue import Queue
 from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
 from a2perf.report.leaderboard import SignatureCheck, write_leaderboard
 from a2perf.report.leaderboard.words import slug
+from a2perf.runs.bundle import integrity
 from a2perf.storage import read_json, write_atomic, write_json
-from a2perf.submission.bundle import integrity
 
 LEADERBOARD = "leaderboard"
 
@@ -99,14 +99,14 @@ def settled_entries(competition: Competition) -> list[Entry]:
     """
     file = competition.runs / QUEUE_FILE
     if not file.exists():
-        raise UserError(f"nobody was run in {competition.folder}", mend="`a2perf competition run` first")
+        raise UserError(f"nobody was run in {competition.folder}", hint="`a2perf competition run` first")
     with Queue(file) as queue:
         entries = queue.entries()
     open_runs = [entry for entry in entries if entry.state not in (State.FINISHED, State.FAILED)]
     if open_runs:
         raise UserError(
             f"{len(open_runs)} of {len(entries)} runs are not settled, the first {open_runs[0].command.name}",
-            mend="give the same `a2perf competition run` again",
+            hint="give the same `a2perf competition run` again",
         )
     return entries
 

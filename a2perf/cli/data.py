@@ -99,7 +99,7 @@ def path(name: str | None) -> int:
     (asset,) = _chosen([name])[:1]
     found = assets.locate(asset)
     if found is None:
-        raise ConfigError(f"{asset.name} is not on this host", mend=f"a2perf data fetch {asset.name}")
+        raise ConfigError(f"{asset.name} is not on this host", hint=f"a2perf data fetch {asset.name}")
     click.echo(str(found))
     return 0
 
@@ -112,7 +112,7 @@ def _chosen(names: tuple[str, ...] | list[str]) -> list[Asset]:
             known = [*domains(), *every]
             raise ConfigError(
                 f"{name!r} is neither a domain nor a file{did_you_mean(name, known)}",
-                mend="`a2perf data list` shows every file",
+                hint="`a2perf data list` shows every file",
             )
     return [asset for owner, asset in every.values() if not names or owner in names or asset.name in names]
 

@@ -22,8 +22,8 @@ from a2perf.domains.registry import Task, domains
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.metrics import protocol
 from a2perf.storage import read_record, write_record
+from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.options import normalised, parse_participant_args
-from a2perf.submission.progress import RunProgress
 
 _CONFINING = (
     click.option("--sandbox", default="strongest", metavar="LEVEL", help="How policies are confined."),
@@ -88,7 +88,7 @@ def generate(**options: Any) -> int:
     """
     levels = None if options["levels_file"] is None else read_record(options["levels_file"], SkillLevels)
     if (levels is None) != (options["level"] is None):
-        raise ConfigError("--level and --skill-levels go together", mend="give both, or --submission alone")
+        raise ConfigError("--level and --skill-levels go together", hint="give both, or --submission alone")
     players, words = _players(options, levels)
     task = _task(options, levels, players)
     kwargs = {**task["env_kwargs"], **_json_pairs(options["env_args"])}
@@ -200,14 +200,14 @@ def _players(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[
             if options["checkpoint"] not in numbers:
                 raise ConfigError(
                     f"{training.name} has no checkpoint {options['checkpoint']}",
-                    mend=f"it has {', '.join(map(str, sorted(numbers)))}",
+                    hint=f"it has {', '.join(map(str, sorted(numbers)))}",
                 )
             chosen = numbers[options["checkpoint"]]
         where, _, _ = submission_of(training, None if folder is None else _folder(folder))
         player = submission_player(where, arguments, checkpoint=chosen, training_energy=energy)
         return [player], where.resolve().name
     if folder is None:
-        raise ConfigError("nobody plays", mend="give --submission, --root-dir, or --skill-levels with --level")
+        raise ConfigError("nobody plays", hint="give --submission, --root-dir, or --skill-levels with --level")
     if folder == RANDOM:
         return [random_player()], RANDOM
     where = _folder(folder)
@@ -223,7 +223,7 @@ def _task(options: dict[str, Any], levels: SkillLevels | None, players: list[Pla
         manifest = find_trainings([options["root_dir"]])[0].manifest
         kwargs = evaluation_kwargs(manifest.task, str(manifest.env_id), manifest.env_kwargs)
         return {"domain": manifest.domain, "task": manifest.task, "env_id": manifest.env_id, "env_kwargs": kwargs}
-    raise ConfigError("no task was given", mend="add --task NAME; `a2perf envs list` shows the tasks")
+    raise ConfigError("no task was given", hint="add --task NAME; `a2perf envs list` shows the tasks")
 
 
 def _named_task(name: str) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _named_task(name: str) -> dict[str, Any]:
                 return {"domain": domain.name, "task": environment.id, "env_id": environment.id, "env_kwargs": {}}
     if name not in by_name:
         raise ConfigError(
-            f"there is no task {name!r}{did_you_mean(name, by_name)}", mend="`a2perf envs list` shows the tasks"
+            f"there is no task {name!r}{did_you_mean(name, by_name)}", hint="`a2perf envs list` shows the tasks"
         )
     owner, found = by_name[name]
     kwargs = evaluation_kwargs(found.name, found.env_id, found.kwargs)
@@ -261,7 +261,7 @@ def _folder(given: str) -> Path:
     folder = Path(given).expanduser()
     if not (folder / "inference.py").is_file():
         raise ConfigError(
-            f"{given} is no submission: there is no inference.py in it", mend="give a submission's folder"
+            f"{given} is no submission: there is no inference.py in it", hint="give a submission's folder"
         )
     return folder
 
@@ -271,7 +271,7 @@ def _json_pairs(pairs: tuple[str, ...]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
-            raise ConfigError(f"--env-arg {pair!r} is not name=value", mend="write --env-arg mode=train")
+            raise ConfigError(f"--env-arg {pair!r} is not name=value", hint="write --env-arg mode=train")
         try:
             found[name] = json.loads(value)
         except ValueError:

@@ -184,7 +184,7 @@ def examples_folder() -> Path:
     for candidate in (package / "examples", package.parent / "examples"):
         if (candidate / "numpy_ars" / "train.py").is_file():
             return candidate
-    raise UserError("the examples are missing from this installation", mend="install a2perf again")
+    raise UserError("the examples are missing from this installation", hint="install a2perf again")
 
 
 def _configs() -> Path:
@@ -201,7 +201,7 @@ def _program(name: str) -> tuple[str, ...]:
     """Returns the console script beside this interpreter."""
     script = Path(sys.executable).with_name(name)
     if not script.is_file():
-        raise UserError(f"{script} is missing", mend="install a2perf again: `make setup`")
+        raise UserError(f"{script} is missing", hint="install a2perf again: `make setup`")
     return (_shown(script),)
 
 

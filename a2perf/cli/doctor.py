@@ -1,4 +1,4 @@
-"""``a2perf doctor``: what this host can do, what it lacks, and how to mend that."""
+"""``a2perf doctor``: what this host can do, what it lacks, and how to fix that."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def doctor(missing: bool, as_json: bool) -> int:
         if absent:
             click.echo("optional parts that are missing here, and what they are for:")
         for finding in absent:
-            mend = f" [{finding.mend}]" if finding.mend else ""
-            click.echo(f"  {finding.name}: {finding.detail}; for {finding.purpose}{mend}")
+            hint = f" [{finding.hint}]" if finding.hint else ""
+            click.echo(f"  {finding.name}: {finding.detail}; for {finding.purpose}{hint}")
         ready = [finding.name for finding in findings if finding.section == "domains" and finding.detail == "installed"]
         click.echo(f"ready: {', '.join(ready) or 'no domain'}")
         return 0
@@ -88,4 +88,4 @@ def _print(host: dict[str, str], findings: list[Finding]) -> None:
         for line in lines[1:]:
             click.echo(" " * 42 + line)
         if not finding.present:
-            click.echo(f"      for {finding.purpose}" + (f"; mend: {finding.mend}" if finding.mend else ""))
+            click.echo(f"      for {finding.purpose}" + (f"; hint: {finding.hint}" if finding.hint else ""))

@@ -1,6 +1,6 @@
 """How an experiment is shown: a live table on a terminal, plain lines elsewhere, a summary at the end, or JSON.
 
-The conducting itself is ``a2perf.launch.experiment``; nothing here decides anything.
+The conducting itself is ``a2perf.experiments.experiment``; nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rich.live import Live
 from rich.table import Table
 
 from a2perf import terminal
+from a2perf.experiments.experiment import Conducted, as_json, blocked, conduct, mean_return
+from a2perf.experiments.plan import Experiment
 from a2perf.launch.entry import Entry, State
-from a2perf.launch.experiment import Conducted, as_json, blocked, conduct, mean_return
 from a2perf.launch.interface import Launcher, heeded_signals
-from a2perf.launch.plan import Experiment
 from a2perf.launch.scheduler import Event, Happening
 from a2perf.plain_text import terminal_line
 

@@ -20,7 +20,7 @@ class Finding:
         present: whether it is there and usable.
         detail: version, path or reason.
         purpose: what is lost without it.
-        mend: how to get it; None where nothing can be done or nothing is wrong.
+        hint: how to get it; None where nothing can be done or nothing is wrong.
     """
 
     section: str
@@ -28,7 +28,7 @@ class Finding:
     present: bool
     detail: str
     purpose: str = ""
-    mend: str | None = None
+    hint: str | None = None
 
 
 def version_of(names: Sequence[str]) -> str | None:

@@ -30,7 +30,7 @@ def init(folder: Path, template: str) -> int:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            f"{folder} exists and is not an empty folder", mend="name a folder that does not exist yet, or an empty one"
+            f"{folder} exists and is not an empty folder", hint="name a folder that does not exist yet, or an empty one"
         )
     source = templates_folder()
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
@@ -41,7 +41,7 @@ def init(folder: Path, template: str) -> int:
             shutil.copytree(source / "variants" / variant, folder, dirs_exist_ok=True, ignore=ignored)
     except OSError as error:
         raise ConfigError(
-            f"{folder} cannot be written: {error.strerror}", mend="name a folder you may write"
+            f"{folder} cannot be written: {error.strerror}", hint="name a folder you may write"
         ) from error
     names = sorted(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
     click.echo(f"{folder}: {' '.join(names)}")
@@ -62,4 +62,4 @@ def templates_folder() -> Path:
     for candidate in (package / "templates", package.parent / "templates"):
         if (candidate / "submission" / "train.py").is_file():
             return candidate
-    raise UserError("the templates are missing from this installation", mend="install a2perf again")
+    raise UserError("the templates are missing from this installation", hint="install a2perf again")

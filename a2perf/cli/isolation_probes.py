@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from a2perf.cli.finding import Finding, output_of, version_of
-from a2perf.sandbox import LADDER, get_sandbox, limits, mend_of, seccomp, strongest_level, task_clock, why_unavailable
+from a2perf.sandbox import LADDER, get_sandbox, hint_of, limits, seccomp, strongest_level, task_clock, why_unavailable
 
 SECTION = "isolation"
 _LANDLOCK_CREATE_RULESET = 444
@@ -37,7 +37,7 @@ def levels() -> Iterator[Finding]:
             reason is None,
             detail,
             f"running strangers' submissions at the level {name!r}",
-            None if reason is None else mend_of(name),
+            None if reason is None else hint_of(name),
         )
 
 

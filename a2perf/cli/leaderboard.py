@@ -34,7 +34,7 @@ def leaderboard(folder: Path, out: Path, title: str, reports: bool, trusted_keys
     differ are never ranked together. Invalid and unsigned bundles are listed as such.
     """
     from a2perf.report.leaderboard import write_leaderboard
-    from a2perf.submission.bundle import integrity
+    from a2perf.runs.bundle import integrity
 
     written = write_leaderboard(
         folder, out, title=title, integrity=integrity, signature=signature_check(trusted_keys), reports=reports,
@@ -65,7 +65,7 @@ def signature_check(trusted_keys: Path | None) -> SignatureCheck:
         ConfigError: there is no key there, or one cannot be read.
         MissingDependency: keys are given, but the library that checks signatures is not installed.
     """
-    from a2perf.launch import signing
+    from a2perf.runs import signing
 
     names = (
         {} if trusted_keys is None else {signing.key_id(raw): name for name, raw in signing.trusted_keys(trusted_keys)}

@@ -59,7 +59,7 @@ def run_all(
 @click.option("--conf", type=click.Path(path_type=Path), metavar="DIR", help="Folder of tests; conf/performance.")
 def list_tests(conf: Path | None) -> None:
     """List the tests with their conditions."""
-    from a2perf.rlops.performance_test.configuration import find_tests, is_test, name_of, read_test
+    from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
 
     for path in find_tests(["*"], conf=conf):
         if not is_test(path):
@@ -86,9 +86,9 @@ def _conduct(
     launcher: str,
     report: Path | None,
 ) -> int:
-    from a2perf.rlops.performance_test.conduct import conduct
-    from a2perf.rlops.performance_test.configuration import find_tests, is_test, name_of, read_test
-    from a2perf.rlops.performance_test.results import write_results
+    from a2perf.experiments.performance_test.conduct import conduct
+    from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
+    from a2perf.experiments.performance_test.results import write_results
     from a2perf.rlops.store import store_folder
 
     folder = store_folder(store)

@@ -9,14 +9,14 @@ import time
 import click
 
 from a2perf.errors import ConfigError
-from a2perf.submission.options import normalised
-from a2perf.submission.python_env.environments import (
+from a2perf.submission.evaluator.python_env.environments import (
     Listed,
     as_json,
     delete_environment,
     folder_of_environments,
     list_environments,
 )
+from a2perf.submission.options import normalised
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -59,7 +59,7 @@ def prune(older_than: str | None, every: bool, yes: bool, json_wanted: bool) -> 
     What interrupted builds left always goes. Without --older-than or --all nothing else does.
     """
     if json_wanted and not yes:
-        raise ConfigError("--json cannot ask before it deletes", mend="add --yes")
+        raise ConfigError("--json cannot ask before it deletes", hint="add --yes")
     limit = None if older_than is None else time.time() - _age_s(older_than)
     chosen = [
         one for one in list_environments() if one.stamp is None or every or (limit is not None and one.last_use < limit)
@@ -81,7 +81,7 @@ def prune(older_than: str | None, every: bool, yes: bool, json_wanted: bool) -> 
 def _age_s(given: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", given.strip())
     if found is None:
-        raise ConfigError(f"--older-than {given!r} is no age", mend="write a number and a unit: 12h, 30d, 4w")
+        raise ConfigError(f"--older-than {given!r} is no age", hint="write a number and a unit: 12h, 30d, 4w")
     return float(found[1]) * _UNITS_S[found[2]]
 
 

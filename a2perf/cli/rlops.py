@@ -103,7 +103,7 @@ def rlops(**options: Any) -> int:
     request = _request(options)
     stem = output_stem(options["output_filename"])
     if not stem.name:
-        raise UserError(f"--output-filename {options['output_filename']!r} names no file", mend="write compare")
+        raise UserError(f"--output-filename {options['output_filename']!r} names no file", hint="write compare")
     given = options["reference_scores"]
     references = read_references(given) if given is not None else {}
     store = Store(store_folder(options["store"]))
@@ -120,7 +120,7 @@ def rlops(**options: Any) -> int:
             with_page=options["report"],
         )  # fmt: skip
     except OSError as error:
-        raise UserError(f"{stem} cannot be written: {error.strerror}", mend="give --output-filename") from error
+        raise UserError(f"{stem} cannot be written: {error.strerror}", hint="give --output-filename") from error
     click.echo(terminal_text(comparison))
     click.echo(f"{lede(comparison)}\n{len(files)} files: {stem}.*, {stem}_*")
     verdict = comparison.verdict
@@ -134,11 +134,11 @@ def _request(options: dict[str, Any]) -> Request:
     from a2perf.rlops.tags import parse_date
 
     if options["filters"] and (options["tags"] or options["exp_name"]):
-        raise UserError("--filters and --exp-name with --tags are two ways to say the same", mend="use one of them")
+        raise UserError("--filters and --exp-name with --tags are two ways to say the same", hint="use one of them")
     if not options["filters"] and not options["tags"] and not options["exp_name"]:
         raise UserError(
             "nothing to compare was named",
-            mend="give --exp-name NAME --tags NEW latest, or --filters 'NAME?tag=NEW' 'NAME?tag=latest'",
+            hint="give --exp-name NAME --tags NEW latest, or --filters 'NAME?tag=NEW' 'NAME?tag=latest'",
         )
     if options["filters"]:
         groups = groups_of_filters(options["filters"], options["env_ids"], options["metrics"])
@@ -146,7 +146,7 @@ def _request(options: dict[str, Any]) -> Request:
         groups = groups_of_tags(options["exp_name"], options["tags"], options["env_ids"], options["metrics"])
     baseline = choose_baseline(groups, options["baseline"])
     if baseline is None and options["fail_on"]:
-        raise UserError("--fail-on needs a baseline, and there is one group", mend="give two --tags or two filters")
+        raise UserError("--fail-on needs a baseline, and there is one group", hint="give two --tags or two filters")
     return Request(
         groups=groups,
         baseline=baseline,

@@ -27,16 +27,16 @@ def rlops_import(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...
     runs that openrlbenchmark keeps (run_df.csv and run.json), and CSV files with a column of steps, also of several
     runs that columns env_id, exp_name and seed tell apart. Importing a run again changes nothing.
     """
-    from a2perf.rlops.importers import find_imports, import_run
     from a2perf.rlops.store import Store, store_folder
     from a2perf.rlops.tags import check_tag
+    from a2perf.runs.importers import find_imports, import_run
 
     for tag in tags:
         check_tag(tag)
     store = Store(store_folder(options["store"]), create=True)
     found = find_imports(paths, kind)
     if options["seed"] is not None and len(found) > 1:
-        raise UserError(f"--seed is for one run, {len(found)} were found", mend="import them one by one")
+        raise UserError(f"--seed is for one run, {len(found)} were found", hint="import them one by one")
     problems: list[str] = []
     for item in found:
         try:

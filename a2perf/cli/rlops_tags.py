@@ -43,7 +43,7 @@ def rlops_tags(**options: Any) -> int:
 
     chosen = [name for name in ("add", "remove", "list_tags", "history") if options[name]]
     if len(chosen) != 1:
-        raise UserError("give one of --add, --remove, --list and --history", mend="see a2perf rlops-tags --help")
+        raise UserError("give one of --add, --remove, --list and --history", hint="see a2perf rlops-tags --help")
     store = Store(store_folder(options["store"]))
     if options["history"]:
         return _say_history(store, options["history"])
@@ -53,7 +53,7 @@ def rlops_tags(**options: Any) -> int:
     tag = options[action]
     check_tag(tag)
     if not options["source_tag"] and not options["filters"] and not options["env_ids"]:
-        raise UserError(f"--{action} {tag} of which runs?", mend="give --source-tag TAG, --filters or --env-ids")
+        raise UserError(f"--{action} {tag} of which runs?", hint="give --source-tag TAG, --filters or --env-ids")
     runs = _chosen(store, options)
     assert runs is not None
     changed = [run for run in runs if (tag in run.tags) != (action == "add")]

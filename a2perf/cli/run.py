@@ -183,13 +183,13 @@ def _one_run(options: dict[str, Any], resources: Resources) -> int:
 
 def _experiment(options: dict[str, Any], resources: Resources) -> int:
     from a2perf.cli.experiment import run_experiment
-    from a2perf.launch.plan import Experiment
+    from a2perf.experiments.plan import Experiment
 
     for name in _ONLY_OF_ONE_RUN:
         if options[name] is not None:
-            raise ConfigError(f"{_flag(name)} is for one run, this is an experiment", mend=f"leave {_flag(name)} out")
+            raise ConfigError(f"{_flag(name)} is for one run, this is an experiment", hint=f"leave {_flag(name)} out")
     if options["task"] is not None and options["tasks"]:
-        raise ConfigError("both --task and --tasks were given", mend="name every task with --tasks")
+        raise ConfigError("both --task and --tasks were given", hint="name every task with --tasks")
     tasks = [name for given in options["tasks"] for name in given.split(",") if name]
     experiment = Experiment(
         root=Path(options["root_dir"] or "runs").expanduser().absolute(),
@@ -220,7 +220,7 @@ def _check_folder(given: str) -> None:
         kind = "is a file" if folder.exists() else "does not exist"
         raise ConfigError(
             f"the submission folder {given} {kind}",
-            mend="give the folder that holds train.py and inference.py (a subcommand? `a2perf --help` lists them)",
+            hint="give the folder that holds train.py and inference.py (a subcommand? `a2perf --help` lists them)",
         )
 
 
@@ -252,7 +252,7 @@ def _files(options: dict[str, Any]) -> list[Path]:
 def _seeds(options: dict[str, Any]) -> tuple[int, ...]:
     if options["seeds"]:
         if options["seed"] is not None or options["num_seeds"] is not None:
-            raise ConfigError("--seeds was given with --seed or --num-seeds", mend="name the seeds in one way")
+            raise ConfigError("--seeds was given with --seed or --num-seeds", hint="name the seeds in one way")
         return tuple(seed for given in options["seeds"] for word in given.split(",") for seed in _span(word))
     first = options["seed"] or 0
     return tuple(range(first, first + (options["num_seeds"] or 1)))
@@ -262,7 +262,7 @@ def _span(word: str) -> Sequence[int]:
     """Returns the seeds of ``"3"`` or ``"0-9"``."""
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
     if found is None or (found[2] and int(found[2]) < int(found[1])):
-        raise ConfigError(f"--seeds: {word!r} is no seed", mend="write whole numbers, or a span such as 0-9")
+        raise ConfigError(f"--seeds: {word!r} is no seed", hint="write whole numbers, or a span such as 0-9")
     return range(int(found[1]), int(found[2] or found[1]) + 1)
 
 
@@ -271,7 +271,7 @@ def _quantity(given: str | None, units: dict[str, int], flag: str, example: str)
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)(?:i?b)?", given.strip().lower())
     if found is None or found[2] not in units or float(found[1]) == 0:
-        raise ConfigError(f"{flag}: {given!r} is not valid", mend=f"write {example}")
+        raise ConfigError(f"{flag}: {given!r} is not valid", hint=f"write {example}")
     return int(float(found[1]) * units[found[2]])
 
 

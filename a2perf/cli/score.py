@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from a2perf.metrics.recorded_runs import MODES, SCORES_FILE
+from a2perf.runs.recorded_runs import MODES, SCORES_FILE
 from a2perf.storage import write_json
 from a2perf.submission.options import normalised
 
@@ -33,7 +33,7 @@ def score(runs: tuple[Path, ...], out: Path | None, profile: str, as_json: bool)
     event files, a CSV file with a column of steps and one of returns, or a folder that holds any of these. The same
     input gives the same bytes.
     """
-    from a2perf.metrics.recorded_scores import score_runs
+    from a2perf.metrics.scores import score_runs
 
     document = score_runs(runs, profile, processes=len(os.sched_getaffinity(0)))  # type: ignore[arg-type]
     target = (out if out is not None else _beside(runs)) / SCORES_FILE

@@ -10,7 +10,7 @@ import click
 import platformdirs
 
 from a2perf.errors import ConfigError, MissingDependency, UserError
-from a2perf.launch import signing
+from a2perf.runs import signing
 from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised
 
@@ -29,7 +29,7 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
     """
     if new_key_file is not None:
         if key_file is not None:
-            raise ConfigError("--key and --new-key are both given", mend="give one of them")
+            raise ConfigError("--key and --new-key are both given", hint="give one of them")
         public = signing.new_key(new_key_file)
         click.echo(f"private key: {new_key_file} (keep it to yourself)\npublic key:  {public}")
         key_file = new_key_file
@@ -37,7 +37,7 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
             return 0
     if key_file is None or not runs:
         raise ConfigError(
-            "a bundle and a key are needed", mend="`a2perf sign BUNDLE --key FILE`, or `a2perf sign --new-key FILE`"
+            "a bundle and a key are needed", hint="`a2perf sign BUNDLE --key FILE`, or `a2perf sign --new-key FILE`"
         )
     refused = 0
     for bundle in signing.bundles_of(runs):
@@ -85,6 +85,6 @@ def _default_folder() -> Path:
     if not folder.is_dir():
         raise ConfigError(
             f"no trusted keys: {folder} does not exist",
-            mend="put the signers' .pub files there, give --trusted-keys, or --any-key to leave out who signed",
+            hint="put the signers' .pub files there, give --trusted-keys, or --any-key to leave out who signed",
         )
     return folder

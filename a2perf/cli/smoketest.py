@@ -32,14 +32,14 @@ def smoketest(**options: Any) -> int:
     """
     from rich.table import Table
 
-    from a2perf.rlops.smoke_test.conduct import conduct
-    from a2perf.rlops.smoke_test.plan import PHASES, plan
-    from a2perf.rlops.smoke_test.results import write_results
+    from a2perf.experiments.smoke_test.conduct import conduct
+    from a2perf.experiments.smoke_test.plan import PHASES, plan
+    from a2perf.experiments.smoke_test.results import write_results
 
     algorithms = [word.lower() for word in options["algorithms"] or ()]
     submissions = [Path(word) for word in options["submissions"] or ()]
     if not algorithms and not submissions:
-        raise UserError("nothing to try", mend="add --algorithms NAME... or --submissions DIR...")
+        raise UserError("nothing to try", hint="add --algorithms NAME... or --submissions DIR...")
     pairs = plan(algorithms, submissions, options["env_ids"])
     tried = [pair for pair in pairs if not pair.excluded]
     click.echo(f"Smoke-testing {len(tried)} pairs ({len(pairs) - len(tried)} excluded) ...", err=True)

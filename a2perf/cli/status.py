@@ -9,8 +9,8 @@ import click
 
 from a2perf.cli.experiment import plain_console, print_failures, runs_table
 from a2perf.errors import ConfigError
+from a2perf.experiments.experiment import QUEUE_FILE, run_as_json
 from a2perf.launch.entry import State
-from a2perf.launch.experiment import QUEUE_FILE, run_as_json
 from a2perf.launch.queue import Queue
 from a2perf.submission.options import normalised
 
@@ -25,7 +25,7 @@ def status(root: Path, as_json: bool) -> int:
     some failed, 3 when some are still to be run.
     """
     if not (root / QUEUE_FILE).is_file():
-        raise ConfigError(f"{root} holds no experiment", mend="give the --root_dir of an experiment of several runs")
+        raise ConfigError(f"{root} holds no experiment", hint="give the --root_dir of an experiment of several runs")
     with Queue(root / QUEUE_FILE) as queue:
         queue.reap()  # a run whose launcher died does not run
         entries = queue.entries()

@@ -13,10 +13,10 @@ import msgspec
 
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError
+from a2perf.experiments.protocol_plan import Asked
+from a2perf.experiments.submit import SUMMARY, earlier_tasks, exit_code, submit, summary_text
 from a2perf.launch.interface import LAUNCHERS, get_launcher
-from a2perf.launch.protocol_plan import Asked
 from a2perf.launch.scheduler import Event, Happening
-from a2perf.launch.submit import SUMMARY, earlier_tasks, exit_code, submit, summary_text
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.protocol import Protocol, Track
 from a2perf.submission.options import normalised
@@ -101,7 +101,7 @@ def submit_command(
 
 def _tasks(found: Protocol, tasks: tuple[str, ...], domain: str | None) -> list[str]:
     if tasks and domain is not None:
-        raise ConfigError("--task and --domain are both given", mend="give one of them")
+        raise ConfigError("--task and --domain are both given", hint="give one of them")
     if tasks:
         return [found.task(task).name for task in tasks]
     core = found.core_tasks()
@@ -109,7 +109,7 @@ def _tasks(found: Protocol, tasks: tuple[str, ...], domain: str | None) -> list[
         only = get_domain(domain).name
         core = [task for task in core if task.domain == only]
         if not core:
-            raise ConfigError(f"protocol {found.name} has no core task of {only}", mend="name tasks with --task")
+            raise ConfigError(f"protocol {found.name} has no core task of {only}", hint="name tasks with --task")
     return [task.name for task in core]
 
 

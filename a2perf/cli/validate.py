@@ -6,9 +6,9 @@ import json
 
 import click
 
-from a2perf.launch.signing import bundles_of
+from a2perf.runs.bundle import validate as problems_of
+from a2perf.runs.signing import bundles_of
 from a2perf.stranger_files import printable
-from a2perf.submission.bundle import validate as problems_of
 from a2perf.submission.options import normalised
 
 

@@ -45,14 +45,14 @@ def wrap(
     test episodes are played and five filmed. BENCH_SCRIPT, BENCH_ENV and BENCH_SEED stand in for SCRIPT, --env and
     --seed; then every word that is no option of this command is the script's.
     """
-    from a2perf.rlops.script_wrapper.run import Wrapping, run
-    from a2perf.rlops.script_wrapper.store_folder import new_run_folder
-    from a2perf.submission.progress import RunProgress
+    from a2perf.experiments.script_wrapper.run import Wrapping, run
+    from a2perf.experiments.script_wrapper.store_folder import new_run_folder
+    from a2perf.submission.evaluator.progress import RunProgress
 
     given = os.environ.get("BENCH_SCRIPT")
     if given is None:
         if not words:
-            raise ConfigError("no script was given", mend="a2perf wrap SCRIPT --env NAME --seed N, or set BENCH_SCRIPT")
+            raise ConfigError("no script was given", hint="a2perf wrap SCRIPT --env NAME --seed N, or set BENCH_SCRIPT")
         given, words = words[0], words[1:]
     wanted = Wrapping(
         script=Path(given).expanduser(),
@@ -75,7 +75,7 @@ def wrap(
 def _needed(flag: str, variable: str, given: str | None) -> str:
     value = given if given is not None else os.environ.get(variable)
     if not value:
-        raise ConfigError(f"neither {flag} nor {variable} is given", mend=f"add `{flag} VALUE` or set {variable}")
+        raise ConfigError(f"neither {flag} nor {variable} is given", hint=f"add `{flag} VALUE` or set {variable}")
     return value
 
 
@@ -83,4 +83,4 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise ConfigError(f"BENCH_SEED={text!r} is not a whole number", mend="set BENCH_SEED=42") from error
+        raise ConfigError(f"BENCH_SEED={text!r} is not a whole number", hint="set BENCH_SEED=42") from error

@@ -101,7 +101,7 @@ def publish(root: Path, name: DatasetId, made: Path, record: DatasetRecord, meta
     write_json(data / naming.METADATA_FILE, whole)
     fault_point("datasets: described")
     if target.exists():
-        raise UserError(f"there is a data set {name} already", mend="give another --id, or --force to replace it")
+        raise UserError(f"there is a data set {name} already", hint="give another --id, or --force to replace it")
     _name_spaces(root, name)
     os.rename(made, target)
     return target

@@ -18,11 +18,11 @@ from a2perf.datasets.collection import energy_in_report
 from a2perf.datasets.plan import PlannedPolicy
 from a2perf.datasets.records import Energy
 from a2perf.errors import UserError
-from a2perf.inventory import find_bundles
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
+from a2perf.runs.inventory import find_bundles
 from a2perf.storage import read_json, read_record
-from a2perf.submission.folder_content import difference, identify_submission
+from a2perf.submission.evaluator.folder_content import difference, identify_submission
 
 _NUMBER = re.compile(r"(\d+)(?=\D*$)")
 _LAYOUTS: tuple[tuple[str, str | None], ...] = (
@@ -111,11 +111,11 @@ def find_trainings(given: Sequence[Path]) -> list[Training]:
     for folder in given:
         if not folder.is_dir():
             raise UserError(
-                f"{folder} does not exist", mend="give the --root-dir of a training, or a folder of several"
+                f"{folder} does not exist", hint="give the --root-dir of a training, or a folder of several"
             )
         here = [path.parent for path in find_bundles(folder) if path.name == "train" and path != folder]
         if not here:
-            raise UserError(f"{folder} holds no training", mend="give the --root-dir of a run in mode train")
+            raise UserError(f"{folder} holds no training", hint="give the --root-dir of a run in mode train")
         for root in here:
             found.setdefault(root.absolute(), _training(root.absolute()))
     return [found[root] for root in sorted(found)]
@@ -150,7 +150,7 @@ def find_checkpoints(
     if pattern is not None:
         raise UserError(
             f"nothing in {training.artifacts} matches {pattern!r} and has a number in its name",
-            mend=f"it holds {_shown(training.artifacts)}",
+            hint=f"it holds {_shown(training.artifacts)}",
         )
     final = Checkpoint(training, "", 1, training.energy, training.artifacts, {})
     return [final], [f"{training.name} has no checkpoints; its final policy stands for it"]
@@ -165,7 +165,7 @@ def submission_of(training: Training, given: Path | None) -> tuple[Path, str, li
     folder = given or Path(training.manifest.submission.path)
     if not (folder / "inference.py").is_file():
         raise UserError(
-            f"the submission {folder} of {training.name} is not there", mend="say where it is with --submission"
+            f"the submission {folder} of {training.name} is not there", hint="say where it is with --submission"
         )
     now = identify_submission(folder, root=training.root)
     changed = difference(training.manifest.submission, now)

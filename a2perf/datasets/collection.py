@@ -27,7 +27,7 @@ from a2perf.errors import InfrastructureError, SubmissionError, UserError
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure
 from a2perf.storage import read_json, read_record, write_json
-from a2perf.submission.progress import RunProgress
+from a2perf.submission.evaluator.progress import RunProgress
 
 _TRACKING = "tracking"
 _MODE = "inference"
@@ -181,7 +181,7 @@ class _Team:
         log = self._work / "logs" / f"worker_{number}.log"
         return InfrastructureError(
             f"a process that plays episodes ended by itself (status {status}); see {log}",
-            mend="the same command goes on with what is left",
+            hint="the same command goes on with what is left",
         )
 
 
@@ -191,8 +191,8 @@ def _failed(answer: dict[str, Any], work: Path) -> UserError | RuntimeError:
         said = f"\n{failure.traceback.rstrip()}" if failure.traceback else ""
         return SubmissionError(
             f"the policy failed in {failure.where} ({failure.kind.value}): {failure.message}{said}",
-            mend="mend it and give the same command; what was played is kept",
+            hint="hint it and give the same command; what was played is kept",
         )
     if answer["kind"] == "user":
-        return UserError(answer["message"], mend=answer["mend"])
+        return UserError(answer["message"], hint=answer["hint"])
     return RuntimeError(f"a process that plays episodes failed:\n{answer['traceback']}")

@@ -44,13 +44,13 @@ def combine(
             taken.
     """
     if len(inputs) < 2:
-        raise UserError("there is nothing to combine", mend="give two data sets or more")
+        raise UserError("there is nothing to combine", hint="give two data sets or more")
     records = [_record(data) for data in inputs]
     for data, record in zip(inputs[1:], records[1:], strict=True):
         _require_same(inputs[0], records[0], data, record)
     target, work = naming.dataset_folder(root, name), assembly.work_folder(root, name)
     if target.exists() and not force:
-        raise UserError(f"there is a data set {name} already", mend="give another --id, or --force to replace it")
+        raise UserError(f"there is a data set {name} already", hint="give another --id, or --force to replace it")
     shutil.rmtree(work, ignore_errors=True)
     policies, renumbered = _policies(records)
     data_folder = work / "dataset" / "data"
@@ -105,7 +105,7 @@ def combine(
 def _record(data: Dataset) -> DatasetRecord:
     if not data.record:
         raise UserError(
-            f"{data.id} was not made by a2perf: it has no {naming.RECORD_FILE}", mend="combine it with minari"
+            f"{data.id} was not made by a2perf: it has no {naming.RECORD_FILE}", hint="combine it with minari"
         )
     return read_record(data.path / naming.RECORD_FILE, DatasetRecord)
 
@@ -122,7 +122,7 @@ def _require_same(first: Dataset, its: DatasetRecord, other: Dataset, others: Da
     if lines:
         raise UserError(
             f"{first.id} and {other.id} cannot be combined: " + "; ".join(lines),
-            mend="combine data sets of the same environment",
+            hint="combine data sets of the same environment",
         )
 
 

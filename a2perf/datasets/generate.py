@@ -34,8 +34,8 @@ from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import UserError
 from a2perf.storage import read_record
-from a2perf.submission.folder_content import identify_submission
-from a2perf.submission.progress import RunProgress
+from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.progress import RunProgress
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def generate(
         if record.plan != plan.digest():
             raise UserError(
                 f"there is a data set {request.name} of another configuration",
-                mend="give another --id, or --force to replace it",
+                hint="give another --id, or --force to replace it",
             )
         return Made(target, record, already=True)
     with closing(create_domain(env_name=plan.env_id, framework="gymnasium", **plan.env_kwargs)) as env:
@@ -227,7 +227,7 @@ def level_players(levels: SkillLevels, level: str, draws: int, seed: int, submis
     available = levels.of(level)
     folder = submission or Path(levels.submission)
     if not (folder / "inference.py").is_file():
-        raise UserError(f"the submission {folder} is not there", mend="say where it is with --submission")
+        raise UserError(f"the submission {folder} is not there", hint="say where it is with --submission")
     sha256 = identify_submission(folder).sha256
     found = []
     for index in draw_with_replacement(seed, len(available), draws):

@@ -76,7 +76,7 @@ def h5py() -> Any:
     try:
         return importlib.import_module("h5py")
     except ModuleNotFoundError as error:
-        raise MissingDependency("data sets need h5py, which is not installed", mend=INSTALL) from error
+        raise MissingDependency("data sets need h5py, which is not installed", hint=INSTALL) from error
 
 
 @contextlib.contextmanager
@@ -87,11 +87,11 @@ def opened(path: Path) -> Iterator[Any]:
         UserError: there is none, or it is not HDF5.
     """
     if not path.is_file():
-        raise UserError(f"{path} does not exist", mend="make the data set again, or copy all of its folder")
+        raise UserError(f"{path} does not exist", hint="make the data set again, or copy all of its folder")
     try:
         stream = h5py().File(path, "r")
     except OSError as error:
-        raise UserError(f"{path} cannot be opened: {_first_line(error)}", mend="make or copy it again") from error
+        raise UserError(f"{path} cannot be opened: {_first_line(error)}", hint="make or copy it again") from error
     with stream:
         yield stream
 
@@ -347,7 +347,7 @@ def episode_count(stream: Any) -> int:
     """
     count = sum(1 for name in stream if name.startswith("episode_"))
     if count > MAX_EPISODES:
-        raise UserError(f"{stream.filename}: {count} episodes", mend=f"split it: at most {MAX_EPISODES} are read")
+        raise UserError(f"{stream.filename}: {count} episodes", hint=f"split it: at most {MAX_EPISODES} are read")
     return count
 
 
@@ -368,7 +368,7 @@ def damaged(stream: Any, place: str, error: BaseException) -> UserError:
     """Returns the error of a place that cannot be read."""
     return UserError(
         f"{stream.filename}, {place}: cannot be read ({_first_line(error)})",
-        mend="the file is damaged: copy or make the data set again; `a2perf datasets validate` lists every place",
+        hint="the file is damaged: copy or make the data set again; `a2perf datasets validate` lists every place",
     )
 
 

@@ -46,7 +46,7 @@ class DatasetId:
         match = _ID.fullmatch(text)
         if match is None:
             raise ConfigError(
-                f"{text!r} is no name of a data set", mend="use `namespace/name-v0` of letters, digits, - and _"
+                f"{text!r} is no name of a data set", hint="use `namespace/name-v0` of letters, digits, - and _"
             )
         return cls(match["namespace"] or "", match["name"], int(match["version"]))
 
@@ -96,7 +96,7 @@ def find(given: str | os.PathLike[str], root: Path) -> Path:
     if path.is_absolute() or path.exists() or _ID.fullmatch(text) is None:
         raise UserError(
             f"{text} is no data set: there is no {METADATA_FILE} in it",
-            mend="give the name of one, or its folder; `a2perf datasets list` shows what there is",
+            hint="give the name of one, or its folder; `a2perf datasets list` shows what there is",
         )
     place = dataset_folder(root, DatasetId.parse(text)) / "data"
     if (place / METADATA_FILE).is_file():
@@ -104,7 +104,7 @@ def find(given: str | os.PathLike[str], root: Path) -> Path:
     known = all_ids(root)
     raise UserError(
         f"there is no data set {text} in {root}{did_you_mean(text, known)}",
-        mend=f"there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}; another folder is named by "
+        hint=f"there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}; another folder is named by "
         f"--datasets-path or {VARIABLES[0]}",
     )
 

@@ -35,10 +35,10 @@ class ActionNoise:
     def __init__(self, amount: float, space: spaces.Space[Any]) -> None:
         if not isinstance(space, spaces.Box | spaces.Discrete):
             raise ConfigError(
-                f"noise cannot be added to actions of {space}", mend="leave --action-noise out for this environment"
+                f"noise cannot be added to actions of {space}", hint="leave --action-noise out for this environment"
             )
         if isinstance(space, spaces.Discrete) and amount > 1:
-            raise ConfigError(f"{amount:g} is no probability", mend="give --action-noise from 0 to 1 for this task")
+            raise ConfigError(f"{amount:g} is no probability", hint="give --action-noise from 0 to 1 for this task")
         self._amount = amount
         self._space = space
         self._generator = np.random.default_rng()

@@ -178,7 +178,7 @@ def open_plan(folder: Path, plan: Plan) -> Plan:
     if lines:
         raise UserError(
             f"{plan.name} was begun with another configuration: " + "; ".join(lines[:8]),
-            mend="give the same options again to finish it, or --force to start anew",
+            hint="give the same options again to finish it, or --force to start anew",
         )
     write_record(path, plan)  # how policies are confined may have changed
     return plan

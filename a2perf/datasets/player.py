@@ -24,9 +24,9 @@ from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, Record, RunState, SandboxRecord
 from a2perf.storage import write_record
-from a2perf.submission.identity import RunTask, new_manifest
-from a2perf.submission.rollouts import Policy, rollout
-from a2perf.submission.session import participant_process
+from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.rollouts import Policy, rollout
+from a2perf.submission.evaluator.session import participant_process
 from a2perf.submission.submission_util import Submission
 
 

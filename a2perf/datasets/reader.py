@@ -82,7 +82,7 @@ class Dataset:
         self.record: dict[str, Any] = _json_object(record) if record.is_file() else {}
         if self.metadata.get("data_format", "hdf5") != "hdf5":
             raise UserError(
-                f"{path} holds {self.metadata['data_format']!r}, and only 'hdf5' is read here", mend="convert it"
+                f"{path} holds {self.metadata['data_format']!r}, and only 'hdf5' is read here", hint="convert it"
             )
 
     @property
@@ -164,7 +164,7 @@ class Dataset:
             raise UserError(
                 f"the data set {self.id} is of {self.env_id or 'another environment'} and does not fit: "
                 + "; ".join(lines),
-                mend="give a data set of this task",
+                hint="give a data set of this task",
             )
 
     def episode(self, index: int) -> Episode:
@@ -248,7 +248,7 @@ class Dataset:
 
     def _checked(self, index: int) -> int:
         if not 0 <= index < self.episode_count:
-            raise UserError(f"{self.id} has no episode {index}", mend=f"use 0 to {self.episode_count - 1}")
+            raise UserError(f"{self.id} has no episode {index}", hint=f"use 0 to {self.episode_count - 1}")
         return index
 
     @functools.cached_property
@@ -271,7 +271,7 @@ class Dataset:
         text = self.metadata.get(name)
         if not isinstance(text, str):
             raise UserError(
-                f"{self.path / naming.METADATA_FILE} has no {name!r}", mend="make the data set with its spaces"
+                f"{self.path / naming.METADATA_FILE} has no {name!r}", hint="make the data set with its spaces"
             )
         return from_json(text)
 
@@ -294,7 +294,7 @@ def _json_object(path: Path) -> dict[str, Any]:
     try:
         found = read_json(path)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {error}", mend="the file is damaged: copy or make it again") from error
+        raise UserError(f"{path} cannot be read: {error}", hint="the file is damaged: copy or make it again") from error
     if not isinstance(found, dict):
-        raise UserError(f"{path} is no JSON object", mend="the file is damaged: copy or make it again")
+        raise UserError(f"{path} is no JSON object", hint="the file is damaged: copy or make it again")
     return found

@@ -91,9 +91,9 @@ class RecordingEnvironment:
             if entry not in info:
                 raise UserError(
                     f"the environment's info has no {entry!r}{did_you_mean(entry, info)}",
-                    mend=f"it has {', '.join(sorted(info)) or 'nothing'}",
+                    hint=f"it has {', '.join(sorted(info)) or 'nothing'}",
                 )
             kept = np.array(info[entry])
             if kept.dtype.kind not in "biuf":
-                raise UserError(f"the info {entry!r} is no array of numbers", mend="leave it out of --info")
+                raise UserError(f"the info {entry!r} is no array of numbers", hint="leave it out of --info")
             self._rows.setdefault(f"infos/{entry}", []).append(kept)

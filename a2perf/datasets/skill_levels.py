@@ -25,7 +25,7 @@ from a2perf.metrics import protocol
 from a2perf.metrics.data_cost import Level, SkillBounds, skill_levels
 from a2perf.records import SCHEMA, Record
 from a2perf.storage import write_record
-from a2perf.submission.progress import RunProgress
+from a2perf.submission.evaluator.progress import RunProgress
 
 LEVELS: tuple[Level, ...] = ("novice", "intermediate", "expert")
 Rule = Literal["sigma", "references", "quantiles"]
@@ -126,7 +126,7 @@ class SkillLevels(Record, kw_only=True):
             f"no checkpoint is {level} by the rule {self.rule!r} ({said(self.bounds, level)}; the best reaches "
             f"{max(_measured(self.checkpoints, self.measure)):.4g}, the least "
             f"{min(_measured(self.checkpoints, self.measure)):.4g})",
-            mend=alternatives(self, level),
+            hint=alternatives(self, level),
         )
 
 
@@ -215,7 +215,7 @@ def cut(
             if getattr(other, name) != getattr(first, name):
                 raise UserError(
                     f"the evaluations differ in {name}: {getattr(first, name)!r} and {getattr(other, name)!r}",
-                    mend="evaluate all trainings under the same settings",
+                    hint="evaluate all trainings under the same settings",
                 )
     checkpoints = [checkpoint for record in evaluations for checkpoint in record.checkpoints]
     bounds = bounds_by(rule, _measured(checkpoints, measure), first.task, first.env_id)
@@ -263,13 +263,13 @@ def bounds_by(rule: Rule, values: Sequence[float], task: str, env_id: str) -> Sk
             return skill_levels(values)
         except ValueError as error:
             raise UserError(
-                f"skill levels cannot be cut: {error}", mend="give more checkpoints, or --thresholds references"
+                f"skill levels cannot be cut: {error}", hint="give more checkpoints, or --thresholds references"
             ) from error
     if rule == "quantiles":
         return _bounds(np.quantile(np.asarray(values, np.float64), _OF_QUANTILES))
     wanted = protocol.load("v1").tasks.get(task)
     if wanted is None or wanted.env_id != env_id or not wanted.has_references():
-        raise UserError(f"the task {task} has no reference scores", mend="use --thresholds sigma or quantiles")
+        raise UserError(f"the task {task} has no reference scores", hint="use --thresholds sigma or quantiles")
     low, high = wanted.reference("random").mean, wanted.reference("expert").mean
     return _bounds(low + np.asarray(_OF_REFERENCES) * (high - low))
 

@@ -132,7 +132,7 @@ def _described(space: Space, name: str) -> dict[str, Any]:
         return {"type": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.n)}
     raise ConfigError(
         f"{name} is a {type(space).__name__} space, which is no array of fixed shape",
-        mend="wrap the environment so that its spaces are Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple "
+        hint="wrap the environment so that its spaces are Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple "
         "of these",
     )
 

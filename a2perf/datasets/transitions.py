@@ -157,7 +157,7 @@ class Transitions:
         """
         if size < 1 or (drop_last and size > len(self)):
             raise UserError(
-                f"a batch of {size} out of {len(self)} transitions is not possible", mend="use a smaller one"
+                f"a batch of {size} out of {len(self)} transitions is not possible", hint="use a smaller one"
             )
         generator = np.random.default_rng(seed)
         epoch = 0
@@ -187,7 +187,7 @@ class Transitions:
 
     def _following(self, chosen: Rows) -> Rows:
         if self._rows is None:
-            raise UserError("next observations were not loaded", mend="use transitions(next_observations=True)")
+            raise UserError("next observations were not loaded", hint="use transitions(next_observations=True)")
         following: Rows = self._rows[chosen] + 1
         return following
 
@@ -205,7 +205,7 @@ def load(
     lengths, kept = _limited(data, indices, limit)
     total = int(sum(lengths))
     if not total:
-        raise UserError(f"{data.id} has no transition in what was asked for", mend="ask for more episodes")
+        raise UserError(f"{data.id} has no transition in what was asked for", hint="ask for more episodes")
     extra = 1 if next_observations else 0
     starts = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) + extra)])
     ends = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
@@ -251,6 +251,6 @@ def _observation_paths(data: Dataset, keys: Sequence[str] | None) -> list[str]:
         if key not in names:
             raise UserError(
                 f"the observations of {data.id} have no entry {key!r}{did_you_mean(key, names)}",
-                mend=f"there {'are ' + ', '.join(sorted(names)) if names else 'is one array without a name'}",
+                hint=f"there {'are ' + ', '.join(sorted(names)) if names else 'is one array without a name'}",
             )
     return [path for path in paths if path.split("/")[1] in keys]

@@ -22,7 +22,7 @@ from a2perf.datasets.player import Player
 from a2perf.errors import UserError
 from a2perf.records import Episode
 from a2perf.storage import read_record
-from a2perf.submission.failures import ParticipantFailure
+from a2perf.submission.evaluator.failures import ParticipantFailure
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     except ParticipantFailure as error:
         _say(answers, {"kind": "participant", "failure": msgspec.to_builtins(error.failure)})
     except UserError as error:
-        _say(answers, {"kind": "user", "message": error.message, "mend": error.mend, "status": int(error.exit_code)})
+        _say(answers, {"kind": "user", "message": error.message, "hint": error.hint, "status": int(error.exit_code)})
     except BrokenPipeError:
         pass
     except Exception:

@@ -53,13 +53,13 @@ def candidates_of(env: Any, **arguments: Any) -> CandidateReader:
     if spec is None:
         raise ConfigError(
             f"{type(env.unwrapped).__name__} was made without an id, which tells the kind of its candidates",
-            mend="make it with gymnasium.make",
+            hint="make it with gymnasium.make",
         )
     domain, _ = find_environment(spec.id)
     if domain.candidates is None:
         raise ConfigError(
             f"no candidates are known for {spec.id}: its domain {domain.name} has no finite choice of actions",
-            mend="candidates are for circuit_training and web_navigation",
+            hint="candidates are for circuit_training and web_navigation",
         )
     return cast(CandidateReader, load_attribute(domain.candidates)(env, **arguments))
 
@@ -121,7 +121,7 @@ class CandidateEnv(gymnasium.Wrapper[NDArray[Any], int, Any, Any]):
         if not 0 <= row < len(self.actions):
             raise ConfigError(
                 f"row {row} holds no candidate; there are {len(self.actions)}",
-                mend="choose where the first column is 1",
+                hint="choose where the first column is 1",
             )
         observation, reward, terminated, truncated, info = self.env.step(int(self.actions[row]))
         self._return += float(reward)
@@ -140,7 +140,7 @@ class CandidateEnv(gymnasium.Wrapper[NDArray[Any], int, Any, Any]):
         """
         found = np.flatnonzero(self.actions[: self._size] == action)
         if len(found) == 0:
-            raise ConfigError(f"no candidate stands for the action {action}", mend="more rows, or other limits")
+            raise ConfigError(f"no candidate stands for the action {action}", hint="more rows, or other limits")
         return int(found[0])
 
     def _show(self, observation: Any) -> NDArray[Any]:
@@ -183,7 +183,7 @@ class CandidateChoice:
     def table(self, observation: Any) -> NDArray[Any]:
         """Returns the table of an observation: float16 of ``size`` rows, or float32 of all."""
         if self._reader is None:
-            raise ConfigError("candidates are read before read_from(env) was called", mend="call it in load_policy")
+            raise ConfigError("candidates are read before read_from(env) was called", hint="call it in load_policy")
         rows, self._actions = self._reader.table(observation)
         return rows if self._size is None else padded(rows, self._size)
 

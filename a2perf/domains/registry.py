@@ -128,7 +128,7 @@ class Domain:
         names = [task.name for task in self.tasks]
         raise ConfigError(
             f"{name!r} is not a task of {self.name}{did_you_mean(name, names)}",
-            mend=f"choose one of: {', '.join(names)}",
+            hint=f"choose one of: {', '.join(names)}",
         )
 
 
@@ -167,7 +167,7 @@ def get_domain(given: str | BenchmarkDomain) -> Domain:
     if name.lower() not in known:
         raise ConfigError(
             f"{name!r} is not a known domain{did_you_mean(name.lower(), known)}",
-            mend=f"choose one of: {', '.join(known)}",
+            hint=f"choose one of: {', '.join(known)}",
         )
     return known[name.lower()]
 
@@ -192,7 +192,7 @@ def find_environment(env_id: str) -> tuple[Domain, Environment]:
     if env_id not in table:
         raise ConfigError(
             f"{env_id!r} is not a known environment{did_you_mean(env_id, table)}",
-            mend="`a2perf envs list` shows every id",
+            hint="`a2perf envs list` shows every id",
         )
     return table[env_id]
 

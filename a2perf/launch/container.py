@@ -32,9 +32,9 @@ from a2perf.launch.container_files import (
 )
 from a2perf.launch.foreground import run_to_end
 from a2perf.launch.interface import EVALUATOR, Cause, Ended, RunCommand
-from a2perf.launch.owner import Owner
 from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
-from a2perf.submission import seed_secret
+from a2perf.runs.process_identity import Owner
+from a2perf.submission.evaluator import seed_secret
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -131,7 +131,7 @@ class ContainerLauncher:
                 raise
             said = getattr(error, "explanation", None) or str(error)
             raise InfrastructureError(
-                f"the engine did not start {command.name}: {said}", mend="`docker info` and `docker image ls` say more"
+                f"the engine did not start {command.name}: {said}", hint="`docker info` and `docker image ls` say more"
             ) from error
 
     def adopt(self, identity: str) -> None:
@@ -197,7 +197,7 @@ class ContainerLauncher:
             chosen = {"device_ids": gpus} if gpus else {"count": wanted.gpus}
             devices = [types.DeviceRequest(capabilities=[["gpu"]], **chosen)]
         return {
-            "command": [self._python, "-P", "-m", "a2perf.launch.container_leash", *argv],
+            "command": [self._python, "-P", "-m", "a2perf.launch.container_init", *argv],
             "labels": {OWNER_LABEL: self._owner, COMMAND_LABEL: digest, "a2perf.run": command.name},
             "user": container_user(),
             "environment": self._environment(command, image),
@@ -248,7 +248,7 @@ class ContainerLauncher:
         if (assets.cache_dir() / "assets").is_dir():
             read[(assets.cache_dir() / "assets").absolute()] = f"{_CACHE}/assets"
         if missing := [path for path in read if not path.exists()]:
-            raise UserError(f"{command.name} reads {missing[0]}, which does not exist", mend="check the path")
+            raise UserError(f"{command.name} reads {missing[0]}, which does not exist", hint="check the path")
         check_readable(command)
         mount = self._docker.types.Mount
         return [

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from a2perf.errors import UserError
 from a2perf.launch.interface import RunCommand
-from a2perf.submission import seed_secret
+from a2perf.submission.evaluator import seed_secret
 
 USER = 1000
 MADE_BY_RUNS = ("train", "inference", "generalization", "metrics", "attic")
@@ -38,7 +38,7 @@ def check_readable(command: RunCommand) -> None:
             wanted = 0o005 if path.is_dir() else 0o004
             if not path.is_symlink() and path.stat().st_mode & wanted != wanted and path.stat().st_uid != USER:
                 raise UserError(
-                    f"the user of a container, {container_user()}, cannot read {path}", mend=f"chmod -R o+rX {top}"
+                    f"the user of a container, {container_user()}, cannot read {path}", hint=f"chmod -R o+rX {top}"
                 )
 
 

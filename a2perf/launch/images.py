@@ -71,7 +71,7 @@ class Pool:
         if len(self._free) < count:
             raise UserError(
                 f"{count} graphics processors were asked for, {len(self._free)} are free here",
-                mend="ask for fewer with --gpus or --workers",
+                hint="ask for fewer with --gpus or --workers",
             )
         taken, self._free = self._free[:count], self._free[count:]
         return taken
@@ -92,14 +92,14 @@ def connect() -> tuple[Any, Any]:
     try:
         import docker
     except ImportError as error:
-        raise MissingDependency("containers need the docker SDK", mend="pip install 'a2perf[docker]'") from error
+        raise MissingDependency("containers need the docker SDK", hint="pip install 'a2perf[docker]'") from error
     try:
         client = docker.from_env(timeout=120)
         client.ping()
     except docker.errors.DockerException as error:
         where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
         raise UserError(
-            f"no Docker engine answers at {where}: {error}", mend="start one, or set DOCKER_HOST to its address"
+            f"no Docker engine answers at {where}: {error}", hint="start one, or set DOCKER_HOST to its address"
         ) from error
     return docker, client
 
@@ -137,7 +137,7 @@ def domain_of(command: RunCommand) -> str:
             return get_domain("".join(found[-1]).lower()).name
     raise ConfigError(
         f"no domain is known for {command.name}, and the docker launcher chooses the image by it",
-        mend="add --domain NAME",
+        hint="add --domain NAME",
     )
 
 
@@ -151,12 +151,12 @@ def content_of(domain: str, checkout: Path = CHECKOUT) -> str:
     if not dockerfiles:
         raise UserError(
             "images are built from a checkout of a2perf, and this installation is none",
-            mend="name an image that has a2perf in it with --launcher-option image=NAME",
+            hint="name an image that has a2perf in it with --launcher-option image=NAME",
         )
     if domain not in dockerfiles:
         raise UserError(
             f"docker/ has no Dockerfile for {domain}{did_you_mean(domain, dockerfiles)}",
-            mend="name an image with --launcher-option image=NAME",
+            hint="name an image with --launcher-option image=NAME",
         )
     others = {f"docker/{name}.Dockerfile" for name in dockerfiles - {domain, "base"}}
     digest = hashlib.sha256(os.environ.get("BASE_IMAGE", "").encode())
@@ -192,7 +192,7 @@ def ensure(client: Any, domain: str, checkout: Path = CHECKOUT) -> str:
     if done.returncode != 0 or not any(name in image.tags for image in client.images.list(REPOSITORY)):
         raise InfrastructureError(
             f"the image of {domain} could not be built: ...{said[-1000:]}",
-            mend="`make docker` shows the whole build; docker/README.md says what it needs",
+            hint="`make docker` shows the whole build; docker/README.md says what it needs",
         )
     return name
 

@@ -237,7 +237,7 @@ def get_launcher(name: str, **options: Any) -> Launcher:
     """
     if name not in _LAUNCHERS:
         raise ConfigError(
-            f"{name!r} is not a launcher{did_you_mean(name, LAUNCHERS)}", mend=f"choose one of: {', '.join(LAUNCHERS)}"
+            f"{name!r} is not a launcher{did_you_mean(name, LAUNCHERS)}", hint=f"choose one of: {', '.join(LAUNCHERS)}"
         )
     module, _, attribute = _LAUNCHERS[name].partition(":")
     launcher: Launcher = getattr(importlib.import_module(module), attribute)(**options)

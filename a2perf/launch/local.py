@@ -21,10 +21,10 @@ from typing import BinaryIO
 
 from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
-from a2perf.launch import leash
+from a2perf.launch import die_with_parent
 from a2perf.launch.interface import Cause, Ended, Job, RunCommand, heeded_signals, run_environment
-from a2perf.launch.owner import Owner
-from a2perf.submission.autopsy import oom_kills, signal_name
+from a2perf.runs.process_identity import Owner
+from a2perf.submission.evaluator.failure_diagnosis import oom_kills, signal_name
 
 CANCEL_GRACE_S = 15.0
 """How long a command may take to end after SIGTERM; then it is killed."""
@@ -49,7 +49,7 @@ class LocalLauncher:
         """
         cpus, gpus = self._take(command)
         bound = ",".join(map(str, cpus)) or "all"
-        argv = [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), bound, *command.argv]
+        argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), bound, *command.argv]
         environment = run_environment(command)
         if gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
@@ -118,7 +118,7 @@ class LocalLauncher:
             if count > len(os.sched_getaffinity(0)):
                 raise UserError(
                     f"{command.name} asks for {count} processors, this host gives {len(os.sched_getaffinity(0))}",
-                    mend="ask for fewer with --cpus, or run elsewhere with --launcher slurm",
+                    hint="ask for fewer with --cpus, or run elsewhere with --launcher slurm",
                 )
             # more runs than processors share what there is, as without --cpus
             cpus = self._cpus[:count] if len(self._cpus) >= count else []
@@ -131,7 +131,7 @@ class LocalLauncher:
                 self._give_back(cpus, [])
                 raise UserError(
                     f"{command.name} asks for {wanted.gpus} graphics processors, {len(self._gpus)} are free here",
-                    mend="ask for fewer with --gpus or --workers; `a2perf doctor` lists what this host has",
+                    hint="ask for fewer with --gpus or --workers; `a2perf doctor` lists what this host has",
                 )
             gpus = self._gpus[: wanted.gpus]
             del self._gpus[: wanted.gpus]

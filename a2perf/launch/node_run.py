@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.errors import UserError
-from a2perf.launch import leash
+from a2perf.launch import die_with_parent
 from a2perf.launch.interface import Cause, Ended, RunCommand
 from a2perf.storage import read_json, write_json
-from a2perf.submission.autopsy import oom_kills
+from a2perf.submission.evaluator.failure_diagnosis import oom_kills
 
 INTERRUPTED = 130
 """Status of an evaluator that was asked to end; on a cluster nobody but the cluster or the launcher asks."""
@@ -60,7 +60,7 @@ class NodeTask:
         Path(self.log).parent.mkdir(parents=True, exist_ok=True)
         with open(self.log, "ab") as stream:
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), "all", *self.argv],
+                [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all", *self.argv],
                 cwd=self.cwd, env={**os.environ, **self.env},
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
             )  # fmt: skip

@@ -17,10 +17,10 @@ from a2perf.errors import UserError
 from a2perf.launch.entry import INFRASTRUCTURE, Entry, Outcome
 from a2perf.launch.interface import Cause, Ended
 from a2perf.records import Attempt, Failure, FailureKind, Manifest, RunState
+from a2perf.runs.attempts import OUT_OF_REACH
+from a2perf.runs.bundle import record_end
 from a2perf.storage import read_record
-from a2perf.submission.attempts import OUT_OF_REACH
-from a2perf.submission.bundle import record_end
-from a2perf.submission.session import INTERRUPTED
+from a2perf.submission.evaluator.session import INTERRUPTED
 
 _FINAL = "its participant had started, so it does not start again by itself (--retry-infrastructure)"
 

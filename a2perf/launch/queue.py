@@ -26,7 +26,7 @@ from typing import Any
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE, Entry, Lease, Outcome, State
 from a2perf.launch.interface import RunCommand
-from a2perf.launch.owner import Owner
+from a2perf.runs.process_identity import Owner
 
 MAX_RETRIES = 3
 """How often an entry is tried again after a failure of the infrastructure."""
@@ -115,7 +115,7 @@ class Queue:
             if _of_the_disk(error):
                 raise _disk_error(path, error) from error
             raise UserError(
-                f"the queue {path} cannot be opened: {error}", mend="choose a --root_dir on a local, writable disk"
+                f"the queue {path} cannot be opened: {error}", hint="choose a --root_dir on a local, writable disk"
             ) from error
 
     def add(self, entries: Sequence[Entry]) -> int:
@@ -362,7 +362,7 @@ class Queue:
         if version > _SCHEMA:
             raise UserError(
                 f"the queue {self.path} has schema {version}; this a2perf knows up to {_SCHEMA}",
-                mend="go on with the a2perf that made it",
+                hint="go on with the a2perf that made it",
             )
         if version < _SCHEMA:
             with self._transaction():  # of two processes that open it, one finds the work done
@@ -470,7 +470,7 @@ def _of_the_disk(error: BaseException) -> bool:
 
 def _disk_error(path: Path, error: BaseException) -> InfrastructureError:
     return InfrastructureError(
-        f"the queue {path} cannot be written: {error}", mend="free some space, then give the same command again"
+        f"the queue {path} cannot be written: {error}", hint="free some space, then give the same command again"
     )
 
 

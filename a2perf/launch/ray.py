@@ -22,7 +22,7 @@ from a2perf.errors import InfrastructureError, MissingDependency
 from a2perf.launch.foreground import LogTail, run_to_end
 from a2perf.launch.interface import Cause, Ended, RunCommand
 from a2perf.launch.node_run import NodeEnd, NodeTask, end_politely, wait_at_most
-from a2perf.submission.autopsy import oom_kills
+from a2perf.submission.evaluator.failure_diagnosis import oom_kills
 
 NAMESPACE = "a2perf"
 _PATIENCE_S = 120.0
@@ -50,7 +50,7 @@ class RayLauncher:
         try:
             import ray
         except ImportError as error:
-            raise MissingDependency("the ray launcher needs ray", mend="pip install 'a2perf[ray]'") from error
+            raise MissingDependency("the ray launcher needs ray", hint="pip install 'a2perf[ray]'") from error
         self._ray: Any = ray
         self._poll_s = float(poll_s)
         self._jobs: list[RayJob] = []
@@ -62,7 +62,7 @@ class RayLauncher:
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise InfrastructureError(
                     f"no Ray cluster answers at {address or 'the usual places'}: {error}",
-                    mend="start one with `ray start --head`, or give its address",
+                    hint="start one with `ray start --head`, or give its address",
                 ) from error
 
     def start(self, command: RunCommand) -> RayJob:
@@ -124,7 +124,7 @@ class RayLauncher:
             raise InfrastructureError(
                 f"no node of the Ray cluster has what {command.name} asks for: "
                 f"{', '.join(f'{kind} {amount:g}' for kind, amount in resources.items() if amount)}",
-                mend="ask for less, or add a node; `ray status` shows what there is",
+                hint="ask for less, or add a node; `ray status` shows what there is",
             )
         actor = self._ray.remote(NodeActor).options(
             name=name, namespace=NAMESPACE, lifetime="detached", max_restarts=0,

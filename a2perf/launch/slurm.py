@@ -76,11 +76,11 @@ class SlurmLauncher:
         try:
             import submitit  # noqa: F401
         except ImportError as error:
-            raise MissingDependency("the slurm launcher needs submitit", mend="pip install 'a2perf[slurm]'") from error
+            raise MissingDependency("the slurm launcher needs submitit", hint="pip install 'a2perf[slurm]'") from error
         if missing := [program for program in ("sbatch", "squeue", "scancel") if shutil.which(program) is None]:
             raise MissingDependency(
                 f"the slurm launcher needs {' and '.join(missing)} on PATH",
-                mend="run a2perf-launch on a login node of the cluster",
+                hint="run a2perf-launch on a login node of the cluster",
             )
         self._folder = None if folder is None else Path(folder).expanduser().absolute()
         chosen = {"partition": partition, "account": account, "qos": qos}
@@ -188,7 +188,7 @@ class SlurmLauncher:
             job = executor.submit(execute, NodeTask.of(command, log), str(status), "SLURM_JOB_ID")
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError, OSError) as error:
             raise InfrastructureError(
-                f"Slurm did not take {command.name}: {str(error).strip()}", mend="`sinfo` says what the cluster offers"
+                f"Slurm did not take {command.name}: {str(error).strip()}", hint="`sinfo` says what the cluster offers"
             ) from error
         script = folder / f"{job.job_id}_submission.sh"
         for link in folder.glob(".submission_file_*"):
@@ -294,10 +294,10 @@ def _call(command: Sequence[str], *, check: bool = True) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_CLIENT_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InfrastructureError(
-            f"{command[0]} does not answer: {error}", mend="is this host in the cluster?"
+            f"{command[0]} does not answer: {error}", hint="is this host in the cluster?"
         ) from error
     if check and done.returncode != 0:
         raise InfrastructureError(
-            f"{command[0]} failed: {done.stderr.strip()}", mend="`scontrol ping` says whether the controller answers"
+            f"{command[0]} failed: {done.stderr.strip()}", hint="`scontrol ping` says whether the controller answers"
         )
     return done.stdout

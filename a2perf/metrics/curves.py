@@ -49,7 +49,7 @@ def clean(steps: Any, values: Any, *, restarts: Restarts = "average") -> Curve:
     """
     x, y = np.asarray(steps, dtype=np.float64).ravel(), np.asarray(values, dtype=np.float64).ravel()
     if x.size != y.size:
-        raise UserError(f"a curve has {x.size} steps and {y.size} values", mend="give one value for each step")
+        raise UserError(f"a curve has {x.size} steps and {y.size} values", hint="give one value for each step")
     notes = []
     known = np.isfinite(x) & np.isfinite(y)
     if not known.all():
@@ -100,7 +100,7 @@ def time_frames(curves: Sequence[tuple[Any, Any]], count: int = 3) -> list[tuple
     low = max((float(curve.steps[0]) for curve in cleaned), default=0.0)
     high = min((float(curve.steps[-1]) for curve in cleaned), default=0.0)
     if high <= low:
-        raise UserError("the runs share no range of steps", mend="compare runs of one protocol")
+        raise UserError("the runs share no range of steps", hint="compare runs of one protocol")
     edges = np.linspace(low, high, count + 1)
     return [(float(a), float(b)) for a, b in itertools.pairwise(edges)]
 

@@ -130,7 +130,7 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
         """
         if kind not in self.references:
             raise UserError(
-                f"the task {self.name} has no stored score of the {kind} policy", mend="compare its plain returns"
+                f"the task {self.name} has no stored score of the {kind} policy", hint="compare its plain returns"
             )
         return self.references[kind]
 
@@ -219,7 +219,7 @@ class Protocol(msgspec.Struct, kw_only=True, frozen=True):
         if name not in self.tasks:
             raise UserError(
                 f"protocol {self.name} has no task {name!r}{did_you_mean(name, self.tasks)}",
-                mend=f"choose one of: {', '.join(self.tasks)}",
+                hint=f"choose one of: {', '.join(self.tasks)}",
             )
         return self.tasks[name]
 
@@ -246,7 +246,7 @@ def content(name: str = LATEST) -> bytes:
     """
     if name not in names():
         raise UserError(
-            f"{name!r} is not a protocol{did_you_mean(name, names())}", mend=f"there are: {', '.join(names())}"
+            f"{name!r} is not a protocol{did_you_mean(name, names())}", hint=f"there are: {', '.join(names())}"
         )
     return (_folder() / f"{name}.json").read_bytes()
 

@@ -115,17 +115,17 @@ def rank(by_algorithm: Mapping[str, MetricValue]) -> dict[str, float]:
     kinds = {(value.name, value.unit, value.profile) for value in valued.values()}
     if len(kinds) > 1:
         listed = "; ".join(sorted(" ".join(str(part) for part in kind) for kind in kinds))
-        raise UserError(f"different kinds of values cannot be ranked: {listed}", mend="score all with one profile")
+        raise UserError(f"different kinds of values cannot be ranked: {listed}", hint="score all with one profile")
     provenances = {value.provenance for value in valued.values()}
     if len(provenances) > 1 or "mixed" in provenances:
         listed = ", ".join(f"{name}: {value.provenance}" for name, value in valued.items())
         raise UserError(
             f"measured and estimated values are never ranked against each other ({listed})",
-            mend="rank only runs that were recorded the same way",
+            hint="rank only runs that were recorded the same way",
         )
     direction = next(iter(valued.values())).direction
     if direction == "none":
-        raise UserError("this metric has no better or worse", mend="rank by another metric")
+        raise UserError("this metric has no better or worse", hint="rank by another metric")
     numbers = [float(value.value) for value in valued.values() if value.value is not None]
     return dict(zip(valued, ranks(numbers, best=direction).tolist(), strict=True))
 
@@ -144,7 +144,7 @@ def _matching(wanted: object, known: Mapping[str, Metric]) -> Sequence[Metric]:
     if name in known:
         return [known[name]]
     near = did_you_mean(name, known)
-    raise ConfigError(f"there is no metric {name!r}{near}", mend=f"use one of {', '.join(known)}")
+    raise ConfigError(f"there is no metric {name!r}{near}", hint=f"use one of {', '.join(known)}")
 
 
 @functools.cache

@@ -148,10 +148,10 @@ def rollouts_of(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
 def _check(profile: str, options: Options | None) -> None:
     if profile not in PROFILES:
         near = did_you_mean(str(profile), PROFILES)
-        raise ConfigError(f"unknown profile {profile!r}{near}", mend=f"use one of {', '.join(PROFILES)}")
+        raise ConfigError(f"unknown profile {profile!r}{near}", hint=f"use one of {', '.join(PROFILES)}")
     if profile == "a2perf" and options is not None:
         raise UserError(
-            "the a2perf profile repeats published formulas and takes no options", mend="use profile='corrected'"
+            "the a2perf profile repeats published formulas and takes no options", hint="use profile='corrected'"
         )
 
 
@@ -164,7 +164,7 @@ def _wanted(names: Sequence[object] | None, profile: str, of_kind: Mapping[str, 
         if name not in valid:
             near = did_you_mean(name, valid)
             raise ConfigError(
-                f"the {profile} profile has no such metric here: {name!r}{near}", mend=f"use {', '.join(valid)}"
+                f"the {profile} profile has no such metric here: {name!r}{near}", hint=f"use {', '.join(valid)}"
             )
     return wanted
 

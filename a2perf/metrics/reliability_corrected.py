@@ -73,7 +73,7 @@ class Options:
         elif self.time_frame is not None and not self.time_frame[1] > self.time_frame[0]:
             wrong = f"time_frame={self.time_frame}; it must be (low, high)"
         if wrong:
-            raise UserError(wrong, mend="change the option")
+            raise UserError(wrong, hint="change the option")
 
 
 PerRun = Callable[[Curve, Options], tuple[Values, str]]
@@ -94,7 +94,7 @@ def training(curves: Sequence[Curve], wanted: Sequence[str], options: Options) -
 def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) -> dict[str, Result]:
     """Computes the wanted rollout metrics, run by run."""
     if options.normalise == "curve_range":
-        raise UserError("rollouts have no curve range", mend="normalise rollouts by (low, high) reference scores")
+        raise UserError("rollouts have no curve range", hint="normalise rollouts by (low, high) reference scores")
     results = {}
     for name in wanted:
         formula, needed = rollout_formula(name, options.alpha)

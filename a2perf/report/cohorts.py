@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from a2perf.metrics import application, registry
-from a2perf.metrics.recorded_runs import MODES
-from a2perf.metrics.recorded_scores import conditions_of, is_told, run_data
+from a2perf.metrics.scores import conditions_of, is_told, run_data
 from a2perf.metrics.values import MetricValue, Profile, RunData
 from a2perf.report.evidence import Run, plain_text
+from a2perf.runs.recorded_runs import MODES
 
 _DIGITS = 8
 

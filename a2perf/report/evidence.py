@@ -17,12 +17,12 @@ import msgspec
 import numpy as np
 
 from a2perf.errors import UserError
-from a2perf.inventory import listed_file
-from a2perf.metrics.recorded_runs import BUNDLE, MODES, RecordedRun, RunFolder, find_runs, identify, read_run
-from a2perf.metrics.recorded_tables import Table, read_table
 from a2perf.metrics.values import Values
 from a2perf.plain_text import terminal_text
 from a2perf.records import Failure, Manifest, TrainResults
+from a2perf.runs.inventory import listed_file
+from a2perf.runs.recorded_runs import BUNDLE, MODES, RecordedRun, RunFolder, find_runs, identify, read_run
+from a2perf.runs.recorded_tables import Table, read_table
 from a2perf.storage import read_json, read_record
 from a2perf.stranger_files import Bounds, folders
 

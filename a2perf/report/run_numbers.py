@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 
 from a2perf.metrics import application, registry
-from a2perf.metrics.recorded_runs import RecordedRun
-from a2perf.metrics.recorded_scores import run_data
+from a2perf.metrics.scores import run_data
 from a2perf.metrics.values import MetricValue, Profile, Values
 from a2perf.records import Episode
 from a2perf.report.evidence import Run
 from a2perf.report.tables import Quantity
+from a2perf.runs.recorded_runs import RecordedRun
 
 EPISODE_SPREAD = "standard deviation over episodes, ddof 1"
 _SIDE_NOTES = (

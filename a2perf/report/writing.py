@@ -65,7 +65,7 @@ def write_report(
         write_json(out / "report.json", msgspec.to_builtins(record))
         write_atomic(out / "index.html", to_page(report))
     except OSError as error:
-        raise UserError(f"{out} cannot be written: {error.strerror}", mend="choose another folder with -o") from error
+        raise UserError(f"{out} cannot be written: {error.strerror}", hint="choose another folder with -o") from error
     return ReportFiles(out / "index.html", record, report.lede)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from a2perf.errors import UserError, did_you_mean
-from a2perf.rlops.run_record import literal
-from a2perf.rlops.stored_run import StoredRun
+from a2perf.runs.run_record import literal
+from a2perf.runs.stored_run import StoredRun
 
 DEFAULT_METRIC = "charts/episodic_return"
 DEFAULT_AXIS = "global_step"
@@ -116,18 +116,18 @@ def parse_filters(words: Sequence[str]) -> FilterGroup:
     """
     given = [word.strip() for word in words]
     if not given or any(not word for word in given):
-        raise UserError("a filter is empty", mend="write --filters '?metric=charts/episodic_return' 'ppo?tag=latest'")
+        raise UserError("a filter is empty", hint="write --filters '?metric=charts/episodic_return' 'ppo?tag=latest'")
     shared = given.pop(0) if given[0].startswith("?") else "?"
     values: dict[str, list[str]] = {}
     for key, value in _pairs(shared[1:], shared):
         if key not in _GROUP_KEYS:
             raise UserError(
                 f"{key!r} in the filter {shared!r} is not known{did_you_mean(key, _GROUP_KEYS)}",
-                mend="its keys are " + ", ".join(f"{name} ({words})" for name, words in _GROUP_KEYS.items()),
+                hint="its keys are " + ", ".join(f"{name} ({words})" for name, words in _GROUP_KEYS.items()),
             )
         values.setdefault(key, []).append(value)
     if not given:
-        raise UserError(f"the filter {shared!r} names no experiment", mend="add one such as 'ppo?tag=latest'")
+        raise UserError(f"the filter {shared!r} names no experiment", hint="add one such as 'ppo?tag=latest'")
     last = {key: found[-1] for key, found in values.items()}
     env_key, experiment_key = last.get("ceik", "env_id"), last.get("cen", "exp_name")
     return FilterGroup(
@@ -152,13 +152,13 @@ def parse_experiment(word: str, *, env_key: str = "env_id", experiment_key: str 
     """
     name, _, rest = word.strip().partition("?")
     if not name:
-        raise UserError(f"the filter {word!r} names no experiment", mend="begin with its name, as in 'ppo?tag=latest'")
+        raise UserError(f"the filter {word!r} names no experiment", hint="begin with its name, as in 'ppo?tag=latest'")
     tags: list[str] = []
     config: dict[str, list[Any]] = {}
     single: dict[str, str] = {}
     for key, value in _pairs(rest, word):
         if not value:
-            raise UserError(f"{key!r} in the filter {word!r} has no value", mend=f"write {key}=value or leave it out")
+            raise UserError(f"{key!r} in the filter {word!r} has no value", hint=f"write {key}=value or leave it out")
         if key == "tag":
             tags.append(value)
         elif key in ("user", "cl"):
@@ -188,11 +188,11 @@ def parse_tag_expression(text: str) -> RunQuery:
     wanted, _, unwanted = wanted.partition("!")
     if "!" in unwanted or "?" in user or "!" in user:
         raise UserError(
-            f"the tag filter {text!r} cannot be read", mend="write a;b!c;d?user: has a and b, lacks c and d, by user"
+            f"the tag filter {text!r} cannot be read", hint="write a;b!c;d?user: has a and b, lacks c and d, by user"
         )
     has, lacks = _tags(wanted), _tags(unwanted)
     if not has and not lacks and not user:
-        raise UserError("a tag filter is empty", mend="name a tag, as in --tags latest")
+        raise UserError("a tag filter is empty", hint="name a tag, as in --tags latest")
     return RunQuery(tags=has, without_tags=lacks, user=user.strip() or None, text=text.strip())
 
 
@@ -215,7 +215,7 @@ def _pairs(text: str, whole: str) -> list[tuple[str, str]]:
         return parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text))
     except ValueError as error:
         raise UserError(
-            f"the filter {whole!r} cannot be read ({error})", mend="write name?key=value&key=value"
+            f"the filter {whole!r} cannot be read ({error})", hint="write name?key=value&key=value"
         ) from error
 
 

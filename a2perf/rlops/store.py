@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from a2perf import assets
 from a2perf.errors import UserError, did_you_mean
-from a2perf.metrics.recorded_curves import RETURN_TAGS
-from a2perf.rlops.curve_cache import CachedRun, CurveCache
 from a2perf.rlops.filters import DEFAULT_AXIS, DEFAULT_METRIC, RunQuery, env_of, experiment_of
-from a2perf.rlops.index import Index
-from a2perf.rlops.run_series import LoggedRun
-from a2perf.rlops.stored_run import StoredRun, stored_run
 from a2perf.rlops.tags import TAGS_FILE, TagJournal
+from a2perf.runs.curve_cache import CachedRun, CurveCache
+from a2perf.runs.index import Index
+from a2perf.runs.recorded_curves import RETURN_TAGS
+from a2perf.runs.run_series import LoggedRun
+from a2perf.runs.stored_run import StoredRun, stored_run
 
 __all__ = ["RunCurve", "Store", "StoredRun", "store_folder"]
 
@@ -77,12 +77,12 @@ class Store:
                 self.path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise UserError(
-                    f"the store {path} cannot be made: {error.strerror}", mend="give --store DIR"
+                    f"the store {path} cannot be made: {error.strerror}", hint="give --store DIR"
                 ) from error
         if not self.path.is_dir():
             raise UserError(
                 f"there is no store at {path}",
-                mend=f"give --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops-import` make one",
+                hint=f"give --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops-import` make one",
             )
         self.index_folder = self._index_folder()
         self.tags = TagJournal(self.path / TAGS_FILE)
@@ -208,14 +208,14 @@ def _names(held: CachedRun | LoggedRun) -> Sequence[str]:
 
 def unknown_tag(tag: str, known: Sequence[str]) -> UserError:
     """Returns the error for a tag that no run has; it lists what exists."""
-    return UserError(f"no run has the tag {tag!r}{did_you_mean(tag, known)}", mend=_existing("tags", known))
+    return UserError(f"no run has the tag {tag!r}{did_you_mean(tag, known)}", hint=_existing("tags", known))
 
 
 def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserError:
     """Says which part of a query fits no run, and what exists instead."""
     if not known:
         return UserError(
-            f"the store {path} holds no runs", mend="fill it with `a2perf benchmark` or `a2perf rlops-import`"
+            f"the store {path} holds no runs", hint="fill it with `a2perf benchmark` or `a2perf rlops-import`"
         )
     tags = sorted({tag for run in known for tag in run.tags})
     for tag in query.tags:
@@ -225,34 +225,34 @@ def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserErr
     if query.experiment is not None and query.experiment not in experiments:
         return UserError(
             f"no run is of the experiment {query.experiment!r}{did_you_mean(query.experiment, experiments)}",
-            mend=_existing("experiments", experiments),
+            hint=_existing("experiments", experiments),
         )
     envs = sorted({env_of(run, query.env_key) for run in known})
     for env in query.env_ids or ():
         if env not in envs:
-            return UserError(f"no run is on {env!r}{did_you_mean(env, envs)}", mend=_existing("environments", envs))
+            return UserError(f"no run is on {env!r}{did_you_mean(env, envs)}", hint=_existing("environments", envs))
     users = sorted({run.user for run in known})
     if query.user is not None and query.user not in users:
-        return UserError(f"no run is by {query.user!r}", mend=_existing("users", users))
+        return UserError(f"no run is by {query.user!r}", hint=_existing("users", users))
     for key, values in query.config.items():
         held = sorted({str(run.config[key]) for run in known if key in run.config})
         if not held:
             keys = sorted({name for run in known for name in run.config})
             return UserError(
-                f"no run is configured with {key!r}{did_you_mean(key, keys)}", mend=_existing("keys", keys)
+                f"no run is configured with {key!r}{did_you_mean(key, keys)}", hint=_existing("keys", keys)
             )
         if not held or not any(str(value) in held for value in values):
             given = " or ".join(str(value) for value in values)
-            return UserError(f"no run has {key} = {given}", mend=_existing(f"values of {key}", held))
+            return UserError(f"no run has {key} = {given}", hint=_existing(f"values of {key}", held))
     anyhow = replace(query, states=())
     fitting = [run for run in known if anyhow.matches(run)]
     if fitting:
         states = Counter(run.state for run in fitting)
         words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        return UserError(f"no run that fits {query} is {' or '.join(query.states)} ({words})", mend="finish them first")
+        return UserError(f"no run that fits {query} is {' or '.join(query.states)} ({words})", hint="finish them first")
     return UserError(
         f"each part of {query} fits some run, but no run fits them all",
-        mend="`a2perf rlops-tags --list` shows which runs have which tags",
+        hint="`a2perf rlops-tags --list` shows which runs have which tags",
     )
 
 

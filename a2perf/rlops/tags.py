@@ -16,7 +16,7 @@ from typing import Literal
 import filelock
 
 from a2perf.errors import UserError
-from a2perf.rlops.run_record import user_name
+from a2perf.runs.run_record import user_name
 from a2perf.storage import Journal
 
 TAGS_FILE = "tags.jsonl"
@@ -147,7 +147,7 @@ def check_tag(tag: str) -> None:
         UserError: the tag is empty or holds a sign of a filter language.
     """
     if not _NAME.fullmatch(tag):
-        raise UserError(f"{tag!r} cannot be a tag", mend="use no space and none of ; ! ? , & =")
+        raise UserError(f"{tag!r} cannot be a tag", hint="use no space and none of ; ! ? , & =")
 
 
 def parse_date(text: str) -> datetime.datetime:
@@ -164,6 +164,6 @@ def parse_date(text: str) -> datetime.datetime:
             moment = datetime.datetime.fromisoformat(text)
     except ValueError as error:
         raise UserError(
-            f"{text!r} is no date", mend="write 2026-11-20, 2026-11-20T17:00 or 2026-11-20T17:00:00+00:00"
+            f"{text!r} is no date", hint="write 2026-11-20, 2026-11-20T17:00 or 2026-11-20T17:00:00+00:00"
         ) from error
     return moment.astimezone() if moment.tzinfo is None else moment

@@ -170,7 +170,7 @@ class BubblewrapSandbox:
         """
         program = shutil.which("bwrap")
         if program is None:
-            raise InfrastructureError("there is no bwrap program on PATH", mend=MEND)
+            raise InfrastructureError("there is no bwrap program on PATH", hint=MEND)
         if not os.access(spec.argv[0], os.X_OK):
             raise InfrastructureError(f"{spec.argv[0]} could not be started in {spec.cwd}: it is no program")
         if not spec.cwd.is_dir():
@@ -209,7 +209,7 @@ def _entry(spec: SandboxSpec, shown: list[view.Place], uid: int | None) -> dict[
         if place.kind == "device" and os.stat(place.source).st_uid == os.geteuid():
             raise InfrastructureError(
                 f"{place.source} belongs to the evaluator's user, so that the participant could change its mode",
-                mend="give the device file to root, with a group or a mode that lets this user open it",
+                hint="give the device file to root, with a group or a mode that lets this user open it",
             )
     system = (*view.SYSTEM, *view.NETWORK, *view.DEVICES, *view.SHORTCUTS)
     tasks = spec.limits.processes

@@ -160,7 +160,7 @@ class DockerSandbox:
             _remove(container)
             if client is not None:
                 client.close()
-            raise InfrastructureError(f"the container could not be started: {error}", mend=MEND) from error
+            raise InfrastructureError(f"the container could not be started: {error}", hint=MEND) from error
         except BaseException:
             ours.close()
             _remove(container)

@@ -211,12 +211,12 @@ class Level:
     Attributes:
         make: builds the sandbox.
         unavailable: returns why this host cannot offer it, or ``None`` when it can.
-        mend: what makes it available.
+        hint: what makes it available.
     """
 
     make: Callable[[], Sandbox]
     unavailable: Callable[[], str | None] = lambda: None
-    mend: str | None = None
+    hint: str | None = None
 
 
 _levels: dict[str, Level] = {}
@@ -238,7 +238,7 @@ def get_sandbox(level: str) -> Sandbox:
     """Returns the sandbox of that level; ``"strongest"`` is the better one of 'process' and 'bubblewrap' here.
 
     Raises:
-        UserError: the level is unknown, or this host cannot offer it; the message says why, the mend what to do.
+        UserError: the level is unknown, or this host cannot offer it; the message says why, the hint what to do.
     """
     if level == STRONGEST:
         level = strongest_level()
@@ -248,15 +248,15 @@ def get_sandbox(level: str) -> Sandbox:
     offered = f"this host offers: {', '.join(available_levels())}"
     if level not in _levels:
         known = [*_levels, STRONGEST]
-        raise UserError(f"{level!r} is no sandbox level{did_you_mean(level, known)}", mend=offered)
+        raise UserError(f"{level!r} is no sandbox level{did_you_mean(level, known)}", hint=offered)
     raise _not_to_be_had(level, reason, offered)
 
 
 def _not_to_be_had(level: str, reason: str, otherwise: str) -> UserError:
-    mend = _levels[level].mend
+    hint = _levels[level].hint
     return UserError(
         f"sandbox level {level!r} is not available on this host: {reason}",
-        mend=f"{mend}; {otherwise}" if mend else otherwise,
+        hint=f"{hint}; {otherwise}" if hint else otherwise,
     )
 
 
@@ -265,9 +265,9 @@ def why_unavailable(level: str) -> str | None:
     return _levels[level].unavailable() if level in _levels else "it is not known"
 
 
-def mend_of(level: str) -> str | None:
+def hint_of(level: str) -> str | None:
     """Returns what makes a level available."""
-    return _levels[level].mend if level in _levels else None
+    return _levels[level].hint if level in _levels else None
 
 
 def strongest_level(at_most: str = "bubblewrap") -> str:
@@ -275,7 +275,7 @@ def strongest_level(at_most: str = "bubblewrap") -> str:
     for name in reversed(LADDER[: LADDER.index(at_most) + 1]):
         if why_unavailable(name) is None:
             return name
-    raise UserError("this host can confine nothing", mend="a2perf runs submissions on Linux only")
+    raise UserError("this host can confine nothing", hint="a2perf runs submissions on Linux only")
 
 
 def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) -> tuple[Sandbox, list[str]]:
@@ -306,7 +306,7 @@ def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) ->
     if without and not allow_weaker:
         raise UserError(
             f"what was asked for cannot be enforced at level {level!r} on this host: {'; '.join(without)}",
-            mend="leave the limit out, choose a stronger level (`a2perf doctor` shows what this host can enforce),"
+            hint="leave the limit out, choose a stronger level (`a2perf doctor` shows what this host can enforce),"
             " or accept less with --allow-weaker",
         )
     return sandbox, lost + without

@@ -89,7 +89,7 @@ def parse(files: Sequence[Path], bindings: Sequence[str]) -> None:
 def _bind(bindings: Sequence[str]) -> None:
     for binding in bindings:
         if "=" not in binding:
-            raise ConfigError(f"the gin binding {binding!r} has no '='", mend="write `Name.parameter = value`")
+            raise ConfigError(f"the gin binding {binding!r} has no '='", hint="write `Name.parameter = value`")
         _parse_one(lambda binding=binding: gin.parse_config(binding), f"--gin_bindings {binding!r}")
 
 
@@ -162,7 +162,7 @@ def _includes_outside(submission: Path | None) -> Iterator[None]:
         if submission is not None and origin_of(Path(name).absolute(), submission).origin == "participant":
             raise ConfigError(
                 f"the gin file includes {printable(name)}, which lies in the submission",
-                mend=f"include a file outside of it; {TRUST_FLAG} accepts it, for code of your own",
+                hint=f"include a file outside of it; {TRUST_FLAG} accepts it, for code of your own",
             )
         return open(name, encoding="utf-8")
 
@@ -182,13 +182,13 @@ def _parse_one(action: Any, source: str) -> None:
     except tokenize.TokenError as error:
         line = error.args[1][0] if len(error.args) > 1 else "?"
         raise ConfigError(
-            f"{source}, line {line}: {error.args[0]}", mend="close the bracket or quotation mark"
+            f"{source}, line {line}: {error.args[0]}", hint="close the bracket or quotation mark"
         ) from error
     except SyntaxError as error:
         raise ConfigError(f"{source}, line {error.lineno}: {error.msg}") from error
     except ImportError as error:
         raise ConfigError(
-            f"{_where(error, source)}: {_first_line(error)}", mend="mend or remove the import line"
+            f"{_where(error, source)}: {_first_line(error)}", hint="hint or remove the import line"
         ) from error
     except (ValueError, TypeError, OSError) as error:
         raise _readable(error, source) from error
@@ -202,14 +202,14 @@ def _readable(error: Exception, source: str) -> ConfigError:
         known = sorted(set(_configurables()))
         return ConfigError(
             f"{where}: nothing configurable is called {name!r}{did_you_mean(name, known)}",
-            mend=f"known names: {', '.join(known)}",
+            hint=f"known names: {', '.join(known)}",
         )
     if misspelt := re.search(r"Configurable '([^']+)' doesn't have a parameter named '([^']+)'", message):
         owner, name = misspelt.groups()
         known = _parameters(owner)
         return ConfigError(
             f"{where}: {owner} has no parameter {name!r}{did_you_mean(name, known)}",
-            mend=f"its parameters are: {', '.join(known)}",
+            hint=f"its parameters are: {', '.join(known)}",
         )
     if macro := re.search(r"for '([^/']+)/gin.macro'", message):
         return _unknown_macro(macro.group(1), where)
@@ -220,7 +220,7 @@ def _unknown_macro(name: str, where: str = "the configuration") -> ConfigError:
     constants = [key.removeprefix("a2perf.constants.") for key in gin.config._CONSTANTS._selector_map]
     return ConfigError(
         f"{where}: %{name} is not defined{did_you_mean(name, constants)}",
-        mend=f"known constants: {', '.join(sorted(key for key in constants if key.startswith('Benchmark')))}",
+        hint=f"known constants: {', '.join(sorted(key for key in constants if key.startswith('Benchmark')))}",
     )
 
 

@@ -75,7 +75,7 @@ def locate(given: str, *, submission: Path | None, domain: str | None, trusted: 
             return origin_of(place, submission, trusted=trusted)
         if os.path.lexists(place) and not place.is_dir():
             kind = Kind.of(os.lstat(place).st_mode)
-            raise ConfigError(f"the gin file {printable(given)} is a {kind}", mend="give a regular file")
+            raise ConfigError(f"the gin file {printable(given)} is a {kind}", hint="give a regular file")
     packaged: list[Path] = []
     if domain is not None and not path.is_absolute():
         folder = CONFIGS / get_domain(domain).name
@@ -90,11 +90,11 @@ def locate(given: str, *, submission: Path | None, domain: str | None, trusted: 
         names = ", ".join(str(found.relative_to(CONFIGS / get_domain(str(domain)).name)) for found in packaged)
         raise ConfigError(
             f"{given!r} matches {len(packaged)} packaged files of {domain}: {names}",
-            mend="name one of them with its folder, `--gin_config FOLDER/FILE`",
+            hint="name one of them with its folder, `--gin_config FOLDER/FILE`",
         )
     raise ConfigError(
         f"the gin file {given!r} does not exist; looked at {', '.join(str(place) for place in places)}",
-        mend="give an existing file, or a packaged one with `--domain NAME`",
+        hint="give an existing file, or a packaged one with `--domain NAME`",
     )
 
 

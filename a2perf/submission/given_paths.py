@@ -42,11 +42,11 @@ def settled(given: str | Path, submission: Path | None, what: str) -> Path:
         if stranger is not None and (current == stranger or current.startswith(stranger + "/")):
             raise ConfigError(
                 f"{what} {given} goes through {place}, a link inside the submission",
-                mend="give a path that the submission cannot redirect",
+                hint="give a path that the submission cannot redirect",
             )
         followed += 1
         if followed > _MOST_LINKS:
-            raise ConfigError(f"{what} {given} has a loop of links", mend="give the path of a real file or folder")
+            raise ConfigError(f"{what} {given} has a loop of links", hint="give the path of a real file or folder")
         target = os.readlink(place)
         current = "/" if target.startswith("/") else current
         waiting += target.split("/")[::-1]

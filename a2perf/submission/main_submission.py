@@ -21,11 +21,11 @@ import click
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, UserError
 from a2perf.submission import configuration
-from a2perf.submission.folder_content import bundle_folder
+from a2perf.submission.evaluator.folder_content import bundle_folder
+from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.given_paths import settled
 from a2perf.submission.options import normalised, parse_participant_args
-from a2perf.submission.progress import RunProgress
 from a2perf.terminal import guarded
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def evaluate(
     given = {name: value for name, value in flags.items() if value not in (None, {}, ())}
     settings = submission_util.Submission(**given)
     if folder is None and not settings.run_offline_metrics_only:
-        raise ConfigError("no submission was given", mend="add `--submission DIR`")
+        raise ConfigError("no submission was given", hint="add `--submission DIR`")
     if folder is not None and is_inside(Path.cwd(), folder):
         settings = _from_here(settings)
     with outside_of(folder):
@@ -209,7 +209,7 @@ def task_bindings(domain: str | None, task: str | None) -> list[str]:
     owners = [get_domain(domain)] if domain else [known for known in domains().values() if _has_task(known, task)]
     if not owners:
         names = [entry.name for known in domains().values() for entry in known.tasks]
-        raise ConfigError(f"{task!r} is not a task of any domain", mend=f"choose one of: {', '.join(names)}")
+        raise ConfigError(f"{task!r} is not a task of any domain", hint=f"choose one of: {', '.join(names)}")
     found = owners[0].task(task)
     return [
         f"Submission.domain = {owners[0].name!r}",
@@ -227,7 +227,7 @@ def _existing_folder(given: str) -> Path:
     if not folder.is_dir():
         kind = "is a file" if folder.exists() else "does not exist"
         raise ConfigError(
-            f"the submission folder {given} {kind}", mend="give the folder that holds train.py and inference.py"
+            f"the submission folder {given} {kind}", hint="give the folder that holds train.py and inference.py"
         )
     return folder.resolve()
 
@@ -243,11 +243,11 @@ def _writable_folder(given: str | None, submission: Path | None) -> Path:
     except OSError as error:
         raise ConfigError(
             f"the root directory {given} cannot be made: {error.strerror}",
-            mend="choose a --root_dir that you may write",
+            hint="choose a --root_dir that you may write",
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"the root directory {given} cannot be written", mend="choose a --root_dir that you may write"
+            f"the root directory {given} cannot be written", hint="choose a --root_dir that you may write"
         )
     return folder
 

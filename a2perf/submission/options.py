@@ -23,8 +23,8 @@ def parse_participant_args(given: str) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         name = name.strip()
         if not equals or not name.isidentifier():
-            raise ConfigError(f"--participant-args: {pair!r} is not name=value", mend="write name1=value1,name2=value2")
+            raise ConfigError(f"--participant-args: {pair!r} is not name=value", hint="write name1=value1,name2=value2")
         if name in arguments:
-            raise ConfigError(f"--participant-args: {name!r} is given twice", mend="give each name once")
+            raise ConfigError(f"--participant-args: {name!r} is given twice", hint="give each name once")
         arguments[name] = value
     return arguments

@@ -72,13 +72,13 @@ def parse(content: bytes, source: str) -> list[Binding]:
         ConfigError: it is too large, not UTF-8, or holds anything but literal bindings; with file and line.
     """
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{source} is larger than {MAX_BYTES} bytes", mend="shorten it")
+        raise ConfigError(f"{source} is larger than {MAX_BYTES} bytes", hint="shorten it")
     found: list[Binding] = []
     for statement in _statements(_text(content, source), source):
         if (binding := _Statement(statement, source).binding()) is not None:
             found.append(binding)
         if len(found) > MAX_BINDINGS:
-            raise ConfigError(f"{source} has more than {MAX_BINDINGS} bindings", mend="shorten it")
+            raise ConfigError(f"{source} has more than {MAX_BINDINGS} bindings", hint="shorten it")
     return found
 
 
@@ -100,10 +100,10 @@ def _text(content: bytes, source: str) -> str:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{source}, line {line}: it is not UTF-8", mend="save the file as UTF-8") from error
+        raise ConfigError(f"{source}, line {line}: it is not UTF-8", hint="save the file as UTF-8") from error
     for number, line_text in enumerate(text.split("\n"), start=1):
         if bad := next((char for char in line_text if not char.isprintable() and char != "\t"), None):
-            raise ConfigError(f"{source}, line {number}: {bad!r} is a control character", mend="remove it")
+            raise ConfigError(f"{source}, line {number}: {bad!r} is a control character", hint="remove it")
     return text
 
 
@@ -120,10 +120,10 @@ def _statements(text: str, source: str) -> Iterator[list[tokenize.TokenInfo]]:
     except tokenize.TokenError as error:
         line = error.args[1][0] if len(error.args) > 1 else "?"
         raise ConfigError(
-            f"{source}, line {line}: {error.args[0]}", mend="close the bracket or quotation mark"
+            f"{source}, line {line}: {error.args[0]}", hint="close the bracket or quotation mark"
         ) from error
     except SyntaxError as error:  # an unindent to a column that no line had
-        raise ConfigError(f"{source}, line {error.lineno}: {error.msg}", mend="start every line at its left") from error
+        raise ConfigError(f"{source}, line {error.lineno}: {error.msg}", hint="start every line at its left") from error
 
 
 class _Statement:
@@ -281,6 +281,6 @@ class _Statement:
     def _shown(self) -> str:
         return repr(self._text()[:40]) if self._text() else "the end of the line"
 
-    def _refuse(self, message: str, mend: str, cause: Exception | None = None) -> NoReturn:
+    def _refuse(self, message: str, hint: str, cause: Exception | None = None) -> NoReturn:
         token = self._tokens[min(self._next, len(self._tokens) - 1)]
-        raise ConfigError(f"{self._source}, line {token.start[0]}: {message}", mend=mend) from cause
+        raise ConfigError(f"{self._source}, line {token.start[0]}: {message}", hint=hint) from cause

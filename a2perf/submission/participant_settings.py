@@ -192,7 +192,7 @@ def _check_environment(found: dict[str, Binding], source: str) -> None:
         try:
             owner, registered = find_environment(environment.value)
         except ConfigError as error:
-            raise ConfigError(f"{source}, line {environment.line}: {error.message}", mend=error.mend) from error
+            raise ConfigError(f"{source}, line {environment.line}: {error.message}", hint=error.hint) from error
         settable = [owner.settable]
         tasks = [(domain, task) for domain, task in tasks if find_environment(task.env_id)[1].id == registered.id]
     given: dict[str, Any] = {}
@@ -227,7 +227,7 @@ def _misfit(binding: Binding, source: str, valid: str) -> ConfigError:
     return ConfigError(
         f"{source}, line {binding.line}: a submission's gin file may not set {binding.name} = "
         f"{shown if len(shown) <= 80 else f'{shown[:80]}...'}",
-        mend=f"use {valid}, {_ELSEWHERE}",
+        hint=f"use {valid}, {_ELSEWHERE}",
     )
 
 
@@ -237,6 +237,6 @@ def _refused(binding: Binding, source: str) -> ConfigError:
     near = did_you_mean(parameter, [name.rpartition(".")[2] for name in names if name.startswith(f"{owner}.")])
     return ConfigError(
         f"{source}, line {binding.line}: a submission's gin file may not set {binding.name[:120]}{near}",
-        mend=f"remove the line, {_ELSEWHERE}. "
+        hint=f"remove the line, {_ELSEWHERE}. "
         f"It may set {', '.join(names)}, and in create_domain the arguments of a registered task",
     )

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError, UserError
-from a2perf.inventory import problems, read_manifest
-from a2perf.metrics.recorded_runs import EARLIER, SCORES_FILE, find_runs
 from a2perf.records import LatencyResults, RolloutResults, RunState
+from a2perf.runs.inventory import problems, read_manifest
+from a2perf.runs.recorded_runs import EARLIER, SCORES_FILE, find_runs
 from a2perf.storage import Journal, read_record, write_json, write_record
-from a2perf.submission import results
-from a2perf.submission.inference import completed_episodes
-from a2perf.submission.progress import RunProgress
+from a2perf.submission.evaluator import results
+from a2perf.submission.evaluator.inference import completed_episodes
+from a2perf.submission.evaluator.progress import RunProgress
 
 if TYPE_CHECKING:
     from a2perf.submission.submission_util import Submission
@@ -33,7 +33,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     Raises:
         ConfigError: there is no bundle of that mode under the root directory.
     """
-    from a2perf.metrics.recorded_scores import score_runs
+    from a2perf.metrics.scores import score_runs
 
     progress = progress or RunProgress()
     mode = BenchmarkMode(settings.mode).value
@@ -42,7 +42,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
         if _is_earlier(settings.root):
             return _score_earlier(settings, progress)
         raise ConfigError(
-            f"{path} holds no recorded run", mend="run the mode first, or give the --root_dir of a recorded run"
+            f"{path} holds no recorded run", hint="run the mode first, or give the --root_dir of a recorded run"
         )
     manifest = read_manifest(path)
     for problem in problems(path, manifest):
@@ -72,7 +72,7 @@ def _is_earlier(root: Path) -> bool:
 
 def _score_earlier(settings: Submission, progress: RunProgress) -> int:
     """Scores folders of the earlier platform, which are the classic files already."""
-    from a2perf.metrics.recorded_scores import score_runs
+    from a2perf.metrics.scores import score_runs
 
     file = results.values_folder(settings) / SCORES_FILE
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -21,10 +21,10 @@ from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.metrics.trackers.emissions import track_emissions_decorator
 from a2perf.sandbox import DEFAULT_SCRATCH_BYTES, STRONGEST, limits
-from a2perf.submission import participant_home
+from a2perf.submission.evaluator import participant_home
 
 if TYPE_CHECKING:
-    from a2perf.submission.progress import RunProgress
+    from a2perf.submission.evaluator.progress import RunProgress
 
 __all__ = ["Submission", "create_domain", "track_emissions_decorator"]
 
@@ -170,12 +170,12 @@ class Submission:
             _check(entry.name, str(entry.type), getattr(self, entry.name))
         if self.mode is None:
             raise ConfigError(
-                "Submission.mode is not set", mend=f"add `Submission.mode = {_choices(BenchmarkMode)}` to the gin file"
+                "Submission.mode is not set", hint=f"add `Submission.mode = {_choices(BenchmarkMode)}` to the gin file"
             )
         if self.domain is None:
             raise ConfigError(
                 "Submission.domain is not set",
-                mend=f"add `Submission.domain = {_choices(BenchmarkDomain)}` to the gin file, or give `--domain NAME`",
+                hint=f"add `Submission.domain = {_choices(BenchmarkDomain)}` to the gin file, or give `--domain NAME`",
             )
         object.__setattr__(self, "mode", _mode(self.mode))
         object.__setattr__(self, "domain", get_domain(self.domain).name)
@@ -188,11 +188,11 @@ class Submission:
             if given not in valid:
                 raise ConfigError(
                     f"Submission.{name} = {given!r} is not valid{did_you_mean(given, valid)}",
-                    mend=f"use {valid[0]!r} or {valid[1]!r}",
+                    hint=f"use {valid[0]!r} or {valid[1]!r}",
                 )
         for name in ("num_inference_episodes", "num_generalization_episodes", "num_recorded_observations"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"Submission.{name} = {getattr(self, name)} is not valid", mend="use 1 or more")
+                raise ConfigError(f"Submission.{name} = {getattr(self, name)} is not valid", hint="use 1 or more")
 
     @property
     def root(self) -> Path:
@@ -225,7 +225,7 @@ class Submission:
         participant_home.sweep()
         limits.sweep(limits.place())
         # Each mode is the module of its name; only the one that runs is imported.
-        module = importlib.import_module(f"a2perf.submission.{BenchmarkMode(self.mode).value}")
+        module = importlib.import_module(f"a2perf.submission.evaluator.{BenchmarkMode(self.mode).value}")
         return int(module.run(self, force=force, progress=progress))
 
 
@@ -236,7 +236,7 @@ def _mode(given: BenchmarkMode | str) -> BenchmarkMode:
     if given.lower() not in names:
         raise ConfigError(
             f"Submission.mode = {given!r} is not a mode{did_you_mean(given.lower(), names)}",
-            mend=f"choose one of: {', '.join(names)}",
+            hint=f"choose one of: {', '.join(names)}",
         )
     return BenchmarkMode(given.lower())
 
@@ -266,7 +266,7 @@ def _check(name: str, annotation: str, value: Any) -> None:
         if kind != "None" and _fits(kind, value):
             return
     valid = " or ".join(_RULES[kind][1] if kind != "None" else "None" for kind in kinds)
-    raise ConfigError(f"Submission.{name} = {value!r} is not valid", mend=f"use {valid}")
+    raise ConfigError(f"Submission.{name} = {value!r} is not valid", hint=f"use {valid}")
 
 
 def _fits(kind: str, value: Any) -> bool:

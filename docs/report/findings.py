@@ -20,11 +20,11 @@ import numpy as np
 from a2perf.errors import UserError
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.protocol import Protocol, ProtocolTask
-from a2perf.metrics.recorded_runs import RunFolder, find_runs, read_run
-from a2perf.metrics.recorded_scores import run_data
+from a2perf.metrics.scores import run_data
 from a2perf.metrics.values import MetricValue, Values
 from a2perf.records import Manifest, RolloutResults
 from a2perf.report.leaderboard import Entry, LeaderboardRecord
+from a2perf.runs.recorded_runs import RunFolder, find_runs, read_run
 from a2perf.storage import read_record
 
 HERE = Path(__file__).resolve().parent
@@ -230,7 +230,7 @@ def find(record: LeaderboardRecord, recorded: Path) -> Findings:
     known = set(protocols.names())
     counted = Counter(entry.protocol for entry in entries.values() if entry.protocol in known)
     if not counted:
-        raise UserError(f"nothing in {recorded} was recorded under a protocol", mend="make results")
+        raise UserError(f"nothing in {recorded} was recorded under a protocol", hint="make results")
     main = max(counted, key=lambda name: (counted[name], name))
     several = Counter((entry.name, entry.task, entry.protocol) for entry in entries.values())
     names = {entry.name for entry in entries.values()}

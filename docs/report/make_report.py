@@ -30,8 +30,8 @@ from a2perf.errors import UserError
 from a2perf.report.leaderboard import write_leaderboard
 from a2perf.report.leaderboard.pareto import static_svg
 from a2perf.report.numbers_text import row_scale, written
+from a2perf.runs.bundle import integrity
 from a2perf.storage import write_atomic
-from a2perf.submission.bundle import integrity
 
 HOUSE = HERE.parents[1]
 TITLE = "Baselines of a2perf: what they reach, how reliably, and what it costs"
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = build(given.recorded, given.output, processes=given.processes)
     except UserError as error:
-        print(f"error: {error.message}\n  mend: {error.mend}", file=sys.stderr)
+        print(f"error: {error.message}\n  hint: {error.hint}", file=sys.stderr)
         return 2
     told = counts(judge(found))
     print(f"{len(found.rows)} entries of {len(found.baselines())} baselines on {len(found.tasks())} tasks; goals: "

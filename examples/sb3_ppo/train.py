@@ -6,7 +6,7 @@ Arguments (``--participant-args total_steps=100000,actors=1``): the fields of `S
 
 from __future__ import annotations
 
-from a2perf.training.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecNormalize
 
-from a2perf import training
-from a2perf.submission.adapters.origin import record_environment
-from a2perf.training.sb3 import quadruped
+from a2perf import learning as training
+from a2perf.learning.sb3 import quadruped
+from a2perf.submission.participant.adapters.origin import record_environment
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf import training
+from a2perf import learning as training
 from a2perf.domains.candidates import padded
-from a2perf.training.tf_agents.frameworks import tf  # before TF-Agents
+from a2perf.learning.tf_agents.frameworks import tf  # before TF-Agents
 
-from a2perf.training.tf_agents import checkpoint  # isort: skip
-from a2perf.training.tf_agents.candidates import CandidateNetwork, Chooser  # isort: skip
-from a2perf.training.tf_agents.export import PolicyExport  # isort: skip
+from a2perf.learning.tf_agents import checkpoint  # isort: skip
+from a2perf.learning.tf_agents.candidates import CandidateNetwork, Chooser  # isort: skip
+from a2perf.learning.tf_agents.export import PolicyExport  # isort: skip
 from tf_agents.agents.behavioral_cloning.behavioral_cloning_agent import BehavioralCloningAgent  # isort: skip
 from tf_agents.specs import tensor_spec  # isort: skip
 from tf_agents.trajectories import time_step as ts  # isort: skip

@@ -22,5 +22,5 @@ def expert_for(env_id: str) -> Actor:
             return load_actor(fetch(ASSETS[f"policies/dog_{gait}.zip"]))
     raise UserError(
         f"there is no pre-trained policy for {env_id}; there are some for the dog's {', '.join(GAITS)}",
-        mend="give demonstrations: dataset=ID_OR_PATH, made by `a2perf datasets generate`",
+        hint="give demonstrations: dataset=ID_OR_PATH, made by `a2perf datasets generate`",
     )

@@ -15,14 +15,14 @@ import numpy as np
 from experts import expert_for
 from numpy.typing import NDArray
 
-from a2perf import training
-from a2perf.submission.adapters.origin import record_environment
-from a2perf.training.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
+from a2perf import learning as training
+from a2perf.learning.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
+from a2perf.submission.participant.adapters.origin import record_environment
 
-from a2perf.training.tf_agents import checkpoint  # isort: skip
-from a2perf.training.tf_agents.collection import Actors  # isort: skip
-from a2perf.training.tf_agents.export import PolicyExport  # isort: skip
-from a2perf.training.tf_agents.networks import Affine, NumpyNetwork  # isort: skip
+from a2perf.learning.tf_agents import checkpoint  # isort: skip
+from a2perf.learning.tf_agents.collection import Actors  # isort: skip
+from a2perf.learning.tf_agents.export import PolicyExport  # isort: skip
+from a2perf.learning.tf_agents.networks import Affine, NumpyNetwork  # isort: skip
 from tf_agents.agents.behavioral_cloning.behavioral_cloning_agent import BehavioralCloningAgent  # isort: skip
 from tf_agents.networks.sequential import Sequential  # isort: skip
 from tf_agents.specs import tensor_spec  # isort: skip

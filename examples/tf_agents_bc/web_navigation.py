@@ -14,15 +14,15 @@ import gymnasium
 import numpy as np
 from cloning import Cloner, Demonstrations
 
-from a2perf import training
+from a2perf import learning as training
 from a2perf.domains.candidates import CandidateEnv
 from a2perf.domains.registry import find_environment
 from a2perf.domains.web_navigation.generator import training_designs
 from a2perf.domains.web_navigation.solver import solve
 from a2perf.domains.web_navigation.website import Design
-from a2perf.submission.adapters.origin import record_environment
-from a2perf.submission.adapters.tf_agents_candidates import contract, record_candidates
-from a2perf.training.tf_agents.frameworks import seed_everything
+from a2perf.learning.tf_agents.frameworks import seed_everything
+from a2perf.submission.participant.adapters.origin import record_environment
+from a2perf.submission.participant.adapters.tf_agents_candidates import contract, record_candidates
 
 __all__ = ["Settings", "contract", "train"]
 

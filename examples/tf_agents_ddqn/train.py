@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from a2perf import training
+from a2perf import learning as training
 from a2perf.domains.candidates import CandidateEnv
-from a2perf.submission.adapters.origin import record_environment
-from a2perf.submission.adapters.tf_agents_candidates import record_candidates
-from a2perf.training.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
+from a2perf.learning.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
+from a2perf.submission.participant.adapters.origin import record_environment
+from a2perf.submission.participant.adapters.tf_agents_candidates import record_candidates
 
-from a2perf.training.tf_agents import checkpoint  # isort: skip
-from a2perf.training.tf_agents.candidates import CandidateNetwork, Chooser, split_mask  # isort: skip
-from a2perf.training.tf_agents.collection import Actors  # isort: skip
-from a2perf.training.tf_agents.export import PolicyExport  # isort: skip
+from a2perf.learning.tf_agents import checkpoint  # isort: skip
+from a2perf.learning.tf_agents.candidates import CandidateNetwork, Chooser, split_mask  # isort: skip
+from a2perf.learning.tf_agents.collection import Actors  # isort: skip
+from a2perf.learning.tf_agents.export import PolicyExport  # isort: skip
 from tf_agents.agents.dqn.dqn_agent import DdqnAgent  # isort: skip
 from tf_agents.replay_buffers.tf_uniform_replay_buffer import TFUniformReplayBuffer  # isort: skip
 from tf_agents.specs import tensor_spec  # isort: skip

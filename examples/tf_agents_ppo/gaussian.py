@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.training.tf_agents.frameworks import tf  # before TF-Agents
+from a2perf.learning.tf_agents.frameworks import tf  # before TF-Agents
 
 import tensorflow_probability as tfp  # isort: skip
-from a2perf.training.tf_agents.networks import Affine, NumpyNetwork  # isort: skip
-from a2perf.training.tf_agents.quadruped import Prior  # isort: skip
+from a2perf.learning.tf_agents.networks import Affine, NumpyNetwork  # isort: skip
+from a2perf.learning.tf_agents.quadruped import Prior  # isort: skip
 from tf_agents.networks import network  # isort: skip
 
 Floats = NDArray[np.float32]

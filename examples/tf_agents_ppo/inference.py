@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from a2perf.submission.adapters import tf_agents, tf_agents_candidates
-from a2perf.training import domain_name
+from a2perf.learning import domain_name
+from a2perf.submission.participant.adapters import tf_agents, tf_agents_candidates
 
 OVER_CANDIDATES = ("circuit_training", "web_navigation")
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from a2perf import training
+from a2perf import learning as training
 from a2perf.domains.candidates import CandidateEnv
-from a2perf.submission.adapters.tf_agents_candidates import record_candidates
-from a2perf.training.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
+from a2perf.learning.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
+from a2perf.submission.participant.adapters.tf_agents_candidates import record_candidates
 
-from a2perf.training.tf_agents.candidates import (  # isort: skip
+from a2perf.learning.tf_agents.candidates import (  # isort: skip
     CandidateDistributionNetwork,
     CandidateNetwork,
     CandidateValueNetwork,

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf import training
-from a2perf.submission.adapters.origin import record_environment
-from a2perf.training.tf_agents.frameworks import tf  # before TF-Agents
+from a2perf import learning as training
+from a2perf.learning.tf_agents.frameworks import tf  # before TF-Agents
+from a2perf.submission.participant.adapters.origin import record_environment
 
-from a2perf.training.tf_agents import checkpoint  # isort: skip
-from a2perf.training.tf_agents.collection import LAST, ActorPolicy, Actors, Rollout  # isort: skip
-from a2perf.training.tf_agents.export import PolicyExport  # isort: skip
+from a2perf.learning.tf_agents import checkpoint  # isort: skip
+from a2perf.learning.tf_agents.collection import LAST, ActorPolicy, Actors, Rollout  # isort: skip
+from a2perf.learning.tf_agents.export import PolicyExport  # isort: skip
 from tf_agents.agents.ppo.ppo_clip_agent import PPOClipAgent  # isort: skip
 from tf_agents.trajectories import time_step as ts  # isort: skip
 from tf_agents.trajectories import trajectory  # isort: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from a2perf import training
+from a2perf import learning as training
 
 
 def train(**participant_args: str) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from masked import MaskedSettings, train_masked
 
-from a2perf import training
-from a2perf.submission.adapters.tf_agents_candidates import contract
+from a2perf import learning as training
+from a2perf.submission.participant.adapters.tf_agents_candidates import contract
 
 __all__ = ["Settings", "contract", "train"]
 

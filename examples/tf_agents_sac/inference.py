@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from a2perf.submission.adapters import tf_agents
+from a2perf.submission.participant.adapters import tf_agents
 
 load_policy, preprocess_observation, infer_once = tf_agents.contract()

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from a2perf import training
-from a2perf.submission.adapters.origin import record_environment
-from a2perf.training.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
+from a2perf import learning as training
+from a2perf.learning.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
+from a2perf.submission.participant.adapters.origin import record_environment
 
-from a2perf.training.tf_agents import checkpoint  # isort: skip
-from a2perf.training.tf_agents.collection import Actors, Rollout  # isort: skip
-from a2perf.training.tf_agents.export import PolicyExport  # isort: skip
-from a2perf.training.tf_agents.networks import Affine, Moments  # isort: skip
-from a2perf.training.tf_agents.quadruped import Task, open_task, reference_prior  # isort: skip
+from a2perf.learning.tf_agents import checkpoint  # isort: skip
+from a2perf.learning.tf_agents.collection import Actors, Rollout  # isort: skip
+from a2perf.learning.tf_agents.export import PolicyExport  # isort: skip
+from a2perf.learning.tf_agents.networks import Affine, Moments  # isort: skip
+from a2perf.learning.tf_agents.quadruped import Task, open_task, reference_prior  # isort: skip
 from squashed import Actor, Critic, Deployed, RandomPolicy  # isort: skip
 from tf_agents.agents.sac.sac_agent import SacAgent  # isort: skip
 from tf_agents.policies.actor_policy import ActorPolicy  # isort: skip

@@ -15,7 +15,7 @@ import pytest
 
 from a2perf.sandbox import LADDER, Limits, why_unavailable
 from a2perf.sandbox.container import why_unavailable as engine_unavailable
-from a2perf.submission.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.launch import docker_engine
 
 ENTRY = Path(__file__).parent / "entry"

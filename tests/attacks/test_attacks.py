@@ -12,10 +12,10 @@ import pytest
 from gymnasium.spaces import Box
 
 from a2perf.sandbox import LADDER
-from a2perf.submission import participant_process
-from a2perf.submission.actions import check_action
-from a2perf.submission.latency import clock_suspicion
-from a2perf.submission.participant_process import ParticipantFailure
+from a2perf.submission.evaluator import participant_process
+from a2perf.submission.evaluator.actions import check_action
+from a2perf.submission.evaluator.latency import clock_suspicion
+from a2perf.submission.evaluator.participant_process import ParticipantFailure
 from tests.attacks.catalogue import ASSAULTS, LIMITS, MIB, PROBES, Assault, Probe, levels_that_stop
 
 SPACE = Box(-1, 1, (2,), np.float32)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.inventory import read_manifest, record_files
-from a2perf.launch import competition as competitions
-from a2perf.launch.competition import admission
-from a2perf.launch.competition.entrants import EntrantList
-from a2perf.launch.competition.records import Competition
+from a2perf.experiments import competition as competitions
+from a2perf.experiments.competition import admission
+from a2perf.experiments.competition.entrants import EntrantList
+from a2perf.experiments.competition.records import Competition
 from a2perf.records import Manifest
+from a2perf.runs.bundle import write_manifest
+from a2perf.runs.inventory import read_manifest, record_files
 from a2perf.storage import read_json, read_record, write_json, write_record
-from a2perf.submission.bundle import write_manifest
 from tests.killed_python import kill_first_starts
 from tests.launch.test_competition import allowed, cup, place, run, write
 

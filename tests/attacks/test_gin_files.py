@@ -73,7 +73,7 @@ def test_a_gin_file_of_the_submission_is_refused_by_file_and_line(
     assert LINE <= number <= LINE + 2
     assert message.isprintable()
     assert len(message) < 400
-    assert caught.value.mend
+    assert caught.value.hint
     assert not (tmp_path / "root" / "inference").exists()
     kind = "code" if what in CODE else "settings of the organizer"
     everywhere(record_property, f"the submission's gin file: {kind}", "refused, exit 2")
@@ -84,7 +84,7 @@ def test_a_refused_name_says_what_is_allowed_and_how_to_go_on(entry: Path) -> No
     with pytest.raises(ConfigError, match=rf"^inference.gin, line {LINE}: .*may not set Submission.sandbox") as caught:
         configuration.load(locate("inference.gin", submission=entry, domain=None), [])
     for words in ("--trust-submission-config", "outside of the submission", "Submission.participant_args"):
-        assert words in str(caught.value.mend)
+        assert words in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_arguments_of_an_environment_are_those_of_one_registered_task(line: str,
     )
     with pytest.raises(ConfigError, match=r"line 3: .*may not set create_domain") as caught:
         configuration.load(locate("inference.gin", submission=entry, domain=None), [])
-    assert "create_domain.num_macros = 40" in str(caught.value.mend) or "num_macros = 40" in str(caught.value.mend)
+    assert "create_domain.num_macros = 40" in str(caught.value.hint) or "num_macros = 40" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("path", sorted(configuration.CONFIGS.rglob("*.gin")), ids=lambda path: path.parent.name)

@@ -20,7 +20,7 @@ from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, host_id, seccomp
 from a2perf.sandbox import limits as control_groups
 from a2perf.sandbox.guard.entry import RLIMITS, SYSCTLS
 from a2perf.sandbox.guard.tree import descendants
-from a2perf.submission.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
 CONFINED = ("bubblewrap", "docker")
 POLICY = """

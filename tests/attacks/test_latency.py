@@ -21,10 +21,10 @@ import pytest
 
 from a2perf.records import LatencyResults, RolloutResults
 from a2perf.storage import read_record
-from a2perf.submission import latency, step_account
-from a2perf.submission.participant_process import ParticipantProcess
-from a2perf.submission.progress import RunProgress
-from a2perf.submission.seeds import RunSeeds
+from a2perf.submission.evaluator import latency, step_account
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.submission_util import Submission
 
 STEPS, WARMUP = 20, 3

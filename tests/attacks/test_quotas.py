@@ -22,7 +22,7 @@ from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import FailureKind
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits, task_clock
 from a2perf.sandbox.limits import Place
-from a2perf.submission.participant_process import ParticipantFailure, ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantFailure, ParticipantProcess
 from tests.ordinary_user import way_to_the_interpreter
 
 MIB = 2**20
@@ -328,7 +328,7 @@ import os, sys
 os.setgroups([]); os.setresgid(4242, 4242, 4242); os.setresuid(4242, 4242, 4242)
 from pathlib import Path
 from a2perf.sandbox import Limits, limits
-from a2perf.submission.participant_process import ParticipantFailure, ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantFailure, ParticipantProcess
 assert not limits.place().enforces
 top = Path(sys.argv[1])
 bounds = eval(sys.argv[3])

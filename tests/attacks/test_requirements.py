@@ -22,9 +22,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a2perf.errors import SubmissionError, UserError
-from a2perf.submission import python_env
-from a2perf.submission.python_env import completion, installer, wheel_check
-from a2perf.submission.python_env.index_settings import IndexSettings
+from a2perf.submission.evaluator import python_env
+from a2perf.submission.evaluator.python_env import completion, installer, wheel_check
+from a2perf.submission.evaluator.python_env.index_settings import IndexSettings
 from tests.submission import wheels
 
 MIB = 1024 * 1024

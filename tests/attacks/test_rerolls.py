@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.launch.experiment import QUEUE_FILE
+from a2perf.experiments.experiment import QUEUE_FILE
 from a2perf.launch.queue import Queue
+from a2perf.runs.bundle import validate
 from a2perf.sandbox import strongest_level, why_unavailable
-from a2perf.submission.bundle import validate
 
 INFERENCE = """
 import gc, os, signal, socket, struct, time

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import a2perf.domains  # noqa: F401
+from a2perf.runs.bundle import validate
 from a2perf.sandbox import strongest_level
-from a2perf.submission.bundle import validate
 
 CHEAT = """
 import json, os, pathlib

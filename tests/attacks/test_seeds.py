@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from a2perf.submission import seed_secret
+from a2perf.submission.evaluator import seed_secret
 
 ROOT_SEED = 73_219
 LAUNCH = "from a2perf.cli import launch_main; launch_main()"
@@ -32,7 +32,7 @@ from pathlib import Path
 
 import numpy as np
 
-from a2perf.submission import seeds as package
+from a2perf.submission.evaluator import seeds as package
 
 CANDIDATES = range(100_000)
 GUESSED_KEYS = (b"", bytes(32), b"a2perf", b"secret", b"0" * 32)

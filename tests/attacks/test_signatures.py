@@ -18,11 +18,11 @@ from a2perf.cli.score import score as score_command
 from a2perf.cli.sign import sign as sign_command
 from a2perf.cli.sign import verify as verify_command
 from a2perf.cli.validate import validate as validate_command
-from a2perf.inventory import find_bundles, read_manifest, record_files
-from a2perf.launch import signing
-from a2perf.metrics.recorded_runs import find_runs, read_run
+from a2perf.runs import signing
+from a2perf.runs.bundle import validate, write_manifest
+from a2perf.runs.inventory import find_bundles, read_manifest, record_files
+from a2perf.runs.recorded_runs import find_runs, read_run
 from a2perf.sandbox import LADDER
-from a2perf.submission.bundle import validate, write_manifest
 from tests.launch.test_signing import finished, run
 
 RECORDED = Path(__file__).parents[2] / "results" / "recorded"

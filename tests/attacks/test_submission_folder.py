@@ -16,9 +16,9 @@ import pytest
 from a2perf.errors import ConfigError
 from a2perf.sandbox import LADDER, Limits
 from a2perf.stranger_files import Kind, walk
-from a2perf.submission.folder_content import identify_submission
-from a2perf.submission.participant import problems
-from a2perf.submission.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.participant.folder import problems
 
 HIDES = ("bubblewrap", "docker")
 LEVELS = [pytest.param(level, marks=pytest.mark.group("bwrap") if level == "bubblewrap" else ()) for level in LADDER]
@@ -364,7 +364,7 @@ def test_modules_of_the_working_directory_never_run_in_the_evaluator(entry: Path
     canary = tmp_path / "canary"
     for name in ("click", "codecarbon", "filelock", "gin", "msgspec", "psutil", "sitecustomize", "usercustomize"):
         (entry / f"{name}.py").write_text(
-            "import sys\nif 'a2perf.submission.worker' not in sys.orig_argv:\n"
+            "import sys\nif 'a2perf.submission.participant.worker' not in sys.orig_argv:\n"
             f"    open({str(canary)!r}, 'a').write({name!r})\n"
         )
     status, said = launch(entry, tmp_path / "root", "--sandbox", "process", cwd=entry)

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from a2perf import cli
-from a2perf.metrics import event_series, recorded_curves, recorded_tables
-from a2perf.metrics.event_files import read_event_file
-from a2perf.metrics.recorded_datasets import read_notes
-from a2perf.metrics.recorded_runs import find_runs, read_run
 from a2perf.records import Failure, FailureKind, SubmissionIdentity
+from a2perf.runs import event_series, recorded_curves, recorded_tables
+from a2perf.runs.event_files import read_event_file
+from a2perf.runs.recorded_datasets import read_notes
+from a2perf.runs.recorded_runs import find_runs, read_run
 from a2perf.sandbox import LADDER
 from a2perf.storage import Journal, json_text, read_json
 from tests.metrics import event_bytes as made
@@ -206,7 +206,7 @@ def _events(path: Path, payloads: list[bytes]) -> Path:
 def test_event_files_beyond_a_bound_say_so(
     bound: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from a2perf.metrics import event_files
+    from a2perf.runs import event_files
 
     for module in (event_series, event_files):
         if hasattr(module, bound):

@@ -17,12 +17,12 @@ import pytest
 
 from a2perf import cli
 from a2perf.errors import UserError
-from a2perf.launch.submit import summary_text
+from a2perf.experiments.performance_test import results
+from a2perf.experiments.performance_test.condition import Verdict
+from a2perf.experiments.submit import summary_text
 from a2perf.metrics.submitted import Score, Submitted, SubmittedRun
 from a2perf.records import SubmissionIdentity
-from a2perf.rlops import index, run_series, wandb_log
-from a2perf.rlops.performance_test import results
-from a2perf.rlops.performance_test.condition import Verdict
+from a2perf.runs import index, run_series, wandb_log
 from tests.attacks.test_what_others_read import BAD, NAME, Record, _check, hostile, noted, obeyed
 from tests.metrics.event_bytes import message, varint
 from tests.rlops import wandb_bytes

@@ -94,7 +94,7 @@ def test_doctor_ends_well_and_names_a_mend_for_what_a_user_can_mend():
         findings
     )
     for name in ("bubblewrap", "docker engine", "chromium", "Quadruped locomotion: data files"):
-        assert findings[name]["present"] or findings[name]["mend"]
+        assert findings[name]["present"] or findings[name]["hint"]
     assert {row["status"] for row in report["matrix"]} == {"tested", "expected", "not"}
     assert not [finding for finding in report["findings"] if finding["section"] == "probes"]
 
@@ -118,9 +118,9 @@ def test_doctor_says_which_limits_hold_for_a_whole_tree(monkeypatch, tmp_path, c
     assert seen[1][memory].present
     assert "control group" in seen[1][time].detail
     assert not seen[0][memory].present
-    assert "--allow-weaker" in seen[0][memory].mend
+    assert "--allow-weaker" in seen[0][memory].hint
     assert seen[0][time].present == (clock is None)
-    assert clock is None or "perf_event_paranoid" in seen[0][time].mend
+    assert clock is None or "perf_event_paranoid" in seen[0][time].hint
 
 
 def test_a_probe_that_fails_does_not_hide_the_others(monkeypatch):

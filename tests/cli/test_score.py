@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from a2perf.cli.score import score
-from a2perf.metrics.recorded_scores import score_runs
+from a2perf.metrics.scores import score_runs
 from a2perf.storage import write_json
 from tests.metrics import made_bundles
 
@@ -73,12 +73,12 @@ def test_same_input_gives_the_same_bytes_cold_warm_uncached_and_elsewhere(runs: 
 
 
 def test_changed_run_is_scored_anew_and_the_others_come_from_the_cache(runs: Path, monkeypatch: pytest.MonkeyPatch):
-    from a2perf.metrics import recorded_scores
+    from a2perf.metrics import scores
 
     before = score_runs([runs])
     read: list[str] = []
-    real = recorded_scores.read_run
-    monkeypatch.setattr(recorded_scores, "read_run", lambda run: read.append(run.label) or real(run))
+    real = scores.read_run
+    monkeypatch.setattr(scores, "read_run", lambda run: read.append(run.label) or real(run))
     assert score_runs([runs]) == before
     assert read == []
     path = runs / "seed_2" / "inference" / "metrics" / "rollouts.json"
@@ -155,7 +155,7 @@ def test_earlier_folders_are_scored_in_all_three_modes(tmp_path: Path):
 
 
 def test_scores_lie_beside_a_bundle_and_never_inside(runs: Path):
-    from a2perf.submission.bundle import hash_files
+    from a2perf.runs.bundle import hash_files
 
     bundle = runs / "seed_0" / "inference"
     before = hash_files(bundle)
@@ -175,10 +175,10 @@ def test_json_and_text_on_standard_output(runs: Path, tmp_path: Path):
 
 
 def test_several_processes_give_the_same(runs: Path, monkeypatch: pytest.MonkeyPatch):
-    from a2perf.metrics import recorded_scores
+    from a2perf.metrics import scores
 
     expected = score_runs([runs], cached=False)
-    monkeypatch.setattr(recorded_scores, "_RUNS_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(scores, "_RUNS_WORTH_A_PROCESS", 1)
     assert score_runs([runs], cached=False, processes=2) == expected
 
 

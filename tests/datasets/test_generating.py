@@ -21,7 +21,7 @@ from a2perf.datasets.plan import blocks_of, draw_with_replacement, episode_seed,
 from a2perf.datasets.validation import problems_of
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, SubmissionError, UserError
-from a2perf.submission.progress import RunProgress
+from a2perf.submission.evaluator.progress import RunProgress
 
 pytestmark = pytest.mark.group("h5py")
 

@@ -64,8 +64,8 @@ def test_an_empty_level_is_told_with_what_other_rules_would_give() -> None:
     task = protocol.load("v1").task("synthetic_trot")
     low, high = task.reference("random").mean, task.reference("expert").mean
     bound = low + 0.9 * (high - low)
-    assert f"`--thresholds references` gives 2 (at least {bound:.4g})" in str(raised.value.mend)
-    assert "`--thresholds quantiles` gives 1" in str(raised.value.mend)
+    assert f"`--thresholds references` gives 2 (at least {bound:.4g})" in str(raised.value.hint)
+    assert "`--thresholds quantiles` gives 1" in str(raised.value.hint)
     by_references = cut([evaluation([10.0, 20.0, 220.0, 230.0])], rule="references")
     assert [checkpoint.mean for checkpoint in by_references.of("expert")] == [220.0, 230.0]
     assert [checkpoint.mean for checkpoint in by_references.of("novice")] == [10.0, 20.0]

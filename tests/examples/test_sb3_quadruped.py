@@ -72,7 +72,7 @@ def train(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def curve(artifacts: Path) -> dict[str, list[tuple[int, float]]]:
     """The points of every tag, over all event files."""
-    from a2perf.metrics.event_files import event_files_below, read_event_file
+    from a2perf.runs.event_files import event_files_below, read_event_file
 
     points: dict[str, list[tuple[int, float]]] = {}
     for file in event_files_below(artifacts):
@@ -182,7 +182,7 @@ def test_a_budget_is_never_exceeded(train) -> None:
 
 @pytest.mark.slow
 def test_it_trains_and_infers_as_a_submission(repository: Path, tmp_path: Path) -> None:
-    from a2perf.submission.participant import problems
+    from a2perf.submission.participant.folder import problems
 
     example = repository / "examples" / "sb3_ppo"
     assert not problems(example)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a2perf.metrics.event_files import event_files_below, read_event_file
+from a2perf.runs.event_files import event_files_below, read_event_file
 
 pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -80,7 +80,7 @@ def test_soft_actor_critic_goes_on_after_a_kill_with_its_replay_buffer(tmp_path:
 @pytest.mark.parametrize("example", sorted(SMALL))
 def test_two_actors_leave_a_policy_behind(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from a2perf.domains.tfa.suite_gym import make_environment
-    from a2perf.submission.adapters import tf_agents
+    from a2perf.submission.participant.adapters import tf_agents
 
     assert "done:" in trained(example, tmp_path, "actors=2", "total_steps=90")
     monkeypatch.setenv("ROOT_DIR", str(tmp_path))

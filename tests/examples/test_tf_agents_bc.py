@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.metrics.event_files import event_files_below, read_event_file
+from a2perf.runs.event_files import event_files_below, read_event_file
 
 pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.group("clips"), pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -66,7 +66,7 @@ def test_a_killed_training_ends_as_one_that_was_not(whole: Path, tmp_path: Path)
 
 def test_what_is_left_behind_is_a_submission(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from a2perf.domains.tfa.suite_gym import make_environment
-    from a2perf.submission.adapters import tf_agents
+    from a2perf.submission.participant.adapters import tf_agents
 
     monkeypatch.setenv("ROOT_DIR", str(whole))
     monkeypatch.setenv("A2PERF_ENV_ID", ENV_ID)

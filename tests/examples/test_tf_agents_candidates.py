@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from a2perf.metrics.event_files import event_files_below, read_event_file
+from a2perf.runs.event_files import event_files_below, read_event_file
 
 pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -30,8 +30,9 @@ except ImportError:
 
 guided = __name__ == "__main__" and atheris is not None
 with atheris.instrument_imports(include=["a2perf.submission"]) if guided else contextlib.nullcontext():
-    from a2perf.submission import actions, answers, autopsy, protocol
-    from a2perf.submission.failures import ParticipantFailure
+    from a2perf.submission.evaluator import actions, answers, failure_diagnosis
+    from a2perf.submission.evaluator.failures import ParticipantFailure
+    from a2perf.submission.participant import wire
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
 SPACES: tuple[spaces.Space[Any], ...] = (
@@ -71,12 +72,12 @@ def check(data: bytes) -> str:
     if surrounded:
         body = b"\x94\xa2ok" + body + b"\x01\x01"
     try:
-        protocol.check_claims(body)
-        reply = protocol.decode(body, memoryview(TAIL))
-    except protocol.WireError:
+        wire.check_claims(body)
+        reply = wire.decode(body, memoryview(TAIL))
+    except wire.WireError:
         return "wire"
     if answers.word_of(reply) != "ok":
-        autopsy.reported(reply, "infer_once")
+        failure_diagnosis.reported(reply, "infer_once")
         return "report"
     try:
         found = answers.single(reply, NANOSECONDS).action

@@ -13,10 +13,10 @@ from typing import Any
 
 import psutil
 
+from a2perf.experiments.experiment import QUEUE_FILE
 from a2perf.launch.entry import State
-from a2perf.launch.experiment import QUEUE_FILE
 from a2perf.launch.queue import Queue
-from a2perf.submission.bundle import validate
+from a2perf.runs.bundle import validate
 from tests.launch.kill_forms import Form, bundles, result_of
 
 PATIENCE_S = 45.0
@@ -40,7 +40,7 @@ def kind_of(process: psutil.Process, root: int) -> str:
         return SANDBOX
     if "guard.main" in line:
         return GUARD
-    if "a2perf.submission.worker" in line:
+    if "a2perf.submission.participant.worker" in line:
         return WORKER
     return EVALUATOR if "a2perf.submission.main_submission" in line else CHILD
 

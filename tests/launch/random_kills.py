@@ -27,10 +27,10 @@ from typing import Any
 
 import psutil
 
+from a2perf.runs.attempts import OUT_OF_REACH
 from a2perf.sandbox import available_levels, strongest_level
-from a2perf.submission.attempts import OUT_OF_REACH
-from a2perf.submission.autopsy import oom_kills
-from a2perf.submission.seed_secret import VARIABLE
+from a2perf.submission.evaluator.failure_diagnosis import oom_kills
+from a2perf.submission.evaluator.seed_secret import VARIABLE
 from tests.launch import kill_checks
 from tests.launch.kill_checks import CHILD, EVALUATOR, LAUNCHER, PARTICIPANT, VICTIMS, Findings, Ledger, members
 from tests.launch.kill_forms import FORMS, KINDS, Form, found_competition, write_place

@@ -13,16 +13,16 @@ from a2perf.cli.competition import competition as command
 from a2perf.cli.competition_site import results_of
 from a2perf.domains.registry import domains, load_attribute, register_environments
 from a2perf.errors import ConfigError, UserError
-from a2perf.launch import competition as competitions
-from a2perf.launch import signing
-from a2perf.launch.competition.conducting import Entrants, enter_all, entries_of
-from a2perf.launch.competition.entrants import Entrant
-from a2perf.launch.competition.records import Competition, Terms
-from a2perf.launch.competition.runs import planned_runs
-from a2perf.launch.competition.standing import EntrantStanding, TaskStanding, ranked
+from a2perf.experiments import competition as competitions
+from a2perf.experiments.competition.conducting import Entrants, enter_all, entries_of
+from a2perf.experiments.competition.entrants import Entrant
+from a2perf.experiments.competition.records import Competition, Terms
+from a2perf.experiments.competition.runs import planned_runs
+from a2perf.experiments.competition.standing import EntrantStanding, TaskStanding, ranked
 from a2perf.launch.entry import PREREQUISITE, Entry, State
 from a2perf.launch.interface import RunCommand
 from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
+from a2perf.runs import signing
 from a2perf.storage import read_json
 from tests.submission import wheels
 
@@ -189,7 +189,7 @@ def test_a_level_that_cannot_hide_the_secrets_needs_consent_which_is_published(t
 
 
 def test_other_code_than_the_committed_one_runs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from a2perf.launch.competition import conducting, records
+    from a2perf.experiments.competition import conducting, records
 
     made = cup(tmp_path)
     conducting.check_evaluator(made)

@@ -13,10 +13,10 @@ import pytest
 
 from a2perf.cli.run import run
 from a2perf.errors import ConfigError
+from a2perf.experiments.experiment import QUEUE_FILE, classify, prepare
+from a2perf.experiments.plan import EVALUATOR_MEMORY_BYTES, Experiment, plan
 from a2perf.launch.entry import Entry, State
-from a2perf.launch.experiment import QUEUE_FILE, classify, prepare
 from a2perf.launch.interface import Ended, Resources, RunCommand
-from a2perf.launch.plan import EVALUATOR_MEMORY_BYTES, Experiment, plan
 from a2perf.launch.queue import Queue
 from a2perf.records import FailureKind
 from tests.launch.entries import Stage, write_entry

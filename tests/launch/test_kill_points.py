@@ -13,13 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from a2perf.experiments.experiment import QUEUE_FILE
 from a2perf.launch.entry import State
-from a2perf.launch.experiment import QUEUE_FILE
 from a2perf.launch.queue import Queue
+from a2perf.runs.attempts import OUT_OF_REACH
+from a2perf.runs.bundle import validate
 from a2perf.sandbox import available_levels, strongest_level
 from a2perf.storage import Journal
-from a2perf.submission.attempts import OUT_OF_REACH
-from a2perf.submission.bundle import validate
 from tests.launch.entries import Stage
 from tests.launch.remains import assert_nothing_remains, processes_of
 
@@ -59,7 +59,7 @@ PARTICIPANT = (
 )
 OUTSIDE = (
     *((level, victim) for level in ("process", "bubblewrap")
-      for victim in ("a2perf.submission.worker", "guard.main", "main_submission")),
+      for victim in ("a2perf.submission.participant.worker", "guard.main", "main_submission")),
     ("bubblewrap", "bwrap"),
 )  # fmt: skip
 TASK = ("task: policy loaded",)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from a2perf.submission.bundle import validate
+from a2perf.runs.bundle import validate
 from tests.launch.entries import Stage
 
 _ODD = "Übung mit Leerzeichen & $HOME 'ä' [x]"

@@ -15,8 +15,8 @@ import pytest
 from a2perf.errors import UserError
 from a2perf.launch.entry import Entry, Lease, Outcome, State
 from a2perf.launch.interface import Resources, RunCommand
-from a2perf.launch.owner import Owner, start_ticks, this_boot
 from a2perf.launch.queue import Queue
+from a2perf.runs.process_identity import Owner, start_ticks, this_boot
 
 DONE = Outcome(True, exit_code=0)
 CRASHED = Outcome(False, "exception", "infer_once: it raised", 1)

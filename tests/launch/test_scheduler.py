@@ -18,7 +18,7 @@ from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.launch import Ended, Entry, Event, Happening, Outcome, Queue, Resources, RunCommand, State, drive
 from a2perf.launch.interface import get_launcher
 from a2perf.launch.local import LocalLauncher
-from a2perf.launch.owner import Owner
+from a2perf.runs.process_identity import Owner
 from tests.launch.remains import processes_of, wait_until
 
 

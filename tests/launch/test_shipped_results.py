@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from a2perf.metrics import protocol as protocols
-from a2perf.metrics.recorded_scores import score_runs
+from a2perf.metrics.scores import score_runs
 from a2perf.metrics.submitted import Submitted, submitted_of
 from a2perf.records import Manifest, RolloutResults, RunState
+from a2perf.runs.bundle import validate
 from a2perf.storage import read_record, sha256_of
-from a2perf.submission.bundle import validate
 
 SHIPPED = Path(__file__).resolve().parents[2] / "results" / "recorded"
 FOLDERS = sorted(path.parent for path in SHIPPED.glob("*/*/protocol.json"))

@@ -15,11 +15,11 @@ from a2perf.cli.sign import sign as sign_command
 from a2perf.cli.sign import verify as verify_command
 from a2perf.cli.validate import validate as validate_command
 from a2perf.errors import ConfigError, MissingDependency, UserError
-from a2perf.inventory import checksum
-from a2perf.launch import signing
 from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.runs import signing
+from a2perf.runs.bundle import Bundle, open_bundle, validate
+from a2perf.runs.inventory import checksum
 from a2perf.storage import json_text
-from a2perf.submission.bundle import Bundle, open_bundle, validate
 
 
 @pytest.fixture

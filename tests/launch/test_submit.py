@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 from a2perf.errors import ConfigError
+from a2perf.experiments.protocol_plan import Asked, plan, trains
+from a2perf.experiments.submit import exit_code, submit, summary_text
 from a2perf.launch.interface import Ended, RunCommand
-from a2perf.launch.protocol_plan import Asked, plan, trains
-from a2perf.launch.submit import exit_code, submit, summary_text
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import Submitted, submitted_of
 from a2perf.plain_text import markdown_text
 from a2perf.records import Failure, FailureKind, Manifest, RunState, TrainResults
+from a2perf.runs.bundle import hash_files
 from a2perf.storage import read_record, write_json, write_record
-from a2perf.submission.bundle import hash_files
-from a2perf.submission.folder_content import identify_submission
-from a2perf.submission.seeds import spawn_seeds
+from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.seeds import spawn_seeds
 from tests.metrics import made_bundles as made
 
 PROTOCOL = protocols.load("v1")

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.inventory import record_files
 from a2perf.records import (
     Attempt,
     Episode,
@@ -20,8 +19,9 @@ from a2perf.records import (
     SubmissionIdentity,
     TrainResults,
 )
+from a2perf.runs.bundle import write_manifest
+from a2perf.runs.inventory import record_files
 from a2perf.storage import read_record, write_json, write_record
-from a2perf.submission.bundle import write_manifest
 from tests.metrics import event_bytes as made
 
 RETURN = "Metrics/AverageReturn"

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.metrics import event_cache
-from a2perf.metrics.event_cache import EventCache
-from a2perf.metrics.event_files import EventFile, read_event_file
+from a2perf.runs import event_cache
+from a2perf.runs.event_cache import EventCache
+from a2perf.runs.event_files import EventFile, read_event_file
 from tests.metrics import event_bytes as made
 
 

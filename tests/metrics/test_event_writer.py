@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2perf.metrics.event_files import read_event_file
-from a2perf.metrics.event_writer import EventWriter
+from a2perf.runs.event_files import read_event_file
+from a2perf.runs.event_writer import EventWriter
 from tests.metrics import event_bytes as made
 
 

@@ -15,7 +15,7 @@ from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import all_environments, get_domain
 from a2perf.errors import UserError
 from a2perf.metrics import protocol as protocols
-from a2perf.submission.seeds import spawn_seeds
+from a2perf.submission.evaluator.seeds import spawn_seeds
 
 HOUSE = Path(__file__).resolve().parents[2]
 SHA256 = {

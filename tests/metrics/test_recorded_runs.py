@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.metrics.recorded_runs import RecordedRun, find_runs, fingerprint_of, identify, read_run
-from a2perf.metrics.recorded_tables import read_table
 from a2perf.metrics.registry import score
 from a2perf.metrics.values import RunData
 from a2perf.records import RunState
+from a2perf.runs.recorded_runs import RecordedRun, find_runs, fingerprint_of, identify, read_run
+from a2perf.runs.recorded_tables import read_table
 from a2perf.storage import Journal, write_json
 from tests.metrics import event_bytes as made
 from tests.metrics import made_bundles

@@ -216,7 +216,7 @@ def test_participant_process_works_at_the_lower_bounds(
     built: Built, repository: Path, real_environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     from a2perf.domains.tfa.suite_gym import make_environment
-    from a2perf.submission.participant_process import ParticipantProcess
+    from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
     python, _, _ = _fresh(
         tmp_path / "venv", real_environment, "--requirement", str(repository / "requirements-lower.txt")

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from a2perf.metrics.recorded_tables import Table
 from a2perf.report import charts
 from a2perf.report import compared_charts as compared
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import INK, POINTS_SHOWN, draw, inline_svg, interactive, single
 from a2perf.report.learning import pooled_over_runs
+from a2perf.runs.recorded_tables import Table
 
 
 def test_thinning_keeps_every_peak_and_both_ends() -> None:

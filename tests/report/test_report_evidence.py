@@ -75,7 +75,7 @@ def test_roots_of_one_name_are_told_apart_by_their_folders(runs: RunMaker) -> No
 def test_a_folder_without_runs_is_an_error_that_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing recorded in") as caught:
         load_runs([tmp_path])
-    assert "give bundles" in (caught.value.mend or "")
+    assert "give bundles" in (caught.value.hint or "")
     with pytest.raises(UserError, match="does not exist"):
         load_runs([tmp_path / "nothing"])
 

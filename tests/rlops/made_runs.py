@@ -6,9 +6,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from a2perf.metrics.event_checksums import crc32c
 from a2perf.records import Attempt, Failure, FailureKind, Manifest, RunState, SubmissionIdentity
-from a2perf.rlops.run_record import ExperimentRun
+from a2perf.runs.event_checksums import crc32c
+from a2perf.runs.run_record import ExperimentRun
 from a2perf.storage import write_record
 
 START = "2026-11-01T10:00:00.000+00:00"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.rlops.autotag import autotag, joined_tags
+from a2perf.experiments.autotag import autotag, joined_tags
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b.c", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b.c",

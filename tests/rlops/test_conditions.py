@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from a2perf.rlops.conditions import differences, packages_of
-from a2perf.rlops.run_record import ExperimentRun
 from a2perf.rlops.store import Store
-from a2perf.rlops.stored_run import StoredRun
+from a2perf.runs.conditions import differences, packages_of
+from a2perf.runs.run_record import ExperimentRun
+from a2perf.runs.stored_run import StoredRun
 from tests.rlops.made_runs import METRIC, write_run
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from a2perf.errors import UserError
 from a2perf.rlops.filters import RunQuery, parse_experiment, parse_filters, parse_tag_expression
-from a2perf.rlops.run_record import config_of
-from a2perf.rlops.stored_run import StoredRun
+from a2perf.runs.run_record import config_of
+from a2perf.runs.stored_run import StoredRun
 
 RUN = StoredRun(
     run_id="ppo/CartPole-v1/v1/seed_1", path=Path("run"), experiment="ppo", env_id="CartPole-v1", seed=1, version="v1",
@@ -125,7 +125,7 @@ def test_second_language_says_what_is_wrong(words: list[str], said: str) -> None
     with pytest.raises(UserError, match=said) as caught:
         parse_filters(words)
     assert caught.value.exit_code == 2
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_configuration_of_a_command_line() -> None:

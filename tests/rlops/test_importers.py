@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.rlops.importers import find_imports, guess_identity, import_run
 from a2perf.rlops.store import Store, StoredRun
-from a2perf.rlops.wandb_log import read_wandb_log
-from a2perf.submission.bundle import validate
+from a2perf.runs.bundle import validate
+from a2perf.runs.importers import find_imports, guess_identity, import_run
+from a2perf.runs.wandb_log import read_wandb_log
 from tests.rlops import wandb_bytes
 from tests.rlops.made_runs import METRIC, events
 
@@ -80,7 +80,7 @@ def test_import_that_was_killed_leaves_nothing_that_counts(tmp_path: Path) -> No
     folder.mkdir()
     (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
     code = (
-        "import os, sys\nfrom pathlib import Path\nimport a2perf.rlops.importers as importers\n"
+        "import os, sys\nfrom pathlib import Path\nimport a2perf.runs.importers as importers\n"
         "importers.record_files = lambda folder, manifest: os.kill(os.getpid(), 9)\n"
         "importers.import_run(Path(sys.argv[1]), importers.find_imports([Path(sys.argv[2])])[0])\n"
     )
@@ -108,7 +108,7 @@ def test_csv_of_one_run_needs_to_be_told_its_environment(tmp_path: Path) -> None
     path.write_text("step,return\n1,2\n2,3\n")
     with pytest.raises(UserError, match="does not say which environment") as caught:
         brought(tmp_path / "store", path)
-    assert caught.value.mend == "give --env-id ENV"
+    assert caught.value.hint == "give --env-id ENV"
     (run,) = brought(tmp_path / "store", path, env_id="Pong")
     assert (run.experiment, run.seed, run.env_id, run.source) == ("dqn", 7, "Pong", "csv")
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import UserError
+from a2perf.experiments.matrix import Matrix, command_matrix, run_matrix, submission_matrix
 from a2perf.records import Manifest, RunState
-from a2perf.rlops.matrix import Matrix, command_matrix, run_matrix, submission_matrix
-from a2perf.rlops.run_record import AutotagRecord, ExperimentRun
 from a2perf.rlops.store import Store
+from a2perf.runs.bundle import validate
+from a2perf.runs.run_record import AutotagRecord, ExperimentRun
 from a2perf.storage import read_record
-from a2perf.submission.bundle import validate
 from tests.rlops.made_runs import METRIC, events
 
 PYTHON = shlex.quote(sys.executable)

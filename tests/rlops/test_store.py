@@ -15,11 +15,11 @@ import pytest
 from a2perf.errors import UserError
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.rlops.filters import RunQuery, parse_experiment
-from a2perf.rlops.index import INDEX_FILE
 from a2perf.rlops.store import Store, store_folder
 from a2perf.rlops.tags import parse_date
+from a2perf.runs.bundle import open_bundle
+from a2perf.runs.index import INDEX_FILE
 from a2perf.storage import read_record, write_record
-from a2perf.submission.bundle import open_bundle
 from tests.rlops import made_runs
 from tests.rlops.made_runs import METRIC, events, write_run
 
@@ -61,7 +61,7 @@ def test_runs_are_listed_in_order_with_what_their_records_say(store: Store) -> N
 def test_query_selects_and_select_names_what_exists(store: Store) -> None:
     assert len(store.runs(RunQuery(tags=("v1",)))) == 4
     assert len(store.select(parse_experiment("ppo?tag=v1&user=ada"))) == 2
-    for query, message, mend in [
+    for query, message, hint in [
         (RunQuery(tags=("v3",)), "no run has the tag 'v3'", "tags that exist: all, v1, v2"),
         (parse_experiment("pppo"), "did you mean 'ppo'", "experiments that exist: dqn, ppo"),
         (RunQuery(env_ids=("Pong",)), "no run is on 'Pong'", "environments that exist: Acrobot-v1, CartPole-v1"),
@@ -74,7 +74,7 @@ def test_query_selects_and_select_names_what_exists(store: Store) -> None:
         with pytest.raises(UserError, match=message) as caught:
             store.select(query)
         assert caught.value.exit_code == 2
-        assert mend is None or mend in (caught.value.mend or "")
+        assert hint is None or hint in (caught.value.hint or "")
 
 
 def test_empty_and_missing_stores_say_so(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_states_tell_a_run_that_goes_on_from_one_whose_writer_is_gone(tmp_path: 
     assert state() == "finished"
     code = (
         "import os, sys\nfrom pathlib import Path\nfrom tests.rlops import made_runs\n"
-        "from a2perf.records import RunState\nfrom a2perf.submission.bundle import open_bundle\n"
+        "from a2perf.records import RunState\nfrom a2perf.runs.bundle import open_bundle\n"
         "manifest = made_runs.manifest(state=RunState.RUNNING)\nmanifest.attempts = []\n"
         "open_bundle(Path(sys.argv[1]), manifest, '', force=True)\nos.kill(os.getpid(), 9)\n"
     )

@@ -1,4 +1,4 @@
-"""What was asked for is given, refused with a mend, or, where that was allowed, replaced and named."""
+"""What was asked for is given, refused with a hint, or, where that was allowed, replaced and named."""
 
 import pytest
 
@@ -47,8 +47,8 @@ def test_strongest_is_bubblewrap_where_it_works() -> None:
 def test_level_that_is_not_to_be_had_is_an_error_with_the_mend(bubblewrap_missing) -> None:
     with pytest.raises(UserError, match="not available on this host: no bwrap here") as caught:
         choose_sandbox("bubblewrap", Limits())
-    assert "apt-get install it" in str(caught.value.mend)
-    assert "--allow-weaker" in str(caught.value.mend)
+    assert "apt-get install it" in str(caught.value.hint)
+    assert "--allow-weaker" in str(caught.value.hint)
 
 
 def test_weaker_level_is_named_where_it_was_allowed(bubblewrap_missing) -> None:
@@ -65,7 +65,7 @@ def test_misspelt_level_is_an_error_whatever_is_allowed() -> None:
 def test_limit_that_nothing_enforces_is_an_error_or_named(no_groups) -> None:
     with pytest.raises(UserError, match="cpus needs a control group") as caught:
         choose_sandbox("process", Limits(cpus=1))
-    assert "--allow-weaker" in str(caught.value.mend)
+    assert "--allow-weaker" in str(caught.value.hint)
     _, lost = choose_sandbox("process", Limits(cpus=1), allow_weaker=True)
     assert len(lost) == 1
     assert "cpus" in lost[0]

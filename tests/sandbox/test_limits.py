@@ -13,7 +13,7 @@ import pytest
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits
 from a2perf.sandbox.guard.accounts import Accounts
 from a2perf.sandbox.limits import ControlGroup, Place, counters, find_place, most_tasks
-from a2perf.submission import participant_home
+from a2perf.submission.evaluator import participant_home
 
 MIB = 2**20
 SECOND = "35 25 0:30 {root} {point} rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"

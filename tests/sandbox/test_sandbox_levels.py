@@ -30,8 +30,8 @@ def test_process_guarantees_more_than_none() -> None:
 def test_unknown_level_names_the_nearest_and_what_this_host_offers() -> None:
     with pytest.raises(UserError, match="did you mean 'process'") as caught:
         get_sandbox("proces")
-    assert caught.value.mend is not None
-    assert "none, process" in caught.value.mend
+    assert caught.value.hint is not None
+    assert "none, process" in caught.value.hint
 
 
 def test_unavailable_level_is_refused_and_never_replaced(registry_restored) -> None:

@@ -5,8 +5,8 @@ import pytest
 from gymnasium import spaces
 
 from a2perf.records import FailureKind
-from a2perf.submission.actions import ActionChecker, check_action
-from a2perf.submission.failures import ParticipantFailure
+from a2perf.submission.evaluator.actions import ActionChecker, check_action
+from a2perf.submission.evaluator.failures import ParticipantFailure
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 

@@ -16,10 +16,11 @@ from a2perf.launch.interface import Cause, Ended, RunCommand
 from a2perf.launch.outcomes import classify, recorded
 from a2perf.launch.queue import Queue
 from a2perf.records import Attempt, FailureKind
-from a2perf.submission import artifacts, attempts
-from a2perf.submission.attempts import AttemptClock, Used, used, with_earlier
-from a2perf.submission.bundle import validate
-from a2perf.submission.failures import ParticipantFailure
+from a2perf.runs import attempts
+from a2perf.runs.attempts import AttemptClock, Used, used, with_earlier
+from a2perf.runs.bundle import validate
+from a2perf.submission.evaluator import artifacts
+from a2perf.submission.evaluator.failures import ParticipantFailure
 from tests.launch.remains import wait_until
 from tests.submission.conftest import command
 

@@ -59,7 +59,7 @@ def test_mode_is_accepted_in_every_spelling(tmp_path, mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message", "mend"),
+    ("line", "message", "hint"),
     [
         (
             "Submision.mode = 'train'",
@@ -90,17 +90,17 @@ def test_mode_is_accepted_in_every_spelling(tmp_path, mode: str) -> None:
         ("Submission.fresh_policy = 'episodes'", r"'episodes' is not valid; did you mean 'episode'", "'run'"),
     ],
 )
-def test_mistake_names_place_and_nearest_name(tmp_path, line: str, message: str, mend: str) -> None:
+def test_mistake_names_place_and_nearest_name(tmp_path, line: str, message: str, hint: str) -> None:
     head = "Submission.mode = 'train'\nSubmission.domain = 'quadruped_locomotion'\n"
     with pytest.raises(ConfigError, match=message) as caught:
         parse(tmp_path, head + line + "\n")
-    assert mend in (caught.value.mend or "")
+    assert hint in (caught.value.hint or "")
 
 
 def test_missing_mode_says_what_to_add(tmp_path) -> None:
     with pytest.raises(ConfigError, match="mode is not set") as caught:
         parse(tmp_path, "Submission.domain = 'quadruped_locomotion'\n")
-    assert "%BenchmarkMode.TRAIN" in (caught.value.mend or "")
+    assert "%BenchmarkMode.TRAIN" in (caught.value.hint or "")
 
 
 def test_the_reference_names_every_parameter_that_a_submission_may_set(repository) -> None:

@@ -9,7 +9,7 @@ import pytest
 from a2perf.errors import ConfigError, UserError
 from a2perf.sandbox import Level, ProcessSandbox, register_sandbox, strongest_level
 from a2perf.sandbox.interface import _levels
-from a2perf.submission.confinement import confinement
+from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.submission_util import Submission
 
 
@@ -123,7 +123,7 @@ def test_run_in_a_folder_of_the_submission_hides_its_bundle(submission, launch, 
 FALSE_CLOCK = """
 import time
 import numpy as np
-import a2perf.submission.worker
+import a2perf.submission.participant.worker
 ticks = iter(range(10**9))
 time.perf_counter_ns = lambda: next(ticks)
 

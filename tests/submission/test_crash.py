@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from a2perf.runs.bundle import validate
 from a2perf.storage import Journal
-from a2perf.submission.bundle import validate
 from tests.submission.conftest import command
 
 SLOW_POLICY = """

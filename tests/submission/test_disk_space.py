@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from a2perf.records import Failure, FailureKind
-from a2perf.submission import disk_space
-from a2perf.submission.disk_space import DiskSpace
+from a2perf.submission.evaluator import disk_space
+from a2perf.submission.evaluator.disk_space import DiskSpace
 
 FULL = Failure(kind=FailureKind.DISK, where="train", message="OSError: [Errno 28] No space left on device")
 

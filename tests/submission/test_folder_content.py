@@ -13,8 +13,8 @@ import pytest
 
 from a2perf.errors import ConfigError, SubmissionError
 from a2perf.records import SubmissionIdentity
-from a2perf.submission import folder_content
-from a2perf.submission.folder_content import bundle_folder, commit_of, difference, identify_submission
+from a2perf.submission.evaluator import folder_content
+from a2perf.submission.evaluator.folder_content import bundle_folder, commit_of, difference, identify_submission
 from a2perf.submission.given_paths import settled
 
 

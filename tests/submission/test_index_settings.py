@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import ConfigError
-from a2perf.submission.python_env import index_settings
-from a2perf.submission.python_env.blame import clean
-from a2perf.submission.python_env.index_settings import IndexSettings, organizer_settings
+from a2perf.submission.evaluator.python_env import index_settings
+from a2perf.submission.evaluator.python_env.blame import clean
+from a2perf.submission.evaluator.python_env.index_settings import IndexSettings, organizer_settings
 
 Settings = Callable[..., IndexSettings]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a2perf.runs.bundle import validate
 from a2perf.sandbox import strongest_level
-from a2perf.submission.bundle import validate
 
 COUNTING = """
 import os

@@ -25,7 +25,7 @@ def test_01_every_domain_is_importable_as_the_readme_says() -> None:
         assert module.DOMAIN.name == name
 
 
-OF_A_FRAMEWORK = ("a2perf.domains.tfa.py_environment", "a2perf.training.tf_agents.", "a2perf.training.sb3.")
+OF_A_FRAMEWORK = ("a2perf.domains.tfa.py_environment", "a2perf.learning.tf_agents.", "a2perf.learning.sb3.")
 
 
 def test_02_every_module_imports_with_the_declared_dependencies() -> None:
@@ -37,7 +37,7 @@ def test_02_every_module_imports_with_the_declared_dependencies() -> None:
             importlib.import_module(module.name)
         except MissingDependency as error:
             # only what stands for a framework as a whole may need it, and then says how to get it
-            if not module.name.startswith(OF_A_FRAMEWORK) or "pip install" not in (error.mend or ""):
+            if not module.name.startswith(OF_A_FRAMEWORK) or "pip install" not in (error.hint or ""):
                 failed.append(f"{module.name}: {error}")
         except ModuleNotFoundError as error:
             failed.append(f"{module.name}: {error}")

@@ -1,4 +1,4 @@
-"""The contract: every signature of old works, every fault is named with its place and its mend."""
+"""The contract: every signature of old works, every fault is named with its place and its hint."""
 
 import inspect
 import subprocess
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.submission.participant import FILES, problems
-from a2perf.submission.signatures import (
+from a2perf.submission.participant.folder import FILES, problems
+from a2perf.submission.participant.signatures import (
     INFER_ONCE,
     LOAD_POLICY,
     PREPROCESS,
@@ -63,7 +63,7 @@ def test_everything_that_is_wrong_is_listed_at_once(submission) -> None:
     assert "expected load_policy(env, **participant_args), given load_policy()" in found["inference.py", 1].message
     assert "coroutine" in found["inference.py", 4].message
     assert "no function preprocess_observation" in found["inference.py", None].message
-    assert all(item.mend for item in found.values())
+    assert all(item.hint for item in found.values())
 
 
 @pytest.mark.parametrize("name", FILES)

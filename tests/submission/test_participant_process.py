@@ -17,7 +17,7 @@ import pytest
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.records import FailureKind
 from a2perf.sandbox import Limits
-from a2perf.submission.participant_process import ParticipantFailure, ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantFailure, ParticipantProcess
 
 MIB = 1024 * 1024
 
@@ -474,7 +474,7 @@ FORGERIES = {
 
 @pytest.mark.parametrize("case", FORGERIES)
 def test_forged_answer_is_bad_output_and_never_a_crash_or_a_hang(loaded, case: str, monkeypatch) -> None:
-    from a2perf.submission import participant_process
+    from a2perf.submission.evaluator import participant_process
 
     monkeypatch.setattr(participant_process, "ENDING_GRACE_S", 0.5)
     body, words = FORGERIES[case]
@@ -515,7 +515,7 @@ def test_interrupt_of_the_evaluator_kills_the_tree(submission, process, request)
 EVALUATOR = """
 import sys
 from pathlib import Path
-from a2perf.submission.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 participant = ParticipantProcess(Path(sys.argv[1]), mode="train", log_dir=Path(sys.argv[2]))
 participant.start()
 print(participant.pid, participant.tree_root, flush=True)
@@ -577,7 +577,7 @@ def test_close_lets_the_submission_finish_its_exit(submission, process, tmp_path
 
 
 def test_exit_that_hangs_is_cut_short(submission, process, monkeypatch) -> None:
-    from a2perf.submission import participant_process
+    from a2perf.submission.evaluator import participant_process
 
     monkeypatch.setattr(participant_process, "CLOSE_GRACE_S", 0.3)
     code = "import atexit, time\natexit.register(time.sleep, 60)\ndef train(): pass"

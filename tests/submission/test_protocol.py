@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a2perf.submission.protocol import (
+from a2perf.submission.participant.shared_region import SharedRegion, SharedView
+from a2perf.submission.participant.wire import (
     MAX_REPLY_BYTES,
     Connection,
     ConnectionClosed,
@@ -25,7 +26,6 @@ from a2perf.submission.protocol import (
     WireError,
     WireTimeout,
 )
-from a2perf.submission.shared_region import SharedRegion, SharedView
 
 
 class Wire(SimpleNamespace):

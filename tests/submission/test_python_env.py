@@ -20,9 +20,9 @@ from a2perf.cli.python_env import python_env as command
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.storage import read_json
-from a2perf.submission import python_env
-from a2perf.submission.python_env import environments, installer, own_wheel
-from a2perf.submission.python_env.requirements import Line, read_requirements
+from a2perf.submission.evaluator import python_env
+from a2perf.submission.evaluator.python_env import environments, installer, own_wheel
+from a2perf.submission.evaluator.python_env.requirements import Line, read_requirements
 from tests.submission import wheels
 
 EXTRA = "web-navigation"
@@ -159,7 +159,7 @@ def test_an_environment_is_built_once_and_its_log_stays(tmp_path: Path, wheelhou
 BUILD = """
 import sys
 from pathlib import Path
-from a2perf.submission import python_env
+from a2perf.submission.evaluator import python_env
 folder, wheelhouse, log = map(Path, sys.argv[1:4])
 recipe = python_env.Recipe(
     python_env.read_requirements(folder / "requirements.txt"), ("web-navigation",), python_env.find_interpreter(),

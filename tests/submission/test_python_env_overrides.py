@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import ConfigError, MissingDependency, SubmissionError
-from a2perf.submission import python_env
-from a2perf.submission.python_env import installer
+from a2perf.submission.evaluator import python_env
+from a2perf.submission.evaluator.python_env import installer
 from tests.submission import wheels
 
 
@@ -79,7 +79,7 @@ def test_pip_cannot_override_and_says_so(tmp_path: Path, wheelhouse: Path, monke
         python_env.environment(recipe(tmp_path / "s", wheelhouse, REPLACING), tmp_path / "log"),
     ):
         pass
-    assert "pip install uv" in error.value.mend
+    assert "pip install uv" in error.value.hint
 
 
 @NEEDS_UV

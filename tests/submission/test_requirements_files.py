@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a2perf.errors import SubmissionError
-from a2perf.submission.python_env import requirements
-from a2perf.submission.python_env.requirements import Requirements, read_requirements
+from a2perf.submission.evaluator.python_env import requirements
+from a2perf.submission.evaluator.python_env.requirements import Requirements, read_requirements
 from tests.submission import wheels
 
 

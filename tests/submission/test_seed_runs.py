@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from a2perf.records import Manifest, RunState
+from a2perf.runs.bundle import write_manifest
 from a2perf.storage import read_record
-from a2perf.submission import seed_secret
-from a2perf.submission.bundle import write_manifest
-from a2perf.submission.seeds import spawn_seeds
+from a2perf.submission.evaluator import seed_secret
+from a2perf.submission.evaluator.seeds import spawn_seeds
 
 GIN = """
 import a2perf.submission.submission_util

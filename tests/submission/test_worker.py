@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf.submission.lazy_environment import LazyEnvironment
+from a2perf.submission.participant.lazy_environment import LazyEnvironment
 
 
 def run(code: str) -> str:
@@ -22,7 +22,7 @@ def test_worker_starts_with_the_standard_library_and_msgpack_alone() -> None:
     code = """
 import sys
 before = set(sys.modules)
-import a2perf.submission.worker
+import a2perf.submission.participant.worker
 names = {name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names
 print(sorted(name for name in names if not name.startswith("_")))
 """
@@ -32,7 +32,7 @@ print(sorted(name for name in names if not name.startswith("_")))
 def test_untouched_environment_imports_nothing() -> None:
     code = """
 import sys
-from a2perf.submission.lazy_environment import LazyEnvironment
+from a2perf.submission.participant.lazy_environment import LazyEnvironment
 env = LazyEnvironment("CartPole-v1", {})
 print(env)
 env.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from a2perf.submission.python_env.own_wheel import base_requirements
+from a2perf.submission.evaluator.python_env.own_wheel import base_requirements
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n"
 

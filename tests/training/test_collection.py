@@ -30,7 +30,7 @@ def make_env() -> gymnasium.Env[Any, Any]:
 
 @pytest.fixture
 def collection() -> Any:
-    from a2perf.training.tf_agents import collection
+    from a2perf.learning.tf_agents import collection
 
     return collection
 
@@ -80,7 +80,7 @@ def test_actors_end_with_a_learner_that_is_killed(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import gymnasium, multiprocessing, time
-            from a2perf.training.tf_agents.collection import Actors
+            from a2perf.learning.tf_agents.collection import Actors
 
             with Actors(lambda: gymnasium.make("CartPole-v1"), 2, 0) as actors:
                 print(*(child.pid for child in multiprocessing.active_children()), flush=True)
@@ -108,8 +108,8 @@ def _alive(pid: int) -> bool:
 
 
 def test_networks_in_numpy_compute_what_keras_computes() -> None:
-    from a2perf.training.tf_agents.frameworks import tf
-    from a2perf.training.tf_agents.networks import Affine, NumpyNetwork
+    from a2perf.learning.tf_agents.frameworks import tf
+    from a2perf.learning.tf_agents.networks import Affine, NumpyNetwork
 
     rng = np.random.default_rng(0)
     layers = [
@@ -130,8 +130,8 @@ def test_networks_in_numpy_compute_what_keras_computes() -> None:
 
 def test_a_checkpoint_of_other_networks_is_refused(tmp_path: Path) -> None:
     from a2perf.errors import UserError
-    from a2perf.training.tf_agents import checkpoint
-    from a2perf.training.tf_agents.frameworks import tf
+    from a2perf.learning.tf_agents import checkpoint
+    from a2perf.learning.tf_agents.frameworks import tf
 
     def network(width: int) -> Any:
         layer = tf.keras.layers.Dense(width)
@@ -153,7 +153,7 @@ def test_a_missing_framework_says_how_to_install_it() -> None:
     program = (
         "import sys; sys.modules['tf_agents'] = None\n"
         "from a2perf.errors import MissingDependency\n"
-        "try:\n    import a2perf.training.tf_agents.collection\n"
+        "try:\n    import a2perf.learning.tf_agents.collection\n"
         "except MissingDependency as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

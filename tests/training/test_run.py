@@ -17,9 +17,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf import training
+from a2perf import learning as training
 from a2perf.errors import ConfigError, UserError
-from a2perf.metrics.event_files import event_files_below, read_event_file
+from a2perf.runs.event_files import event_files_below, read_event_file
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ WALK = textwrap.dedent(
     from dataclasses import dataclass
     from pathlib import Path
     import numpy as np
-    from a2perf import training
+    from a2perf import learning as training
 
     @dataclass(frozen=True)
     class Settings:

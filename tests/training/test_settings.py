@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf import training
+from a2perf import learning as training
 from a2perf.errors import ConfigError
 
 
@@ -99,4 +99,4 @@ def test_a_domain_that_a_submission_does_not_know_is_named(a_run: Callable[..., 
     a_run("QuadrupedLocomotion-DogPace-v0")
     with pytest.raises(ConfigError, match="learns nothing in quadruped_locomotion") as refused:
         training.domain_module(tmp_path)
-    assert refused.value.mend == "it learns in web_navigation"
+    assert refused.value.hint == "it learns in web_navigation"

@@ -73,7 +73,7 @@ def macro_and_port_adjacency(
         port = int(ports[np.argmin(placement.placed[ports])])
         raise PlacementError(
             f"port {placement.netlist.names[port]!r} is not placed, so it belongs to no cluster",
-            mend="restore a placement that has all ports",
+            hint="restore a placement that has all ports",
         )
     column = np.clip(np.trunc(placement.x[ports] / (canvas[0] / columns)), 0, columns - 1).astype(np.int64)
     row = np.clip(np.trunc(placement.y[ports] / (canvas[1] / rows)), 0, rows - 1).astype(np.int64)

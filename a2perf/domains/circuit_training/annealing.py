@@ -87,7 +87,7 @@ class Annealing:
             if ended and len(cells) == len(self.order):
                 return cells
         raise ArgumentError(
-            "no legal start was found for annealing", mend="the design is too full for its greedy start"
+            "no legal start was found for annealing", hint="the design is too full for its greedy start"
         )
 
     def _nearest(self, observation: Any, actions: NDArray[np.int64]) -> int:

@@ -1,4 +1,4 @@
-"""Checks of what a caller gives the environment; every error names the nearest valid name and how to mend it."""
+"""Checks of what a caller gives the environment; every error names the nearest valid name and how to fix it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refuse_unknown(spec: Mapping[str, Any]) -> None:
         if name not in designs.SPEC_FIELDS:
             raise ArgumentError(
                 f"{name!r} is not an argument of the circuit environment{did_you_mean(name, known)}",
-                mend=f"of a generated design there are: {', '.join(designs.SPEC_FIELDS)}",
+                hint=f"of a generated design there are: {', '.join(designs.SPEC_FIELDS)}",
             )
 
 
@@ -51,18 +51,18 @@ def check_arguments(
     if render_mode is not None:
         _one_of("render_mode", render_mode, RENDER_MODES)
     if isinstance(overlays, str):
-        raise ArgumentError(f"overlays is the text {overlays!r}", mend=f"give a list: overlays=[{overlays!r}]")
+        raise ArgumentError(f"overlays is the text {overlays!r}", hint=f"give a list: overlays=[{overlays!r}]")
     for overlay in overlays:
         _one_of("overlays", overlay, OVERLAYS)
     if int(netlist_index) < 0:
-        raise ArgumentError(f"netlist_index is {netlist_index}", mend="give 0 or a positive number")
+        raise ArgumentError(f"netlist_index is {netlist_index}", hint="give 0 or a positive number")
     if placer_mode == "dreamplace" and importlib.util.find_spec("dreamplace") is None:
         raise MissingDependency(
             "std_cell_placer_mode 'dreamplace' needs DREAMPlace, which is not installed",
-            mend="use std_cell_placer_mode='fd', the force-directed placer of a2perf",
+            hint="use std_cell_placer_mode='fd', the force-directed placer of a2perf",
         )
     if placer_mode == "dreamplace":
-        raise ArgumentError("there is no binding to DREAMPlace", mend="use std_cell_placer_mode='fd'")
+        raise ArgumentError("there is no binding to DREAMPlace", hint="use std_cell_placer_mode='fd'")
     if render_mode == "human":
         require_display()
 
@@ -78,11 +78,11 @@ def resolve_files(
     """
     if netlist_file:
         if spec:
-            raise ArgumentError(f"{', '.join(spec)} together with a netlist_file", mend="leave out one of them")
+            raise ArgumentError(f"{', '.join(spec)} together with a netlist_file", hint="leave out one of them")
         return netlist_file, init_placement
     if not design:
         raise ArgumentError(
-            "no netlist_file was given", mend=f"give netlist_file and init_placement, or design={designs.NAMES[0]!r}"
+            "no netlist_file was given", hint=f"give netlist_file and init_placement, or design={designs.NAMES[0]!r}"
         )
     return designs.design_files(design, spec)
 
@@ -90,5 +90,5 @@ def resolve_files(
 def _one_of(name: str, value: Any, valid: Sequence[str]) -> None:
     if value not in valid:
         raise ArgumentError(
-            f"{name} is {value!r}{did_you_mean(str(value), valid)}", mend=f"choose one of: {', '.join(valid)}"
+            f"{name} is {value!r}{did_you_mean(str(value), valid)}", hint=f"choose one of: {', '.join(valid)}"
         )

@@ -110,7 +110,7 @@ def convert(source: Path, target: Path) -> int:
 
     suffix = next((suffix for suffix in _CONVERTED if target.name.endswith(suffix)), None)
     if suffix is None:
-        raise ConfigError(f"{target.name} has no known ending", mend=f"use one of: {', '.join(_CONVERTED)}")
+        raise ConfigError(f"{target.name} has no known ending", hint=f"use one of: {', '.join(_CONVERTED)}")
     columns = load_netlist(str(source))
     if suffix == ".json":
         text = nodes_as_json(columns)

@@ -65,7 +65,7 @@ class CoordinateDescentPlacer:
         seed: int = 123,
     ) -> None:
         if use_stdcell_placer and stdcell_placer != "fd":
-            raise ArgumentError(f"stdcell_placer is {stdcell_placer!r}", mend="use 'fd', the force-directed placer")
+            raise ArgumentError(f"stdcell_placer is {stdcell_placer!r}", hint="use 'fd', the force-directed placer")
         self._plc, self._cost_fn = plc, cost_fn
         self._epochs, self._places_cells = epochs, use_stdcell_placer
         self._accepts_bad = accept_bad_stdcell_moves
@@ -83,7 +83,7 @@ class CoordinateDescentPlacer:
             self._nodes = [node for node in self._nodes if node in hard]
         for node in hard:
             if not plc.is_node_placed(node):
-                raise ArgumentError(f"{plc.get_node_name(node)} is not placed", mend="place all hard macros first")
+                raise ArgumentError(f"{plc.get_node_name(node)} is not placed", hint="place all hard macros first")
 
     def place(self) -> float:
         """Refines the placement in the engine and returns its cost."""

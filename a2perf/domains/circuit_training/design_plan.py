@@ -230,9 +230,9 @@ def ariane_twin_plan(generator: np.random.Generator) -> Plan:
 
 def _check(name: str, value: Any, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ConfigError(f"{name} is {value!r}", mend=f"give a number from {low:g} to {high:g}")
+        raise ConfigError(f"{name} is {value!r}", hint=f"give a number from {low:g} to {high:g}")
     if not low <= value <= high:
-        raise ConfigError(f"{name} is {value!r}, out of its range", mend=f"give a number from {low:g} to {high:g}")
+        raise ConfigError(f"{name} is {value!r}, out of its range", hint=f"give a number from {low:g} to {high:g}")
 
 
 def _repeat(table: tuple[tuple[int, int], ...], generator: np.random.Generator) -> NDArray[np.int64]:

@@ -35,12 +35,12 @@ def design_files(design: str, spec: Mapping[str, Any]) -> tuple[Path, Path]:
     if design not in NAMES:
         raise ArgumentError(
             f"{design!r} is no design{did_you_mean(design, NAMES)}",
-            mend=f"choose one of {', '.join(NAMES)}, or give netlist_file and init_placement",
+            hint=f"choose one of {', '.join(NAMES)}, or give netlist_file and init_placement",
         )
     if spec and design != "generated":
         raise ArgumentError(
             f"{', '.join(spec)}: {design} is a fixed design",
-            mend="use CircuitTraining-Generated-v0 for these arguments",
+            hint="use CircuitTraining-Generated-v0 for these arguments",
         )
     if design == "ariane":
         return _ariane()
@@ -57,7 +57,7 @@ def _ariane() -> tuple[Path, Path]:
     except AssetUnavailable as error:
         raise AssetUnavailable(
             error.message,
-            mend=f"{error.mend}; CircuitTraining-ArianeTwin-v0 needs no data: a generated design with its statistics",
+            hint=f"{error.hint}; CircuitTraining-ArianeTwin-v0 needs no data: a generated design with its statistics",
         ) from error
 
 

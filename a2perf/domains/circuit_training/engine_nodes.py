@@ -148,10 +148,10 @@ class EngineNodes(EngineSettings):
         try:
             index = operator.index(node)
         except TypeError:
-            raise PlacementError(f"{node!r} is neither an index nor a name of a node", mend="pass either") from None
+            raise PlacementError(f"{node!r} is neither an index nor a name of a node", hint="pass either") from None
         if not 0 <= index < self.netlist.num_nodes:
             raise PlacementError(
-                f"there is no node {index}", mend=f"nodes are numbered from 0 to {self.netlist.num_nodes - 1}"
+                f"there is no node {index}", hint=f"nodes are numbered from 0 to {self.netlist.num_nodes - 1}"
             )
         return index
 
@@ -159,20 +159,20 @@ class EngineNodes(EngineSettings):
         index = self._node(node)
         if self.netlist.kind[index] == KIND_MACRO_PIN:
             raise PlacementError(
-                f"{self.netlist.names[index]!r} is a macro pin and goes where its macro goes", mend="name the macro"
+                f"{self.netlist.names[index]!r} is a macro pin and goes where its macro goes", hint="name the macro"
             )
         return index
 
     def _unfixed(self, node: Node, what: str) -> int:
         index = self._movable(node)
         if self.state.fixed[index]:
-            raise PlacementError(f"cannot {what} fixed node {self.netlist.names[index]!r}", mend="unfix it first")
+            raise PlacementError(f"cannot {what} fixed node {self.netlist.names[index]!r}", hint="unfix it first")
         return index
 
     def _macro(self, node: Node) -> int:
         index = self._node(node)
         if self.netlist.kind[index] != KIND_MACRO:
-            raise PlacementError(f"{self.netlist.names[index]!r} is no macro", mend="name a macro")
+            raise PlacementError(f"{self.netlist.names[index]!r} is no macro", hint="name a macro")
         return index
 
     # --- placing ---------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class EngineNodes(EngineSettings):
         index = self._unfixed(node, "place")
         columns, rows = self._grid
         if not 0 <= cell < columns * rows:
-            raise PlacementError(f"there is no cell {cell}", mend=f"cells are numbered from 0 to {columns * rows - 1}")
+            raise PlacementError(f"there is no cell {cell}", hint=f"cells are numbered from 0 to {columns * rows - 1}")
         row, column = divmod(int(cell), columns)
         x = (column + 0.5) * (self._canvas[0] / columns)
         y = (row + 0.5) * (self._canvas[1] / rows)
@@ -214,7 +214,7 @@ class EngineNodes(EngineSettings):
         """
         index = self._unfixed(node, "move")
         if not (math.isfinite(x) and math.isfinite(y)):
-            raise PlacementError(f"({x}, {y}) is no position", mend="give finite coordinates")
+            raise PlacementError(f"({x}, {y}) is no position", hint="give finite coordinates")
         if self.netlist.kind[index] == KIND_PORT:
             x, y = self._snapped(index, x, y)
         self._check_boundary(index, x, y)
@@ -241,7 +241,7 @@ class EngineNodes(EngineSettings):
         if orientation not in ORIENTATIONS:
             raise PlacementError(
                 f"{orientation!r} is no orientation{did_you_mean(str(orientation), ORIENTATIONS)}",
-                mend=f"choose one of: {', '.join(ORIENTATIONS)}",
+                hint=f"choose one of: {', '.join(ORIENTATIONS)}",
             )
         self.state.turn(index, ORIENTATIONS.index(orientation))
         return True
@@ -262,7 +262,7 @@ class EngineNodes(EngineSettings):
             raise PlacementError(
                 f"macro {self.netlist.names[index]!r} at ({x:g}, {y:g}) sticks out of the canvas "
                 f"({width:g} x {height:g} um)",
-                mend="place it inside, or set_canvas_boundary_check(False)",
+                hint="place it inside, or set_canvas_boundary_check(False)",
             )
 
     # --- ports -----------------------------------------------------------------------------------------------------

@@ -15,14 +15,14 @@ DEFAULT_UTILISATION = 0.6
 def _number(name: str, value: float, low: float, high: float = math.inf) -> float:
     if not low <= value <= high:
         limits = f"from {low:g} to {high:g}" if high < math.inf else f"from {low:g} on"
-        raise PlacementError(f"{name} is {value!r}", mend=f"give a number {limits}")
+        raise PlacementError(f"{name} is {value!r}", hint=f"give a number {limits}")
     return float(value)
 
 
 def _count(name: str, value: int, low: int, high: int) -> int:
     number = _number(name, value, low, high)
     if number != int(number):
-        raise PlacementError(f"{name} is {value!r}", mend="give a whole number")
+        raise PlacementError(f"{name} is {value!r}", hint="give a whole number")
     return int(number)
 
 

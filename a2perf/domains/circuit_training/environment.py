@@ -199,7 +199,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         """
         plc = self._engine()
         if self._done:
-            raise EpisodeOverError("step() after the end of the episode", mend="call env.reset() first")
+            raise EpisodeOverError("step() after the end of the episode", hint="call env.reset() first")
         cell_action = int(action)
         mask = self._features.mask
         if not 0 <= cell_action < len(mask) or not mask[cell_action]:
@@ -276,7 +276,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         """
         cell = self._features.to_grid(int(action))
         if cell < 0:
-            raise ArgumentError(f"action {action} lies outside the placement grid", mend="choose a cell of the mask")
+            raise ArgumentError(f"action {action} lies outside the placement grid", hint="choose a cell of the mask")
         return cell
 
     def translate_to_padded_canvas(self, cell: int) -> int:
@@ -295,7 +295,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
 
     def _engine(self) -> PlacementCost:
         if self._plc is None:
-            raise EpisodeOverError("the environment is closed", mend="make a new one with gymnasium.make")
+            raise EpisodeOverError("the environment is closed", hint="make a new one with gymnasium.make")
         return self._plc
 
     def _set_order(self) -> None:
@@ -393,7 +393,7 @@ def _saver(
     if not output:
         root = os.environ.get("ROOT_DIR")
         if not root:
-            raise ArgumentError("is_eval without output_plc_file", mend="name the file to write placements to")
+            raise ArgumentError("is_eval without output_plc_file", hint="name the file to write placements to")
         output = Path(root) / "output.plc"
     return Saver(Path(output), best_only, snapshots, None if refined is None else Path(refined), train_step)
 

@@ -32,7 +32,7 @@ class InfeasibleActionError(SubmissionError, ValueError):
             self,
             f"action {action} is infeasible for {node or 'the current macro'}: the mask allows {feasible} of "
             f"{len(mask)} cells",
-            mend="choose an action where observation['mask'] (or info['action_mask']) is 1",
+            hint="choose an action where observation['mask'] (or info['action_mask']) is 1",
         )
         self.action, self.mask, self._node = action, mask, node
 

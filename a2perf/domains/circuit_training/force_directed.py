@@ -54,10 +54,10 @@ def phases_of(
     if len({len(given) for given in lists}) != 1:
         raise PlacementError(
             f"the schedule's lists have {', '.join(str(len(given)) for given in lists)} entries",
-            mend="give num_steps, max_move_distance, attract_factor and repel_factor the same length",
+            hint="give num_steps, max_move_distance, attract_factor and repel_factor the same length",
         )
     if not all(np.isfinite(given).all() and (given >= 0).all() for given in lists):
-        raise PlacementError("the schedule holds a negative or infinite value", mend="use finite values from 0 on")
+        raise PlacementError("the schedule holds a negative or infinite value", hint="use finite values from 0 on")
     return [Phase(int(steps), move, attract, repel) for steps, move, attract, repel in zip(*lists, strict=True)]
 
 
@@ -126,7 +126,7 @@ def movable_nodes(
     fixed = placement.fixed[nodes] == 1
     if fixed.any() and not skip_fixed:
         name = placement.netlist.names[int(nodes[np.argmax(fixed)])]
-        raise PlacementError(f"cannot place fixed node {name!r}", mend="unfix it, or do not move macros")
+        raise PlacementError(f"cannot place fixed node {name!r}", hint="unfix it, or do not move macros")
     free: NDArray[np.int64] = nodes[~fixed]
     return free
 

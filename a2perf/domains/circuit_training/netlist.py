@@ -63,7 +63,7 @@ class Names(Sequence[str]):
         node = self._index.get(name)
         if node is None:
             raise NetlistError(
-                f"no node is called {name!r}{did_you_mean(name, self._index)}", mend="name a node of the netlist"
+                f"no node is called {name!r}{did_you_mean(name, self._index)}", hint="name a node of the netlist"
             )
         return node
 
@@ -126,12 +126,12 @@ def netlist_paths(netlist_file: str | Path) -> list[Path]:
     """
     paths = [Path(part.strip()) for part in str(netlist_file).split(",") if part.strip()]
     if not paths:
-        raise NetlistError("no netlist file was named", mend="pass netlist_file=PATH")
+        raise NetlistError("no netlist file was named", hint="pass netlist_file=PATH")
     found = []
     for path in paths:
         zipped = path.with_name(path.name + ".gz")
         if not path.is_file() and not zipped.is_file():
-            raise NetlistError(f"{path}: no such netlist file", mend="check the path")
+            raise NetlistError(f"{path}: no such netlist file", hint="check the path")
         found.append(path if path.is_file() else zipped)
     return found
 

@@ -68,7 +68,7 @@ def _scan_file(path: Path) -> Iterator[_Piece]:
             try:
                 fresh = stream.read(_PIECE_BYTES)
             except (OSError, EOFError) as error:
-                raise NetlistError(f"{path}: cannot be read: {error}", mend="check the file, copy it again") from error
+                raise NetlistError(f"{path}: cannot be read: {error}", hint="check the file, copy it again") from error
             last = len(fresh) < _PIECE_BYTES
             text = carried + fresh if carried else fresh
             piece, reached = _scan_piece(path, text, position, last)
@@ -142,7 +142,7 @@ def _name_near(text: bytes, at: int) -> str:
 
 
 def _at(path: Path, position: int, what: str) -> NetlistError:
-    return NetlistError(f"{path}, line {_line_of(path, position)}: {what}", mend=_MEND)
+    return NetlistError(f"{path}, line {_line_of(path, position)}: {what}", hint=_MEND)
 
 
 def _line_of(path: Path, position: int) -> int:

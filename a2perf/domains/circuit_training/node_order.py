@@ -35,7 +35,7 @@ def node_order(plc: PlacementCost, order: str, generator: np.random.Generator, r
     else:
         raise ArgumentError(
             f"node_order is {order!r}{did_you_mean(str(order), NODE_ORDERS)}",
-            mend=f"choose one of: {', '.join(NODE_ORDERS)}",
+            hint=f"choose one of: {', '.join(NODE_ORDERS)}",
         )
     return [int(node) for node in ordered if not plc.is_node_fixed(int(node))]
 

@@ -165,7 +165,7 @@ class ObservationExtractor:
             if count > limit:
                 raise ArgumentError(
                     f"{self._plc.get_source_filename() or 'the design'} has {count} {what}; observations hold {limit}",
-                    mend=f"bind ObservationConfig.{name} = {count} in gin, or pass observation_config=",
+                    hint=f"bind ObservationConfig.{name} = {count} in gin, or pass observation_config=",
                 )
 
     # --- Every step

@@ -51,7 +51,7 @@ class PlacementCost(EngineNodes):
         super().__init__(netlist_file if isinstance(netlist_file, Netlist) else load_netlist(netlist_file))
         self._spacing = (float(macro_macro_x_spacing), float(macro_macro_y_spacing))
         if not all(math.isfinite(value) and value >= 0 for value in self._spacing):
-            raise PlacementError(f"macro spacing {self._spacing}", mend="give finite distances from 0 on")
+            raise PlacementError(f"macro spacing {self._spacing}", hint="give finite distances from 0 on")
         self._blockages = np.zeros((0, 5))
         self._fake_nets: list[tuple[float, tuple[int, ...]]] = []
         self._start_costs()
@@ -174,7 +174,7 @@ class PlacementCost(EngineNodes):
     def add_fake_net(self, weight: float, nodes: Sequence[Node]) -> bool:
         """Adds a net that only the fake net cost and the observation's heat map know of."""
         if not math.isfinite(weight) or len(nodes) < 2:
-            raise PlacementError("a fake net needs a finite weight and two nodes", mend="give both")
+            raise PlacementError("a fake net needs a finite weight and two nodes", hint="give both")
         self._fake_nets.append((float(weight), tuple(self._node(node) for node in nodes)))
         return True
 
@@ -209,7 +209,7 @@ class PlacementCost(EngineNodes):
         corners = (low_x, low_y, high_x, high_y, rate)
         if not all(math.isfinite(value) for value in corners) or low_x > high_x or low_y > high_y or rate < 0:
             raise PlacementError(
-                f"{corners} is no blockage", mend="give low x, low y, high x, high y and a rate from 0 on"
+                f"{corners} is no blockage", hint="give low x, low y, high x, high y and a rate from 0 on"
             )
         self._blockages = np.vstack((self._blockages, corners))
         self._density.forget()
@@ -265,7 +265,7 @@ class PlacementCost(EngineNodes):
             PlacementError: a node to be moved is fixed, or the lists do not fit together.
         """
         if log_scale_conns or use_sizes:
-            raise PlacementError("log_scale_conns and use_sizes are not known to this placer", mend="pass False")
+            raise PlacementError("log_scale_conns and use_sizes are not known to this placer", hint="pass False")
         place_by_forces(
             self.state,
             self._canvas,

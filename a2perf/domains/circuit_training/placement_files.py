@@ -28,14 +28,14 @@ def checked_rows(plc: EngineNodes, path: str | Path, rows: Sequence[Row]) -> Seq
         if row.node >= plc.netlist.num_nodes:
             raise PlacementFileError(
                 f"{path}, line {row.line}: there is no node {row.node}; the netlist has {plc.netlist.num_nodes}",
-                mend="use the placement that belongs to this netlist",
+                hint="use the placement that belongs to this netlist",
             )
         kind = plc.netlist.kind[row.node]
         name = plc.netlist.names[row.node]
         if kind == KIND_MACRO_PIN:
             raise PlacementFileError(
                 f"{path}, line {row.line}: node {row.node} ({name!r}) is a macro pin and goes where its macro goes",
-                mend="use the placement that belongs to this netlist",
+                hint="use the placement that belongs to this netlist",
             )
         if kind == KIND_MACRO and plc.get_canvas_boundary_check():
             half_width, half_height = plc.state.width[row.node] / 2, plc.state.height[row.node] / 2
@@ -43,7 +43,7 @@ def checked_rows(plc: EngineNodes, path: str | Path, rows: Sequence[Row]) -> Seq
                 raise PlacementFileError(
                     f"{path}, line {row.line}: macro {name!r} at ({row.x:g}, {row.y:g}) sticks out of the canvas "
                     f"({width:g} x {height:g} um)",
-                    mend="correct the position, or set_canvas_boundary_check(False)",
+                    hint="correct the position, or set_canvas_boundary_check(False)",
                 )
     return rows
 

@@ -122,13 +122,13 @@ def _floats(path: Path, texts: Sequence[str]) -> tuple[float, ...]:
         return tuple(float(text) for text in texts)
     except ValueError:
         raise PlacementFileError(
-            f"{path}: {' '.join(texts)!r} in the leading comments are not numbers", mend="correct the comment"
+            f"{path}: {' '.join(texts)!r} in the leading comments are not numbers", hint="correct the comment"
         ) from None
 
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise PlacementFileError(f"{path}: no such placement file", mend="check the path")
+        raise PlacementFileError(f"{path}: no such placement file", hint="check the path")
     return path
 
 
@@ -148,14 +148,14 @@ def read_placement(path: str | Path) -> list[Row]:
                 if tokens and not tokens[0].startswith(b"#"):
                     rows.append(_row(path, number, [token.decode(errors="replace") for token in tokens]))
         except (OSError, EOFError) as error:
-            raise PlacementFileError(f"{path}: cannot be read: {error}", mend="copy the file again") from error
+            raise PlacementFileError(f"{path}: cannot be read: {error}", hint="copy the file again") from error
     return rows
 
 
 def _row(path: Path, line: int, tokens: list[str]) -> Row:
     def fault(what: str) -> PlacementFileError:
         return PlacementFileError(
-            f"{path}, line {line}: {what}", mend="a line is: index x y orientation fixed, as in `17 125.5 80 N 0`"
+            f"{path}, line {line}: {what}", hint="a line is: index x y orientation fixed, as in `17 125.5 80 N 0`"
         )
 
     if len(tokens) != 5:

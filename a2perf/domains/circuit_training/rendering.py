@@ -184,5 +184,5 @@ def require_display() -> None:
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         raise ConfigError(
             "a window needs a display, and DISPLAY is not set",
-            mend="use render_mode='rgb_array', or run under a display (xvfb-run)",
+            hint="use render_mode='rgb_array', or run under a display (xvfb-run)",
         )

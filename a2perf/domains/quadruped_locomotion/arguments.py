@@ -1,6 +1,6 @@
 """Checks of what a caller gives: arguments of the environment, options of a reset, actions, clips by name or file.
 
-Every error names what was given, the nearest valid name, and how to mend it.
+Every error names what was given, the nearest valid name, and how to fix it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def refuse_unknown(unknown: Mapping[str, Any], valid: Sequence[str]) -> None:
     for name in unknown:
         raise ConfigError(
             f"{name!r} is not an argument of the quadruped environment{did_you_mean(name, valid)}",
-            mend=f"valid arguments: {', '.join(valid)}",
+            hint=f"valid arguments: {', '.join(valid)}",
         )
 
 
@@ -47,16 +47,16 @@ def check_arguments(
         ConfigError: one of them is out of its range, or a window is asked for without a display.
     """
     if mode not in _MODES:
-        raise ConfigError(f"mode is {mode!r}{did_you_mean(str(mode), _MODES)}", mend="use 'train' or 'test'")
+        raise ConfigError(f"mode is {mode!r}{did_you_mean(str(mode), _MODES)}", hint="use 'train' or 'test'")
     if render_mode is not None and render_mode not in RENDER_MODES:
         raise ConfigError(
             f"render_mode is {render_mode!r}{did_you_mean(str(render_mode), RENDER_MODES)}",
-            mend="use 'rgb_array', 'human' or None",
+            hint="use 'rgb_array', 'human' or None",
         )
     if physics_loop not in _PHYSICS_LOOPS:
         raise ConfigError(
             f"physics_loop is {physics_loop!r}{did_you_mean(str(physics_loop), _PHYSICS_LOOPS)}",
-            mend=f"choose one of: {', '.join(_PHYSICS_LOOPS)}",
+            hint=f"choose one of: {', '.join(_PHYSICS_LOOPS)}",
         )
     if isinstance(gait_seed, bool) or not isinstance(gait_seed, int) or gait_seed < 0:
         raise ConfigError(f"gait_seed is {gait_seed!r}; it must be an integer of at least 0")
@@ -78,7 +78,7 @@ def checked_dtype(given: Any) -> np.dtype[Any]:
             return dtype
     except TypeError:
         pass
-    raise ConfigError(f"observation_dtype is {given!r}", mend="use 'float32' or 'float64'")
+    raise ConfigError(f"observation_dtype is {given!r}", hint="use 'float32' or 'float64'")
 
 
 def resolve_clips(motion_files: Sequence[str | Path] | str | Path | None, clip: str) -> tuple[MotionClip, ...]:
@@ -91,7 +91,7 @@ def resolve_clips(motion_files: Sequence[str | Path] | str | Path | None, clip: 
     if motion_files is not None:
         files = [motion_files] if isinstance(motion_files, (str, Path)) else list(motion_files)
         if not files:
-            raise ConfigError("motion_files is empty", mend="name at least one clip file")
+            raise ConfigError("motion_files is empty", hint="name at least one clip file")
         return tuple(load_clip(file) for file in files)
     if clip in GAITS:
         return (synthetic_clip(clip),)
@@ -101,7 +101,7 @@ def resolve_clips(motion_files: Sequence[str | Path] | str | Path | None, clip: 
     if asset is None:
         names = [*GAITS, *FAMILIES, *(name[8:-4] for name in ASSETS if name.startswith("motions/"))]
         raise ConfigError(
-            f"there is no clip {clip!r}{did_you_mean(clip, names)}", mend=f"choose one of: {', '.join(names)}"
+            f"there is no clip {clip!r}{did_you_mean(clip, names)}", hint=f"choose one of: {', '.join(names)}"
         )
     return (load_clip(assets.fetch(asset)),)
 
@@ -117,14 +117,14 @@ def checked_options(options: Mapping[str, Any] | None, clips: Sequence[MotionCli
         if name not in _RESET_OPTIONS:
             raise ConfigError(
                 f"{name!r} is not an option of reset{did_you_mean(str(name), _RESET_OPTIONS)}",
-                mend=f"valid options: {', '.join(_RESET_OPTIONS)}",
+                hint=f"valid options: {', '.join(_RESET_OPTIONS)}",
             )
         if name == "clip":
             by_name = {Path(clip.name).stem: clip for clip in clips}
             if value not in by_name:
                 raise ConfigError(
                     f"clip {value!r} is not loaded{did_you_mean(str(value), by_name)}",
-                    mend=f"choose one of: {', '.join(by_name)}",
+                    hint=f"choose one of: {', '.join(by_name)}",
                 )
             chosen[name] = by_name[value]
         elif name == "phase":

@@ -41,7 +41,7 @@ def import_pybullet() -> Any:
     except ImportError as error:
         raise MissingDependency(
             "quadruped locomotion needs PyBullet, which is not installed",
-            mend="pip install 'a2perf[quadruped-locomotion]'",
+            hint="pip install 'a2perf[quadruped-locomotion]'",
         ) from error
     return pybullet
 

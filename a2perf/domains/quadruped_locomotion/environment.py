@@ -222,7 +222,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         """
         world = self._open_world()
         if not self._ready:
-            raise ClosedEnvironmentError("step() before the first reset()", mend="call env.reset(seed=...) first")
+            raise ClosedEnvironmentError("step() before the first reset()", hint="call env.reset(seed=...) first")
         task = self._task
         np.add(checked_action(action), DEFAULT_MOTOR_POSE, out=task.action)
         world.run(task, self._latency, self._steps, self._reference.warm_up)
@@ -249,7 +249,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         """
         self._open_world()
         if not self._ready:
-            raise ClosedEnvironmentError("render() before the first reset()", mend="call env.reset(seed=...) first")
+            raise ClosedEnvironmentError("render() before the first reset()", hint="call env.reset(seed=...) first")
         if self.render_mode != "rgb_array":
             return None
         if self._camera is None:
@@ -304,7 +304,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
     def _open_world(self) -> World:
         if self._world is None:
-            raise ClosedEnvironmentError("the environment is closed", mend="make a new one with gymnasium.make")
+            raise ClosedEnvironmentError("the environment is closed", hint="make a new one with gymnasium.make")
         return self._world
 
     def _begin_motion(self, world: World, chosen: Mapping[str, Any]) -> None:

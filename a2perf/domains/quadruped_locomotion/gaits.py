@@ -83,7 +83,7 @@ def named_gait(name: str) -> Gait:
     """
     if name not in GAITS:
         raise ConfigError(
-            f"{name!r} is not a generated gait{did_you_mean(name, GAITS)}", mend=f"choose one of: {', '.join(GAITS)}"
+            f"{name!r} is not a generated gait{did_you_mean(name, GAITS)}", hint=f"choose one of: {', '.join(GAITS)}"
         )
     return GAITS[name]
 
@@ -114,7 +114,7 @@ def generate_clip(gait: Gait) -> MotionClip:
         raise ConfigError(
             f"gait {gait.name!r} leaves the joint limits at frame {frame}, joint {joint}"
             f" ({joints[frame, joint]:.3f} rad)",
-            mend="shorten the step (speed, cycle_time, duty_factor, heading_rate) or lower body_height",
+            hint="shorten the step (speed, cycle_time, duty_factor, heading_rate) or lower body_height",
         )
     return make_clip(
         frames, gait.cycle_time / count, wrap=True, offset=(True, gait.heading_rate != 0.0), name=gait.name

@@ -146,7 +146,7 @@ def write_video(pictures: Sequence[Picture], path: Path, stride: int = 2) -> Non
         importlib.import_module("imageio_ffmpeg")  # the plug-in that writes MP4
     except ImportError as error:
         raise MissingDependency(
-            "writing a video needs imageio and imageio-ffmpeg", mend="pip install 'a2perf[quadruped-locomotion]'"
+            "writing a video needs imageio and imageio-ffmpeg", hint="pip install 'a2perf[quadruped-locomotion]'"
         ) from error
     fps = 1.0 / (CONTROL_STEP * stride)
     imageio.mimwrite(path, list(pictures), fps=fps, macro_block_size=8)

@@ -121,7 +121,7 @@ def load_clip(path: str | Path) -> MotionClip:
     except OSError as error:
         raise ConfigError(
             f"motion clip {path} cannot be read: {error.strerror or error}",
-            mend="give the path of a clip file in motion_files",
+            hint="give the path of a clip file in motion_files",
         ) from error
     except ValueError as error:
         raise ConfigError(f"motion clip {path} is not a JSON text: {error}") from error

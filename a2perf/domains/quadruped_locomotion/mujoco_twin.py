@@ -50,7 +50,7 @@ def import_mujoco() -> Any:
     except ImportError as error:
         raise MissingDependency(
             "the MuJoCo ids of quadruped locomotion need MuJoCo, which is not installed",
-            mend="pip install 'a2perf[mujoco]'",
+            hint="pip install 'a2perf[mujoco]'",
         ) from error
     return mujoco
 

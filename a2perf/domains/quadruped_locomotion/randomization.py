@@ -80,7 +80,7 @@ def checked(given: Mapping[str, Any]) -> dict[str, FloatArray]:
         if name not in PARAMETERS:
             raise ConfigError(
                 f"randomize: {name!r} is not a parameter of the dynamics{did_you_mean(str(name), PARAMETERS)}",
-                mend=f"choose among: {', '.join(PARAMETERS)}",
+                hint=f"choose among: {', '.join(PARAMETERS)}",
             )
         draws = PARAMETERS[name].draws
         try:

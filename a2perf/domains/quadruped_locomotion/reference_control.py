@@ -78,7 +78,7 @@ class ReferenceControl:
         except (OSError, ValueError, TypeError) as error:
             raise ConfigError(
                 f"{FILE}, which says how the policy's actions are meant, cannot be read: {error}",
-                mend="give the policy's folder as the training left it",
+                hint="give the policy's folder as the training left it",
             ) from error
 
     def reference(self, observation: NDArray[Any]) -> NDArray[np.float64]:
@@ -150,7 +150,7 @@ class ReferenceControlWrapper(gymnasium.Wrapper[NDArray[Any], NDArray[np.float32
         if env.observation_space.shape != (OBSERVATION_SIZE,):
             raise ConfigError(
                 f"observations of shape {env.observation_space.shape} show no reference motion",
-                mend="use an environment of quadruped_locomotion",
+                hint="use an environment of quadruped_locomotion",
             )
         self.control = control
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (MOTORS,), np.float32)

@@ -129,14 +129,14 @@ def require_display() -> None:
     """
     if not sys.platform.startswith("linux"):
         return
-    mend = "use render_mode='rgb_array', or run under a display (xvfb-run)"
+    hint = "use render_mode='rgb_array', or run under a display (xvfb-run)"
     display = os.environ.get("DISPLAY", "")
     if not display:
-        raise ConfigError("a window needs a display, and DISPLAY is not set", mend=mend)
+        raise ConfigError("a window needs a display, and DISPLAY is not set", hint=hint)
     host, _, number = display.rpartition(":")
     number = number.partition(".")[0]
     if not number.isdigit() or not _listens(host, int(number)):
-        raise ConfigError(f"a window needs a display, and nothing listens on DISPLAY={display}", mend=mend)
+        raise ConfigError(f"a window needs a display, and nothing listens on DISPLAY={display}", hint=hint)
 
 
 def _listens(host: str, number: int) -> bool:

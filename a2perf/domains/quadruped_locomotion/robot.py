@@ -76,7 +76,7 @@ def urdf_path(name: str = URDF) -> Path:
     if spec is None or spec.origin is None:
         raise MissingDependency(
             "quadruped locomotion needs PyBullet, which is not installed",
-            mend="pip install 'a2perf[quadruped-locomotion]'",
+            hint="pip install 'a2perf[quadruped-locomotion]'",
         )
     return Path(spec.origin).parent / name
 

@@ -101,7 +101,7 @@ class ThreadedVectorEnv(SyncVectorEnv):
         if self.autoreset_mode is AutoresetMode.DISABLED and self._autoreset_envs.any():
             raise ConfigError(
                 f"members {np.flatnonzero(self._autoreset_envs).tolist()} have ended",
-                mend="reset them with reset(options={'reset_mask': ...}) first",
+                hint="reset them with reset(options={'reset_mask': ...}) first",
             )
         results = self._each(lambda member: self._advance(member, actions[member]))
         for member, (observation, reward, terminated, truncated, _, _) in enumerate(results):

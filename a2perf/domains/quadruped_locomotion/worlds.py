@@ -83,7 +83,7 @@ def make_world(physics_loop: str) -> World:
         if physics_loop == "native":
             raise MissingDependency(
                 f"the native physics loop cannot be used: {problem}",
-                mend="pip install 'a2perf[quadruped-locomotion]', or use physics_loop='python'",
+                hint="pip install 'a2perf[quadruped-locomotion]', or use physics_loop='python'",
             )
         _notice(problem)
     from a2perf.domains.quadruped_locomotion.bullet_world import BulletWorld

@@ -1,4 +1,4 @@
-"""Importing TensorFlow and TF-Agents the way that works, with errors that a person can mend.
+"""Importing TensorFlow and TF-Agents the way that works, with errors that a person can fix.
 
 TF-Agents 0.19 is written for Keras 2. From TensorFlow 2.16 on that is the package tf-keras, and TensorFlow takes it
 only when ``TF_USE_LEGACY_KERAS`` is set before its Keras is first touched.
@@ -47,7 +47,7 @@ def tf_agents_module(name: str) -> ModuleType:
         if (error.name or "").startswith("a2perf"):
             raise
         raise MissingDependency(
-            f"TF-Agents needs the package {error.name!r}, which is not installed", mend=INSTALL
+            f"TF-Agents needs the package {error.name!r}, which is not installed", hint=INSTALL
         ) from error
     except AttributeError as error:
         if "__internal__" not in str(error):
@@ -55,5 +55,5 @@ def tf_agents_module(name: str) -> ModuleType:
         first = " and TensorFlow was imported before it could be chosen" if tensorflow_came_first else ""
         raise UserError(
             f"TF-Agents needs Keras 2, but TensorFlow runs with Keras 3{first}",
-            mend=f"install tf-keras of TensorFlow's version and set {_LEGACY_KERAS}=1 before TensorFlow is imported",
+            hint=f"install tf-keras of TensorFlow's version and set {_LEGACY_KERAS}=1 before TensorFlow is imported",
         ) from error

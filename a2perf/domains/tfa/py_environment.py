@@ -118,7 +118,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):  # type: ignore[misc]
         if made_with != mode:
             raise UserError(
                 f"the environment was made with render_mode={made_with!r}, not {mode!r}",
-                mend=f"give render_mode={mode!r} to create_domain, or gym_kwargs={{'render_mode': {mode!r}}} to load",
+                hint=f"give render_mode={mode!r} to create_domain, or gym_kwargs={{'render_mode': {mode!r}}} to load",
             )
         if not self._render_kwargs:
             return self._gym_env.render()
@@ -133,7 +133,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):  # type: ignore[misc]
 
     def _step(self, action: Any) -> Any:
         if self._done and not self._auto_reset:
-            raise UserError("the episode is over", mend="call reset(), or make the environment with auto_reset=True")
+            raise UserError("the episode is over", hint="call reset(), or make the environment with auto_reset=True")
         observation, reward, terminated, truncated, self._info = self._gym_env.step(self._write(action))
         self._done = bool(terminated or truncated)
         return ts.TimeStep(

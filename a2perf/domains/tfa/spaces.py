@@ -96,7 +96,7 @@ def _bounds(space: spaces.Space[Any], name: str) -> tuple[NDArray[Any], NDArray[
         return np.zeros(space.shape, np.int8), np.ones(space.shape, np.int8)
     raise SpaceMismatch(
         f"{name} is a {type(space).__name__} space, which is no array of fixed shape",
-        mend="wrap the Gymnasium environment so that its spaces are Box, Discrete, MultiDiscrete, MultiBinary, or Dict "
+        hint="wrap the Gymnasium environment so that its spaces are Box, Discrete, MultiDiscrete, MultiBinary, or Dict "
         "and Tuple of these",
     )
 
@@ -108,7 +108,7 @@ def _dtypes_by_name(dtype_map: DtypeMap | None) -> dict[str, np.dtype[Any]]:
         if name not in LEAVES:
             raise ConfigError(
                 f"spec_dtype_map has a dtype for {name!r}{did_you_mean(name, LEAVES)}",
-                mend=f"its keys are the spaces {', '.join(LEAVES)}, as classes or as names",
+                hint=f"its keys are the spaces {', '.join(LEAVES)}, as classes or as names",
             )
         found[name] = np.dtype(dtype)
     return found

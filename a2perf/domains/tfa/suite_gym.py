@@ -67,7 +67,7 @@ def create_domain(
     if not env_name:
         raise ConfigError(
             "create_domain was given no env_name and A2PERF_ENV_ID is not set",
-            mend="add `create_domain.env_name = '<id>'` to the gin file; `a2perf envs list` shows the ids",
+            hint="add `create_domain.env_name = '<id>'` to the gin file; `a2perf envs list` shows the ids",
         )
     if framework == "tf_agents":
         find_environment(env_name)  # ``load`` takes any id of Gymnasium; this function only those of a2perf
@@ -168,7 +168,7 @@ def wrap_env(
         SpaceMismatch: a space is no array of fixed shape.
     """
     if not 0.0 <= discount <= 1.0:
-        raise ConfigError(f"a discount of {discount!r} was given", mend="give a discount between 0 and 1")
+        raise ConfigError(f"a discount of {discount!r} was given", hint="give a discount between 0 and 1")
     from a2perf.domains.tfa.py_environment import GymnasiumEnvironment
 
     env: Any = GymnasiumEnvironment(
@@ -196,13 +196,13 @@ def _framework(asked: str | None, env_wrappers: Sequence[Wrapper]) -> str:
     if asked not in FRAMEWORKS:
         raise ConfigError(
             f"create_domain was given framework={asked!r}{did_you_mean(asked, FRAMEWORKS)}",
-            mend=f"choose one of: {', '.join(FRAMEWORKS)}",
+            hint=f"choose one of: {', '.join(FRAMEWORKS)}",
         )
     if theirs and asked == "gymnasium":
         names = ", ".join(getattr(wrapper, "__name__", repr(wrapper)) for wrapper in theirs)
         raise ConfigError(
             f"create_domain was asked for a Gymnasium environment, but {names} wraps one of TF-Agents",
-            mend="remove it from create_domain.env_wrappers, where the evaluator sees it, and give it in train.py",
+            hint="remove it from create_domain.env_wrappers, where the evaluator sees it, and give it in train.py",
         )
     return asked
 
@@ -234,7 +234,7 @@ def _without_time_limit(env_id: str, env_kwargs: dict[str, Any]) -> tuple[gymnas
         registered = gymnasium.spec(env_id)
     except gymnasium.error.Error as error:
         raise ConfigError(
-            f"{env_id} is not registered: {error}", mend="`a2perf envs list` shows the ids of a2perf"
+            f"{env_id} is not registered: {error}", hint="`a2perf envs list` shows the ids of a2perf"
         ) from error
     limit = registered.max_episode_steps
     unlimited = dataclasses.replace(registered, max_episode_steps=None)
@@ -247,7 +247,7 @@ def _without_time_limit(env_id: str, env_kwargs: dict[str, Any]) -> tuple[gymnas
 
 
 def make_environment(env_id: str, env_kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
-    """Makes a registered environment, with errors that a person can mend.
+    """Makes a registered environment, with errors that a person can fix.
 
     Raises:
         ConfigError: unknown id, or an argument that the environment does not take.
@@ -266,7 +266,7 @@ def make_environment(env_id: str, env_kwargs: dict[str, Any]) -> gymnasium.Env[A
             raise
         raise MissingDependency(
             f"{env_id} needs the package {error.name!r}, which is not installed",
-            mend=f"pip install 'a2perf[{domain.extra}]'",
+            hint=f"pip install 'a2perf[{domain.extra}]'",
         ) from error
 
 
@@ -280,5 +280,5 @@ def _check_arguments(env_id: str, constructor: Callable[..., Any], env_kwargs: d
         if name not in parameters:
             raise ConfigError(
                 f"{env_id} takes no argument {name!r}{did_you_mean(name, parameters)}",
-                mend=f"its arguments are: {', '.join(parameters)}",
+                hint=f"its arguments are: {', '.join(parameters)}",
             )

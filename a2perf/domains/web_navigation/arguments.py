@@ -1,6 +1,6 @@
 """Checks of what a caller gives: arguments of the environment, options of a reset, actions.
 
-Every error names what was given, the nearest valid name, and how to mend it.
+Every error names what was given, the nearest valid name, and how to fix it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def refuse_unknown(unknown: Mapping[str, Any], valid: Sequence[str]) -> None:
         if name not in WITHOUT_EFFECT:
             raise ConfigError(
                 f"{name!r} is not an argument of the web environment{did_you_mean(name, valid)}",
-                mend=f"valid arguments: {', '.join(valid)}",
+                hint=f"valid arguments: {', '.join(valid)}",
             )
 
 
@@ -60,7 +60,7 @@ def one_of(name: str, given: Any, valid: Sequence[str]) -> None:
     """
     if given not in valid:
         raise ConfigError(
-            f"{name} is {given!r}{did_you_mean(str(given), valid)}", mend=f"choose one of: {', '.join(valid)}"
+            f"{name} is {given!r}{did_you_mean(str(given), valid)}", hint=f"choose one of: {', '.join(valid)}"
         )
 
 
@@ -71,7 +71,7 @@ def positive(name: str, given: Any) -> int:
         ConfigError: it is none.
     """
     if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
-        raise ConfigError(f"{name} is {given!r}", mend="give a positive integer")
+        raise ConfigError(f"{name} is {given!r}", hint="give a positive integer")
     return int(given)
 
 
@@ -93,11 +93,11 @@ def checked_sizes(
     if keyboard_action_size != fields:
         raise ConfigError(
             f"keyboard_action_size is {keyboard_action_size} and number_of_fields is {fields}",
-            mend="give equal numbers",
+            hint="give equal numbers",
         )
     if words != profile_words:
         raise ConfigError(
-            f"dom_attribute_sequence_length is {words} and profile_length is {profile_words}", mend="give equal numbers"
+            f"dom_attribute_sequence_length is {words} and profile_length is {profile_words}", hint="give equal numbers"
         )
     return sizes
 
@@ -124,20 +124,20 @@ def choose_designs(
     if num_websites is None:
         text = os.environ.get("NUM_WEBSITES")
         if text is None:
-            raise ConfigError("num_websites is not given", mend="give num_websites, or set NUM_WEBSITES")
+            raise ConfigError("num_websites is not given", hint="give num_websites, or set NUM_WEBSITES")
         if not text.isdigit():
-            raise ConfigError(f"NUM_WEBSITES is {text!r}", mend="set it to a positive integer")
+            raise ConfigError(f"NUM_WEBSITES is {text!r}", hint="set it to a positive integer")
         num_websites = int(text)
     none_given = designs is None or (isinstance(designs, Sequence) and not isinstance(designs, str) and not designs)
     if (difficulty is None) == none_given:
         raise ConfigError(
             "neither difficulty nor designs is given" if none_given else "both difficulty and designs are given",
-            mend="give difficulty=1, 2 or 3, or a list of designs",
+            hint="give difficulty=1, 2 or 3, or a list of designs",
         )
     known = check_designs(designs) if difficulty is None else load_designs(difficulty, data_dir)
     count = positive("num_websites", num_websites)
     if count > len(known):
-        raise ConfigError(f"num_websites is {count}", mend=f"there are {len(known)} designs to choose from")
+        raise ConfigError(f"num_websites is {count}", hint=f"there are {len(known)} designs to choose from")
     if count == len(known):
         return known
     chosen = np.random.default_rng(seed).choice(len(known), count, replace=False)
@@ -166,15 +166,15 @@ def checked_options(
         if name not in _RESET_OPTIONS:
             raise ConfigError(
                 f"{name!r} is not an option of reset{did_you_mean(str(name), _RESET_OPTIONS)}",
-                mend=f"valid options: {', '.join(_RESET_OPTIONS)}",
+                hint=f"valid options: {', '.join(_RESET_OPTIONS)}",
             )
     design = (options or {}).get("design")
     profile = (options or {}).get("profile") or {}
     if not isinstance(profile, Mapping):
-        raise ConfigError(f"profile is {profile!r}", mend="give a mapping of profile keys to values")
+        raise ConfigError(f"profile is {profile!r}", hint="give a mapping of profile keys to values")
     if isinstance(design, (int, np.integer)) and not isinstance(design, bool):
         if not 0 <= design < len(designs):
-            raise ConfigError(f"there is no design {design}", mend=f"give a number from 0 to {len(designs) - 1}")
+            raise ConfigError(f"there is no design {design}", hint=f"give a number from 0 to {len(designs) - 1}")
         return designs[int(design)], profile
     return (None if design is None else checked_design(design)), profile
 
@@ -190,14 +190,14 @@ def checked_profile(given: Mapping[str, Any], site: Site) -> dict[str, str | boo
         if key not in site.fields:
             raise ConfigError(
                 f"{key!r} is not a profile key of this site{did_you_mean(str(key), site.fields)}",
-                mend=f"its keys: {', '.join(site.fields) or 'none'}",
+                hint=f"its keys: {', '.join(site.fields) or 'none'}",
             )
         control = site.nodes[site.controls[site.fields.index(key)][0][0]]
         fixed = control.type in ("checkbox", "radio") or bool(control.options)
         if fixed and not any(type(value) is type(gold) and value == gold for gold in GOLD[key]):
-            raise ConfigError(f"{key} is {value!r}", mend=f"choose one of: {', '.join(map(repr, GOLD[key]))}")
+            raise ConfigError(f"{key} is {value!r}", hint=f"choose one of: {', '.join(map(repr, GOLD[key]))}")
         if not isinstance(value, (str, bool)):
-            raise ConfigError(f"{key} is {value!r}", mend="give a text")
+            raise ConfigError(f"{key} is {value!r}", hint="give a text")
         checked[key] = value
     return checked
 
@@ -214,7 +214,7 @@ def checked_action(action: Any, actions: int) -> int:
             return number
     except (TypeError, ValueError):
         pass
-    raise ConfigError(f"{action!r} is not an action", mend=f"give an integer from 0 to {actions - 1}")
+    raise ConfigError(f"{action!r} is not an action", hint=f"give an integer from 0 to {actions - 1}")
 
 
 def checked_vocabulary(given: Any, kind: str, reload: bool) -> DistributedVocabulary:
@@ -225,7 +225,7 @@ def checked_vocabulary(given: Any, kind: str, reload: bool) -> DistributedVocabu
     """
     if given is not None:
         if not isinstance(given, DistributedVocabulary):
-            raise ConfigError(f"global_vocabulary is {given!r}", mend="give a vocabulary of this package")
+            raise ConfigError(f"global_vocabulary is {given!r}", hint="give a vocabulary of this package")
         return given
     one_of("vocab_type", kind, tuple(VOCABULARIES))
     vocabulary = VOCABULARIES[kind]()

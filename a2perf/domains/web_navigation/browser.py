@@ -99,7 +99,7 @@ def find_programs() -> Programs:
     """Finds Chromium, ChromeDriver and Selenium on this host, without starting or importing any.
 
     Raises:
-        MissingDependency: one of them is not installed; ``mend`` says how to install it.
+        MissingDependency: one of them is not installed; ``hint`` says how to install it.
     """
     import importlib.util
 
@@ -110,12 +110,12 @@ def find_programs() -> Programs:
     if chromium is None or chromedriver is None:
         raise MissingDependency(
             f"backend='chromium' needs {' and '.join(lacking)}, and PATH has no such program",
-            mend=f"apt-get install chromium chromium-driver (as root, on Debian); or {model}",
+            hint=f"apt-get install chromium chromium-driver (as root, on Debian); or {model}",
         )
     if importlib.util.find_spec("selenium") is None:
         raise MissingDependency(
             "backend='chromium' needs the Python package selenium",
-            mend=f"pip install 'a2perf[web-navigation]'; or {model}",
+            hint=f"pip install 'a2perf[web-navigation]'; or {model}",
         )
     return Programs(chromium, chromedriver)
 
@@ -209,7 +209,7 @@ class Browser:
             data = os.read(self._guard.stdout.fileno(), 4096)
             if not data:
                 raise InfrastructureError(
-                    "ChromeDriver ended at its start", mend="see whether `chromedriver --version` works"
+                    "ChromeDriver ended at its start", hint="see whether `chromedriver --version` works"
                 )
             said += data
         return int(found[1])
@@ -242,7 +242,7 @@ class Browser:
             reason = str(getattr(error, "msg", None) or error).strip().partition("\n")[0]
             raise InfrastructureError(
                 f"{chromium} did not start: {reason}",
-                mend="see whether `chromium --headless --dump-dom about:blank` works; where the kernel forbids its"
+                hint="see whether `chromium --headless --dump-dom about:blank` works; where the kernel forbids its"
                 " sandbox, give browser_args={'chrome_options': ['--no-sandbox']}",
             ) from error
         return driver
@@ -285,13 +285,13 @@ class Browser:
 
     def _check(self) -> None:
         if self.lost:
-            raise BackendLost("the browser of this environment has ended", mend="reset() starts another")
+            raise BackendLost("the browser of this environment has ended", hint="reset() starts another")
 
     def _lose(self, error: Exception) -> BackendLost:
         self.close()
         reason = str(getattr(error, "msg", None) or error).strip().partition("\n")[0]
         _log.warning("Chromium was lost: %s", reason)
-        return BackendLost(f"Chromium ended or does not answer: {reason}", mend="reset() starts another")
+        return BackendLost(f"Chromium ended or does not answer: {reason}", hint="reset() starts another")
 
     def open_tab(self, page: str) -> int:
         """Opens a tab with that page, waits until it says ``opener.ready(name, problem)`` and returns its number."""

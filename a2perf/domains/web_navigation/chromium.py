@@ -48,14 +48,14 @@ def _further_flags(browser_args: Mapping[str, Any] | None) -> frozenset[str]:
         if key not in _BROWSER_ARGS:
             raise ConfigError(
                 f"{key!r} is not a browser argument{did_you_mean(str(key), _BROWSER_ARGS)}",
-                mend=f"browser_args takes: {', '.join(_BROWSER_ARGS)}",
+                hint=f"browser_args takes: {', '.join(_BROWSER_ARGS)}",
             )
     flags = (browser_args or {}).get("chrome_options") or ()
     if isinstance(flags, str) or not isinstance(flags, Collection):
-        raise ConfigError(f"chrome_options is {flags!r}", mend="give a list of flags")
+        raise ConfigError(f"chrome_options is {flags!r}", hint="give a list of flags")
     for flag in flags:
         if not isinstance(flag, str) or not flag.startswith("--"):
-            raise ConfigError(f"{flag!r} is not a flag of Chromium", mend="flags begin with --")
+            raise ConfigError(f"{flag!r} is not a flag of Chromium", hint="flags begin with --")
     # it is always headless, and without its sandbox where it cannot have one
     always = {*FLAGS, "--no-sandbox"} if sandbox_is_refused() else set(FLAGS)
     return frozenset(flag for flag in flags if not flag.startswith("--headless")) - always
@@ -139,7 +139,7 @@ class ChromiumBackend:
             BackendLost: the browser was lost during this action; ``reset`` starts another.
         """
         if self._shown is None or self._browser is None:
-            raise BackendLost("the page is gone", mend="call reset()")
+            raise BackendLost("the page is gone", hint="call reset()")
         if self._browser.lost:
             self._rebuild()
         before, node = self._rows, self._rows[row].node
@@ -175,7 +175,7 @@ class ChromiumBackend:
         from PIL import Image
 
         if self._shown is None or self._browser is None:
-            raise BackendLost("the page is gone", mend="call reset()")
+            raise BackendLost("the page is gone", hint="call reset()")
         if self._browser.lost:
             self._rebuild()
         return np.asarray(Image.open(io.BytesIO(self._browser.screenshot(self._tab))).convert("RGB"))

@@ -37,7 +37,7 @@ def shipped_record(level: int) -> dict[str, Any]:
     try:
         packed = (resources.files(__package__) / "data" / f"designs_{level:02d}.json.gz").read_bytes()
     except FileNotFoundError as error:
-        raise ConfigError(f"the designs of level {level} are missing", mend="install a2perf again") from error
+        raise ConfigError(f"the designs of level {level} are missing", hint="install a2perf again") from error
     record: dict[str, Any] = json.loads(gzip.decompress(packed))
     return record
 
@@ -80,7 +80,7 @@ def load_designs(level: int, data_dir: str | Path | None) -> tuple[Design, ...]:
                 given = json.loads(archive.read(archive.namelist()[0]))
         else:
             raise ConfigError(
-                f"{folder} has no designs of level {level}", mend=f"put {plain.name} there, or leave data_dir out"
+                f"{folder} has no designs of level {level}", hint=f"put {plain.name} there, or leave data_dir out"
             )
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise ConfigError(f"the designs in {folder} cannot be read: {error}") from error
@@ -94,16 +94,16 @@ def check_designs(given: Any) -> tuple[Design, ...]:
         ConfigError: it is no list, empty, or one of them is wrong; the message says which.
     """
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or not given:
-        raise ConfigError(f"designs is {given!r}", mend="give a list with at least one design")
+        raise ConfigError(f"designs is {given!r}", hint="give a list with at least one design")
     checked = []
     for number, design in enumerate(given):
         try:
             checked.append(checked_design(design))
         except ConfigError as error:
-            raise ConfigError(f"design {number}: {error.message}", mend=error.mend) from error
+            raise ConfigError(f"design {number}: {error.message}", hint=error.hint) from error
     return tuple(checked)
 
 
 def _check_level(level: Any) -> None:
     if isinstance(level, bool) or level not in LEVELS:
-        raise ConfigError(f"difficulty is {level!r}", mend=f"choose one of: {', '.join(map(str, LEVELS))}")
+        raise ConfigError(f"difficulty is {level!r}", hint=f"choose one of: {', '.join(map(str, LEVELS))}")

@@ -134,9 +134,9 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         if render_mode is not None:
             one_of("render_mode", render_mode, RENDER_MODES)
         if backend != "model" and (compat or use_conceptual):
-            raise ConfigError("compat and use_conceptual need the page model", mend="leave backend out")
+            raise ConfigError("compat and use_conceptual need the page model", hint="leave backend out")
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise ConfigError(f"seed is {seed!r}", mend="give an integer of at least 0")
+            raise ConfigError(f"seed is {seed!r}", hint="give an integer of at least 0")
         if render_mode == "human":
             require_display()
         self.render_mode = render_mode
@@ -241,7 +241,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         if not episode.running:
             self._open_backend()
             raise EpisodeOverError(
-                "step() before reset() or after the end of the episode", mend="call env.reset() first"
+                "step() before reset() or after the end of the episode", hint="call env.reset() first"
             )
         reward, terminated, truncated = episode.step(checked_action(action, self._actions))
         end = episode.end
@@ -271,7 +271,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         """
         backend = self._open_backend()
         if self._site is None:
-            raise EpisodeOverError("render() before the first reset()", mend="call env.reset(seed=...) first")
+            raise EpisodeOverError("render() before the first reset()", hint="call env.reset(seed=...) first")
         return backend.picture() if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
@@ -303,7 +303,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             EpisodeOverError: no episode was started.
         """
         if self._site is None:
-            raise EpisodeOverError("no episode was started", mend="call env.reset(seed=...) first")
+            raise EpisodeOverError("no episode was started", hint="call env.reset(seed=...) first")
         return self._site
 
     @property
@@ -340,7 +340,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
 
     def _open_backend(self) -> Backend:
         if self._backend is None:
-            raise EpisodeOverError("the environment is closed", mend="make a new one with gymnasium.make")
+            raise EpisodeOverError("the environment is closed", hint="make a new one with gymnasium.make")
         return self._backend
 
     def _make_backend(self, backend: str, browser_args: Mapping[str, Any] | None) -> Backend:

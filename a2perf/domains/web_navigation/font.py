@@ -32,7 +32,7 @@ def font_file() -> Path:
             return path
     raise MissingDependency(
         "web pages need the font DejaVuSans.ttf of matplotlib, and it is missing or another one",
-        mend="pip install --force-reinstall matplotlib",
+        hint="pip install --force-reinstall matplotlib",
     )
 
 

@@ -129,12 +129,12 @@ def primitive(given: str | int) -> Primitive:
     if isinstance(given, int) and not isinstance(given, bool):
         if not 0 <= given < len(CONCEPTS):
             raise ConfigError(
-                f"primitive {given} does not exist", mend=f"use a name, or a number from 0 to {len(CONCEPTS) - 1}"
+                f"primitive {given} does not exist", hint=f"use a name, or a number from 0 to {len(CONCEPTS) - 1}"
             )
         return CATALOGUE[CONCEPTS[given]]
     if given not in CATALOGUE:
         near = did_you_mean(str(given), CATALOGUE)
-        raise ConfigError(f"primitive {given!r} does not exist{near}", mend=f"choose among: {', '.join(CONCEPTS)}")
+        raise ConfigError(f"primitive {given!r} does not exist{near}", hint=f"choose among: {', '.join(CONCEPTS)}")
     return CATALOGUE[str(given)]
 
 

@@ -40,7 +40,7 @@ class Reward:
         for name in ("cyclic_action_penalty", "timestep_penalty"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-                raise ConfigError(f"{name} is {value!r}", mend="give a number from 0 to 1")
+                raise ConfigError(f"{name} is {value!r}", hint="give a number from 0 to 1")
 
     def __call__(self, end: End, gain: float, changed: bool) -> float:
         """Returns the reward of a step.

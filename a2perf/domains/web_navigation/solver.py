@@ -40,7 +40,7 @@ def solve(site: Site, profile: Mapping[str, str | bool], sizes: Sizes | None = N
             if node.field in filled or node.field not in values or node.role not in _FILLS:
                 continue
             if row_of_key[node.field] >= sizes.fields:
-                raise ConfigError(f"the profile key {node.field!r} has no row", mend=f"at most {sizes.fields} rows")
+                raise ConfigError(f"the profile key {node.field!r} has no row", hint=f"at most {sizes.fields} rows")
             model.act(row, values[node.field])
             actions.append(row_of_key[node.field] * sizes.elements + row)
             filled.add(node.field)
@@ -53,7 +53,7 @@ def solve(site: Site, profile: Mapping[str, str | bool], sizes: Sizes | None = N
     missing = [key for key in site.fields if key not in filled or not model.matches[site.fields.index(key)]]
     raise ConfigError(
         f"the design has no solution: {', '.join(missing) or 'the submit button'} cannot be filled or reached",
-        mend=f"at most {sizes.elements} elements are observed on a page; see the page on web navigation",
+        hint=f"at most {sizes.elements} elements are observed on a page; see the page on web navigation",
     )
 
 
@@ -85,7 +85,7 @@ def check_solvable(design: Design, step_limit: int, sizes: Sizes) -> None:
     if needed > step_limit:
         raise ConfigError(
             f"the design {design.as_record()} has no solution: it needs {needed} steps, an episode has {step_limit}",
-            mend="raise step_limit, or give a smaller design",
+            hint="raise step_limit, or give a smaller design",
         )
     site = build_site(design)
     solve(site, {key: GOLD[key][0] for key in site.fields}, sizes)

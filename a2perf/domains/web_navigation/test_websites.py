@@ -42,7 +42,7 @@ def as_design(pages: Mapping[int, Sequence[str]]) -> dict[str, Any]:
 
 def _up_to(steps: Sequence[Sequence[str]], difficulty: int) -> list[str]:
     if isinstance(difficulty, bool) or difficulty not in range(4):
-        raise ConfigError(f"difficulty is {difficulty!r}", mend="choose one of: 0, 1, 2, 3")
+        raise ConfigError(f"difficulty is {difficulty!r}", hint="choose one of: 0, 1, 2, 3")
     return [name for step in steps[: difficulty + 1] for name in step]
 
 

@@ -114,7 +114,7 @@ class _Members:
                 results.append(_BEGUN)
                 raw.append(0.0)
             else:
-                raise EpisodeOverError(f"step() of member {member}, whose episode is over", mend="reset it first")
+                raise EpisodeOverError(f"step() of member {member}, whose episode is over", hint="reset it first")
         arrays["reward"][share], arrays["terminated"][share], arrays["truncated"][share] = zip(*results, strict=True)
         arrays["raw_reward"][share] = raw
 
@@ -160,7 +160,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         self._closed = True
         mode = AutoresetMode(autoreset_mode)
         if mode is AutoresetMode.SAME_STEP:
-            raise ConfigError("autoreset_mode is 'SameStep'", mend="use 'NextStep' or 'Disabled'")
+            raise ConfigError("autoreset_mode is 'SameStep'", hint="use 'NextStep' or 'Disabled'")
         self.num_envs = positive("num_envs", num_envs)
         template = build_web_env(**kwargs)
         self.template = template
@@ -214,7 +214,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         if chosen is not None:
             chosen = np.asarray(chosen)
             if chosen.dtype != np.bool_ or chosen.shape != (self.num_envs,):
-                raise ConfigError("reset_mask is not one bool for each member", mend=f"shape ({self.num_envs},)")
+                raise ConfigError("reset_mask is not one bool for each member", hint=f"shape ({self.num_envs},)")
         self._check_options(rest)
         if seed is None or isinstance(seed, (int, np.integer)):
             seeds = [None if seed is None else int(seed) + member for member in range(self.num_envs)]
@@ -244,7 +244,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         self._require_open()
         given = np.asarray(actions)
         if given.shape != (self.num_envs,):
-            raise ConfigError(f"actions have the shape {given.shape}", mend=f"shape ({self.num_envs},)")
+            raise ConfigError(f"actions have the shape {given.shape}", hint=f"shape ({self.num_envs},)")
         count = self.template.sizes.actions
         if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= count:
             for action in given.tolist():
@@ -267,7 +267,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
 
     def _require_open(self) -> None:
         if self._closed:
-            raise EpisodeOverError("the environments are closed", mend="make new ones with gymnasium.make_vec")
+            raise EpisodeOverError("the environments are closed", hint="make new ones with gymnasium.make_vec")
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         chosen, _ = checked_options(options, self.template.designs)

@@ -93,7 +93,7 @@ class DistributedVocabulary:
         least = len(built_in_words())
         if max_vocabulary_size < least:
             raise ConfigError(
-                f"max_vocabulary_size is {max_vocabulary_size}", mend=f"the catalogue alone has {least} words"
+                f"max_vocabulary_size is {max_vocabulary_size}", hint=f"the catalogue alone has {least} words"
             )
         self.lock: AbstractContextManager[Any] = nullcontext() if lock is None else lock
         self._words: MutableMapping[str, int] = {} if words is None else words
@@ -117,7 +117,7 @@ class DistributedVocabulary:
                 if number >= self.max_vocabulary_size:
                     raise VocabularyOverflowError(
                         f"no place for {token!r} among {self.max_vocabulary_size} words",
-                        mend="raise max_vocabulary_size",
+                        hint="raise max_vocabulary_size",
                     )
                 self._words[token] = number
 
@@ -264,24 +264,24 @@ def read_vocabulary(path: Path) -> dict[str, int]:
     try:
         state = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is not a vocabulary file: {error}", mend="delete it, or save it again") from error
+        raise ConfigError(f"{path} is not a vocabulary file: {error}", hint="delete it, or save it again") from error
     try:
         return _checked_table(state, MAX_VOCABULARY_SIZE)
     except ConfigError as error:
-        raise ConfigError(f"{path} is not a vocabulary file: {error.message}", mend=error.mend) from error
+        raise ConfigError(f"{path} is not a vocabulary file: {error.message}", hint=error.hint) from error
 
 
 def _checked_table(state: Any, size: int) -> dict[str, int]:
-    mend = "a table of words to different numbers, as save() returns"
+    hint = "a table of words to different numbers, as save() returns"
     if not isinstance(state, Mapping):
-        raise ConfigError(f"a vocabulary must be a table, got {type(state).__name__}", mend=mend)
+        raise ConfigError(f"a vocabulary must be a table, got {type(state).__name__}", hint=hint)
     seen: dict[int, str] = {}
     for word, number in state.items():
         if not isinstance(word, str) or isinstance(number, bool) or not isinstance(number, int):
-            raise ConfigError(f"{word!r}: {number!r} is not a word and its number", mend=mend)
+            raise ConfigError(f"{word!r}: {number!r} is not a word and its number", hint=hint)
         if not 0 <= number < size:
-            raise ConfigError(f"{word!r} has the number {number}, outside 0 to {size - 1}", mend=mend)
+            raise ConfigError(f"{word!r} has the number {number}, outside 0 to {size - 1}", hint=hint)
         if number in seen:
-            raise ConfigError(f"{word!r} and {seen[number]!r} have the same number {number}", mend=mend)
+            raise ConfigError(f"{word!r} and {seen[number]!r} have the same number {number}", hint=hint)
         seen[number] = word
     return dict(state)

@@ -76,30 +76,30 @@ def checked_design(given: Any) -> Design:
     if isinstance(given, Design):
         return given
     if not isinstance(given, Mapping):
-        raise ConfigError(f"a design must be a mapping, got {type(given).__name__}", mend=f"keys: {', '.join(_KEYS)}")
+        raise ConfigError(f"a design must be a mapping, got {type(given).__name__}", hint=f"keys: {', '.join(_KEYS)}")
     known = {alias: key for key, aliases in _KEYS.items() for alias in aliases}
     values: dict[str, Any] = {}
     for key, value in given.items():
         if key not in known:
             raise ConfigError(
-                f"{key!r} is not a key of a design{did_you_mean(str(key), known)}", mend=f"keys: {', '.join(known)}"
+                f"{key!r} is not a key of a design{did_you_mean(str(key), known)}", hint=f"keys: {', '.join(known)}"
             )
         values[known[key]] = value
     for key in ("action", "action_page"):
         if not isinstance(values.get(key), Sequence) or isinstance(values.get(key), str):
-            raise ConfigError(f"{key} of a design is {values.get(key)!r}", mend="give a list")
+            raise ConfigError(f"{key} of a design is {values.get(key)!r}", hint="give a list")
     names, pages = values["action"], values["action_page"]
     if len(names) != len(pages):
-        raise ConfigError(f"a design has {len(names)} primitives and {len(pages)} pages", mend="lists of equal length")
+        raise ConfigError(f"a design has {len(names)} primitives and {len(pages)} pages", hint="lists of equal length")
     bound = values.get("number_of_pages")
     if bound is not None and (not _is_integer(bound) or bound < 0):
-        raise ConfigError(f"number_of_pages of a design is {bound!r}", mend="give a number")
+        raise ConfigError(f"number_of_pages of a design is {bound!r}", hint="give a number")
     parts: dict[tuple[str, int], None] = {}
     for name, page in zip(names, pages, strict=True):
         if not _is_integer(page) or page < 0 or (bound is not None and page >= bound):
             pages_allowed = "0 and up" if bound is None else f"0 to {bound - 1}"
             raise ConfigError(
-                f"page {page!r} of {name!r} is out of range", mend=f"pages of this design: {pages_allowed}"
+                f"page {page!r} of {name!r} is out of range", hint=f"pages of this design: {pages_allowed}"
             )
         entry = primitive(int(name) if _is_integer(name) else name)
         if entry.name != NO_PRIMITIVE:
@@ -118,13 +118,13 @@ def _checked_preconditions(
     checked = []
     for page, keys in (given or {}).items():
         if not str(page).isdigit() or int(page) >= pages:
-            raise ConfigError(f"preconditions of page {page!r}", mend=f"pages of this design: 0 to {pages - 1}")
+            raise ConfigError(f"preconditions of page {page!r}", hint=f"pages of this design: 0 to {pages - 1}")
         valid = fields_of([name for name, place in parts if place <= int(page)])
         for key in keys:
             if key not in valid:
                 raise ConfigError(
                     f"precondition {key!r} of page {page} cannot be met{did_you_mean(str(key), valid)}",
-                    mend=f"profile keys up to this page: {', '.join(valid) or 'none'}",
+                    hint=f"profile keys up to this page: {', '.join(valid) or 'none'}",
                 )
         checked.append((int(page), tuple(sorted(keys))))
     return tuple(sorted(checked))

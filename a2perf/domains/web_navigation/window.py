@@ -20,7 +20,7 @@ def require_display() -> None:
         ConfigError: neither DISPLAY nor WAYLAND_DISPLAY is set.
     """
     if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
-        raise ConfigError("render_mode 'human' needs a display, and there is none", mend="use render_mode='rgb_array'")
+        raise ConfigError("render_mode 'human' needs a display, and there is none", hint="use render_mode='rgb_array'")
 
 
 class Window:

@@ -55,7 +55,7 @@ def codecarbon_folder() -> Path:
     """
     spec = importlib.util.find_spec("codecarbon")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingDependency("codecarbon is not installed", mend="pip install 'codecarbon>=3.2'")
+        raise MissingDependency("codecarbon is not installed", hint="pip install 'codecarbon>=3.2'")
     return Path(next(iter(spec.submodule_search_locations)))
 
 

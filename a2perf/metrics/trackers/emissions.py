@@ -114,7 +114,7 @@ class EmissionsSettings:
     def _wrong(self, name: str, valid: str) -> ConfigError:
         return ConfigError(
             f"track_emissions_decorator.{name} = {getattr(self, name)!r} is not valid: it must be {valid}",
-            mend=f"set track_emissions_decorator.{name} in the gin file or with --gin_bindings",
+            hint=f"set track_emissions_decorator.{name} in the gin file or with --gin_bindings",
         )
 
     @property

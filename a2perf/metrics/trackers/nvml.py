@@ -84,7 +84,7 @@ class Nvml:
         try:
             import pynvml
         except ImportError as error:
-            raise MissingDependency("nvidia-ml-py is not installed", mend="pip install nvidia-ml-py") from error
+            raise MissingDependency("nvidia-ml-py is not installed", hint="pip install nvidia-ml-py") from error
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError:

@@ -15,10 +15,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.metrics.recorded_runs import BUNDLE, MODES, RunFolder, find_runs
 from a2perf.records import Manifest, Record, RunState
 from a2perf.report.leaderboard.terms import Terms, TermsReader
 from a2perf.report.leaderboard.words import plain
+from a2perf.runs.recorded_runs import BUNDLE, MODES, RunFolder, find_runs
 from a2perf.storage import read_record
 
 MAX_MANIFEST_BYTES = 32 << 20

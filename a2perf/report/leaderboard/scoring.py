@@ -16,13 +16,13 @@ import numpy as np
 
 from a2perf.metrics import protocol, registry
 from a2perf.metrics.bootstrap import bootstrap
-from a2perf.metrics.recorded_runs import MODES, RecordedRun, RunFolder, read_run
-from a2perf.metrics.recorded_scores import run_data
+from a2perf.metrics.scores import run_data
 from a2perf.metrics.system import provenance_over_runs
 from a2perf.metrics.values import MetricValue, not_enough
 from a2perf.records import Record
 from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RunLine
 from a2perf.report.leaderboard.words import plain
+from a2perf.runs.recorded_runs import MODES, RecordedRun, RunFolder, read_run
 
 REPETITIONS = 10_000
 NOT_RECORDED = "not recorded"

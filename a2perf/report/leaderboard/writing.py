@@ -132,7 +132,7 @@ def write_leaderboard(
         write_json(out / RECORD_FILE, msgspec.to_builtins(record))
         write_atomic(out / CSV_FILE, leaderboard_csv(boards))
     except OSError as error:
-        raise UserError(f"{out} cannot be written: {error.strerror}", mend="choose another folder with -o") from error
+        raise UserError(f"{out} cannot be written: {error.strerror}", hint="choose another folder with -o") from error
     return LeaderboardFiles(out / "index.html", record, problems)
 
 
@@ -179,9 +179,9 @@ def _check_target(out: Path) -> None:
         except (OSError, msgspec.DecodeError):
             ours = False
         if not ours:
-            raise UserError(f"{out} is not empty and holds no leaderboard", mend="give a new folder with -o")
+            raise UserError(f"{out} is not empty and holds no leaderboard", hint="give a new folder with -o")
     elif out.exists() and not out.is_dir():
-        raise UserError(f"{out} is not a folder", mend="give a new folder with -o")
+        raise UserError(f"{out} is not a folder", hint="give a new folder with -o")
 
 
 def _scored(found: Found, looked_up: Sequence[TaskReference | None], processes: int) -> list[Entry]:

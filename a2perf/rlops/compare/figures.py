@@ -72,7 +72,7 @@ def lines_of(comparison: Comparison, style: Style, *, time: bool = False) -> Lin
         if style.max_steps < first:
             raise UserError(
                 f"--pc.max-steps {style.max_steps:g} is before the first value, at step {first:g}",
-                mend="give a larger number, or leave it out",
+                hint="give a larger number, or leave it out",
             )
     unit = style.time_unit if time else None
     return [

@@ -54,12 +54,12 @@ def read_references(path: Path) -> dict[str, Reference]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(
-            f"the reference scores {path} cannot be read: {error.strerror}", mend=f"write {_FORM}"
+            f"the reference scores {path} cannot be read: {error.strerror}", hint=f"write {_FORM}"
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is neither JSON nor YAML: {error}", mend=f"write {_FORM}") from error
+        raise UserError(f"{path} is neither JSON nor YAML: {error}", hint=f"write {_FORM}") from error
     if not isinstance(content, dict) or not content:
-        raise UserError(f"{path} does not map environments to scores", mend=f"write {_FORM}")
+        raise UserError(f"{path} does not map environments to scores", hint=f"write {_FORM}")
     return {str(env): _reference(path, str(env), value) for env, value in content.items()}
 
 
@@ -90,7 +90,7 @@ def need_references(panels: Sequence[Panel], found: dict[str, Reference]) -> Non
         known = sorted({task.env_id for task in protocol.load().tasks.values() if task.has_references()})
         raise UserError(
             f"there are no stored reference scores of {', '.join(missing)}, and --rliable normalises by them",
-            mend=f"give --reference-scores FILE with {_FORM}; a2perf itself has those of {', '.join(known)}",
+            hint=f"give --reference-scores FILE with {_FORM}; a2perf itself has those of {', '.join(known)}",
         )
 
 
@@ -98,9 +98,9 @@ def _reference(path: Path, env: str, value: Any) -> Reference:
     ends: Any = [value.get("random"), value.get("expert")] if isinstance(value, dict) else value
     numeric = isinstance(ends, list) and len(ends) == 2
     if not numeric or not all(isinstance(end, int | float) and np.isfinite(end) for end in ends):
-        raise UserError(f"{path}: {env} needs two numbers, random and expert, and has {value!r}", mend=f"write {_FORM}")
+        raise UserError(f"{path}: {env} needs two numbers, random and expert, and has {value!r}", hint=f"write {_FORM}")
     if ends[0] == ends[1]:
-        raise UserError(f"{path}: {env} has equal scores of random and expert", mend="give the scores of two policies")
+        raise UserError(f"{path}: {env} has equal scores of random and expert", hint="give the scores of two policies")
     return Reference(float(ends[0]), float(ends[1]), str(path))
 
 

@@ -106,7 +106,7 @@ def groups_of_filters(
     if len(env_lists) not in (0, 1, len(filters)):
         raise UserError(
             f"there are {len(filters)} --filters and {len(env_lists)} --env-ids",
-            mend="give one list of environments for all filters, or one after each",
+            hint="give one list of environments for all filters, or one after each",
         )
     groups = []
     for at, words in enumerate(filters):
@@ -118,11 +118,11 @@ def groups_of_filters(
     if len(lengths) > 1:
         raise UserError(
             f"the lists of environments have different lengths: {', '.join(map(str, sorted(lengths)))}",
-            mend="environments are paired by position; give lists of equal length",
+            hint="environments are paired by position; give lists of equal length",
         )
     if len({len(group.metrics) for group in groups}) > 1:
         raise UserError(
-            "the filters name different numbers of metrics", mend="metrics are paired by position; name as many in each"
+            "the filters name different numbers of metrics", hint="metrics are paired by position; name as many in each"
         )
     return _named(groups)
 
@@ -141,10 +141,10 @@ def choose_baseline(groups: Sequence[Group], given: str | None) -> int | None:
             names = [group.name for group in groups]
             raise UserError(
                 f"--baseline {given!r} means {len(named)} of the groups{did_you_mean(given, names)}",
-                mend=f"name one of: {', '.join(names)}",
+                hint=f"name one of: {', '.join(names)}",
             )
         if len(groups) == 1:
-            raise UserError("--baseline needs a second group", mend="give two --tags or two filters")
+            raise UserError("--baseline needs a second group", hint="give two --tags or two filters")
         return named[0]
     if len(groups) < 2:
         return None
@@ -157,5 +157,5 @@ def _named(groups: Sequence[Group]) -> tuple[Group, ...]:
     names = [" ".join((group.query.legend or str(group.query)).split()) for group in groups]
     for name in names:
         if names.count(name) > 1:
-            raise UserError(f"the group {name!r} is given twice", mend="tell groups apart by tags, or by cl=LEGEND")
+            raise UserError(f"the group {name!r} is given twice", hint="tell groups apart by tags, or by cl=LEGEND")
     return tuple(replace(group, name=name) for group, name in zip(groups, names, strict=True))

@@ -14,9 +14,9 @@ import numpy as np
 from a2perf.errors import UserError, did_you_mean
 from a2perf.metrics.values import Values
 from a2perf.rlops.compare.request import Group, Request
-from a2perf.rlops.conditions import ADVICE, differences
 from a2perf.rlops.filters import env_of
 from a2perf.rlops.store import RunCurve, Store, StoredRun
+from a2perf.runs.conditions import ADVICE, differences
 
 _ENDED_BADLY = ("failed", "killed", "interrupted", "unreadable")
 _SHORT = 0.9
@@ -100,7 +100,7 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
     pairs = Counter(zip(*env_lists, strict=True))
     twice = [" / ".join(dict.fromkeys(envs)) for envs, count in pairs.items() if count > 1]
     if twice:
-        raise UserError(f"--env-ids names {', '.join(twice)} more than once", mend="name each environment once")
+        raise UserError(f"--env-ids names {', '.join(twice)} more than once", hint="name each environment once")
     if request.check_empty_runs:
         _check(store, request, env_lists, finished)
     metrics = max((group.metrics for group in request.groups), key=len) or (None,)
@@ -140,7 +140,7 @@ def _shared(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) ->
         if both and ids[at] == ids[request.baseline]:
             raise UserError(
                 f"{name} and {other} are the same {len(both)} runs",
-                mend="a2perf rlops-tags --list shows which runs have which tags",
+                hint="a2perf rlops-tags --list shows which runs have which tags",
             )
         if both:
             said.append(f"{len(both)} runs belong to both {name} and {other}")
@@ -187,7 +187,7 @@ def _check(
                     store.select(replace(group.query, env_ids=(env,)), as_of=request.as_of)
                 raise UserError(
                     f"{group.name} has no finished run on {env}{did_you_mean(env, found)}",
-                    mend=f"it has runs on {', '.join(sorted(found))}; name them with --env-ids, or give "
+                    hint=f"it has runs on {', '.join(sorted(found))}; name them with --env-ids, or give "
                     "--no-check-empty-runs",
                 )
 
@@ -205,12 +205,12 @@ def _curves(
             if store.curves(runs, metric):
                 raise UserError(
                     f"no run of {group.name} has the axis {group.xaxis!r}{did_you_mean(group.xaxis, names)}",
-                    mend=f"values that exist: global_step, {', '.join(names)}",
+                    hint=f"values that exist: global_step, {', '.join(names)}",
                 )
             missing = "the return under a usual name" if metric is None else f"the metric {metric!r}"
             raise UserError(
                 f"no run of {group.name} has {missing}{did_you_mean(metric or '', names)}",
-                mend=f"metrics that exist: {', '.join(names)}; name one with --metric, or metric= in --filters"
+                hint=f"metrics that exist: {', '.join(names)}; name one with --metric, or metric= in --filters"
                 if names
                 else "these runs logged no values; see a2perf rlops-import for what is read",
             )

@@ -153,7 +153,7 @@ def test_an_infeasible_action_is_refused_and_changes_nothing():
         assert isinstance(caught.value, ValueError)
         assert caught.value.action == action
         assert np.array_equal(caught.value.mask, observation["mask"])
-        assert "mask" in caught.value.mend
+        assert "mask" in caught.value.hint
     copy = pickle.loads(pickle.dumps(caught.value))
     assert copy.action == caught.value.action
     after, *_ = env.step(int(np.flatnonzero(observation["mask"])[0]))
@@ -320,7 +320,7 @@ def test_unknown_arguments_and_values_are_named_with_the_nearest_valid_one():
 def test_a_design_beyond_the_observation_is_refused(config, what):
     with pytest.raises(ArgumentError, match=what) as caught:
         CircuitEnv(design="generated", num_macros=10, observation_config=config)
-    assert "ObservationConfig" in caught.value.mend
+    assert "ObservationConfig" in caught.value.hint
 
 
 def test_ariane_without_data_names_the_ways_to_get_it(monkeypatch, tmp_path):
@@ -330,7 +330,7 @@ def test_ariane_without_data_names_the_ways_to_get_it(monkeypatch, tmp_path):
     with pytest.raises(AssetUnavailable, match="not on this host") as caught:
         CircuitEnv(design="ariane")
     for way in ("a2perf data fetch circuit_training", "A2PERF_DATA_DIR", "cache", "CircuitTraining-ArianeTwin-v0"):
-        assert way in caught.value.mend
+        assert way in caught.value.hint
 
 
 @pytest.mark.skipif(

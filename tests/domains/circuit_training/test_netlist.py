@@ -127,7 +127,7 @@ def test_a_broken_netlist_is_refused_with_file_line_and_node(write_netlist, text
     line = int(message.split("line ")[1].split(":")[0])
     near = "\n".join(text.splitlines()[max(line - 3, 0) : line + 2])
     assert f'"{node}"' in near or what.split()[0] in ("unknown", "a", "not", "nested") or "nowhere" in near
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_a_missing_file_and_damaged_gzip_are_user_errors(tmp_path):

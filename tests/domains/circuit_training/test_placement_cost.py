@@ -248,7 +248,7 @@ def test_nonsense_is_refused_with_a_way_out(small, call):
         call(small)
     assert isinstance(caught.value, UserError)
     assert isinstance(caught.value, ValueError)  # what callers of the earlier client catch
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_two_engines_share_nothing(engine):

@@ -208,8 +208,8 @@ def test_without_chromium_one_error_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(MissingDependency, match="needs chromium and chromedriver") as raised:
         ChromiumBackend()
-    assert "apt-get install chromium chromium-driver" in str(raised.value.mend)
-    assert "backend='model'" in str(raised.value.mend)
+    assert "apt-get install chromium chromium-driver" in str(raised.value.hint)
+    assert "backend='model'" in str(raised.value.hint)
     model = PageModel()
     model.reset(LOGIN, GOLD, {})
     assert model.act(_row(model.rows(), "actionable_username"), "john@email.com").matched == 1

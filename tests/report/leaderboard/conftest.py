@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.report.leaderboard import LeaderboardFiles, write_leaderboard
-from a2perf.submission.bundle import integrity
+from a2perf.runs.bundle import integrity
 from tests.report.leaderboard.made_entries import Field, references
 
 HOSTILE = '"><script>document.title="owned"</script>'

@@ -16,8 +16,8 @@ from a2perf.metrics.submitted import Score as ProtocolScore
 from a2perf.metrics.submitted import Submitted, SubmittedRun
 from a2perf.records import Manifest
 from a2perf.report.leaderboard import Entry, LeaderboardRecord, Signature, write_leaderboard
+from a2perf.runs.bundle import integrity
 from a2perf.storage import read_record, sha256_of, write_record
-from a2perf.submission.bundle import integrity
 from tests.report.leaderboard.made_entries import Field, identity, references
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from a2perf.errors import ConfigError
-from a2perf.rlops.performance_test.condition import Condition, Verdict
+from a2perf.experiments.performance_test.condition import Condition, Verdict
 
 
 def condition(total: int = 3, succ: int = 2, **changes: object) -> Condition:

@@ -15,7 +15,7 @@ import pytest
 SCRIPT = """
 import argparse, os, sys, time
 from pathlib import Path
-from a2perf.metrics.event_writer import EventWriter
+from a2perf.runs.event_writer import EventWriter
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--env-id")

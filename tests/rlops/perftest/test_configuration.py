@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import ConfigError
-from a2perf.rlops.performance_test.configuration import find_tests, is_test, read_test
+from a2perf.experiments.performance_test.configuration import find_tests, is_test, read_test
 
 DOCUMENT = Path("conf/performance/FetchReach/sac_her-test.yaml")
 GOOD = """

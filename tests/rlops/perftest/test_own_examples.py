@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.rlops.performance_test.configuration import find_tests, read_test
+from a2perf.experiments.performance_test.configuration import find_tests, read_test
 
 OWN = ("CircuitTraining/annealing_placer-test", "WebNavigation/web_solver-test", "QuadrupedLocomotion/numpy_ars-test")
 LEARNERS = {  # with what they need

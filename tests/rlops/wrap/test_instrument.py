@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.rlops.script_wrapper.instrument import CAPTURE, LISTEN, LOCALS, SEED, instrument
+from a2perf.experiments.script_wrapper.instrument import CAPTURE, LISTEN, LOCALS, SEED, instrument
 
 SHAPES = {
     "four spaces and a docstring": 'def main(env="X"):\n    """Says."""\n    model = env + "!"\n',

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from a2perf.metrics.event_files import event_files_below, read_event_file
-from a2perf.rlops.script_wrapper.live_values import LiveValues
-from a2perf.rlops.script_wrapper.loggers import Loggers
+from a2perf.experiments.script_wrapper.live_values import LiveValues
+from a2perf.experiments.script_wrapper.loggers import Loggers
+from a2perf.runs.event_files import event_files_below, read_event_file
 from tests.rlops.wrap.wrapped import wrap_text
 
 SPINNING_UP = """

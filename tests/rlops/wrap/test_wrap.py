@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a2perf.metrics.event_files import event_files_below, read_event_file
 from a2perf.records import FailureKind, Manifest, RunState
 from a2perf.rlops.store import Store
+from a2perf.runs import bundle as bundles
+from a2perf.runs.event_files import event_files_below, read_event_file
 from a2perf.storage import read_record
-from a2perf.submission import bundle as bundles
 
 LOGGING = """
 import argparse

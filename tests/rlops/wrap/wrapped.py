@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from a2perf.metrics.event_files import event_files_below, read_event_file
+from a2perf.runs.event_files import event_files_below, read_event_file
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-from a2perf.submission.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
 TASK = "QuadrupedLocomotion-SyntheticTrot-v0"
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from a2perf.records import FailureKind
-from a2perf.submission.adapters import callables
-from a2perf.submission.adapters.contract import find
-from a2perf.submission.adapters.origin import record_environment, require_origin
-from a2perf.submission.failures import ParticipantFailure
-from a2perf.submission.participant import problems
-from a2perf.submission.signatures import ContractError
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.participant.adapters import callables
+from a2perf.submission.participant.adapters.contract import find
+from a2perf.submission.participant.adapters.origin import record_environment, require_origin
+from a2perf.submission.participant.folder import problems
+from a2perf.submission.participant.signatures import ContractError
 from tests.submission.adapters import submissions
 
-IMPORT = "from a2perf.submission.adapters import callables\n"
+IMPORT = "from a2perf.submission.participant.adapters import callables\n"
 UNPACK = "load_policy, preprocess_observation, infer_once = callables.contract"
 
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_called_is_named(tmp_path: Path) -> None:
 
 def test_adapters_import_no_framework_before_a_policy_is_loaded() -> None:
     code = (
-        "import sys\nfrom a2perf.submission.adapters import callables, sb3, tf_agents\n"
+        "import sys\nfrom a2perf.submission.participant.adapters import callables, sb3, tf_agents\n"
         "sb3.contract(algorithm='PPO'), tf_agents.contract()\n"
         "print(sorted({'torch', 'tensorflow', 'tf_agents', 'stable_baselines3', 'gymnasium'} & set(sys.modules)))"
     )

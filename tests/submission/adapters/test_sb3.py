@@ -13,10 +13,10 @@ import pytest
 from gymnasium import spaces
 
 from a2perf.records import FailureKind
-from a2perf.submission.adapters import sb3
-from a2perf.submission.failures import ParticipantFailure
-from a2perf.submission.participant import problems
-from a2perf.submission.signatures import ContractError
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.participant.adapters import sb3
+from a2perf.submission.participant.folder import problems
+from a2perf.submission.participant.signatures import ContractError
 from tests.submission.adapters import submissions
 
 pytestmark = pytest.mark.group("sb3")
@@ -36,7 +36,7 @@ def _model(env: gymnasium.Env[Any, Any] = ROBOT, algorithm: str = "PPO", policy:
 def _submission(folder: Path, arguments: str) -> Path:
     return submissions.write(
         folder,
-        "from a2perf.submission.adapters import sb3\n\n"
+        "from a2perf.submission.participant.adapters import sb3\n\n"
         f"load_policy, preprocess_observation, infer_once = sb3.contract({arguments})\n",
     )
 

@@ -11,15 +11,15 @@ import pytest
 
 from a2perf.domains.tfa import suite_gym
 from a2perf.records import FailureKind
-from a2perf.submission.adapters import tf_agents
-from a2perf.submission.failures import ParticipantFailure
-from a2perf.submission.participant import problems
-from a2perf.submission.signatures import ContractError
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.participant.adapters import tf_agents
+from a2perf.submission.participant.folder import problems
+from a2perf.submission.participant.signatures import ContractError
 from tests.submission.adapters import submissions
 
 tf_only = pytest.mark.group("tf_agents")
 ENTRY = (
-    "from a2perf.submission.adapters import tf_agents\n\n"
+    "from a2perf.submission.participant.adapters import tf_agents\n\n"
     "load_policy, preprocess_observation, infer_once = tf_agents.contract()\n"
 )
 
@@ -215,7 +215,7 @@ def test_folder_without_a_policy_is_named(
 def test_evaluator_steps_gymnasium_whatever_the_gin_file_asks_for() -> None:
     import gin
 
-    from a2perf.submission.identity import RunTask
+    from a2perf.submission.evaluator.identity import RunTask
 
     gin.clear_config()
     gin.parse_config(f"create_domain.env_name = {submissions.TASK!r}\ncreate_domain.framework = 'tf_agents'")

@@ -1,0 +1,281 @@
+"""One run of a plain command, recorded as a bundle.
+
+    python -m a2perf.experiments.command_run PLAN -- COMMAND... --env-id E --seed N
+
+The process that a launcher starts. It opens the bundle ``R/command``, runs the command in the working directory of the
+plan with its output going live to ``logs/output.log``, samples what it costs, and collects what it logged: what lies in
+``A2PERF_RUN_DIR``, and its files below the working directory (``written_files`` says by which rules).
+Exit status: 0 finished (or found finished), 1 the command failed, 3 infrastructure, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from a2perf import __version__
+from a2perf.constants import ExitCode
+from a2perf.errors import UserError
+from a2perf.experiments.matrix_plan import MatrixPlan, read_plan
+from a2perf.launch import die_with_parent
+from a2perf.metrics.trackers import Sampler, describe_host
+from a2perf.records import Failure, FailureKind, Manifest, RunState
+from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.runs.run_record import RUN_FILE, ExperimentRun
+from a2perf.runs.wandb_log import read_wandb_log
+from a2perf.runs.written_files import WrittenFiles, descendants
+from a2perf.storage import write_json, write_record
+
+RUN_DIR_VARIABLE = "A2PERF_RUN_DIR"
+COMMAND_MODE = "command"
+OUTPUT = "logs/output.log"
+_PR_SET_CHILD_SUBREAPER = 36
+_FIRST_LOOKS_S = 0.05
+_LOOK_INTERVAL_S = 0.5
+_GRACE_S = 10.0
+_LEFTOVER_GRACE_S = 1.0
+_MOST_COLLECTED_BYTES = 4 << 30
+_TAIL_BYTES = 2000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command of a plan and returns the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if len(given) < 3 or given[1] != "--":
+            raise UserError("usage: python -m a2perf.experiments.command_run PLAN -- COMMAND... --env-id E --seed N")
+        plan = read_plan(Path(given[0]))
+        return run_command(plan, given[2:])
+    except UserError as error:
+        print(f"a2perf: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except OSError as error:  # a full disk, a store that went away: not the command's fault
+        print(f"a2perf: {error}", file=sys.stderr)
+        return int(ExitCode.INFRASTRUCTURE)
+
+
+def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
+    """Runs one command of a plan.
+
+    Args:
+        plan: what the runs of the matrix share.
+        words: the whole command, with ``--env-id`` and ``--seed`` at its end.
+
+    Raises:
+        UserError: these are missing, or the bundle belongs to another run or process.
+    """
+    env_id, seed = _env_and_seed(words)
+    run = plan.run_folder(env_id, seed)
+    record = plan.record(env_id, seed, words)
+    if not (run / RUN_FILE).exists():
+        write_record(run / RUN_FILE, record)
+    bundle = open_bundle(run / COMMAND_MODE, _manifest(plan, env_id, seed, words), "# a plain command has no gin\n")
+    if isinstance(bundle, Finished):
+        print(f"{run.relative_to(plan.store)}: finished before, kept")
+        return 0
+    if bundle.resumed:  # a command has no half of its own to go on with
+        for folder in (bundle.artifacts, bundle.logs, bundle.metrics):
+            shutil.rmtree(folder)
+            folder.mkdir()
+    return _Attempt(plan, bundle, words, record).run()
+
+
+class _Attempt:
+    """One start of the command, from the first look at the folders to the finished manifest."""
+
+    def __init__(self, plan: MatrixPlan, bundle: Bundle, words: Sequence[str], record: ExperimentRun) -> None:
+        self.plan, self.bundle, self.words, self.record = plan, bundle, list(words), record
+        self.interrupted: signal.Signals | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> int:
+        cwd = Path(self.plan.cwd)
+        assert self.record.seed is not None
+        written = WrittenFiles(cwd, self.record.env_id, self.record.seed, self.plan.alone)
+        # a child whose parent ends early becomes this process's own, so that it is still seen, and ended
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._interrupt)
+        sampler = Sampler(directory=self.bundle.metrics, mode=COMMAND_MODE, with_codecarbon=False)
+        sampler.prepare()
+        self.bundle.manifest.host = msgspec.to_builtins(describe_host())
+        self.bundle.save()
+        began = time.perf_counter()
+        with (self.bundle.path / OUTPUT).open("ab") as log:
+            argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all", *self.words]
+            try:
+                self.process = subprocess.Popen(
+                    argv, cwd=cwd, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            except OSError as error:
+                sampler.stop()
+                return self._finish(None, f"could not be started: {error.strerror}")
+            sampler.attach(self.process.pid)
+            self._wait(self.process.pid, written)
+        report = sampler.stop()
+        status = self.process.wait()
+        _end_descendants()
+        manifest = self.bundle.manifest
+        manifest.timings_s[COMMAND_MODE] = time.perf_counter() - began
+        manifest.tracking = msgspec.to_builtins(report)
+        manifest.tracker_failures = [
+            {"tracker": failure.tracker, "error": failure.error} for failure in report.failures
+        ]
+        write_json(self.bundle.metrics / "tracking.json", manifest.tracking)
+        self._collect(written)
+        return self._finish(status)
+
+    def _environment(self) -> dict[str, str]:
+        """What the command sees; trackers of hosted services stay on this machine."""
+        artifacts = str(self.bundle.artifacts)
+        environment = {"WANDB_DIR": artifacts, "PYTHONUNBUFFERED": "1", **os.environ, RUN_DIR_VARIABLE: artifacts}
+        if environment.get("WANDB_MODE") not in ("disabled", "offline", "dryrun"):
+            environment["WANDB_MODE"] = "offline"
+        if self.plan.wandb_tags:
+            environment["WANDB_TAGS"] = self.plan.wandb_tags
+        return environment
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted = signal.Signals(number)
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+
+    def _wait(self, pid: int, written: WrittenFiles) -> None:
+        """Waits for the end of the command without collecting it, and looks at its files meanwhile."""
+        descriptor = os.pidfd_open(pid)
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        pause, killed_at = _FIRST_LOOKS_S, None
+        try:
+            while not poll.poll(1000 * pause):
+                written.look(descendants(os.getpid()))
+                pause = min(_LOOK_INTERVAL_S, 1.3 * pause)
+                if self.interrupted is not None:
+                    killed_at = killed_at or time.monotonic() + _GRACE_S
+                    if time.monotonic() >= killed_at:
+                        os.kill(pid, signal.SIGKILL)
+        finally:
+            os.close(descriptor)
+        written.look([pid])
+
+    def _collect(self, written: WrittenFiles) -> None:
+        """Copies the run's files into the bundle, and takes over what an offline tracker knew of the configuration."""
+        artifacts, folder = self.bundle.artifacts, written.folder
+        copied = 0
+        for path, rule in written.found().items():
+            name = path.relative_to(folder if path.is_relative_to(folder) else path.parents[1])
+            size = path.stat().st_size
+            if copied + size > _MOST_COLLECTED_BYTES:
+                self.bundle.manifest.warnings.append(f"{name} was left out: too large")
+                continue
+            copied += size
+            target = artifacts / name
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)
+                self.record.notes.append(f"{name.as_posix()}: collected ({rule})")
+        for path in sorted(artifacts.rglob("*.wandb")):
+            self.record.config = {**read_wandb_log(path).config, **self.record.config}
+        write_record(self.bundle.path.parent / RUN_FILE, self.record)
+
+    def _finish(self, status: int | None, words: str = "") -> int:
+        if status == 0:
+            self.bundle.finish(RunState.FINISHED, exit_code=0, reason="finished")
+            return 0
+        if self.interrupted is not None:
+            self.bundle.finish(RunState.INTERRUPTED, exit_code=130, reason=f"interrupted by {self.interrupted.name}")
+            return 130
+        name = signal.Signals(-status).name if status is not None and status < 0 else None
+        words = words or (f"was ended by {name}" if name is not None else f"ended with status {status}")
+        failure = Failure(
+            kind=FailureKind.SIGNAL if name is not None else FailureKind.EXIT,
+            where="command",
+            message=f"`{shlex.join(self.words)}` {words}",
+            traceback=_tail(self.bundle.path / OUTPUT),
+            exit_code=status if status is not None and status >= 0 else None,
+            signal=name,
+            log=OUTPUT,
+        )
+        self.bundle.finish(RunState.FAILED, exit_code=1, reason=words, failure=failure)
+        print(f"{self.bundle.path}: {failure.message}", file=sys.stderr)
+        return int(ExitCode.PARTICIPANT_FAILED)
+
+
+def _env_and_seed(words: Sequence[str]) -> tuple[str, int]:
+    if len(words) < 5 or words[-4] != "--env-id" or words[-2] != "--seed" or not words[-1].lstrip("-").isdecimal():
+        raise UserError("the command does not end with --env-id ENV --seed N")
+    return words[-3], int(words[-1])
+
+
+def _manifest(plan: MatrixPlan, env_id: str, seed: int, words: Sequence[str]) -> Manifest:
+    return Manifest(
+        a2perf_version=__version__,
+        mode=COMMAND_MODE,
+        domain="",
+        task=env_id,
+        env_id=env_id,
+        env_kwargs={},
+        env_fingerprint=None,
+        submission=plan.code,
+        root_seed=seed,
+        seeds={},
+        participant_args={},
+        command=list(words),
+        config_sha256=plan.digest(),
+        state=RunState.RUNNING,
+        attempts=[],
+        python={
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "executable": os.path.basename(sys.executable),
+        },
+    )
+
+
+def _end_descendants() -> None:
+    """Ends what the command left running; a tracker's service may first have a moment to write its last lines."""
+    deadline = time.monotonic() + _LEFTOVER_GRACE_S
+    while (left := descendants(os.getpid())) and time.monotonic() < deadline:
+        _reap()
+        time.sleep(0.05)
+    for pid in left:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    _reap()
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def _tail(path: Path) -> str | None:
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            text = stream.read().decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+    return text or None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

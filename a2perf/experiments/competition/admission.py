@@ -1,0 +1,110 @@
+"""Looks at an entrant's folder in a process with bounds, since whatever lies there is the entrant's.
+
+``python -m a2perf.experiments.competition.admission FOLDER`` prints what was found as JSON. Fifos, endless or sparse
+files, deep trees and hostile requirements end this process and nobody else's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from a2perf.errors import UserError
+from a2perf.records import Record
+from a2perf.stranger_files import printable
+
+MEMORY_BYTES = 4 << 30
+WALL_S = 120.0
+TRIES = 3
+"""How often a folder is read whose reader was killed: from outside it is an accident, three times it is the folder."""
+
+_KILLS = (-signal.SIGKILL, -signal.SIGTERM)
+_MOST_WORDS = 2000
+
+
+class Admission(Record, kw_only=True):
+    """What an entrant's folder is.
+
+    Attributes:
+        sha256: hash of its content; empty if it is refused.
+        scheme: rule of the hash.
+        needs_packages: whether its requirements are not satisfied by a2perf's own packages.
+        refused: why it cannot run, in words; empty if it can.
+    """
+
+    sha256: str = ""
+    scheme: int = 0
+    needs_packages: bool = False
+    refused: str = ""
+
+
+def examine(folder: Path) -> Admission:
+    """Looks at an entrant's folder; whatever is wrong with it becomes the reason of its refusal.
+
+    Args:
+        folder: absolute; a link in its last part may be the entrant's and is refused.
+    """
+    if folder.is_symlink():
+        return Admission(refused="it is a link, which could lead to the competition or to another entrant")
+    if not folder.is_dir():
+        return Admission(refused="it is not a folder")
+    for _ in range(TRIES):
+        admission, status = _read(folder)
+        if status not in _KILLS:
+            break
+    return admission
+
+
+def _read(folder: Path) -> tuple[Admission, int | None]:
+    """Returns what a reader said of a folder, and its exit status; ``None`` after the time was over."""
+    command = [sys.executable, "-P", "-m", __name__, str(folder)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        env=environment, cwd="/",
+    ) as child:  # fmt: skip
+        try:
+            said, words = child.communicate(timeout=WALL_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            return Admission(refused=f"its folder could not be read within {WALL_S:g} s"), None
+    try:
+        return msgspec.json.decode(said, type=Admission), child.returncode
+    except msgspec.DecodeError:
+        last = words.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+        how = f"status {child.returncode}" if child.returncode >= 0 else signal.Signals(-child.returncode).name
+        refused = f"reading its folder ended with {how}: {printable(last[0])}"
+        return Admission(refused=refused[:_MOST_WORDS]), child.returncode
+
+
+def _main(folder: Path) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    bound = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+    from a2perf.submission.evaluator.folder_content import identify_submission
+    from a2perf.submission.evaluator.participant_python import REQUIREMENTS
+    from a2perf.submission.evaluator.python_env import read_requirements
+
+    try:
+        identity = identify_submission(folder)
+        found = Admission(sha256=identity.sha256, scheme=identity.scheme)
+        found.needs_packages = bool(read_requirements(folder / REQUIREMENTS).unsatisfied_here())
+    except UserError as error:
+        words = error.message.replace(str(folder), folder.name)  # the organizer's paths are not published
+        found = Admission(refused=printable(words.replace("\n", " "))[:_MOST_WORDS])
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        found = Admission(refused=printable(f"{type(error).__name__}: {error}")[:_MOST_WORDS])
+    print(json.dumps(msgspec.to_builtins(found)))
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))

@@ -1,0 +1,290 @@
+"""The list of entrants: sealed before anybody's secret runs start, published, and never rewritten.
+
+``public/entrants.json`` holds rounds. Each names the entrants that it adds with the hash of their folders, and the hash
+of the round before; closing seals the list. A folder that changed is another entrant of the same name, listed and
+evaluated beside the first one, so nobody's better attempt replaces a worse one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from a2perf.errors import ConfigError, UserError
+from a2perf.experiments.competition.admission import Admission, examine
+from a2perf.experiments.competition.records import ENTRANTS, REVEALED, Competition, canonical_sha256
+from a2perf.records import Record
+from a2perf.runs.bundle import now
+from a2perf.sandbox import get_sandbox
+from a2perf.storage import read_record, write_record
+from a2perf.stranger_files import printable
+
+HIDING = ("bubblewrap", "docker")
+"""Levels at which an entrant sees nothing of the competition but its own artifacts."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RESERVED = re.compile(r"attic|queue\.sqlite.*|entrant-\d+", re.IGNORECASE)
+
+
+class Entrant(Record, kw_only=True):
+    """One entrant.
+
+    Attributes:
+        number: from 1, in the order of entering.
+        name: of the folder, escaped.
+        place: folder of its runs below ``runs``, and its label.
+        sha256: hash of its folder; empty if it was refused.
+        scheme: rule of the hash.
+        isolated: whether its packages are installed apart from a2perf's.
+        refused: why it could not run; then every run of it counts as failed.
+    """
+
+    number: int
+    name: str
+    place: str
+    sha256: str = ""
+    scheme: int = 0
+    isolated: bool = False
+    refused: str = ""
+
+
+class Round(Record, kw_only=True):
+    """Entrants that entered together.
+
+    Attributes:
+        at: time, ISO 8601 in UTC.
+        sandbox: level of confinement.
+        allow_weaker: whether guarantees that the host could not enforce were missing with the organizer's consent.
+        entrants: who entered.
+        sha256: of the canonical JSON of this round without this field, and of the hash before it.
+    """
+
+    at: str
+    sandbox: str
+    allow_weaker: bool
+    entrants: list[Entrant]
+    sha256: str = ""
+
+    def expected_sha256(self, before: str) -> str:
+        """Returns the hash that ties this round to the one before it, or to the commitment."""
+        return canonical_sha256({"before": before, "round": {**msgspec.to_builtins(self), "sha256": ""}})
+
+
+class EntrantList(Record, kw_only=True):
+    """``public/entrants.json``.
+
+    Attributes:
+        commitment: of the competition.
+        rounds: who entered, in order.
+        closed_at: when the list was closed; None while it is open.
+        sha256: of the last round and ``closed_at``: what is published at closing time.
+    """
+
+    schema: int = 1
+    commitment: str
+    rounds: list[Round] = msgspec.field(default_factory=list)
+    closed_at: str | None = None
+    sha256: str = ""
+
+    def all(self) -> list[Entrant]:
+        """Returns every entrant in the order of entering."""
+        return [entrant for one in self.rounds for entrant in one.entrants]
+
+    def round_of(self, entrant: Entrant) -> Round:
+        """Returns the round in which somebody entered."""
+        return next(one for one in self.rounds if any(other.number == entrant.number for other in one.entrants))
+
+    def last_sha256(self) -> str:
+        """Returns the hash of the last round, or the commitment."""
+        return self.rounds[-1].sha256 if self.rounds else self.commitment
+
+    def expected_sha256(self) -> str:
+        """Returns the hash of the list as it stands."""
+        return canonical_sha256({"closed_at": self.closed_at, "last": self.last_sha256()})
+
+    def problems(self, commitment: str) -> list[str]:
+        """Returns what speaks against the list: a broken chain, numbers or folders that do not fit."""
+        found = [] if self.commitment == commitment else [f"{ENTRANTS} is of another competition"]
+        before = self.commitment
+        for number, one in enumerate(self.rounds, start=1):
+            if one.sha256 != one.expected_sha256(before):
+                found.append(f"{ENTRANTS}: round {number} was changed after it was sealed")
+            before = one.sha256
+        if self.sha256 != self.expected_sha256():
+            found.append(f"{ENTRANTS} was changed after it was sealed")
+        entrants = self.all()
+        if [entrant.number for entrant in entrants] != list(range(1, len(entrants) + 1)):
+            found.append(f"{ENTRANTS}: the numbers of the entrants are not 1 to {len(entrants)}")
+        if len({entrant.place for entrant in entrants}) != len(entrants):
+            found.append(f"{ENTRANTS}: two entrants share a folder")
+        if any(not _PLAIN_NAME.fullmatch(entrant.place.partition("@")[0]) for entrant in entrants):
+            found.append(f"{ENTRANTS}: the folder of an entrant has a name that is not valid")
+        return found
+
+
+@dataclass(frozen=True)
+class Entered:
+    """An entrant of a call, and its folder."""
+
+    entrant: Entrant
+    folder: Path
+
+
+def read_entrants(competition: Competition) -> EntrantList:
+    """Reads the list; an empty one before anybody entered.
+
+    Raises:
+        UserError: it was changed after it was sealed.
+    """
+    file = competition.public / ENTRANTS
+    if not file.exists():
+        return EntrantList(commitment=competition.commitment.commitment)
+    found = read_record(file, EntrantList)
+    if problems := found.problems(competition.commitment.commitment):
+        raise UserError(problems[0], hint=f"restore {file}")
+    return found
+
+
+def enter(
+    competition: Competition,
+    submissions: Sequence[Path],
+    *,
+    sandbox: str | None = None,
+    allow_weaker: bool = False,
+    python_env: str = "auto",
+) -> list[Entered]:
+    """Lists who is not listed yet, seals the round, and returns the entrants of the given folders.
+
+    Raises:
+        ConfigError: a folder is missing, two have one name, the list is closed, the level cannot hide the competition
+            and that was not allowed, or an entrant entered under another level.
+        UserError: the secrets were revealed, or the list was changed.
+    """
+    _check_folders(competition, submissions)
+    level = _level(competition, sandbox, allow_weaker)
+    listed = read_entrants(competition)
+    known, new, found = listed.all(), list[Entrant](), list[Entered]()
+    for folder in submissions:
+        admission = examine(_absolute(folder))
+        isolated = admission.needs_packages if python_env == "auto" else python_env == "isolated"
+        entrant = _known(known, folder, admission)
+        if entrant is None:
+            entrant = _new(known + new, folder, admission, isolated)
+            new.append(entrant)
+        else:
+            one = listed.round_of(entrant)
+            if (one.sandbox, one.allow_weaker) != (level, allow_weaker):
+                raise ConfigError(
+                    f"{entrant.place} entered at the level {one.sandbox}"
+                    f"{', weaker guarantees allowed' if one.allow_weaker else ''}; all its runs are alike",
+                    hint="give the same --sandbox and --allow-weaker again",
+                )
+        found.append(Entered(entrant, _absolute(folder)))
+    if new and listed.closed_at is not None:
+        raise ConfigError(
+            f"{new[0].name} is not in the list of entrants, which was closed at {listed.closed_at}",
+            hint="run those that entered; a folder that changed is not what entered",
+        )
+    if new:
+        one = Round(at=now(), sandbox=level, allow_weaker=allow_weaker, entrants=new)
+        one.sha256 = one.expected_sha256(listed.last_sha256())
+        listed.rounds.append(one)
+        _write(competition, listed)
+    return found
+
+
+def close(competition: Competition) -> EntrantList:
+    """Closes the list, and returns it; a closed one stays as it is.
+
+    Raises:
+        UserError: nobody entered, or the list was changed.
+    """
+    listed = read_entrants(competition)
+    if not listed.rounds:
+        raise UserError("nobody entered yet", hint="name the entrants with --submission")
+    if listed.closed_at is None:
+        listed.closed_at = now()
+        _write(competition, listed)
+    return listed
+
+
+def _write(competition: Competition, listed: EntrantList) -> None:
+    listed.sha256 = listed.expected_sha256()
+    write_record(competition.public / ENTRANTS, listed)
+
+
+def _absolute(folder: Path) -> Path:
+    """Returns the folder by an absolute path without links, but for the last part, which an entrant may have made."""
+    above, name = os.path.split(os.path.abspath(folder))
+    return Path(os.path.realpath(above), name)
+
+
+def _known(known: Sequence[Entrant], folder: Path, admission: Admission) -> Entrant | None:
+    name = printable(_absolute(folder).name)
+    for entrant in known:
+        same = entrant.sha256 == admission.sha256 if admission.sha256 else entrant.refused == admission.refused
+        if entrant.name == name and same:
+            return entrant
+    return None
+
+
+def _new(known: Sequence[Entrant], folder: Path, admission: Admission, isolated: bool) -> Entrant:
+    name, number = printable(_absolute(folder).name), len(known) + 1
+    plain = _PLAIN_NAME.fullmatch(name) and not _RESERVED.fullmatch(name)
+    place = name if plain else f"entrant-{number}"
+    times = sum(entrant.name == name for entrant in known) + 1
+    return Entrant(
+        number=number,
+        name=name,
+        place=place if times == 1 else f"{place}@{times}",
+        sha256=admission.sha256,
+        scheme=admission.scheme,
+        isolated=isolated,
+        refused=admission.refused,
+    )
+
+
+def _level(competition: Competition, sandbox: str | None, allow_weaker: bool) -> str:
+    level = sandbox or competition.terms.sandbox
+    if allow_weaker:
+        return level
+    found = get_sandbox(level).level  # an unknown or unavailable one is said here once, not by every run
+    if found not in HIDING:
+        raise ConfigError(
+            f"at the level {found} an entrant could read the secrets of the competition and the runs of others",
+            hint=f"use --sandbox {HIDING[0]}, or give --allow-weaker, which the published record will say",
+        )
+    return level
+
+
+def _check_folders(competition: Competition, submissions: Sequence[Path]) -> None:
+    if (competition.folder / REVEALED).exists():
+        raise UserError(
+            "the secrets of this competition were revealed: nobody can be evaluated on them any more",
+            hint="make a new competition with `a2perf competition init`",
+        )
+    names = [_absolute(folder).name for folder in submissions]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"two submissions are named {printable(repeated[0])}", hint="rename one of the folders")
+    for folder in submissions:
+        shown, real = printable(str(folder)), Path(os.path.realpath(folder))
+        if not os.path.lexists(folder):
+            raise ConfigError(f"the submission folder {shown} does not exist", hint="give the folder of a submission")
+        if folder.is_symlink():
+            continue  # it may be the entrant's, which its admission refuses
+        if competition.folder.is_relative_to(real):
+            raise ConfigError(
+                f"the competition lies inside the submission {shown}, which could read its secrets",
+                hint="move the competition elsewhere",
+            )
+        for own in (competition.public, competition.private, competition.runs):
+            if real.is_relative_to(own):
+                raise ConfigError(
+                    f"the submission {shown} lies inside the competition's folder {own.name}",
+                    hint="keep submissions apart from the competition",
+                )

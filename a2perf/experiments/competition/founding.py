@@ -1,0 +1,140 @@
+"""Founds a competition: draws the secrets, generates the held-out tasks, writes the hash that is published first."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from a2perf.domains.registry import get_domain, load_attribute
+from a2perf.errors import ConfigError
+from a2perf.experiments.competition import gin_files
+from a2perf.experiments.competition.records import (
+    COMMITMENT,
+    EVALUATOR,
+    SECRET,
+    TERMS,
+    Commitment,
+    Competition,
+    Evaluator,
+    Secret,
+    SecretTask,
+    Terms,
+    commitment_of,
+    gin_hashes,
+    load,
+)
+from a2perf.runs.bundle import now
+from a2perf.storage import json_text, write_atomic, write_record
+
+_SALT_BYTES = 32
+_GENERATOR_SEEDS = 2**62
+_EPISODE_SEEDS = 2**31
+
+
+def found(folder: Path, terms: Terms) -> Competition:
+    """Makes a competition in an empty or new folder.
+
+    Args:
+        folder: its folder.
+        terms: what everybody will know; ``founded_at`` is filled in.
+
+    Returns:
+        The competition; ``public/`` may be published now.
+
+    Raises:
+        ConfigError: the folder is in use, or the terms are wrong.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is not empty", hint="choose a new folder; a competition is founded once")
+    domain = get_domain(terms.domain)
+    domain.task(terms.public_task)  # refuses an unknown one
+    if domain.held_out is None and terms.held_out:
+        raise ConfigError(f"{domain.name} has no generator of held-out tasks", hint="use --held-out 0")
+    _check(terms)
+    terms.founded_at = now()
+    generator_seed = secrets.randbelow(_GENERATOR_SEEDS)
+    generated = load_attribute(domain.held_out)(terms.held_out, generator_seed) if domain.held_out else []
+    secret = Secret(
+        salt=secrets.token_hex(_SALT_BYTES),
+        generator_seed=generator_seed,
+        tasks=[
+            SecretTask(
+                name=task.name, env_id=task.env_id, kwargs=dict(task.kwargs), told=dict(task.told),
+                seeds=_seeds(terms.episodes),
+            )
+            for task in generated
+        ],
+        public_seeds=_seeds(terms.episodes),
+    )  # fmt: skip
+    # What is committed to is what can be read back: tuples become lists, numbers their JSON.
+    secret = msgspec.json.decode(msgspec.json.encode(secret), type=Secret)
+    _write_private(folder / "private", secret)
+    _write_public(folder / "public", terms, secret)
+    return load(folder)
+
+
+def task_files(private: Path, name: str) -> tuple[Path, Path]:
+    """Returns the files of a secret task: the task, and its seeds."""
+    folder = private / "tasks"
+    return folder / f"{name}.json", folder / f"{name}.seeds"
+
+
+def public_seeds_file(private: Path) -> Path:
+    """Returns the file of the seeds of the scored episodes on the public task."""
+    return private / "public.seeds"
+
+
+def write_tasks(folder: Path, secret: Secret, *, mode: int = 0o600) -> None:
+    """Writes the secret tasks and all seeds, as runs take them."""
+    write_atomic(public_seeds_file(folder), _seed_text(secret.public_seeds), mode=mode)
+    for task in secret.tasks:
+        task_file, seeds_file = task_files(folder, task.name)
+        held_out = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
+        write_atomic(task_file, json_text(held_out), mode=mode)
+        write_atomic(seeds_file, _seed_text(task.seeds), mode=mode)
+
+
+def _write_private(private: Path, secret: Secret) -> None:
+    private.mkdir(parents=True, mode=0o700)
+    private.chmod(0o700)
+    write_record(private / SECRET, secret)
+    (private / SECRET).chmod(0o600)
+    write_tasks(private, secret)
+
+
+def _write_public(public: Path, terms: Terms, secret: Secret) -> None:
+    evaluator = Evaluator.current()
+    write_record(public / TERMS, terms)
+    write_record(public / EVALUATOR, evaluator)
+    for name, text in gin_files.texts(terms).items():
+        write_atomic(public / name, text)
+    commitment = commitment_of(terms, secret, evaluator, gin_hashes(public))
+    # last: with it the competition exists
+    write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))
+
+
+def _seeds(count: int) -> list[int]:
+    drawn: list[int] = []
+    while len(drawn) < count:
+        seed = secrets.randbelow(_EPISODE_SEEDS)
+        if seed not in drawn:
+            drawn.append(seed)
+    return drawn
+
+
+def _seed_text(seeds: list[int]) -> str:
+    return "".join(f"{seed}\n" for seed in seeds)
+
+
+def _check(terms: Terms) -> None:
+    for name in ("episodes", "call_timeout_s", "load_timeout_s"):
+        if getattr(terms, name) <= 0:
+            raise ConfigError(
+                f"{name.replace('_', '-')} {getattr(terms, name)} is not positive", hint="give more than 0"
+            )
+    if terms.held_out < 0:
+        raise ConfigError(f"held-out {terms.held_out} is negative", hint="give 0 or more")
+    if not terms.seeds or len(set(terms.seeds)) != len(terms.seeds):
+        raise ConfigError("the root seeds are missing or repeated", hint="give each seed once")

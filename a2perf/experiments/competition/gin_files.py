@@ -1,0 +1,96 @@
+"""The gin files of a competition: public, committed to byte by byte, and the same for every entrant.
+
+What differs from run to run, the secret task and the seeds, is bound on the command line; so the files tell nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gin import config_parser
+
+from a2perf.domains.registry import get_domain
+from a2perf.errors import UserError
+from a2perf.experiments.competition.records import Terms
+
+TRAINING, PUBLIC, SECRET = "training.gin", "inference.gin", "secret.gin"
+
+PATHS = (
+    "Submission.held_out_task", "Submission.evaluation_seeds_file", "Submission.trained_root_dir",
+    "Submission.hidden_paths",
+)  # fmt: skip
+"""What a run may be given beside its gin file."""
+
+
+def texts(terms: Terms) -> dict[str, str]:
+    """Returns every gin file by name: the training run and the evaluation on the public and on a secret task."""
+    evaluation = {
+        "num_inference_episodes": terms.episodes,
+        "num_inference_steps": terms.latency_steps,
+        "call_timeout_s": terms.call_timeout_s,
+    }
+    files = {
+        PUBLIC: _text(terms, "INFERENCE", evaluation, with_task=True),
+        SECRET: _text(terms, "INFERENCE", evaluation, with_task=False),
+    }
+    if terms.train:
+        files[TRAINING] = _text(terms, "TRAIN", {"train_time_limit_s": terms.train_time_limit_s}, with_task=True)
+    return files
+
+
+def settings_in(text: str) -> dict[str, Any]:
+    """Returns the bindings of a gin file by name, ``{"Submission.seed": 0}``; nothing is imported or evaluated.
+
+    Raises:
+        UserError: the text is not a gin file.
+    """
+    found: dict[str, Any] = {}
+    try:
+        for statement in config_parser.ConfigParser(text, _Names()):
+            if isinstance(statement, config_parser.BindingStatement):
+                selector = statement.selector.split(".")[-1]
+                prefix = f"{statement.scope}/" if statement.scope else ""
+                found[f"{prefix}{selector}.{statement.arg_name}"] = statement.value
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UserError(f"not a gin file: {error}") from error
+    return found
+
+
+def binding(name: str, value: Any) -> tuple[str, str]:
+    """Returns the words of the command line that bind a parameter."""
+    if isinstance(value, Path):
+        value = str(value)
+    return ("--extra-gin-bindings", f"{name} = {value!r}")
+
+
+class _Names(config_parser.ParserDelegate):  # type: ignore[misc]
+    """Stands names in for what they refer to; a constant counts without its module."""
+
+    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> str:
+        return f"@{scoped_configurable_name}{'()' if evaluate else ''}"
+
+    def macro(self, macro_name: str) -> str:
+        return "%" + ".".join(macro_name.split(".")[-2:])
+
+
+def _text(terms: Terms, mode: str, own: Mapping[str, object], *, with_task: bool) -> str:
+    settings = {
+        **own,
+        "load_timeout_s": terms.load_timeout_s,
+        "memory_limit_bytes": terms.memory_limit_bytes,
+        "record_frames": 0,
+    }
+    lines = [
+        f"# Competition {terms.name!r}",
+        "import a2perf.submission.submission_util",
+        f"Submission.mode = %BenchmarkMode.{mode}",
+        f"Submission.domain = {terms.domain!r}",
+        *(f"Submission.{name} = {value!r}" for name, value in settings.items() if value is not None),
+    ]
+    if with_task:
+        task = get_domain(terms.domain).task(terms.public_task)
+        lines.append(f"create_domain.env_name = {task.env_id!r}")
+        lines += [f"create_domain.{name} = {value!r}" for name, value in task.kwargs.items()]
+    return "\n".join(lines) + "\n"

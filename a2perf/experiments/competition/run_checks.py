@@ -1,0 +1,245 @@
+"""Whether one run of a competition is what was promised: read from its bundle alone, no summary is believed."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from a2perf.domains.registry import get_domain
+from a2perf.errors import UserError
+from a2perf.experiments.competition.entrants import Entrant, Round
+from a2perf.experiments.competition.gin_files import settings_in
+from a2perf.experiments.competition.records import Evaluator, Secret, Terms
+from a2perf.experiments.competition.runs import PlannedRun, bindings_of
+from a2perf.records import Episode, Manifest, RolloutResults, RunState
+from a2perf.runs.inventory import problems as inventory_problems
+from a2perf.storage import parse_record
+from a2perf.stranger_files import StrangerFileError, printable, read_regular_file
+
+UNPUBLISHED = ("artifacts", "logs", "media")
+"""Folders of a bundle that are not published: they are the entrant's; the manifest keeps their hashes."""
+
+_MAX_BYTES = 1 << 30
+_CLOCK_S = 60.0
+_FLAGS = {
+    "--participant-module-path", "--submission-gin-config-path", "--root-dir", "--seed", "--sandbox", "--python-env",
+    "--python-env-find-links", "--extra-gin-bindings", "--allow-weaker",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What all runs are measured by.
+
+    Attributes:
+        terms: of the competition.
+        secret: the revealed secrets.
+        evaluator: the code that was committed to.
+        gin: the content of each gin file by name.
+    """
+
+    terms: Terms
+    secret: Secret
+    evaluator: Evaluator
+    gin: Mapping[str, bytes]
+
+    def seeds_of(self, run: PlannedRun) -> list[int]:
+        """Returns the committed seeds of a run's episodes."""
+        seeds = {task.name: task.seeds for task in self.secret.tasks}
+        return (seeds[run.task] if run.is_secret else self.secret.public_seeds)[: self.terms.episodes]
+
+    def task_of(self, run: PlannedRun) -> tuple[str, dict[str, Any]]:
+        """Returns the environment's id and arguments of a run."""
+        for task in self.secret.tasks:
+            if run.is_secret and task.name == run.task:
+                return task.env_id, task.kwargs
+        public = get_domain(self.terms.domain).task(self.terms.public_task)
+        return public.env_id, dict(public.kwargs)
+
+
+def check_run(
+    bundle: Path, manifest: Manifest, run: PlannedRun, entrant: Entrant, sealed: Round, promise: Promise,
+    *, published: bool = False,
+) -> list[str]:  # fmt: skip
+    """Compares one run with what was committed to.
+
+    Args:
+        bundle: its folder.
+        manifest: its manifest.
+        run: what it has to be.
+        entrant: whose.
+        sealed: the round in which the entrant entered.
+        promise: what all runs are measured by.
+        published: whether the folders of ``UNPUBLISHED`` were left out.
+
+    Returns:
+        One sentence for each thing that differs.
+    """
+    found = inventory_problems(bundle, manifest, unpublished=UNPUBLISHED if published else ())
+    found += _fields(manifest, run, entrant, promise)
+    found += _confinement(manifest, entrant, sealed, promise)
+    found += _times(manifest, sealed)
+    try:
+        found += _configuration(bundle, manifest, run, entrant, promise)
+        if run.mode == "inference" and manifest.state is RunState.FINISHED:
+            found += _episodes(bundle, run, promise)
+    except UserError as error:
+        found.append(error.message)
+    return found
+
+
+def returns_of(bundle: Path) -> list[float]:
+    """Returns the episode returns of a finished evaluation.
+
+    Raises:
+        UserError: they cannot be read.
+    """
+    return [episode.episode_return for episode in _rollouts(bundle)]
+
+
+def _fields(manifest: Manifest, run: PlannedRun, entrant: Entrant, promise: Promise) -> list[str]:
+    terms, code = promise.terms, promise.evaluator
+    env_id, kwargs = promise.task_of(run)
+    python = f"{manifest.python.get('implementation')} {manifest.python.get('version')}"
+    pairs: list[tuple[str, Any, Any]] = [
+        ("mode", manifest.mode, run.mode),
+        ("domain", manifest.domain, terms.domain),
+        ("task", manifest.task, run.task),
+        ("environment", manifest.env_id, env_id),
+        ("arguments of the environment", manifest.env_kwargs, kwargs),
+        ("root seed", manifest.root_seed, run.seed),
+        ("hash of the submission", manifest.submission.sha256, entrant.sha256),
+        ("participant arguments", manifest.participant_args, {}),
+        ("version of a2perf", manifest.a2perf_version, code.a2perf_version),
+        ("code of a2perf", manifest.a2perf_sha256, code.a2perf_sha256),
+        ("Python", python, code.python),
+    ]
+    if run.mode == "inference":
+        pairs.append(("seeds of the episodes", manifest.seeds.get("episodes"), promise.seeds_of(run)))
+        pairs.append(("source of the seeds", manifest.seeds.get("evaluation"), "file"))
+    found = [
+        f"its {name} is {_shown(actual)}, committed {_shown(expected)}"
+        for name, actual, expected in pairs
+        if actual != expected
+    ]
+    if manifest.submission.changed:
+        found.append("the submission's files changed while it ran")
+    return found + _command(manifest, run)
+
+
+def _command(manifest: Manifest, run: PlannedRun) -> list[str]:
+    words = [word for word in manifest.command if word.startswith("--")]
+    extra = sorted({word.partition("=")[0] for word in words} - _FLAGS)
+    found = [f"it was started with {_shown(word)}, which the competition does not use" for word in extra]
+    if words.count("--seed") > 1 or words.count("--sandbox") > 1:
+        found.append("a flag of its command is repeated")
+    return found
+
+
+def _confinement(manifest: Manifest, entrant: Entrant, sealed: Round, promise: Promise) -> list[str]:
+    found = []
+    kind = None if manifest.python_env is None else manifest.python_env.kind
+    if kind not in (None, "isolated" if entrant.isolated else "shared"):
+        found.append(f"its packages were {_shown(kind)}, unlike at entering")
+    sandbox = manifest.sandbox
+    if sandbox is None:  # it failed before the participant was started
+        return [*found, "it records no sandbox"] if manifest.state is RunState.FINISHED else found
+    if not sealed.allow_weaker and sandbox.level != sealed.sandbox:
+        found.append(f"it was confined at the level {_shown(sandbox.level)}, not {_shown(sealed.sandbox)}")
+    if sandbox.network:
+        found.append("it could reach the network")
+    memory = sandbox.limits.get("memory_bytes")
+    if memory != promise.terms.memory_limit_bytes:
+        found.append(f"its memory limit was {_shown(memory)}, committed {_shown(promise.terms.memory_limit_bytes)}")
+    return found
+
+
+def _times(manifest: Manifest, sealed: Round) -> list[str]:
+    try:
+        entered = datetime.datetime.fromisoformat(sealed.at)
+        early = [
+            attempt.started_at
+            for attempt in manifest.attempts
+            if (entered - datetime.datetime.fromisoformat(attempt.started_at)).total_seconds() > _CLOCK_S
+        ]
+    except (ValueError, TypeError):
+        return ["its times cannot be read"]
+    return [f"it was started at {_shown(early[0])}, before its entrant entered at {sealed.at}"] if early else []
+
+
+def _configuration(
+    bundle: Path, manifest: Manifest, run: PlannedRun, entrant: Entrant, promise: Promise
+) -> list[str]:  # fmt: skip
+    text = read_regular_file(bundle, "config.gin", max_bytes=_MAX_BYTES)
+    found = []
+    if hashlib.sha256(text).hexdigest() != manifest.config_sha256:
+        found.append("config.gin is not the configuration that the manifest names")
+    file = manifest.configuration
+    if file is not None and file.sha256 != hashlib.sha256(promise.gin[run.gin_file]).hexdigest():
+        found.append(f"its gin file is not the committed {run.gin_file}")
+    actual = settings_in(text.decode("utf-8", "replace"))
+    expected = settings_in(promise.gin[run.gin_file].decode())
+    given = bindings_of(run, Path("/cup"), Path("/cup/runs") / entrant.place)
+    for name in sorted({*actual, *expected, *given}):
+        if name in given:
+            found += _path(name, actual.get(name), given[name])
+        elif name not in actual:
+            found.append(f"{name} was not set, committed {_shown(expected[name])}")
+        elif name not in expected:
+            found.append(f"{name} was set to {_shown(actual[name])}, which {run.gin_file} does not set")
+        elif actual[name] != expected[name]:
+            found.append(f"{name} was {_shown(actual[name])}, committed {_shown(expected[name])}")
+    return found
+
+
+def _path(name: str, actual: Any, expected: Any) -> list[str]:
+    """Compares a path of the organizer's host with one of any competition's folder."""
+    if isinstance(expected, list):
+        return [] if isinstance(actual, list) and len(actual) == len(expected) else [f"{name} was not as for all runs"]
+    inside = str(expected).removeprefix("/cup/")
+    if isinstance(actual, str) and actual.endswith(f"/{inside}"):
+        return []
+    return [f"{name} was {_shown(actual)}, which is not {inside} of the competition"]
+
+
+def _episodes(bundle: Path, run: PlannedRun, promise: Promise) -> list[str]:
+    episodes, seeds = _rollouts(bundle), promise.seeds_of(run)
+    found = []
+    if [episode.seed for episode in episodes] != seeds:
+        found.append("the episodes of rollouts.json were not played with the committed seeds")
+    if [episode.index for episode in episodes] != list(range(len(seeds))):
+        found.append(f"rollouts.json holds {len(episodes)} episodes, committed {len(seeds)}")
+    if not all(math.isfinite(episode.episode_return) for episode in episodes):
+        found.append("a return is not finite")
+    if {episode.index: episode for episode in episodes} != _journalled(bundle):
+        found.append("rollouts.json and journal.jsonl disagree")
+    return found
+
+
+def _rollouts(bundle: Path) -> list[Episode]:
+    name = "metrics/rollouts.json"
+    return parse_record(read_regular_file(bundle, name, max_bytes=_MAX_BYTES), RolloutResults, name).episodes
+
+
+def _journalled(bundle: Path) -> dict[int, Episode]:
+    found: dict[int, Episode] = {}
+    for line in read_regular_file(bundle, "journal.jsonl", max_bytes=_MAX_BYTES).splitlines():
+        try:
+            entry = msgspec.json.decode(line)
+            if isinstance(entry, dict) and entry.get("kind") == "episode":
+                episode = msgspec.convert(entry.get("episode"), Episode)
+                found[episode.index] = episode
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise StrangerFileError("journal.jsonl", f"cannot be read: {error}") from error
+    return found
+
+
+def _shown(value: Any) -> str:
+    return printable(repr(value))[:120]

@@ -1,0 +1,78 @@
+"""The runs that every entrant has to have: computed by whoever conducts a competition and by whoever verifies one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from a2perf.experiments.competition import gin_files
+from a2perf.experiments.competition.founding import public_seeds_file, task_files
+from a2perf.experiments.competition.records import Secret, Terms, place_of
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of an entrant.
+
+    Attributes:
+        task: its name.
+        mode: ``"train"`` or ``"inference"``.
+        seed: the root seed.
+        place: folder below the entrant's that holds the bundle of the mode.
+        gin_file: name of the gin file.
+        is_secret: whether the task was secret.
+        trained: place of the training run that the policy comes from.
+    """
+
+    task: str
+    mode: str
+    seed: int
+    place: str
+    gin_file: str
+    is_secret: bool
+    trained: str | None = None
+
+    @property
+    def bundle(self) -> str:
+        """Path of the bundle below the entrant's folder."""
+        return f"{self.place}/{self.mode}"
+
+
+def planned_runs(terms: Terms, secret: Secret, entrant: int) -> list[PlannedRun]:
+    """Returns every run that an entrant, given by its number, has to have: seed by seed, the training first."""
+    found: list[PlannedRun] = []
+    for seed in terms.seeds:
+        plans = [(terms.public_task, "inference", gin_files.PUBLIC)]
+        plans += [(task.name, "inference", gin_files.SECRET) for task in secret.tasks]
+        trained = None
+        if terms.train:
+            trained = place_of(secret, entrant, terms.public_task, seed, "train")
+            found.append(PlannedRun(terms.public_task, "train", seed, trained, gin_files.TRAINING, False))
+        for task, mode, gin_file in plans:
+            place = place_of(secret, entrant, task, seed, mode)
+            found.append(PlannedRun(task, mode, seed, place, gin_file, gin_file == gin_files.SECRET, trained))
+    return found
+
+
+def bindings_of(run: PlannedRun, competition: Path, home: Path) -> dict[str, Any]:
+    """Returns what a run is given beside its gin file, by the name of the parameter.
+
+    Args:
+        run: which.
+        competition: its folder.
+        home: folder of the entrant's runs.
+    """
+    found: dict[str, Any] = {"Submission.hidden_paths": [str(competition)]}
+    if run.mode == "train":
+        return found
+    private = competition / "private"
+    if run.is_secret:
+        task_file, seeds_file = task_files(private, run.task)
+        found["Submission.held_out_task"] = str(task_file)
+    else:
+        seeds_file = public_seeds_file(private)
+    found["Submission.evaluation_seeds_file"] = str(seeds_file)
+    if run.trained is not None:
+        found["Submission.trained_root_dir"] = str(home / run.trained)
+    return found

@@ -1,0 +1,359 @@
+"""Recomputes what a published competition claims, from its bundles: everybody can, and ``publish`` does it first.
+
+Checked are the commitment, the sealed list of entrants, that every entrant has every run or a recorded failure and
+nothing beside them, every run by itself, and the standing. The organizer's own words decide only about runs that left
+no bundle; they are listed as notes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from a2perf.errors import UserError
+from a2perf.experiments.competition.entrants import Entrant, EntrantList
+from a2perf.experiments.competition.founding import public_seeds_file, task_files
+from a2perf.experiments.competition.records import (
+    COMMITMENT,
+    ENTRANTS,
+    EVALUATOR,
+    METHOD,
+    SECRET,
+    TERMS,
+    Commitment,
+    Competition,
+    Evaluator,
+    Secret,
+    Terms,
+    commitment_of,
+    gin_hashes,
+)
+from a2perf.experiments.competition.run_checks import Promise, check_run, returns_of
+from a2perf.experiments.competition.runs import PlannedRun, planned_runs
+from a2perf.experiments.competition.standing import EntrantStanding, OutcomeRecord, Standing, TaskStanding, ranked
+from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE
+from a2perf.records import Manifest, Record, RunState
+from a2perf.runs.inventory import is_archived, read_manifest
+from a2perf.storage import parse_record
+from a2perf.stranger_files import Kind, StrangerFileError, printable, read_regular_file, walk
+
+RUNS, OUTCOMES, RESULTS = "runs", "outcomes.json", "results.json"
+_MAX_BYTES = 256 << 20
+R = TypeVar("R", bound=Record)
+
+
+@dataclass
+class Checked:
+    """What a check found.
+
+    Attributes:
+        problems: everything that speaks against the results, in words.
+        notes: what a reader should know though it is allowed: further attempts, runs without a bundle.
+        standing: recomputed from the bundles.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    standing: Standing = field(default_factory=Standing)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Where the runs are, and what is said about them."""
+
+    folder: Path
+    promise: Promise
+    entrants: EntrantList
+    outcomes: Mapping[tuple[str, str], OutcomeRecord]
+    published: bool
+
+
+def check_runs(competition: Competition, outcomes: Sequence[OutcomeRecord]) -> Checked:
+    """Checks the runs of a competition where they were made.
+
+    Args:
+        competition: whose.
+        outcomes: how every run ended, as the queue has it.
+    """
+    listed = _read(competition.public, ENTRANTS, EntrantList)
+    gin = {name: _bytes(competition.public, name) for name in gin_hashes(competition.public)}
+    promise = Promise(competition.terms, competition.secret, competition.evaluator, gin)
+    by_run = {(one.entrant, one.bundle): one for one in outcomes}
+    return _check_all(_Runs(competition.runs, promise, listed, by_run, published=False), competition.commitment)
+
+
+def check_reveal(folder: Path, commitment: str | None = None, entrants: str | None = None) -> Checked:
+    """Checks what ``reveal`` published.
+
+    Args:
+        folder: what it wrote.
+        commitment: the hash as it was published first; the one in the folder proves nothing by itself.
+        entrants: the hash of the list of entrants as it was published when it was closed.
+    """
+    try:
+        return _check_reveal(Path(os.path.realpath(folder)), commitment, entrants)
+    except UserError as error:
+        return Checked([error.message])
+
+
+def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) -> Checked:
+    stated = _read(folder, COMMITMENT, Commitment)
+    if stated.method != METHOD:
+        return Checked([f"{COMMITMENT} names another method, of an earlier a2perf or none: {printable(stated.method)}"])
+    terms, secret = _read(folder, TERMS, Terms), _read(folder, SECRET, Secret)
+    evaluator = _read(folder, EVALUATOR, Evaluator)
+    found = commitment_of(terms, secret, evaluator, gin_hashes(folder))
+    files = f"{TERMS}, {SECRET}, {EVALUATOR} and the gin files"
+    problems = []
+    if found != stated.commitment:
+        problems.append(f"{files} give {found}, but {COMMITMENT} says {printable(stated.commitment)}")
+    if commitment is not None and found != commitment:
+        problems.append(f"{files} give {found}, but {printable(commitment)} was published first")
+    listed = _read(folder, ENTRANTS, EntrantList)
+    if entrants is not None and listed.sha256 != entrants:
+        problems.append(f"{ENTRANTS} has the hash {printable(listed.sha256)}, but {printable(entrants)} was published")
+    problems += [*_tasks(folder, secret), *_others(folder, secret)]
+    promise = Promise(terms, secret, evaluator, {name: _bytes(folder, name) for name in gin_hashes(folder)})
+    said = msgspec.convert(_json(folder, OUTCOMES), list[OutcomeRecord]) if listed.rounds else []
+    by_run = {(one.entrant, one.bundle): one for one in said}
+    checked = _check_all(_Runs(folder / RUNS, promise, listed, by_run, published=True), stated)
+    if listed.rounds and _read(folder, RESULTS, Standing) != checked.standing:
+        checked.problems.append(f"{RESULTS} is not what the bundles give")
+    checked.problems[:0] = problems
+    return checked
+
+
+def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
+    checked = Checked(runs.entrants.problems(commitment.commitment))
+    if runs.published and runs.entrants.rounds and runs.entrants.closed_at is None:
+        checked.problems.append(f"{ENTRANTS} was never closed")
+    terms, secret = runs.promise.terms, runs.promise.secret
+    expected = {entrant.place: planned_runs(terms, secret, entrant.number) for entrant in runs.entrants.all()}
+    checked.problems += _layout(runs, expected)
+    found = [_check_entrant(runs, entrant, expected[entrant.place], checked) for entrant in runs.entrants.all()]
+    for one in runs.entrants.rounds:
+        if one.allow_weaker or one.sandbox != terms.sandbox:
+            who = ", ".join(entrant.place for entrant in one.entrants)
+            weaker = ", and guarantees of it may be missing" if one.allow_weaker else ""
+            checked.notes.append(f"{who} ran at the level {one.sandbox}, the terms say {terms.sandbox}{weaker}")
+    for one in runs.entrants.rounds[1:]:
+        names = ", ".join(entrant.place for entrant in one.entrants)
+        checked.notes.append(f"{names} entered at {one.at}, after others may have been run")
+    checked.standing = Standing(entrants=ranked(found))
+    return checked
+
+
+def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[PlannedRun], checked: Checked) -> EntrantStanding:
+    sealed = runs.entrants.round_of(entrant)
+    tasks: dict[str, TaskStanding] = {}
+    attempts, ended = 0, dict[str, bool]()
+    for run in expected:
+        label = f"{entrant.place}/{run.bundle}"
+        task = tasks.setdefault(run.task, TaskStanding(task=run.task, held_out=run.is_secret))
+        outcome = runs.outcomes.get((entrant.place, run.bundle))
+        bundle = runs.folder / label
+        manifest, problems = _manifest(bundle)
+        if manifest is None and not problems:
+            problems, kind = _without_bundle(entrant, run, outcome, ended)
+            if not entrant.refused:
+                checked.notes.append(f"{label} ({run.task}) has no bundle: {kind}")
+            ended[run.place] = False
+            if kind == PREREQUISITE:
+                task.not_run += 1
+            else:
+                task.failures.append([kind, printable(outcome.reason if outcome else entrant.refused)])
+        elif manifest is not None:
+            if entrant.refused:
+                problems.append("it was run, though its entrant was refused")
+            problems += check_run(bundle, manifest, run, entrant, sealed, runs.promise, published=runs.published)
+            problems += _agree(manifest, outcome)
+            ended[run.place] = manifest.state is RunState.FINISHED
+            _enter_result(task, bundle, manifest, run, outcome, problems)
+            count, earlier = _attempts(bundle, manifest)
+            problems += earlier
+            attempts += count
+            if count > 1:
+                checked.notes.append(f"{label} ({run.task}) was started {count} times")
+        checked.problems += [f"{label} ({run.task}): {problem}" for problem in problems]
+    return EntrantStanding(
+        number=entrant.number, name=entrant.name, place=entrant.place, sha256=entrant.sha256, attempts=attempts,
+        tasks=list(tasks.values()),
+    )  # fmt: skip
+
+
+def _without_bundle(
+    entrant: Entrant, run: PlannedRun, outcome: OutcomeRecord | None, ended: Mapping[str, bool]
+) -> tuple[list[str], str]:
+    """Judges a run that left no bundle; returns what is wrong, and the kind of its failure."""
+    if entrant.refused:
+        return [], "contract"
+    if outcome is None or outcome.state != "failed" or not outcome.kind:
+        return ["it is missing, and no failure is recorded"], "missing"
+    if outcome.kind == PREREQUISITE and (run.trained is None or ended.get(run.trained, False)):
+        return ["it is missing, though the training that it needs finished"], outcome.kind
+    return [], outcome.kind
+
+
+def _enter_result(
+    task: TaskStanding, bundle: Path, manifest: Manifest, run: PlannedRun, outcome: OutcomeRecord | None,
+    problems: list[str],
+) -> None:  # fmt: skip
+    if manifest.state is RunState.FINISHED:
+        if run.mode == "inference":
+            try:
+                returns = returns_of(bundle)
+                task.returns.append(sum(returns) / len(returns) if returns else 0.0)
+            except UserError as error:
+                problems.append(error.message)
+        return
+    kind = INFRASTRUCTURE if manifest.failure is None else manifest.failure.kind.value
+    reason = "" if manifest.failure is None else f"{manifest.failure.where}: {manifest.failure.message}"
+    if manifest.failure is None and outcome is not None:
+        kind, reason = outcome.kind or kind, outcome.reason
+    task.failures.append([kind, printable(f"{run.mode}: {reason}")])
+
+
+def _agree(manifest: Manifest, outcome: OutcomeRecord | None) -> list[str]:
+    """Compares what the bundle says with what the organizer says; the bundle is believed."""
+    if outcome is None:
+        return ["its outcome is not recorded"]
+    finished = manifest.state is RunState.FINISHED
+    if finished != (outcome.state == "finished"):
+        return [f"its bundle says {manifest.state.value}, the recorded outcome {printable(outcome.state)}"]
+    if not finished and manifest.state is not RunState.FAILED and outcome.kind != INFRASTRUCTURE:
+        return [f"it is not over, but recorded as {printable(outcome.kind or 'failed')}"]
+    return []
+
+
+def _attempts(bundle: Path, manifest: Manifest) -> tuple[int, list[str]]:
+    """Counts the starts of a run, archived ones included; a finished one may not have been archived."""
+    count, problems = sum(attempt.archived is None for attempt in manifest.attempts), []
+    listed = {attempt.archived for attempt in manifest.attempts if attempt.archived is not None}
+    for folder in _archived(bundle):
+        earlier, wrong = _manifest(folder)
+        problems += [f"its earlier attempt {printable(folder.name)}: {words}" for words in wrong]
+        if earlier is not None:
+            count += max(1, sum(attempt.archived is None for attempt in earlier.attempts))
+            if earlier.state is RunState.FINISHED:
+                problems.append(f"it was run again though it had finished: {printable(folder.name)}")
+    absent = len({name.rpartition("/")[2] for name in listed} - {folder.name for folder in _archived(bundle)})
+    if absent:
+        problems.append(f"{absent} archived attempt(s) that its manifest lists are not there")
+    return count, problems
+
+
+def _archived(bundle: Path) -> list[Path]:
+    attic = bundle.parent / "attic"
+    if attic.is_symlink() or not attic.is_dir():
+        return []
+    return sorted(path for path in attic.iterdir() if path.name.startswith(f"{bundle.name}-"))
+
+
+def _layout(runs: _Runs, expected: Mapping[str, Sequence[PlannedRun]]) -> Iterator[str]:
+    """Yields what lies beside the expected runs, so that nothing is hidden under whatever name."""
+    if runs.folder.is_symlink():
+        yield f"{RUNS} is a link"
+        return
+    for place in _names(runs.folder):
+        if place not in expected:
+            if runs.published or not place.startswith("queue.sqlite"):
+                yield f"{printable(place)} is not a listed entrant, but lies among the runs"
+            continue
+        folders: dict[str, set[str]] = {}
+        for run in expected[place]:
+            folders.setdefault(run.place, set()).add(run.mode)
+        yield from _layout_of_entrant(runs, place, folders)
+
+
+def _layout_of_entrant(runs: _Runs, place: str, folders: Mapping[str, set[str]]) -> Iterator[str]:
+    home = runs.folder / place
+    if home.is_symlink():
+        yield f"{place} is a link"
+        return
+    tops = {name.partition("/")[0] for name in folders}
+    for top in _names(home):
+        if top not in tops or (home / top).is_symlink():
+            yield f"{place}/{printable(top)} is not one of the entrant's runs"
+            continue
+        for inner in _names(home / top):
+            name = f"{top}/{inner}"
+            if name not in folders or (home / name).is_symlink():
+                yield f"{place}/{printable(name)} is not one of the entrant's runs"
+                continue
+            known = {*folders[name], "attic"}
+            if not runs.published:
+                known |= {"metrics", *(f"{mode}.log" for mode in folders[name])}
+            for last in _names(home / name):
+                path = home / name / last
+                if last not in known or path.is_symlink():
+                    yield f"{place}/{printable(name)}/{printable(last)} is not part of the run"
+                elif last == "attic":
+                    yield from (
+                        f"{place}/{printable(name)}/attic/{printable(each)} is not an earlier attempt"
+                        for each in _names(path)
+                        if not is_archived(path / each) or (path / each).is_symlink()
+                    )
+
+
+def _others(folder: Path, secret: Secret) -> Iterator[str]:
+    """Yields what lies in the published folder beside its known files."""
+    known = {TERMS, COMMITMENT, EVALUATOR, SECRET, ENTRANTS, OUTCOMES, RESULTS, *gin_hashes(folder)}
+    known.add(public_seeds_file(folder).name)
+    for task in secret.tasks:
+        known |= {path.relative_to(folder).as_posix() for path in task_files(folder, task.name)}
+    try:
+        for entry in walk(folder):
+            if entry.path in (RUNS, "tasks") and entry.kind is Kind.FOLDER:
+                continue
+            if not entry.path.startswith(f"{RUNS}/") and (entry.path not in known or entry.kind is not Kind.FILE):
+                yield f"{printable(entry.path)} is not part of a published competition"
+    except StrangerFileError as error:
+        yield error.message
+
+
+def _tasks(folder: Path, secret: Secret) -> Iterator[str]:
+    seeds = {public_seeds_file(folder): secret.public_seeds}
+    for task in secret.tasks:
+        file, seeds_file = task_files(folder, task.name)
+        seeds[seeds_file] = task.seeds
+        said = _json(folder, file.relative_to(folder).as_posix())
+        if said != {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}:
+            yield f"{file.name} is not the task of {SECRET}"
+    for file, numbers in seeds.items():
+        if _bytes(folder, file.relative_to(folder).as_posix()).split() != [b"%d" % number for number in numbers]:
+            yield f"{file.name} does not hold the seeds of {SECRET}"
+
+
+def _manifest(bundle: Path) -> tuple[Manifest | None, list[str]]:
+    if not os.path.lexists(bundle):
+        return None, []
+    if bundle.is_symlink():
+        return None, ["it is a link"]
+    try:
+        return read_manifest(bundle), []
+    except UserError as error:
+        return None, [error.message]
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+
+def _bytes(folder: Path, name: str) -> bytes:
+    return read_regular_file(folder, name, max_bytes=_MAX_BYTES)
+
+
+def _json(folder: Path, name: str) -> object:
+    try:
+        return msgspec.json.decode(_bytes(folder, name))
+    except msgspec.DecodeError as error:
+        raise UserError(f"{name} cannot be read: {error}") from error
+
+
+def _read(folder: Path, name: str, kind: type[R]) -> R:
+    return parse_record(_bytes(folder, name), kind, name)

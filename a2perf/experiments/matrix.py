@@ -1,0 +1,363 @@
+"""The benchmark matrix: one command, or one submission, over environments and seeds, into the store.
+
+Runs are ordered by seed, then by environment, and each is ``<command> --env-id <env> --seed <seed>``. They go through a
+durable queue, so that the same command line after any interruption repeats what is not finished and keeps what is.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from a2perf.errors import ConfigError, UserError
+from a2perf.experiments.autotag import TAGS_VARIABLE, autotag, content_hash, joined_tags, submission_tag
+from a2perf.experiments.matrix_plan import MatrixPlan
+from a2perf.launch import Ended, Entry, Event, Outcome, Queue, Resources, RunCommand, Summary, drive, get_launcher
+from a2perf.launch.scheduler import default_classify
+from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.runs.run_record import MODES, RUN_FILE, AutotagRecord, config_of
+from a2perf.storage import read_record, write_record
+
+QUEUE_FOLDER = ".queue"
+
+
+@dataclass(frozen=True)
+class MatrixRun:
+    """One cell of the matrix.
+
+    Attributes:
+        env_id: the environment.
+        seed: the seed.
+        commands: its command lines: one, or one for each configuration of a submission.
+        folder: where it lies in the store.
+        key: its name: the folder, below the store.
+    """
+
+    env_id: str
+    seed: int
+    commands: tuple[tuple[str, ...], ...]
+    folder: Path
+    key: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A planned matrix.
+
+    Attributes:
+        plan: what the runs share.
+        runs: in the order in which they are started.
+    """
+
+    plan: MatrixPlan
+    runs: tuple[MatrixRun, ...]
+
+    def command_lines(self) -> list[str]:
+        """Returns every command line, as a person would type it."""
+        begin = () if self.plan.source == "command" else ("a2perf", "run")
+        return [shlex.join([*begin, *command]) for run in self.runs for command in run.commands]
+
+
+@dataclass(frozen=True)
+class MatrixResult:
+    """What a matrix came to.
+
+    Attributes:
+        kept: runs that were finished before.
+        summary: of the runs that were executed now; None when there were none.
+        exit_code: 0 all finished, 1 some run failed, 3 the infrastructure failed one, 130 interrupted.
+    """
+
+    kept: tuple[MatrixRun, ...]
+    summary: Summary | None
+    exit_code: int
+
+
+def command_matrix(
+    store: Path, command: str, env_ids: Sequence[str], seeds: Sequence[int], *,
+    tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None, cwd: Path | None = None,
+    alone: bool = False, environment: Mapping[str, str] | None = None,
+) -> Matrix:  # fmt: skip
+    """Plans the runs of a plain command.
+
+    Args:
+        store: the store's folder.
+        command: the command line, split as a shell would.
+        env_ids: the environments.
+        seeds: the seeds.
+        tag: gives the version of the code in a folder; None for no automatic tag.
+        experiment: name of the experiment; ``--exp-name`` of the command, else the script's name, when None.
+        cwd: working directory of the command; the current one when None.
+        alone: whether one run at a time will be executed.
+        environment: variables, for the tags that were there before.
+
+    Raises:
+        UserError: the command is empty or cannot be split.
+    """
+    cwd = Path.cwd() if cwd is None else cwd
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"--command {command!r} cannot be split ({error})", hint="close every quote") from error
+    if not words:
+        raise UserError("--command is empty", hint='write --command "python train.py"')
+    script = next((cwd / word for word in words if word.endswith(".py")), None)
+    folder = script.parent if script is not None else cwd
+    name = (
+        experiment or config_of(words).get("exp_name") or (script.stem if script is not None else Path(words[0]).stem)
+    )
+    record = tag(folder) if tag is not None else None
+    before = (environment if environment is not None else os.environ).get(TAGS_VARIABLE)
+    tags = joined_tags(before, record)
+    plan = MatrixPlan(
+        experiment=str(name),
+        store_path=os.path.abspath(store),
+        cwd=str(cwd),
+        words=words,
+        code=SubmissionIdentity(
+            name=str(name),
+            path=str(script or cwd),
+            sha256=content_hash(folder, outputs=[store]),
+            git_commit=record.sha if record is not None else None,
+            git_dirty=record.dirty if record is not None else None,
+        ),
+        autotag=record,
+        tags=tags.split(",") if tags else [],
+        wandb_tags=tags,
+        alone=alone,
+    )
+
+    def commands(env_id: str, seed: int, folder: Path) -> list[tuple[str, ...]]:
+        return [(*words, "--env-id", env_id, "--seed", str(seed))]
+
+    return Matrix(plan, _cells(plan, env_ids, seeds, commands))
+
+
+def submission_matrix(
+    store: Path, submission: Path, gin_configs: Sequence[str], env_ids: Sequence[str], seeds: Sequence[int], *,
+    flags: Sequence[str] = (), tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Matrix:  # fmt: skip
+    """Plans the runs of a submission; each goes through all configurations in the order given.
+
+    Args:
+        store: the store's folder.
+        submission: the submission's folder.
+        gin_configs: gin files, as ``a2perf run`` looks them up.
+        env_ids: names of tasks or ids of environments.
+        seeds: root seeds.
+        flags: further flags of the evaluator.
+        tag: None for no automatic tag; git is not run for a submission, whose repository's settings are its author's.
+        experiment: name of the experiment; the folder's when None.
+        environment: as for ``command_matrix``.
+
+    Raises:
+        UserError: the folder does not exist.
+    """
+    from a2perf.submission.evaluator.folder_content import identify_submission
+
+    if not submission.is_dir():
+        raise ConfigError(f"the submission folder {submission} does not exist", hint="check --submission")
+    identity = identify_submission(submission, root=store)
+    variables = environment if environment is not None else os.environ
+    record = submission_tag(identity, variables) if tag is not None else None
+    tags = joined_tags(variables.get(TAGS_VARIABLE), record)
+    plan = MatrixPlan(
+        experiment=experiment or identity.name,
+        store_path=os.path.abspath(store),
+        cwd=str(Path.cwd()),
+        words=["--submission", str(submission), *(f"--gin-config={name}" for name in gin_configs), *flags],
+        source="submission",
+        code=identity,
+        autotag=record,
+        tags=tags.split(",") if tags else [],
+        wandb_tags=tags,
+    )
+
+    def commands(env_id: str, seed: int, folder: Path) -> list[tuple[str, ...]]:
+        common = ("--root-dir", str(folder), "--seed", str(seed), *_task_flags(env_id), *flags)
+        return [("--submission", str(submission), "--gin-config", name, *common) for name in gin_configs]
+
+    return Matrix(plan, _cells(plan, env_ids, seeds, commands))
+
+
+def run_matrix(
+    matrix: Matrix, workers: int, *, launcher: str = "local", resources: Resources | None = None,
+    on_event: Callable[[Event], None] | None = None, on_kept: Callable[[Sequence[MatrixRun]], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> MatrixResult:  # fmt: skip
+    """Executes what is not finished.
+
+    Args:
+        matrix: the plan.
+        workers: how many runs at the same time, at least 1.
+        launcher: name of the launcher.
+        resources: of each run.
+        on_event: called with every event of the queue.
+        on_kept: called once, with the runs that were finished before.
+        stop: asked all the time; once true, what runs is cancelled and what waits is not started.
+
+    Raises:
+        UserError: the store cannot be written, the command's program or script is not there, or the launcher is not.
+    """
+    plan = matrix.plan
+    if plan.source == "command" and launcher == "local":
+        _check_program(plan)
+    kept = tuple(run for run in matrix.runs if is_finished(run.folder, len(run.commands)))
+    wanted = [run for run in matrix.runs if run not in kept]
+    if on_kept is not None:
+        on_kept(kept)
+    if not wanted or stop():
+        return MatrixResult(kept, None, 0)
+    try:
+        write_record(plan.path(), plan)
+    except OSError as error:
+        raise UserError(
+            f"the store {plan.store} cannot be written: {error.strerror}", hint="give --store DIR"
+        ) from error
+    entries = [entry for run in wanted for entry in _entries(matrix, run, resources or Resources())]
+    for run in wanted:
+        if not (run.folder / RUN_FILE).exists():
+            write_record(run.folder / RUN_FILE, plan.record(run.env_id, run.seed, run.commands[0]))
+    stopping = False
+
+    def interrupt(number: int, frame: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    def must_stop() -> bool:
+        return stopping or stop()
+
+    executor = get_launcher(launcher)
+    folder = plan.store / QUEUE_FOLDER
+    folder.mkdir(exist_ok=True)
+    with Queue(folder / f"{plan.path().stem}.sqlite") as queue:
+        queue.add(entries)
+        queue.restrict([entry.key for entry in entries])
+        queue.reap()
+        # the bundles are the truth: what they do not call finished is done again, whatever the queue remembers
+        queue.reopen([entry.key for entry in entries], "to be run again")
+        previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            summary = drive(queue, executor, workers, classify=_classify, on_event=on_event, stop=must_stop)
+        finally:
+            executor.close()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+    failed = sum(count for kind, count in summary.failed.items() if kind != "infrastructure")
+    return MatrixResult(kept, summary, 1 if failed and not summary.stopped else summary.exit_code)
+
+
+def is_finished(folder: Path, bundles: int = 1) -> bool:
+    """Says whether a run is done: it has that many bundles and all of them are finished."""
+    states = []
+    for mode in MODES:
+        path = folder / mode / "manifest.json"
+        if path.exists():
+            try:
+                states.append(read_record(path, Manifest).state)
+            except UserError:
+                return False
+    return len(states) >= bundles and all(state is RunState.FINISHED for state in states)
+
+
+def _check_program(plan: MatrixPlan) -> None:
+    program, cwd = plan.words[0], Path(plan.cwd)
+    if shutil.which(program) is None and not (cwd / program).exists():
+        hint = "set variables before a2perf" if "=" in program else "check its spelling"
+        raise UserError(f"--command begins with {program!r}, which is no program on PATH", hint=hint)
+    script = next((word for word in plan.words if word.endswith(".py")), None)
+    if script is not None and not (cwd / script).exists():
+        raise UserError(f"--command names {script}, which is not there", hint=f"it is looked for in {cwd}")
+
+
+def _cells(
+    plan: MatrixPlan,
+    env_ids: Sequence[str],
+    seeds: Sequence[int],
+    commands: Callable[[str, int, Path], Sequence[tuple[str, ...]]],
+) -> tuple[MatrixRun, ...]:
+    if not env_ids:
+        raise UserError("--env-ids is empty", hint="name at least one environment")
+    for what, given in (("environment", env_ids), ("seed", seeds)):
+        twice = sorted({str(item) for item in given if list(given).count(item) > 1})
+        if twice:
+            raise UserError(f"{what} {', '.join(twice)} is given twice", hint="give each once")
+    cells = []
+    for seed in seeds:
+        for env_id in env_ids:
+            folder = plan.run_folder(env_id, seed)
+            lines = tuple(commands(env_id, seed, folder))
+            cells.append(MatrixRun(env_id, seed, lines, folder, folder.relative_to(plan.store).as_posix()))
+    return tuple(cells)
+
+
+def _entries(matrix: Matrix, run: MatrixRun, resources: Resources) -> list[Entry]:
+    plan = matrix.plan
+    common = RunCommand(
+        (), name=run.key, cwd=Path(plan.cwd), log=run.folder / "launch.log", resources=resources,
+        readable=(Path(plan.cwd), plan.path()), writable=(plan.store,),
+    )  # fmt: skip
+    log = run.folder / ("command/logs/output.log" if plan.source == "command" else "launch.log")
+    data = {"env_id": run.env_id, "seed": run.seed, "folder": str(run.folder), "log": str(log)}
+    if plan.source == "command":
+        argv = (sys.executable, "-P", "-m", "a2perf.experiments.command_run", str(plan.path()), "--", *run.commands[0])
+        return [Entry(run.key, replace(common, argv=argv), data)]
+    entries: list[Entry] = []
+    for number, command in enumerate(run.commands):
+        key = run.key if len(run.commands) == 1 else f"{run.key}:{number + 1}"
+        argv = RunCommand.evaluator(command).argv
+        after = entries[-1].key if entries else None
+        entries.append(Entry(key, replace(common, argv=argv, name=key), data, after=after))
+    return entries
+
+
+def _task_flags(name: str) -> list[str]:
+    """Returns the flags that choose an environment: a task by its name, anything else by its id."""
+    from a2perf.domains.registry import domains
+
+    if any(task.name == name for domain in domains().values() for task in domain.tasks):
+        return ["--task", name]
+    return ["--gin-bindings", f"create_domain.env_name={name!r}"]
+
+
+def _classify(entry: Entry, ended: Ended) -> Outcome:
+    """Adds to the exit status what the bundle says of a failure."""
+    outcome = default_classify(entry, ended)
+    if outcome.finished:
+        return outcome
+    for mode in MODES:
+        path = Path(str(entry.data["folder"])) / mode / "manifest.json"
+        try:
+            manifest = read_record(path, Manifest) if path.exists() else None
+        except UserError:
+            continue
+        if manifest is None or manifest.failure is None or manifest.state is not RunState.FAILED:
+            continue
+        failure = manifest.failure
+        if outcome.kind != "infrastructure":
+            return Outcome(False, failure.kind.value, failure.message, outcome.exit_code)
+        if manifest.attempts and manifest.attempts[-1].participant_started_at:  # it may want the same seeds again
+            return replace(outcome, repeatable=False)
+    return outcome
+
+
+def tagger(
+    store: Path, *, look_up: bool = False, api: str | None = None, timeout_s: float = 5.0
+) -> Callable[[Path], AutotagRecord]:
+    """Returns the function that gives the version of the code in a folder.
+
+    Args:
+        store: the store, whose files count as no change of the code.
+        look_up: ask the code's host for the pull request.
+        api: address that is asked.
+        timeout_s: how long to wait for the answer.
+    """
+    options = {"api": api} if api is not None else {}
+    return lambda folder: autotag(folder, os.environ, outputs=[store], look_up=look_up, timeout_s=timeout_s, **options)

@@ -1,0 +1,110 @@
+"""What the runs of one benchmark matrix share: command or submission, version of the code, where the runs go."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from a2perf.records import SCHEMA, Record, SubmissionIdentity
+from a2perf.runs.conditions import packages_of
+from a2perf.runs.run_record import AutotagRecord, ExperimentRun, config_of, user_name
+from a2perf.storage import read_record
+
+PLAN_FOLDER = ".matrix"
+_DIGEST_DIGITS = 6
+
+
+class MatrixPlan(Record, kw_only=True):
+    """Everything but the environment and the seed; written once for all runs, so that a cluster's node can read it.
+
+    Attributes:
+        experiment: name of the experiment.
+        store_path: the store, absolute.
+        cwd: working directory of the commands, absolute.
+        words: the command, without ``--env-id`` and ``--seed``; of a submission, the flags of the evaluator.
+        source: ``"command"`` or ``"submission"``.
+        code: which code it is.
+        autotag: its version, None when the user wants no automatic tag.
+        tags: tags that every run is born with.
+        wandb_tags: value of ``WANDB_TAGS`` for the commands.
+        alone: whether one run at a time is executed.
+    """
+
+    schema: int = SCHEMA
+    experiment: str
+    store_path: str
+    cwd: str
+    words: list[str]
+    source: str = "command"
+    code: SubmissionIdentity
+    autotag: AutotagRecord | None = None
+    tags: list[str] = msgspec.field(default_factory=list)
+    wandb_tags: str = ""
+    alone: bool = False
+
+    @property
+    def store(self) -> Path:
+        """The store's folder."""
+        return Path(self.store_path)
+
+    def digest(self) -> str:
+        """Returns a hash of what is run; the same words on the same code give the same."""
+        return hashlib.sha256(shlex.join(self.words).encode()).hexdigest()
+
+    def version(self) -> str:
+        """Returns the name of the version's folder: the tag of the code and a few digits of the command's hash."""
+        code = self.autotag.tag if self.autotag is not None else f"untagged-{self.code.sha256[:12]}"
+        return f"{folder_name(code)}-{self.digest()[:_DIGEST_DIGITS]}"
+
+    def run_folder(self, env_id: str, seed: int) -> Path:
+        """Returns where a run lies."""
+        return self.store / folder_name(self.experiment) / folder_name(env_id) / self.version() / f"seed_{seed}"
+
+    def record(self, env_id: str, seed: int, words: Sequence[str]) -> ExperimentRun:
+        """Returns ``rlops.json`` of a run.
+
+        Args:
+            env_id: the environment.
+            seed: the seed.
+            words: the whole command.
+        """
+        config = {**config_of(words), "env_id": env_id, "seed": seed}
+        config.setdefault("exp_name", self.experiment)
+        return ExperimentRun(
+            experiment=self.experiment,
+            env_id=env_id,
+            seed=seed,
+            tags=list(self.tags),
+            user=user_name(),
+            config=config,
+            source=self.source,
+            command=list(words),
+            version=self.autotag.tag if self.autotag is not None else self.version(),
+            autotag=self.autotag,
+            created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            packages=packages_of(words) if self.source == "command" else {},
+        )
+
+    def path(self) -> Path:
+        """Returns where the plan lies; every matrix of the same code and command has the same."""
+        return self.store / PLAN_FOLDER / f"{folder_name(self.experiment)}-{self.version()}.json"
+
+
+def folder_name(text: str) -> str:
+    """Returns a name for a folder: letters, digits and ``._-=@`` stay, the rest becomes ``_``; never hidden."""
+    return re.sub(r"[^\w.\-=@]", "_", text).lstrip(".") or "_"
+
+
+def read_plan(path: Path) -> MatrixPlan:
+    """Reads a plan.
+
+    Raises:
+        UserError: it is not there or not one.
+    """
+    return read_record(path, MatrixPlan)

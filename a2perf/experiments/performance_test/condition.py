@@ -1,0 +1,155 @@
+"""When a performance test has passed, has failed, or can be neither any more; pure arithmetic over the runs' values."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.errors import ConfigError
+
+Direction = Literal[">=", "<="]
+Statistic = Literal["last", "best", "mean_last_n"]
+STATISTICS: tuple[Statistic, ...] = ("last", "best", "mean_last_n")
+
+
+class Verdict(enum.Enum):
+    """What a test has come to."""
+
+    OPEN = "open"
+    PASSED = "passed"
+    FAILED = "failed"
+    OUT_OF_TIME = "out of time"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The block ``performance_testing_conditions``.
+
+    Attributes:
+        total_runs: budget of independent runs.
+        succ_runs: how many of them must meet the condition.
+        columns: the metrics that are judged; a run meets the condition when every one of them does.
+        values: the threshold of each.
+        direction: ``">="`` when higher is better.
+        statistic: ``"last"`` value, ``"best"`` value, or ``"mean_last_n"``: the mean of the last ``last_n``.
+        last_n: for that mean.
+        max_steps: budget of a run; the first value at or after it is the last that counts. None for no bound.
+    """
+
+    total_runs: int
+    succ_runs: int
+    columns: tuple[str, ...]
+    values: tuple[float, ...]
+    direction: Direction = ">="
+    statistic: Statistic = "last"
+    last_n: int = 3
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that the numbers make sense together.
+
+        Raises:
+            ConfigError: they do not.
+        """
+        if self.total_runs < 1 or not 1 <= self.succ_runs <= self.total_runs:
+            raise ConfigError(
+                f"succ_runs = {self.succ_runs} of total_runs = {self.total_runs} can never be met",
+                hint="give total_runs >= 1 and 1 <= succ_runs <= total_runs",
+            )
+        if not self.columns or len(self.columns) != len(self.values):
+            raise ConfigError(
+                f"{len(self.columns)} eval_columns but {len(self.values)} values of eval_value",
+                hint="give one value for all columns, or one for each",
+            )
+        if self.direction not in (">=", "<="):
+            raise ConfigError(f"direction = {self.direction!r} is neither '>=' nor '<='", hint="choose one of them")
+        if self.statistic not in STATISTICS:
+            raise ConfigError(
+                f"statistic = {self.statistic!r} is unknown", hint=f"choose one of: {', '.join(STATISTICS)}"
+            )
+        if not all(math.isfinite(value) for value in self.values):
+            raise ConfigError(
+                f"eval_value = {', '.join(f'{value:g}' for value in self.values)} is not a finite number",
+                hint="give a threshold that a run can reach and miss",
+            )
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ConfigError(f"max_steps = {self.max_steps} leaves no step", hint="give a positive number")
+
+    def last_step(self, steps: NDArray[np.float64]) -> float:
+        """Returns the last step that counts: of the first value at or after the budget, since loggers rarely hit it."""
+        late = steps[steps >= self.max_steps] if self.max_steps is not None else steps[:0]
+        return float(late.min()) if late.size else math.inf
+
+    def judged(self, steps: NDArray[np.float64], values: NDArray[np.float64]) -> float | None:
+        """Returns the number of a run that is compared with the threshold.
+
+        Args:
+            steps: environment steps, in the order of logging.
+            values: one value per step.
+
+        Returns:
+            None if nothing that counts was logged. NaN, which meets no condition, if one of the values that the
+            statistic takes is not finite. ``"best"`` passes over such values, but not over a last one: that run broke.
+        """
+        counted = values[steps <= self.last_step(steps)]
+        if not counted.size:
+            return None
+        taken = counted[-(self.last_n if self.statistic == "mean_last_n" else 1) :]
+        if not np.isfinite(taken).all():
+            return math.nan
+        if self.statistic == "best":
+            finite = counted[np.isfinite(counted)]
+            return float(finite.max() if self.direction == ">=" else finite.min())
+        return float(taken.mean())
+
+    def is_met(self, judged: Sequence[float | None]) -> bool:
+        """Returns whether a run with these numbers, one per column, meets the condition.
+
+        Both sides are compared in single precision: event files hold that, and a logged 0.9 has to reach 0.9.
+        """
+        with np.errstate(over="ignore"):
+            pairs = [
+                (np.float32(value), np.float32(bound))
+                for value, bound in zip(judged, self.values, strict=True)
+                if value is not None
+            ]
+        reached = (value >= bound if self.direction == ">=" else value <= bound for value, bound in pairs)
+        return len(pairs) == len(self.values) and all(reached)
+
+    def verdict(self, met: int, missed: int, *, out_of_time: bool = False) -> Verdict:
+        """Says where the test stands after some runs.
+
+        Args:
+            met: runs that met the condition.
+            missed: runs that did not, crashed ones included.
+            out_of_time: no further run may be waited for.
+        """
+        if met >= self.succ_runs:
+            return Verdict.PASSED
+        if self.total_runs - met - missed < self.succ_runs - met:
+            return Verdict.FAILED
+        return Verdict.OUT_OF_TIME if out_of_time else Verdict.OPEN
+
+    def pass_probability(self, success_rate: float) -> float:
+        """Returns how probably the gate lets an algorithm pass each run of which succeeds with ``success_rate``.
+
+        P = sum over k >= succ_runs of C(n, k) p^k (1 - p)^(n - k), the upper tail of a binomial distribution.
+        """
+        return sum(
+            math.comb(self.total_runs, count) * success_rate**count * (1.0 - success_rate) ** (self.total_runs - count)
+            for count in range(self.succ_runs, self.total_runs + 1)
+        )
+
+    def hint(self) -> str:
+        """Says how much a verdict of this gate is worth."""
+        chances = ", ".join(f"{self.pass_probability(rate):.1%} at {rate:.0%}" for rate in (0.5, 0.8, 0.95))
+        return (
+            f"a gate of {self.succ_runs} out of {self.total_runs} passes with a probability of {chances} "
+            "true success rate of one run"
+        )

@@ -1,0 +1,330 @@
+"""Conducts one performance test: starts runs, judges each as it ends, stops when the verdict is certain.
+
+Runs go through the benchmark matrix into the experiment store, so that each is a bundle with its log, costs and curves,
+and the same test on the same code goes on where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from a2perf.errors import ConfigError, UserError
+from a2perf.experiments.matrix import (
+    Matrix,
+    MatrixRun,
+    command_matrix,
+    is_finished,
+    run_matrix,
+    submission_matrix,
+    tagger,
+)
+from a2perf.experiments.performance_test.condition import Condition, Verdict
+from a2perf.experiments.performance_test.configuration import PerformanceTest
+from a2perf.launch import Event, State
+from a2perf.launch.entry import INFRASTRUCTURE
+from a2perf.records import Manifest, RolloutResults, RunState
+from a2perf.rlops.store import Store
+from a2perf.storage import read_record, write_json
+
+ROLLOUT_COLUMNS = ("rollouts/mean_return", "rollouts/success_rate", "rollouts/mean_length")
+"""Columns that come from the evaluator's episodes of a submission, not from what it logs."""
+
+RUNNER = "a2perf.experiments.runners.stable_baselines3"
+_PLANS = ".perftest"
+
+
+@dataclass
+class RunOutcome:
+    """What one run of a test came to.
+
+    Attributes:
+        seed: its seed.
+        run: its folder below the store.
+        state: ``"met"``, ``"missed"``, ``"crashed"``, ``"infrastructure"``, ``"not run"``.
+        values: the judged number of every column; None where it was never logged, NaN where it was not finite.
+        steps: the last step that was logged.
+        stopped_early: whether the run ended before its budget because it had reached the value.
+        reason: in words, where it did not simply end.
+        wall_s: wall time.
+    """
+
+    seed: int
+    run: str
+    state: str
+    values: list[float | None] = field(default_factory=list)
+    steps: float | None = None
+    stopped_early: bool = False
+    reason: str = ""
+    wall_s: float | None = None
+
+
+@dataclass
+class TestOutcome:
+    """What a test came to.
+
+    Attributes:
+        test: the test.
+        verdict: the verdict; ``OPEN`` when it was interrupted or the infrastructure failed.
+        runs: one a seed, in the order of the seeds.
+        message: the line for people.
+        started_at: ISO 8601 in UTC.
+        wall_s: wall time.
+        exit_code: 0 passed, 1 failed or out of time, 3 infrastructure, 130 interrupted.
+        version: the version of the code.
+    """
+
+    test: PerformanceTest
+    verdict: Verdict
+    runs: list[RunOutcome]
+    message: str
+    started_at: str
+    wall_s: float
+    exit_code: int
+    version: str
+
+
+class _Judge:
+    """Judges runs as they end, and knows when the verdict is certain."""
+
+    def __init__(self, test: PerformanceTest, store: Path, say: Callable[[str], None]) -> None:
+        self.test, self.store, self.say = test, store, say
+        self.outcomes: dict[str, RunOutcome] = {}
+        self.started = time.monotonic()
+        self.has_crash = False
+
+    def kept(self, runs: Sequence[MatrixRun]) -> None:
+        """Judges runs that were finished before."""
+        for run in runs:
+            self.judge(run, "finished before")
+
+    def ended(self, run: MatrixRun, event: Event) -> None:
+        """Takes the end of a run."""
+        entry = event.entry
+        assert entry is not None
+        if entry.state is State.FAILED:
+            state = "infrastructure" if entry.kind == INFRASTRUCTURE else "crashed"
+            self.has_crash |= state == "crashed"
+            reason = f"{entry.kind}: {entry.reason}"
+            self.outcomes[run.key] = RunOutcome(run.seed, run.key, state, reason=reason, wall_s=event.wall_s)
+            self.say(f"  seed {run.seed}: {state} ({reason})")
+        else:
+            self.judge(run, wall_s=event.wall_s)
+
+    def judge(self, run: MatrixRun, reason: str = "", wall_s: float | None = None) -> None:
+        """Reads what a finished run logged, and compares it with the condition."""
+        condition = self.test.condition
+        values, last, notes = judged_values(self.store, run.folder, condition)
+        met = condition.is_met(values)
+        missing = [column for column, value in zip(condition.columns, values, strict=True) if value is None]
+        if missing:
+            logged = ", ".join(logged_columns(self.store, run.folder)) or "nothing"
+            notes.append(f"never logged {', '.join(missing)}; it logged {logged}")
+        reason = "; ".join(filter(None, [reason, *notes]))
+        training = self.test.training
+        early = training is not None and last is not None and last < training.n_epochs * training.eval_after_n_steps
+        self.outcomes[run.key] = RunOutcome(
+            run.seed, run.key, "met" if met else "missed", values, last, early, reason, wall_s
+        )
+        told = ", ".join(
+            f"{column} {'never logged' if value is None else f'{value:g}'}"
+            for column, value in zip(condition.columns, values, strict=True)
+        )
+        steps = "" if last is None else f" after {last:.0f} steps"
+        self.say(
+            f"  seed {run.seed}: {'met' if met else 'missed'} ({told}){steps}" + (f" [{reason}]" if reason else "")
+        )
+
+    def verdict(self) -> Verdict:
+        """Returns where the test stands."""
+        states = [outcome.state for outcome in self.outcomes.values()]
+        return self.test.condition.verdict(
+            states.count("met"),
+            states.count("missed") + states.count("crashed"),
+            out_of_time=time.monotonic() - self.started > 60.0 * self.test.max_duration_minutes,
+        )
+
+    def is_settled(self) -> bool:
+        """Says whether no further run can change anything."""
+        return self.verdict() is not Verdict.OPEN or (self.test.abort_on_crash and self.has_crash)
+
+    def tell_progress(self) -> None:
+        """Says how long it has been running and what is left."""
+        left = self.test.condition.total_runs - len(self.outcomes)
+        took, limit = time.monotonic() - self.started, 60.0 * self.test.max_duration_minutes
+        self.say(f"Performance testing runs for {_clock(took)} of {_clock(limit)}. Max. {left} runs left.")
+
+
+def conduct(
+    test: PerformanceTest,
+    store: Path,
+    *,
+    n_jobs: int | None = None,
+    launcher: str = "local",
+    say: Callable[[str], None] = print,
+) -> TestOutcome:
+    """Conducts a test.
+
+    Args:
+        test: the test.
+        store: the experiment store.
+        n_jobs: runs at the same time; the test's own number by default.
+        launcher: where they execute.
+        say: prints a line for people.
+
+    Raises:
+        UserError: the test names a command, submission or configuration that is not there.
+    """
+    started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    for notice in test.notices:
+        say(f"note: {notice}")
+    judge = _Judge(test, store, say)
+    matrix = _matrix(test, store)
+    by_key = {run.key: run for run in matrix.runs}
+    judge.tell_progress()
+
+    def on_event(event: Event) -> None:
+        run = by_key.get(event.entry.key.partition(":")[0]) if event.entry is not None else None
+        if run is None or event.entry is None or run.key in judge.outcomes:
+            return
+        is_whole = event.entry.state is State.FINISHED and is_finished(run.folder, len(run.commands))
+        if is_whole or event.entry.state is State.FAILED:
+            judge.ended(run, event)
+            if not judge.is_settled():
+                judge.tell_progress()
+
+    result = run_matrix(
+        matrix, n_jobs or test.n_jobs, launcher=launcher, on_event=on_event, on_kept=judge.kept, stop=judge.is_settled
+    )
+    verdict = judge.verdict()
+    interrupted = result.exit_code == 130 and not judge.is_settled()
+    runs = [judge.outcomes.get(run.key) or RunOutcome(run.seed, run.key, "not run") for run in matrix.runs]
+    crashed = test.abort_on_crash and judge.has_crash and verdict is not Verdict.PASSED
+    if crashed:
+        verdict = Verdict.FAILED
+    outcome = TestOutcome(
+        test=test,
+        verdict=verdict,
+        runs=runs,
+        message=_message(test, verdict, sum(run.state == "met" for run in runs)),
+        started_at=started_at,
+        wall_s=time.monotonic() - judge.started,
+        exit_code=130 if interrupted else {Verdict.PASSED: 0, Verdict.OPEN: 3}.get(verdict, 1),
+        version=matrix.plan.autotag.tag if matrix.plan.autotag is not None else "",
+    )
+    say(outcome.message)
+    say(f"  ({test.condition.hint()})")
+    return outcome
+
+
+def judged_values(
+    store: Path, folder: Path, condition: Condition
+) -> tuple[list[float | None], float | None, list[str]]:
+    """Returns the judged number of every column of a run, the last step that any was logged at, and notes on them."""
+    values: list[float | None] = []
+    notes: list[str] = []
+    last: float | None = None
+    stored = Store(store)
+    run = next((run for run in stored.runs() if run.path == folder), None)
+    for column in condition.columns:
+        if column in ROLLOUT_COLUMNS:
+            values.append(_of_rollouts(folder, column))
+            continue
+        curve = stored.curve(run, column) if run is not None else None
+        if curve is None:
+            values.append(None)
+            continue
+        values.append(condition.judged(curve.steps, curve.values))
+        bound = condition.last_step(curve.steps)
+        if condition.max_steps is not None and condition.max_steps < bound < math.inf:
+            notes.append(f"{column} of step {bound:.0f}, the first value at or after max_steps = {condition.max_steps}")
+        if len(curve.steps):
+            last = max(last or 0.0, float(curve.steps.max()))
+    for column, value in zip(condition.columns, values, strict=True):
+        if value is not None and not math.isfinite(value):
+            notes.append(f"{column} is not a finite number, which meets no condition")
+    return values, last, notes
+
+
+def logged_columns(store: Path, folder: Path) -> list[str]:
+    """Returns the names of what a run logged."""
+    stored = Store(store)
+    runs = [run for run in stored.runs() if run.path == folder]
+    return sorted(stored.metric_names(runs)) if runs else []
+
+
+def _of_rollouts(folder: Path, column: str) -> float | None:
+    path = folder / "inference" / "metrics" / "rollouts.json"
+    try:
+        episodes = read_record(path, RolloutResults).episodes
+        finished = read_record(folder / "inference" / "manifest.json", Manifest).state is RunState.FINISHED
+    except UserError:
+        return None
+    if not episodes or not finished:
+        return None
+    if column == "rollouts/mean_return":
+        return float(np.mean([episode.episode_return for episode in episodes]))
+    if column == "rollouts/mean_length":
+        return float(np.mean([episode.length for episode in episodes]))
+    successes = [episode.success for episode in episodes if episode.success is not None]
+    return float(np.mean(successes)) if len(successes) == len(episodes) else None
+
+
+def _matrix(test: PerformanceTest, store: Path) -> Matrix:
+    store.mkdir(parents=True, exist_ok=True)
+    tag = tagger(store)
+    if test.submission is not None:
+        if not test.gin_configs:
+            raise ConfigError(f"{test.path}: gin_configs is empty", hint="name the configurations of the submission")
+        return submission_matrix(
+            store, test.submission, test.gin_configs, [test.env], test.seeds,
+            flags=test.flags, tag=tag, experiment=test.study_name,
+        )  # fmt: skip
+    command = test.command or shlex.join([sys.executable, "-m", RUNNER, "--training", str(_training_file(test, store))])
+    return command_matrix(store, command, [test.env], test.seeds, tag=tag, experiment=test.study_name)
+
+
+def _training_file(test: PerformanceTest, store: Path) -> Path:
+    """Writes what the runner trains under a name that says its content, so that another budget is another run."""
+    import dataclasses
+    import hashlib
+    import json
+
+    content = dataclasses.asdict(test.training) if test.training is not None else {}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:12]
+    path = store.absolute() / _PLANS / f"{test.study_name}-{digest}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, content)
+    return path
+
+
+def _message(test: PerformanceTest, verdict: Verdict, met: int) -> str:
+    condition = test.condition
+    if verdict is Verdict.PASSED:
+        columns = " and ".join(condition.columns)
+        bounds = " and ".join(f"{value:g}" for value in condition.values)
+        least = "least" if condition.direction == ">=" else "most"
+        return (
+            f"Performance test {test.name} successful! The value for {columns} was at {least} {bounds} in {met} runs."
+        )
+    if verdict is Verdict.FAILED:
+        return f"Performance test {test.name} failed. The needed number of successful runs could not be achieved."
+    if verdict is Verdict.OUT_OF_TIME:
+        return (
+            f"The needed number of successful runs could not be achieved within {test.max_duration_minutes:g} minutes "
+            f"for performance test {test.name}."
+        )
+    return f"Performance test {test.name} came to no verdict: not every run could be executed."
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

@@ -1,0 +1,428 @@
+"""Configurations of performance tests: the YAML shape of the original, and gin.
+
+A YAML file holds the overrides of one test, as they were written for the original's configuration system: ``env``,
+``algorithm`` with its keys, ``performance_testing_conditions``, ``hydra.sweeper``. A gin file binds the parameters of
+``performance_test``; that way a command or a submission of a2perf is put to the test as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gin
+import yaml
+
+from a2perf.errors import ConfigError, UserError, did_you_mean
+from a2perf.experiments.performance_test.condition import Condition
+from a2perf.experiments.runners.stable_baselines3 import check_algorithm
+
+CONF = Path("conf", "performance")
+EVAL_AFTER_N_STEPS = 2000
+N_TEST_ROLLOUTS = 10
+EARLY_STOP_LAST_N = 3
+MAX_DURATION_MINUTES = 10_080.0
+SUFFIXES = (".yaml", ".yml", ".gin")
+_CONDITION_KEYS = {
+    "total_runs", "succ_runs", "eval_columns", "eval_value", "max_steps",
+    "direction", "statistic", "last_n", "seeds", "base_seed", "on_crash",
+}  # fmt: skip
+_TOP_KEYS = {
+    "defaults", "env", "env_kwargs", "algorithm", "performance_testing_conditions", "hydra", "seed",
+    "eval_after_n_steps", "n_test_rollouts", "n_epochs", "early_stop_data_column", "early_stop_threshold",
+    "early_stop_last_n", "wandb", "render", "render_freq", "render_args", "save_model_freq", "restore_policy",
+    "base_logdir", "hyperopt_criterion", "command", "submission", "gin_configs", "flags",
+}  # fmt: skip
+_NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the packaged runner trains.
+
+    Attributes:
+        algorithm: name of the algorithm, ``"sac"``.
+        parameters: its keys.
+        env_kwargs: keyword arguments of the environment.
+        eval_after_n_steps: environment steps of an epoch; an evaluation closes each.
+        n_epochs: number of epochs.
+        n_test_rollouts: episodes of an evaluation.
+        early_stop_column: a run ends when this column has reached the threshold; None for no early stop.
+        early_stop_threshold: that threshold.
+        early_stop_last_n: over how many evaluations the column is averaged; also the least number of them. The last
+            of them has to reach the threshold itself, so that no run is stopped that the condition would not let pass.
+        direction: in which direction the threshold is reached.
+    """
+
+    algorithm: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    eval_after_n_steps: int = EVAL_AFTER_N_STEPS
+    n_epochs: int = 1
+    n_test_rollouts: int = N_TEST_ROLLOUTS
+    early_stop_column: str | None = None
+    early_stop_threshold: float = 0.0
+    early_stop_last_n: int = 3
+    direction: str = ">="
+
+
+@dataclass(frozen=True)
+class PerformanceTest:
+    """One test.
+
+    Attributes:
+        name: ``FetchReach/sac_her-test``.
+        path: its file.
+        env: environment id, or task of a submission.
+        condition: when it passes.
+        seeds: one for each run.
+        n_jobs: how many runs at the same time.
+        study_name: name of the experiment in the store.
+        max_duration_minutes: no run is waited for after that.
+        abort_on_crash: whether a run that crashes ends the test, instead of counting as one that missed.
+        training: what the packaged runner trains; None for a command or a submission.
+        command: the command under test; ``--env-id`` and ``--seed`` are added.
+        submission: the submission under test.
+        gin_configs: its configurations, in the order in which each run goes through them.
+        flags: further flags of the evaluator, for a submission.
+        notices: what a reader should know about how the file was read.
+    """
+
+    name: str
+    path: Path
+    env: str
+    condition: Condition
+    seeds: tuple[int, ...]
+    n_jobs: int = 1
+    study_name: str = ""
+    max_duration_minutes: float = MAX_DURATION_MINUTES
+    abort_on_crash: bool = False
+    training: Training | None = None
+    command: str | None = None
+    submission: Path | None = None
+    gin_configs: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def find_tests(given: Iterable[str], *, conf: Path | None = None) -> list[Path]:
+    """Finds the files of tests by name, path or glob, in a stable order and each once.
+
+    Args:
+        given: ``FetchReach/sac_her-test``, ``conf/performance/x.yaml``, ``'FetchReach/*'``.
+        conf: the folder of named tests; ``conf/performance`` here by default.
+
+    Raises:
+        ConfigError: nothing of that name; the message lists what exists.
+    """
+    folder = conf if conf is not None else CONF
+    known = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
+    names = {name_of(path, folder): path for path in known}
+    found: dict[Path, None] = {}
+    for word in given:
+        if word in names:
+            found[names[word]] = None
+        elif Path(word).is_file():
+            found[Path(word)] = None
+        elif matches := sorted(name for name in names if Path(name).match(word) or Path(name).match(f"{word}*")):
+            found.update(dict.fromkeys(names[name] for name in matches))
+        else:
+            existing = f"there are: {', '.join(names)}" if names else f"{folder} holds none"
+            raise ConfigError(
+                f"{word!r} is no performance test{did_you_mean(word, names)}", hint=f"{existing}; a path works too"
+            )
+    return list(found)
+
+
+def is_test(path: Path) -> bool:
+    """Returns whether a file is a test: by its name, or by the block of conditions in it.
+
+    Folders of tests hold other configurations too, such as searches for parameters (``sac-opti.yaml``).
+    """
+    if path.suffix == ".gin" or path.stem.endswith("-test"):
+        return True
+    return "performance_testing_conditions" in _read_yaml(path)
+
+
+def name_of(path: Path, conf: Path | None = None) -> str:
+    """Returns the name of a test: its path below the folder of tests, without the suffix."""
+    folder = (conf if conf is not None else CONF).absolute()
+    absolute = path.absolute()
+    relative = absolute.relative_to(folder) if absolute.is_relative_to(folder) else Path(absolute.name)
+    return relative.with_suffix("").as_posix()
+
+
+def read_test(path: Path, *, conf: Path | None = None) -> PerformanceTest:
+    """Reads a test.
+
+    Raises:
+        ConfigError: the file cannot be read, or does not make sense.
+    """
+    name = name_of(path, conf)
+    values = _read_gin(path) if path.suffix == ".gin" else _read_yaml(path)
+    try:
+        return _test_of(name, path, _with_defaults(values, (conf if conf is not None else CONF).parent / "algorithm"))
+    except UserError as error:
+        raise ConfigError(f"{path}: {error.message}", hint=error.hint) from error
+
+
+@gin.configurable(module="a2perf")
+def performance_test(
+    env: str | None = None,
+    command: str | None = None,
+    submission: str | None = None,
+    gin_configs: Any = (),
+    flags: Any = (),
+    algorithm: str | None = None,
+    algorithm_parameters: Any = None,
+    env_kwargs: Any = None,
+    total_runs: int | None = None,
+    succ_runs: int | None = None,
+    eval_columns: Any = None,
+    eval_value: Any = None,
+    max_steps: int | None = None,
+    direction: str = ">=",
+    statistic: str = "last",
+    last_n: int = 3,
+    seeds: Any = None,
+    base_seed: int | None = None,
+    on_crash: str = "count_as_failure",
+    n_jobs: int = 1,
+    study_name: str | None = None,
+    max_duration_minutes: float = MAX_DURATION_MINUTES,
+    eval_after_n_steps: int = EVAL_AFTER_N_STEPS,
+    n_test_rollouts: int = N_TEST_ROLLOUTS,
+) -> dict[str, Any]:
+    """Returns a test in the shape of the YAML files; every parameter is a gin binding of that name."""
+    conditions = {
+        "total_runs": total_runs, "succ_runs": succ_runs, "eval_columns": eval_columns, "eval_value": eval_value,
+        "max_steps": max_steps, "direction": direction, "statistic": statistic, "last_n": last_n, "seeds": seeds,
+        "base_seed": base_seed, "on_crash": on_crash,
+    }  # fmt: skip
+    values: dict[str, Any] = {
+        "env": env,
+        "command": command,
+        "submission": submission,
+        "gin_configs": [gin_configs] if isinstance(gin_configs, str) else list(gin_configs),
+        "flags": [flags] if isinstance(flags, str) else list(flags),
+        "env_kwargs": env_kwargs,
+        "eval_after_n_steps": eval_after_n_steps,
+        "n_test_rollouts": n_test_rollouts,
+        "performance_testing_conditions": {key: value for key, value in conditions.items() if value is not None},
+        "hydra": {
+            "sweeper": {"n_jobs": n_jobs, "study_name": study_name, "max_duration_minutes": max_duration_minutes}
+        },
+    }
+    if algorithm is not None:
+        values["defaults"] = [{"override /algorithm": algorithm}]
+        values["algorithm"] = dict(algorithm_parameters or {})
+    return values
+
+
+def _read_gin(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", hint="check the path") from error
+    try:
+        with gin.unlock_config():
+            gin.clear_config()
+            gin.parse_config(text)
+            return dict(performance_test())
+    except (ValueError, TypeError, SyntaxError, AttributeError) as error:
+        message = str(error).strip().splitlines()[0]
+        raise ConfigError(f"{path}: {message}", hint="bind parameters of performance_test") from error
+    finally:
+        gin.clear_config()
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", hint="check the path") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f":{where.line + 1}" if where is not None else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ConfigError(f"{path}{line}: not a YAML file: {problem}", hint="hint that line") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds no keys", hint="see conf/performance for examples")
+    return {str(key): _numbers(value) for key, value in values.items()}
+
+
+def _with_defaults(values: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Puts the keys of ``conf/algorithm/<name>.yaml``, if it exists, below those that a test gives itself."""
+    if values.get("command") or values.get("submission"):
+        return values
+    name = _algorithm(values)
+    path = folder / f"{name}.yaml"
+    if not path.is_file():
+        check_algorithm(name)
+        return values
+    defaults = _read_yaml(path)
+    nested = defaults.get("algorithm")
+    algorithm = _merged(dict(_mapping(nested)) if nested is not None else defaults, _mapping(values.get("algorithm")))
+    check_algorithm(str(algorithm.get("name") or name))
+    return {**values, "algorithm": algorithm}
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        is_nested = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if is_nested else value
+    return merged
+
+
+def _numbers(value: Any) -> Any:
+    """Turns numbers that YAML 1.1 takes for words (``1e-3``) into numbers."""
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return float(value.replace("_", ""))
+    return value
+
+
+def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTest:
+    block = values.get("performance_testing_conditions")
+    if not isinstance(block, Mapping):
+        raise ConfigError("there is no block performance_testing_conditions", hint="see conf/performance for examples")
+    notices = [f"{key} is not known and was left out" for key in values if key not in _TOP_KEYS]
+    for key in block:
+        if key not in _CONDITION_KEYS:
+            raise ConfigError(
+                f"performance_testing_conditions.{key} is not known{did_you_mean(str(key), _CONDITION_KEYS)}",
+                hint=f"known are: {', '.join(sorted(_CONDITION_KEYS))}",
+            )
+    for key in ("total_runs", "succ_runs", "eval_columns", "eval_value"):
+        if key not in block:
+            raise ConfigError(f"performance_testing_conditions.{key} is missing", hint="add it")
+    columns = _words(block["eval_columns"])
+    bounds = [_float("eval_value", value) for value in _items(block["eval_value"])]
+    condition = Condition(
+        total_runs=_int("total_runs", block["total_runs"]),
+        succ_runs=_int("succ_runs", block["succ_runs"]),
+        columns=columns,
+        values=tuple(bounds * len(columns) if len(bounds) == 1 else bounds),
+        direction=block.get("direction", ">="),
+        statistic=block.get("statistic", "last"),
+        last_n=_int("last_n", block.get("last_n", 3)),
+        max_steps=None if block.get("max_steps") is None else _int("max_steps", block["max_steps"]),
+    )
+    env = values.get("env")
+    if not env:
+        raise ConfigError("env is missing", hint="name the environment: `env: 'FetchReach-v2'`")
+    on_crash = block.get("on_crash", "count_as_failure")
+    if on_crash not in ("count_as_failure", "abort"):
+        raise ConfigError(f"on_crash = {on_crash!r} is unknown", hint="choose one of: count_as_failure, abort")
+    sweeper = _mapping(_mapping(values.get("hydra")).get("sweeper"))
+    given = [word for word in ("command", "submission") if values.get(word)]
+    training = None if given else _training(values, condition)
+    if len(given) > 1:
+        raise ConfigError("command and submission are both given", hint="give one of them")
+    return PerformanceTest(
+        name=name,
+        path=path,
+        env=str(env),
+        condition=condition,
+        seeds=_seeds(block, values, condition.total_runs),
+        n_jobs=max(1, _int("n_jobs", sweeper.get("n_jobs") or 1)),
+        study_name=str(sweeper.get("study_name") or name.replace("/", "_")),
+        max_duration_minutes=_float(
+            "max_duration_minutes", sweeper.get("max_duration_minutes") or MAX_DURATION_MINUTES
+        ),
+        abort_on_crash=on_crash == "abort",
+        training=training,
+        command=values.get("command") or None,
+        submission=Path(str(values["submission"])) if values.get("submission") else None,
+        gin_configs=tuple(str(item) for item in _items(values.get("gin_configs") or ())),
+        flags=tuple(str(item) for item in _items(values.get("flags") or ())),
+        notices=tuple(notices),
+    )
+
+
+def _training(values: Mapping[str, Any], condition: Condition) -> Training:
+    """Derives the length of a run and its early stop from the condition, as the original's comments promise."""
+    epoch = _int("eval_after_n_steps", values.get("eval_after_n_steps", EVAL_AFTER_N_STEPS))
+    if condition.max_steps is None:
+        n_epochs = _int("n_epochs", values.get("n_epochs", 60))
+    else:
+        n_epochs = condition.max_steps // epoch
+        if n_epochs < 1:
+            raise ConfigError(
+                f"max_steps = {condition.max_steps} is less than one evaluation (eval_after_n_steps = {epoch})",
+                hint="raise max_steps or lower eval_after_n_steps",
+            )
+    return Training(
+        algorithm=_algorithm(values),
+        parameters={key: value for key, value in _mapping(values.get("algorithm")).items() if key != "name"},
+        env_kwargs=dict(_mapping(values.get("env_kwargs"))),
+        eval_after_n_steps=epoch,
+        n_epochs=n_epochs,
+        n_test_rollouts=_int("n_test_rollouts", values.get("n_test_rollouts", N_TEST_ROLLOUTS)),
+        early_stop_column=str(values.get("early_stop_data_column", condition.columns[0])),
+        early_stop_threshold=_float("early_stop_threshold", values.get("early_stop_threshold", condition.values[0])),
+        early_stop_last_n=_int("early_stop_last_n", values.get("early_stop_last_n", EARLY_STOP_LAST_N)),
+        direction=condition.direction,
+    )
+
+
+def _algorithm(values: Mapping[str, Any]) -> str:
+    """Returns the name of the algorithm; one among its keys goes before that of the file of defaults."""
+    named = _mapping(values.get("algorithm")).get("name")
+    if named:
+        return str(named)
+    for entry in values.get("defaults") or ():
+        if isinstance(entry, Mapping):
+            for key, value in entry.items():
+                if str(key).split("/")[-1].strip() == "algorithm":
+                    return str(value)
+    raise ConfigError(
+        "no algorithm is chosen, and neither command nor submission is given",
+        hint="add `defaults: [override /algorithm: sac]`",
+    )
+
+
+def _seeds(block: Mapping[str, Any], values: Mapping[str, Any], total: int) -> tuple[int, ...]:
+    given = block.get("seeds")
+    if given is not None:
+        seeds = tuple(_int("seeds", seed) for seed in _items(given))
+        if len(seeds) != total or len(set(seeds)) != total:
+            raise ConfigError(
+                f"seeds has {len(set(seeds))} different seeds for {total} runs", hint="give one seed a run"
+            )
+        return seeds
+    base = _int("base_seed", block.get("base_seed", values.get("seed") or 0))
+    return tuple(base + index for index in range(total))
+
+
+def _int(name: str, value: Any) -> int:
+    try:
+        return int(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ConfigError(f"{name} = {value!r} is not a whole number", hint=f"write `{name}: 3`") from error
+
+
+def _float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ConfigError(f"{name} = {value!r} is not a number", hint=f"write `{name}: 0.5`") from error
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(str(item) for item in _items(value))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,249 @@
+"""What came of a protocol's runs, read from their bundles alone: states, budgets, normalised scores, the citation.
+
+The record can be made anew from the bundles at any time; nothing in it is only known to the process that ran them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
+
+import numpy as np
+
+from a2perf import __version__
+from a2perf.errors import UserError
+from a2perf.experiments.protocol_plan import Asked, PlannedRun, seeds_of
+from a2perf.metrics import protocol as protocols
+from a2perf.metrics.bootstrap import bootstrap
+from a2perf.metrics.protocol import ProtocolTask, Track
+from a2perf.metrics.submitted import BudgetCheck, Score, Submitted, SubmittedRun
+from a2perf.records import Manifest, Record, RolloutResults, RunState, SubmissionIdentity, TrainResults
+from a2perf.runs.recorded_curves import find_curve_files, read_curve
+from a2perf.storage import read_json, read_record, sha256_of
+from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT
+
+MISSING = "missing"
+R = TypeVar("R", bound=Record)
+
+
+def record_of(
+    folder: Path,
+    asked: Asked,
+    identity: SubmissionIdentity,
+    planned: Sequence[PlannedRun],
+    said: Mapping[str, str] = MappingProxyType({}),
+) -> Submitted:
+    """Returns the record of a submission's folder as its bundles stand now.
+
+    Args:
+        folder: what `a2perf submit` fills.
+        asked: what was asked for.
+        identity: of the submission.
+        planned: the runs that are asked for.
+        said: why a run left no bundle, by its key, where the queue knows that.
+    """
+    manifests = {run.key: _optional(folder / run.key / "manifest.json", Manifest) for run in planned}
+    runs = [_run(folder, asked, run, manifests, said) for run in planned]
+    scores = {name: _task_score(asked.protocol.task(name), asked, runs) for name in asked.tasks}
+    overall = _overall(scores, asked, runs)
+    unfinished = [run for run in runs if run.state != RunState.FINISHED.value]
+    reasons = [f"{run.path}: {run.state}" + (f" ({run.reason})" if run.reason else "") for run in unfinished]
+    if asked.quick:
+        reasons.insert(0, "made with --quick, a reduced protocol")
+    if asked.bindings:
+        reasons.append(f"made with bindings of its own: {'; '.join(asked.bindings)}")
+    reasons += _changed(asked, identity, runs, manifests)
+    if overall.iqm is None:
+        reasons.append("no task has a normalised score")
+    attempts = [attempt for manifest in manifests.values() if manifest for attempt in manifest.attempts]
+    record = Submitted(
+        a2perf_version=__version__,
+        protocol=asked.protocol.name,
+        protocol_sha256=protocols.sha256(asked.protocol.name),
+        submission=identity,
+        track=_kept_track(asked, runs),
+        asked_track=asked.track,
+        quick=asked.quick,
+        public_seeds=asked.public_seeds,
+        complete=not unfinished,
+        rankable=not reasons,
+        not_rankable=reasons,
+        tasks=list(asked.tasks),
+        runs=runs,
+        scores=scores,
+        overall=overall,
+        core={task.name for task in asked.protocol.core_tasks()} <= set(asked.tasks),
+        recorded_at=max((attempt.finished_at or "" for attempt in attempts), default=""),
+        citation="",
+    )
+    record.citation = citation(record)
+    return record
+
+
+def citation(record: Submitted) -> str:
+    """Returns the line by which a result is cited."""
+    overall = record.overall
+    if overall.iqm is None:
+        result = "no score"
+    else:
+        known = overall.low is not None and overall.high is not None
+        interval = f" [{shown(overall.low)}, {shown(overall.high)}]" if known else ""
+        tasks = record.tasks[0] if len(record.tasks) == 1 else f"{overall.tasks} tasks"
+        result = (
+            f"normalised IQM {shown(overall.iqm)}{interval} ({tasks} x {overall.seeds} of {overall.expected} seeds)"
+        )
+    marks = [record.track.replace("_", " "), *(["quick, not rankable"] if record.quick else [])]
+    marks += ["public seeds"] if record.public_seeds else []
+    return (
+        f"{record.submission.name} (sha256 {record.submission.sha256[:12]}), A2Perf protocol {record.protocol} "
+        f"(sha256 {record.protocol_sha256[:12]}; {', '.join(marks)}), a2perf {record.a2perf_version}, "
+        f"{record.recorded_at[:10] or 'no date'}: {result}"
+    )
+
+
+def shown(score: float | None) -> str:
+    """Returns a normalised score with three decimals; zero has no sign, and a missing one is a dash."""
+    return "-" if score is None else f"{round(score, 3) + 0.0:.3f}"
+
+
+def _run(
+    folder: Path,
+    asked: Asked,
+    planned: PlannedRun,
+    manifests: Mapping[str, Manifest | None],
+    said: Mapping[str, str],
+) -> SubmittedRun:
+    found = SubmittedRun(task=planned.task, seed=planned.seed, mode=planned.mode, path=planned.key, state=MISSING)
+    bundle = folder / planned.key
+    manifest = manifests[planned.key]
+    if manifest is None:
+        before = manifests[planned.after] if planned.after is not None else None
+        failed = before is not None and before.state is RunState.FAILED
+        found.reason = "its training failed" if failed else said.get(planned.key) or "it has not run"
+        return found
+    found.state = manifest.state.value
+    found.attempts = max(1, len(manifest.attempts))
+    found.reason = manifest.exit_reason or ""
+    found.manifest_sha256 = sha256_of(bundle / "manifest.json")
+    if manifest.state is RunState.FINISHED and planned.mode == "inference":
+        task = asked.protocol.task(planned.task)
+        try:
+            episodes = read_record(bundle / "metrics" / "rollouts.json", RolloutResults).episodes
+        except (OSError, UserError):
+            episodes = []
+        if episodes:
+            found.mean_return = float(np.mean([episode.episode_return for episode in episodes]))
+            if task.has_references():
+                found.normalised = float(task.normalise(found.mean_return))
+    if manifest.state is RunState.FINISHED and planned.mode == "train" and asked.track != "open":
+        found.budget = _budget(bundle, asked.protocol.task(planned.task), asked.track)
+    return found
+
+
+def _budget(bundle: Path, task: ProtocolTask, track: Track) -> BudgetCheck:
+    if track == "fixed_energy":
+        return _energy_check(bundle, task.budget.energy_kwh)
+    limit = float(task.budget.steps)
+    trained = _optional(bundle / "metrics" / "train.json", TrainResults)
+    if trained is not None and trained.artifact_files == 0:
+        return BudgetCheck(verdict="kept", used=0.0, limit=limit, unit="steps", how="it left nothing that was learnt")
+    curve, _ = read_curve(find_curve_files(bundle), bundle, None)
+    if curve is None or not curve.steps.size:
+        how = "it logged no curve of returns over steps"
+        return BudgetCheck(verdict="unknown", used=None, limit=limit, unit="steps", how=how)
+    # a restart may set the counter back: what was gone before it counts as well
+    back = np.flatnonzero(np.diff(curve.steps) < 0)
+    used = float(curve.steps[-1] + curve.steps[back].sum())
+    how = f"as the participant logged it ({curve.source})"
+    return BudgetCheck(verdict="kept" if used <= limit else "exceeded", used=used, limit=limit, unit="steps", how=how)
+
+
+def _energy_check(bundle: Path, limit: float) -> BudgetCheck:
+    trained = _optional(bundle / "metrics" / "train.json", TrainResults)
+    try:
+        energy = read_json(bundle / "metrics" / "tracking.json")["energy"]
+        used, quality = float(energy["net_kwh"]), str(energy["quality"])
+    except (OSError, UserError, ValueError, KeyError, TypeError):
+        how = "no energy was recorded"
+        return BudgetCheck(verdict="unknown", used=None, limit=limit, unit="kWh", how=how)
+    if trained is not None and trained.exit_reason == ENERGY_LIMIT:
+        how = f"the evaluator ended it there, within one sampling interval ({quality})"
+        return BudgetCheck(verdict="kept", used=used, limit=limit, unit="kWh", how=how)
+    return BudgetCheck(
+        verdict="kept" if used <= limit else "exceeded",
+        used=used,
+        limit=limit,
+        unit="kWh",
+        how=f"above idle, {quality}",
+    )
+
+
+def _kept_track(asked: Asked, runs: Sequence[SubmittedRun]) -> Track:
+    """Returns the track whose rules every training is known to have kept; one without a training used nothing."""
+    checks = [run.budget for run in runs if run.mode == "train"]
+    return asked.track if all(check is not None and check.verdict == "kept" for check in checks) else "open"
+
+
+def _task_score(task: ProtocolTask, asked: Asked, runs: Sequence[SubmittedRun]) -> Score:
+    expected = len(seeds_of(task, asked))
+    if not task.has_references():
+        return Score(expected=expected, tasks=1, notes=["no stored references, so no normalised score"])
+    return _score({task.name: _normalised(task.name, runs)}, expected)
+
+
+def _overall(scores: dict[str, Score], asked: Asked, runs: Sequence[SubmittedRun]) -> Score:
+    scored = [name for name in scores if asked.protocol.task(name).has_references()]
+    values = {name: _normalised(name, runs) for name in scored}
+    score = _score(values, max((score.expected for score in scores.values()), default=0))
+    left_out = [name for name in scores if name not in values]
+    if left_out:
+        score.notes.append(f"without {', '.join(left_out)}, which have no stored references")
+    return score
+
+
+def _score(values: dict[str, dict[int, float]], expected: int) -> Score:
+    """Returns the interquartile mean over the seeds that every task has, with its interval for few runs."""
+    notes = [
+        f"{name}: {expected - len(seeds)} of {expected} seeds missing"
+        for name, seeds in values.items()
+        if len(seeds) < expected
+    ]
+    common = sorted(set.intersection(*(set(seeds) for seeds in values.values()))) if values else []
+    if not common:
+        return Score(expected=expected, tasks=len(values), notes=notes)
+    matrix = np.array([[seeds[seed] for seeds in values.values()] for seed in common])
+    found = bootstrap(matrix, method="small")
+    return Score(
+        iqm=found.value, low=found.low, high=found.high, seeds=len(common), expected=expected, tasks=len(values),
+        notes=notes,
+    )  # fmt: skip
+
+
+def _normalised(task: str, runs: Sequence[SubmittedRun]) -> dict[int, float]:
+    return {run.seed: run.normalised for run in runs if run.task == task and run.normalised is not None}
+
+
+def _changed(
+    asked: Asked, identity: SubmissionIdentity, runs: Sequence[SubmittedRun], manifests: Mapping[str, Manifest | None]
+) -> list[str]:
+    """Returns what in the bundles is not what the protocol or the submission is now."""
+    found = []
+    for run in runs:
+        manifest = manifests[run.path]
+        if manifest is None:
+            continue
+        if manifest.submission.sha256 != identity.sha256:
+            found.append(f"{run.path}: made with other files of the submission")
+        fingerprint = asked.protocol.task(run.task).fingerprint
+        if run.mode != "generalization" and manifest.env_fingerprint != fingerprint:
+            found.append(f"{run.path}: the environment behaves otherwise than the protocol's")
+    return found
+
+
+def _optional(path: Path, kind: type[R]) -> R | None:
+    try:
+        return read_record(path, kind)
+    except (OSError, UserError):
+        return None

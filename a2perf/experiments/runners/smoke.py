@@ -1,0 +1,164 @@
+"""Tries one algorithm of Stable-Baselines3 with one environment, phase by phase, in a process of its own.
+
+    python -m a2perf.experiments.runners.smoke --algorithm ppo --env-id CartPole-v1 --folder DIR --steps 200
+
+Every phase appends one line of JSON to ``DIR/phases.jsonl``: its name, ``"passed"``, ``"failed"`` or ``"not
+possible"``, seconds, and why. A process that dies in a phase leaves no line for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from a2perf.errors import MissingDependency
+from a2perf.experiments.runners.environments import resolve_env_id
+
+PHASES_FILE = "phases.jsonl"
+_VIDEO_STEPS = 60
+
+
+class NotPossible(Exception):
+    """The environment or this host cannot do what the phase would try."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Goes through the phases and returns 0, or 1 when one failed; the rest is then left."""
+    parser = argparse.ArgumentParser(description="Smoke test of one algorithm with one environment.")
+    parser.add_argument("--algorithm", required=True)
+    parser.add_argument("--env-id", required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=200)
+    given = parser.parse_args(arguments)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    env_id, notice = resolve_env_id(given.env_id)
+    if notice:
+        print(f"note: {notice}", flush=True)
+    phases: list[tuple[str, Callable[[], None]]] = [
+        ("construct", lambda: construct(env_id)),
+        ("train", lambda: train(given.algorithm, env_id, given.folder, given.steps)),
+        ("record", lambda: record(given.algorithm, env_id, given.folder)),
+        ("reload", lambda: reload(given.algorithm, env_id, given.folder, given.steps)),
+    ]
+    with (given.folder / PHASES_FILE).open("a", encoding="utf-8") as lines:
+        for name, action in phases:
+            started = time.perf_counter()
+            result: dict[str, Any] = {"phase": name, "result": "passed"}
+            try:
+                action()
+            except NotPossible as error:
+                result |= {"result": "not possible", "reason": str(error)}
+            except Exception as error:  # whatever it is, it is what the smoke test is there to find
+                traceback.print_exc()
+                result |= {"result": "failed", "reason": f"{type(error).__name__}: {error}"}
+            result["seconds"] = round(time.perf_counter() - started, 3)
+            lines.write(json.dumps(result) + "\n")
+            lines.flush()
+            if result["result"] == "failed":
+                return 1
+    return 0
+
+
+def construct(env_id: str) -> None:
+    """Makes the environment and has Gymnasium check its interface."""
+    import gymnasium
+    from gymnasium.utils.env_checker import check_env
+
+    env = gymnasium.make(env_id, disable_env_checker=True)
+    check_env(env.unwrapped, skip_render_check=True)
+    env.close()
+
+
+def train(algorithm: str, env_id: str, folder: Path, steps: int) -> None:
+    """Trains for one short epoch, evaluates, and saves."""
+    from a2perf.experiments.runners.stable_baselines3 import train as train_model
+
+    train_model(_training(algorithm, steps), env_id, 0, folder)
+
+
+def record(algorithm: str, env_id: str, folder: Path) -> None:
+    """Films a few steps of the trained policy.
+
+    Raises:
+        NotPossible: the environment cannot draw itself, or no video can be written here.
+    """
+    import gymnasium
+
+    try:
+        import imageio
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError as error:
+        raise NotPossible(f"{error.name} is not installed") from error
+    try:
+        env = gymnasium.make(env_id, render_mode="rgb_array", disable_env_checker=True)
+        env.reset(seed=0)
+        first = env.render()
+    except Exception as error:
+        if isinstance(error, MissingDependency) or type(error).__name__ == "DependencyNotInstalled":
+            raise NotPossible(str(error)) from error
+        if "rgb_array" not in (gymnasium.spec(env_id).kwargs.get("render_modes") or ["rgb_array"]):
+            raise NotPossible("it has no render mode rgb_array") from error
+        raise
+    if first is None:
+        raise NotPossible("it has no render mode rgb_array")
+    model = _load(algorithm, env, folder)
+    observation, _ = env.reset(seed=0)
+    with imageio.get_writer(folder / "smoke.mp4", fps=30, macro_block_size=1) as writer:
+        for _ in range(_VIDEO_STEPS):
+            writer.append_data(np.asarray(env.render(), np.uint8))
+            action, _ = model.predict(observation, deterministic=True)
+            observation, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                observation, _ = env.reset()
+    env.close()
+
+
+def reload(algorithm: str, env_id: str, folder: Path, steps: int) -> None:
+    """Loads the saved model anew, checks that it acts as before, and trains on."""
+    import gymnasium
+
+    from a2perf.experiments.runners.stable_baselines3 import LAST
+    from a2perf.experiments.runners.stable_baselines3 import train as train_model
+
+    env = gymnasium.make(env_id, disable_env_checker=True)
+    first, second = _load(algorithm, env, folder), _load(algorithm, env, folder)
+    observation, _ = env.reset(seed=1)
+    actions = [model.predict(observation, deterministic=True)[0] for model in (first, second)]
+    if not np.array_equal(*actions):
+        raise AssertionError(f"two copies of the saved model act differently: {actions[0]} and {actions[1]}")
+    env.close()
+    train_model(_training(algorithm, steps), env_id, 0, folder / "restored", restore=folder / f"{LAST}.zip")
+
+
+def _training(algorithm: str, steps: int) -> dict[str, Any]:
+    small: dict[str, dict[str, Any]] = {
+        "ppo": {"n_steps": 64, "batch_size": 32},
+        "a2c": {},
+        "dqn": {"learning_starts": 32, "buffer_size": 1000},
+    }
+    off_policy = {"learning_starts": 32, "buffer_size": 1000, "batch_size": 32}
+    return {
+        "algorithm": algorithm, "parameters": small.get(algorithm, off_policy), "eval_after_n_steps": steps,
+        "n_epochs": 1, "n_test_rollouts": 1, "early_stop_column": None, "early_stop_threshold": 0.0,
+        "early_stop_last_n": 1,
+    }  # fmt: skip
+
+
+def _load(algorithm: str, env: Any, folder: Path) -> Any:
+    import stable_baselines3
+
+    from a2perf.experiments.runners.stable_baselines3 import LAST
+
+    return getattr(stable_baselines3, algorithm.upper()).load(folder / f"{LAST}.zip", env=env, device="cpu")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,286 @@
+"""The child process: executes one instrumented script and writes down what it did.
+
+``python -P -m a2perf.experiments.script_wrapper.child ORDER.json``. Everything it writes goes into the folder of the
+order, the script's own output goes where standard output goes. How it ended is in ``wrap.json``; when the process dies
+before, that file says how far it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib.util
+import inspect
+import json
+import os
+import random
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import GeneratorType, ModuleType
+from typing import Any
+
+import msgspec
+
+from a2perf.experiments.script_wrapper.collectors import Captured, gather
+from a2perf.experiments.script_wrapper.episode_journal import Journal, log_curves, remove_step_counts
+from a2perf.experiments.script_wrapper.episodes import Episodes, is_environment, listen, listen_to
+from a2perf.experiments.script_wrapper.import_hooks import after_import
+from a2perf.experiments.script_wrapper.instrument import CAPTURE, LISTEN, LOCALS, SEED, Instrumented, instrument
+from a2perf.experiments.script_wrapper.live_values import LiveValues
+from a2perf.experiments.script_wrapper.loggers import Loggers
+from a2perf.experiments.script_wrapper.order import REPORT, Order, Report
+from a2perf.experiments.script_wrapper.worker import PRIVATE_NAME, VARIABLE, listen_in_worker
+
+
+def main() -> int:
+    """Executes the order and returns the exit status: 0, or 1 when the script failed."""
+    order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Order)
+    folder = Path(order.folder)
+    report = Report(phase="start")
+    _write(folder, report)
+    values = LiveValues(folder)
+    if order.mirror:
+        _open_mirror(order, values, report)
+    os.environ[VARIABLE] = os.path.abspath(sys.argv[1])
+    episodes, loggers = Episodes(f"{Path(order.script).parent}{os.sep}", Journal(folder)), Loggers(values)
+    listen(episodes)
+    loggers.listen()
+    seed_everything(order.seed, report, first=True)
+    script = instrument(Path(order.script))
+    captured = _run(order, script, values, loggers, episodes, report)
+    report.phase = "collecting"
+    report.logger = loggers.found
+    _write(folder, report)
+    values.training = False
+    episodes.finish()
+    training, report.episodes_of = log_curves(folder, values.log)
+    remove_step_counts(folder)
+    report.collected = gather(captured)
+    report.summary = captured.summary
+    report.environment = _spec_of(captured)
+    if training is not None:
+        report.episodes, report.steps = len(training.returns), training.steps
+    report.notes += episodes.notes
+    report.values, report.refused = dict(values.counts), dict(values.refused)
+    values.close()
+    report.notes += values.failures
+    report.phase = "done"
+    _write(folder, report)
+    _tell(report)
+    return 0 if report.error is None else 1
+
+
+def seed_everything(seed: int, report: Report, *, first: bool) -> None:
+    """Seeds ``random`` and NumPy, and the frameworks now or as soon as they are imported."""
+    import numpy as np
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    for name, apply in (("torch", "manual_seed"), ("tensorflow", "random.set_seed")):
+        if first:
+            after_import(name, functools.partial(_seed_framework, seed, apply, report))
+        elif name in sys.modules:
+            _seed_framework(seed, apply, report, sys.modules[name])
+    report.seeded = sorted({*report.seeded, "random", "numpy"})
+
+
+def _seed_framework(seed: int, function: str, report: Report, module: ModuleType) -> None:
+    target: Any = module
+    for part in function.split("."):
+        target = getattr(target, part)
+    target(seed)
+    report.seeded = sorted({*report.seeded, module.__name__})
+
+
+def _run(
+    order: Order, script: Instrumented, values: LiveValues, loggers: Loggers, episodes: Episodes, report: Report
+) -> Captured:
+    """Executes the module and calls ``main``; whatever it raises is in the report."""
+    path = Path(order.script)
+    module = _module_for(path)
+    local: dict[str, Any] = {}
+
+    def capture(found: dict[str, Any]) -> None:
+        local.clear()
+        local.update(found)
+
+    module.__dict__.update(
+        {CAPTURE: capture, LOCALS: locals, SEED: order.seed, LISTEN: functools.partial(listen_to, episodes=episodes)}
+    )
+    sys.argv = [order.script, *order.arguments]
+    sys.path.insert(0, str(path.parent))
+    started = time.perf_counter()
+    report.phase = "import"
+    try:
+        exec(script.code, module.__dict__)
+        loggers.look_in(vars(module).values())
+        _look_for_environments(module, path.parent, episodes)
+        seed_everything(order.seed, report, first=False)
+        report.phase = "main"
+        _write(Path(order.folder), report)
+        print("Benchmarks: Started training.", flush=True)
+        _call(module.__dict__.get("main"), order.env, order.arguments)
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            report.error, report.kind = f"the script ended itself with status {error.code}", "exit"
+    except BaseException as error:
+        report.error, report.kind = f"{type(error).__name__}: {error}", "exception"
+        report.traceback = _own_traceback(error)
+        print(report.traceback, file=sys.stderr, flush=True)
+    report.train_wall_s = time.perf_counter() - started
+    _check_seed(module, order, report)
+    if not script.captures:
+        report.notes.append("main is not defined in this file, so its variables are not seen; its globals are")
+    return Captured(
+        names={**module.__dict__, **local},
+        env_name=order.env,
+        seed=order.seed,
+        folder=Path(order.folder),
+        values=values,
+        episodes=order.test_episodes,
+        videos=order.videos,
+        complete=report.error is None,
+        watching=episodes.watching,
+        say=lambda line: print(line, flush=True),
+    )
+
+
+def _call(function: Any, env: str, arguments: list[str]) -> None:
+    if not callable(function):
+        raise TypeError("main is not a function")
+    if hasattr(function, "params") and hasattr(function, "callback"):  # a click command parses its own command line
+        names = {parameter.name: parameter for parameter in function.params}
+        option = names["env"].opts[-1] if "env" in names else ""
+        function.main(args=[*([option] if option.startswith("-") else []), env, *arguments], standalone_mode=False)
+        return
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        parameters = {}  # type: ignore[assignment]
+    takes = next((name for name in ("env", "env_fn") if name in parameters), "env")
+    given: Any = functools.partial(_make, env) if takes == "env_fn" else env
+    if takes in parameters and parameters[takes].kind is inspect.Parameter.POSITIONAL_ONLY:
+        result = function(given)
+    else:
+        result = function(**{takes: given})
+    if inspect.iscoroutine(result):
+        asyncio.run(result)
+    elif inspect.isasyncgen(result):
+        asyncio.run(_exhaust(result))
+    elif isinstance(result, GeneratorType):
+        for _ in result:
+            pass
+
+
+async def _exhaust(generator: Any) -> None:
+    async for _ in generator:
+        pass
+
+
+def _make(env: str) -> Any:
+    """Makes the environment for a ``main(env_fn)``, as Spinning Up's algorithms take it; in the gym the script uses."""
+    package = "gym" if "gym" in sys.modules else "gymnasium"
+    return importlib.import_module(package).make(env)
+
+
+def _look_for_environments(module: ModuleType, folder: Path, episodes: Episodes) -> None:
+    """Listens to environments without a base class that the script imports from files beside it."""
+    for value in list(vars(module).values()):
+        names = vars(value).values() if isinstance(value, ModuleType) else [value]
+        for kind in list(names):
+            if isinstance(kind, type) and is_environment(kind):
+                for base in kind.__mro__:
+                    path = getattr(sys.modules.get(base.__module__), "__file__", None) or ""
+                    if path.startswith(f"{folder}{os.sep}") and "site-packages" not in path:
+                        listen_to(base, episodes)
+
+
+def _check_seed(module: ModuleType, order: Order, report: Report) -> None:
+    """Says of which SEED the seed was bound to, and which kept a value of their own."""
+    if "SEED" in vars(module):
+        if vars(module)["SEED"] == order.seed:
+            report.seeded = sorted({*report.seeded, "SEED"})
+        else:
+            report.notes.append(f"SEED is {vars(module)['SEED']!r} at the end: the script itself changed it")
+    folder = f"{Path(order.script).parent}{os.sep}"
+    for name, other in list(sys.modules.items()):
+        path = getattr(other, "__file__", None) or ""
+        if other is module or not path.startswith(folder) or "site-packages" in path:
+            continue
+        if "SEED" in vars(other) and vars(other)["SEED"] != order.seed:
+            report.notes.append(f"SEED of the module {name} is not replaced; only that of the script is")
+
+
+def _module_for(path: Path) -> ModuleType:
+    """Makes the module: under the file's own name, so that what it defines can be pickled, unless that is taken."""
+    name = path.stem
+    taken = not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names
+    if not taken:
+        try:
+            taken = importlib.util.find_spec(name) is not None
+        except (ImportError, ValueError):
+            taken = True
+    module = ModuleType(PRIVATE_NAME if taken else name)
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    return module
+
+
+def _own_traceback(error: BaseException) -> str:
+    """Returns the traceback from the script on, without the frames of this module."""
+    trace = error.__traceback__
+    here = os.path.abspath(__file__)
+    while trace is not None and os.path.abspath(trace.tb_frame.f_code.co_filename) == here:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__)).rstrip()
+
+
+def _spec_of(captured: Captured) -> dict[str, Any]:
+    env = captured.names.get("env")
+    spec = None if isinstance(env, str) else getattr(env, "spec", None)
+    found: dict[str, Any] = {"name": captured.env_name}
+    if spec is None and "gymnasium" in sys.modules:
+        spec = sys.modules["gymnasium"].registry.get(captured.env_name)
+    for name in ("id", "entry_point", "max_episode_steps", "reward_threshold", "kwargs"):
+        if hasattr(spec, name):
+            found[name] = json.loads(json.dumps(getattr(spec, name), default=str))
+    return found
+
+
+def _open_mirror(order: Order, values: LiveValues, report: Report) -> None:
+    try:
+        from a2perf.experiments.script_wrapper.wandb_mirror import open_mirror
+
+        values.add_mirror(open_mirror(order))
+    except Exception as error:  # a tracker that fails never takes the run down
+        report.notes.append(f"Weights & Biases is not mirrored to: {type(error).__name__}: {error}")
+
+
+def _tell(report: Report) -> None:
+    logger = ", ".join(report.logger) if report.logger else "not found: no Logger with log(key, value)"
+    print(f"Benchmarks: logger: {logger}")
+    print(f"Benchmarks: seeded: {', '.join(report.seeded)}")
+    for line in report.episodes_of:
+        print(f"Benchmarks: episodes: {line}")
+    for name, said in report.collected.items():
+        print(f"Benchmarks: {name}: {said}")
+    for note in report.notes:
+        print(f"Benchmarks: note: {note}")
+    sys.stdout.flush()
+
+
+def _write(folder: Path, report: Report) -> None:
+    temporary = folder / f".{REPORT}"
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
+    os.replace(temporary, folder / REPORT)
+
+
+if __name__ == "__mp_main__":  # a process that the script spawned imports this module before anything else
+    listen_in_worker()
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # threads and workers that a script left behind do not hold the run

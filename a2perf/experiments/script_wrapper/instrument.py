@@ -1,0 +1,225 @@
+"""Finds ``main`` of a script and makes it say which variables it ends with, through the syntax tree.
+
+The body of ``main`` is put into a ``try`` whose ``finally`` hands over ``locals()``; nothing else of the script
+changes, so that its line numbers, its closures and its way of returning stay what they were. Text is never cut:
+decorators, tabs, signatures over several lines and one-line bodies are all the same tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+
+from a2perf.errors import UserError
+
+CAPTURE = "__a2perf_capture__"
+"""Name under which the script finds the function that takes its variables."""
+
+LOCALS = "__a2perf_locals__"
+"""Name under which it finds the built-in ``locals``, which the script may have a variable of its own for."""
+
+SEED = "__a2perf_seed__"
+"""Name under which it finds the seed, which replaces the value of its global ``SEED`` wherever that is bound."""
+
+LISTEN = "__a2perf_listen__"
+"""Name under which it finds the decorator of its classes that have the methods of an environment."""
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """A script that is ready to be executed.
+
+    Attributes:
+        code: its compiled module.
+        captures: whether the variables of ``main`` will be seen; not where ``main`` is imported or made by a call.
+    """
+
+    code: CodeType
+    captures: bool
+
+
+def instrument(path: Path, *, captures: bool = True) -> Instrumented:
+    """Reads a script, wraps the body of its ``main``, replaces its SEED and listens to its environments.
+
+    Args:
+        path: the script.
+        captures: whether ``main`` hands over its variables; not in a worker process.
+
+    Raises:
+        UserError: the file does not exist, is not Python, has no ``main``, its ``main`` cannot be called with
+            ``env`` alone, or it imports the old gym, which is not installed.
+    """
+    tree = _parse(path)
+    _check_gym(path, tree)
+    mains = [node for node in _module_level(tree) if isinstance(node, _Function) and node.name == "main"]
+    if not mains and not _binds_main(tree):
+        raise _no_main(path, tree)
+    for main in mains:
+        _check_parameters(path, main)
+        if captures:
+            _wrap(main)
+    _replace_seed(tree.body)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and {"step", "reset"} <= {getattr(item, "name", "") for item in node.body}:
+            node.decorator_list.insert(0, ast.copy_location(ast.Name(LISTEN, ast.Load()), node))
+    ast.fix_missing_locations(tree)
+    return Instrumented(compile(tree, str(path), "exec", dont_inherit=True), captures=bool(mains))
+
+
+def _parse(path: Path) -> ast.Module:
+    if not path.is_file():
+        kind = "is a folder" if path.is_dir() else "does not exist"
+        raise UserError(
+            f"the script {path} {kind}", hint="give the path of a Python file with a function main(env=...)"
+        )
+    try:
+        return ast.parse(path.read_bytes(), str(path))
+    except SyntaxError as error:
+        line = f"\n    {error.text.strip()}" if error.text else ""
+        raise UserError(f"{path}:{error.lineno}: {error.msg}{line}", hint="hint the script; nothing was run") from error
+    except ValueError as error:
+        raise UserError(f"{path} is not a Python file: {error}", hint="give the path of a Python file") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}", hint="make it readable") from error
+
+
+def _module_level(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yields the statements that the module itself executes, those under ``if``, ``try`` and ``with`` included."""
+    waiting: list[ast.AST] = list(reversed(tree.body))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if isinstance(node, _Function | ast.ClassDef):
+            continue
+        waiting += [
+            child
+            for child in reversed(list(ast.iter_child_nodes(node)))
+            if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case)
+        ]
+
+
+def _binds_main(tree: ast.Module) -> bool:
+    for node in _module_level(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            if any((alias.asname or alias.name) in ("main", "*") for alias in node.names):
+                return True
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.ClassDef):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+            if any(getattr(target, "id", getattr(target, "name", "")) == "main" for target in targets):
+                return True
+    return False
+
+
+def _no_main(path: Path, tree: ast.Module) -> UserError:
+    guarded = [node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)]
+    names = [node.name for node in _module_level(tree) if isinstance(node, _Function | ast.ClassDef)]
+    has = f"it defines {', '.join(names)}" if names else "it defines no function"
+    if guarded:
+        return UserError(
+            f"{path} has no function main; its code stands under `if __name__` in line {guarded[0].lineno}, and {has}",
+            hint="replace that line by `def main(env='CartPole-v1'):` and use `env` there; or run the script as it is, "
+            f'with its own --env-id and --seed: a2perf benchmark --env-ids ENV --command "python {path}"',
+        )
+    return UserError(f"{path} has no function main; {has}", hint="give the script a `def main(env='CartPole-v1'):`")
+
+
+def _check_gym(path: Path, tree: ast.Module) -> None:
+    """Refuses a script that needs the old gym where that is not installed; an import in a ``try`` may fail."""
+    for node in [*tree.body, *(inner for item in tree.body if isinstance(item, _Function) for inner in item.body)]:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        if not any(name.partition(".")[0] == "gym" for name in names):
+            continue
+        beside = path.resolve().parent
+        if importlib.util.find_spec("gym") is None and not any((beside / name).exists() for name in ("gym.py", "gym")):
+            raise UserError(
+                f"{path}:{node.lineno}: imports gym, the package before gymnasium, which is not installed",
+                hint="write `import gymnasium as gym`, where reset() returns (observation, info) and step() returns "
+                "(observation, reward, terminated, truncated, info); or install the old package: pip install gym",
+            )
+
+
+def _check_parameters(path: Path, main: _Function) -> None:
+    """Refuses a ``main`` that cannot be called with ``env`` alone; a decorator may change what it takes."""
+    given = main.args
+    positional = [argument.arg for argument in (*given.posonlyargs, *given.args)]
+    names = {*positional, *(argument.arg for argument in given.kwonlyargs)}
+    here = f"{path}:{main.lineno}: main({ast.unparse(given)})"
+    if any(ast.unparse(decorator).startswith("click.") for decorator in main.decorator_list):
+        if "env" not in names and given.kwarg is None:
+            raise UserError(f"{here} is a click command without `env`", hint="add `@click.option('--env')` to it")
+        return
+    if main.decorator_list:
+        return
+    required = positional[: len(positional) - len(given.defaults)]
+    required += [
+        argument.arg for argument, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None
+    ]
+    takes = next((name for name in ("env", "env_fn") if name in names), None)
+    if takes is None and given.kwarg is None:
+        name = positional[0] if positional else ""
+        change = f"rename its parameter `{name}` to `env`" if name else "write `def main(env='CartPole-v1'):`"
+        raise UserError(f"{here} does not take `env` by name", hint=change)
+    missing = [name for name in required if name != takes]
+    if missing:
+        raise UserError(
+            f"{here} needs {', '.join(missing)}, which nobody gives it",
+            hint=f"give every parameter but `{takes or 'env'}` a default",
+        )
+    if takes in [argument.arg for argument in given.posonlyargs[1:]]:
+        raise UserError(f"{here} takes `{takes}` by position, but not first", hint=f"make `{takes}` the first one")
+
+
+def _replace_seed(body: list[ast.stmt]) -> None:
+    """Binds the seed to SEED after every statement of the module that binds that name, before anything reads it."""
+    for index in range(len(body) - 1, -1, -1):
+        node = body[index]
+        if isinstance(node, _Function | ast.ClassDef):
+            continue
+        for field in ("body", "orelse", "finalbody"):
+            _replace_seed(getattr(node, field, []))
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            _replace_seed(part.body)
+        if _binds_seed(node):
+            rebind: ast.stmt = ast.Assign([ast.Name("SEED", ast.Store())], ast.Name(SEED, ast.Load()))
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                rebind = ast.If(ast.parse("'SEED' in globals()", mode="eval").body, [rebind], [])
+            for new in ast.walk(rebind):
+                ast.copy_location(new, node)
+            body.insert(index + 1, rebind)
+
+
+def _binds_seed(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return any((alias.asname or alias.name) in ("SEED", "*") for alias in node.names)
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = (name for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+        return node.value is not None and any(name.id == "SEED" and isinstance(name.ctx, ast.Store) for name in names)
+    return False
+
+
+def _wrap(main: _Function) -> None:
+    body = main.body
+    first = body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    kept, rest = (body[:1], body[1:]) if is_docstring else ([], body)
+    hand_over = ast.Expr(
+        ast.Call(
+            ast.Name(CAPTURE, ast.Load()), [ast.Call(ast.Name(LOCALS, ast.Load()), [], [])], []
+        )
+    )  # fmt: skip
+    wrapped = ast.Try(body=rest or [ast.Pass()], handlers=[], orelse=[], finalbody=[hand_over])
+    ast.copy_location(wrapped, rest[0] if rest else first)
+    # the line of the last statement, so that a traceback never points past the function
+    for node in ast.walk(hand_over):
+        ast.copy_location(node, body[-1])
+    main.body = [*kept, wrapped]

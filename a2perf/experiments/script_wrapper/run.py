@@ -1,0 +1,276 @@
+"""Runs a wrapped script: bundle, child process under a sandbox, trackers around it, its output on the terminal.
+
+The parent judges how the run ended; what the child says of itself lies in the bundle's artefacts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from a2perf import __version__
+from a2perf.experiments.autotag import autotag
+from a2perf.experiments.script_wrapper.episode_journal import log_curves, remove_step_counts
+from a2perf.experiments.script_wrapper.instrument import instrument
+from a2perf.experiments.script_wrapper.order import ORDER, REPORT, Order, Report
+from a2perf.metrics.trackers.emissions import EmissionsSettings
+from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord, SubmissionIdentity
+from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.runs.event_writer import EventWriter
+from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
+from a2perf.storage import sha256_of, write_json, write_record
+from a2perf.submission.evaluator import failure_diagnosis
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.participant_home import THREAD_VARIABLES
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.session import record_tracking, supervise
+
+MODE = "command"
+_CHILD = "a2perf.experiments.script_wrapper.child"
+_POLL_S = 0.1
+_OWN_ENVIRONMENT = ("none", "process")
+"""Levels under which a script is the user's own, and gets the user's environment."""
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """What is wanted of a script.
+
+    Attributes:
+        script: its path.
+        env: name of the environment that its ``main`` gets.
+        seed: the seed.
+        arguments: its own command line.
+        sandbox: level of confinement.
+        test_episodes: episodes after the training.
+        videos: rollout videos after the training.
+        time_limit_s: wall time of the child; None for no limit.
+        mirror: project of Weights & Biases to mirror to; empty for none.
+        mirror_entity: its entity.
+    """
+
+    script: Path
+    env: str
+    seed: int
+    arguments: tuple[str, ...] = ()
+    sandbox: str = "process"
+    test_episodes: int = 25
+    videos: int = 5
+    time_limit_s: float | None = None
+    mirror: str = ""
+    mirror_entity: str = ""
+
+    def command(self) -> list[str]:
+        """Returns a command that repeats the run, however it was started."""
+        limit = [] if self.time_limit_s is None else ["--time-limit", f"{self.time_limit_s:g}"]
+        return [
+            "a2perf", "wrap", str(self.script), "--env", self.env, "--seed", str(self.seed), "--sandbox", self.sandbox,
+            "--test-episodes", str(self.test_episodes), "--videos", str(self.videos), *limit,
+            *(["--", *self.arguments] if self.arguments else []),
+        ]  # fmt: skip
+
+
+def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = False, echo: TextIO | None = None) -> int:
+    """Runs the script into its bundle.
+
+    Args:
+        wanted: what to run.
+        root: folder of the run; the bundle is ``root/command``.
+        progress: where phases and failures are said.
+        force: put an existing bundle aside and start anew.
+        echo: gets the script's standard output as it comes.
+
+    Returns:
+        The exit status: 0 success, 1 the script failed, 3 infrastructure, 130 interrupted.
+
+    Raises:
+        UserError: the script cannot be wrapped, the sandbox is not to be had, or the folder holds another run.
+    """
+    instrument(wanted.script)  # says what is wrong with the script before anything is made
+    sandbox = get_sandbox(wanted.sandbox)
+    opened = open_bundle(root / MODE, _manifest(wanted, sandbox), _settings(wanted), force=force)
+    if isinstance(opened, Finished):
+        progress.say(f"already done: {opened.path}")
+        return opened.manifest.exit_code or 0
+    return supervise(opened, progress, lambda: _run(wanted, sandbox, opened, echo))
+
+
+def _run(wanted: Wrapping, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None) -> str:
+    shutil.copyfile(wanted.script, bundle.artifacts / "script.py")
+    order = Order(
+        script=str(wanted.script.resolve()),
+        env=wanted.env,
+        seed=wanted.seed,
+        arguments=list(wanted.arguments),
+        folder=str(bundle.artifacts.resolve()),
+        test_episodes=wanted.test_episodes,
+        videos=wanted.videos,
+        mirror=wanted.mirror,
+        mirror_entity=wanted.mirror_entity,
+    )
+    write_record(bundle.artifacts / ORDER, order)
+    limits = Limits(wall_s=wanted.time_limit_s)
+    spec = SandboxSpec(
+        argv=(sys.executable, "-P", "-m", _CHILD, str(bundle.artifacts.resolve() / ORDER)),
+        cwd=Path.cwd(),
+        env=_environment(wanted),
+        readable=[wanted.script.resolve().parent, Path.cwd()],
+        writable=[bundle.artifacts.resolve()],
+        limits=limits,
+        stdout=bundle.logs / "stdout.log",
+        stderr=bundle.logs / "stderr.log",
+    )
+    kills = failure_diagnosis.oom_kills()
+    sampler = Sampler(directory=bundle.metrics, mode=MODE, settings=EmissionsSettings(), with_codecarbon=False)
+    sampler.prepare()
+    confined = sandbox.start(spec)
+    try:
+        sampler.attach(
+            confined.tree_root, cgroup=confined.cgroups, clock=confined.cpu_clock,
+            root_is_guard=confined.tree_root != confined.pid,
+        )  # fmt: skip
+        sampler.mark("script")
+        ending = _wait(confined, bundle.logs / "stdout.log", echo)
+    finally:
+        confined.kill_tree()
+        data = msgspec.to_builtins(sampler.stop())
+        write_json(bundle.metrics / "tracking.json", data)
+        record_tracking(bundle.manifest, data)
+    return _judge(ending, bundle, limits, oom_killed=failure_diagnosis.oom_kills() > kills)
+
+
+def _wait(confined: Confined, log: Path, echo: TextIO | None) -> Ending:
+    """Waits for the end and copies the growing log to ``echo``."""
+    position = 0
+    while True:
+        ending = confined.wait(_POLL_S)
+        if echo is not None and log.exists():
+            with log.open("rb") as stream:
+                stream.seek(position)
+                new = stream.read()
+            position += len(new)
+            if new:
+                echo.write(new.decode("utf-8", "replace"))
+                echo.flush()
+        if ending is not None:
+            return ending
+
+
+def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) -> str:
+    """Returns the exit reason of a success, from the child's report and from how it ended.
+
+    Raises:
+        ParticipantFailure: the script failed.
+    """
+    path = bundle.artifacts / REPORT
+    report = Report(phase="start")
+    if path.is_file():
+        try:
+            report = msgspec.json.decode(path.read_bytes(), type=Report)
+        except msgspec.DecodeError as error:
+            bundle.manifest.warnings.append(f"{REPORT} cannot be read: {error}")
+    if report.phase != "done" and "charts/episodic_return" not in report.values:
+        _rescue_curve(bundle)
+    bundle.manifest.timings_s["train"] = report.train_wall_s
+    bundle.manifest.warnings += [f"{name}: {said}" for name, said in report.collected.items() if "found:" not in said]
+    for stream, dropped in ending.dropped_bytes.items():
+        if dropped:
+            bundle.manifest.warnings.append(f"{dropped} bytes of {stream} beyond the limit were dropped")
+    log = os.path.relpath(bundle.logs / "stderr.log", bundle.path)
+    if report.error is not None:
+        raise ParticipantFailure(
+            Failure(
+                kind=FailureKind.EXIT if report.kind == "exit" else FailureKind.EXCEPTION,
+                where="main" if report.phase in ("main", "done", "collecting") else report.phase,
+                message=report.error,
+                traceback=report.traceback,
+                log=log,
+            )
+        )
+    if report.phase != "done" or ending.exit_code != 0:
+        failure = failure_diagnosis.ended(
+            ending, report.phase, limits, failure_diagnosis.tail(bundle.logs / "stderr.log"), oom_killed=oom_killed
+        )
+        failure.log = log
+        raise ParticipantFailure(failure)
+    return "returned"
+
+
+def _rescue_curve(bundle: Bundle) -> None:
+    """Logs the curve of a script whose process died, from the journal of its episodes."""
+    with EventWriter(bundle.artifacts, suffix="rescued") as writer:
+        chosen, lines = log_curves(bundle.artifacts, writer.scalar)
+    remove_step_counts(bundle.artifacts)
+    if chosen is not None:
+        bundle.manifest.warnings += [f"episodes: {line}" for line in lines]
+
+
+def _environment(wanted: Wrapping) -> dict[str, str]:
+    own = dict(os.environ) if wanted.sandbox in _OWN_ENVIRONMENT else {"PATH": os.environ.get("PATH", os.defpath)}
+    own.setdefault("LANG", "C.UTF-8")
+    for name in THREAD_VARIABLES:
+        own.setdefault(name, "1")
+    return own | {
+        "PYTHONHASHSEED": str(wanted.seed % 2**32),
+        "PYTHONUNBUFFERED": "1",
+        "BENCH_SCRIPT": str(wanted.script),
+        "BENCH_ENV": wanted.env,
+        "BENCH_SEED": str(wanted.seed),
+        "SEED": str(wanted.seed),
+    }
+
+
+def _settings(wanted: Wrapping) -> str:
+    """Returns what decides the run, as the text of ``config.gin``."""
+    lines = {
+        "script": wanted.script.name,
+        "env": wanted.env,
+        "seed": wanted.seed,
+        "arguments": list(wanted.arguments),
+        "test_episodes": wanted.test_episodes,
+        "videos": wanted.videos,
+    }
+    return "# a wrapped script has no gin configuration; it was run with\n" + "".join(
+        f"# {name} = {value!r}\n" for name, value in lines.items()
+    )
+
+
+def _manifest(wanted: Wrapping, sandbox: Sandbox) -> Manifest:
+    return Manifest(
+        a2perf_version=__version__,
+        mode=MODE,
+        domain="",
+        task=wanted.env,
+        env_id=wanted.env,
+        env_kwargs={},
+        env_fingerprint=None,
+        submission=_identity(wanted.script),
+        root_seed=wanted.seed,
+        seeds={"script": wanted.seed},
+        participant_args={},
+        command=wanted.command(),
+        config_sha256=hashlib.sha256(_settings(wanted).encode()).hexdigest(),
+        state=RunState.RUNNING,
+        attempts=[],
+        sandbox=SandboxRecord(
+            level=sandbox.level, guarantees=list(sandbox.guarantees()), missing=list(sandbox.missing())
+        ),
+        python={"version": platform.python_version(), "implementation": platform.python_implementation()},
+    )
+
+
+def _identity(script: Path) -> SubmissionIdentity:
+    code = autotag(script.resolve().parent, {})  # runs git, as the script is its user's own and about to run anyway
+    dirty = code.dirty if code.sha is not None else None
+    return SubmissionIdentity(
+        name=script.stem, path=str(script), sha256=sha256_of(script), git_commit=code.sha, git_dirty=dirty
+    )

@@ -1,0 +1,52 @@
+"""Mirrors live values to Weights & Biases, where that package is installed and the user asks for it.
+
+Offline unless ``WANDB_MODE`` says otherwise: nothing leaves the machine by accident. Every value carries its own step,
+since that service drops values whose step goes back.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from a2perf import __version__
+from a2perf.errors import MissingDependency
+from a2perf.experiments.script_wrapper.live_values import Mirror
+from a2perf.experiments.script_wrapper.order import Order
+
+
+def open_mirror(order: Order) -> Mirror:
+    """Starts a run of the service and returns what sends values to it.
+
+    Raises:
+        MissingDependency: the package is not installed.
+    """
+    os.environ.setdefault("WANDB_MODE", "offline")
+    os.environ.setdefault("WANDB_SILENT", "true")
+    try:
+        import wandb
+    except ImportError as error:
+        raise MissingDependency("wandb is not installed", hint="pip install 'a2perf[wandb]'") from error
+    script = Path(order.script)
+    run = wandb.init(
+        project=order.mirror,
+        entity=order.mirror_entity or None,
+        name=f"{script.stem}/{order.env}",
+        group=str(script),
+        dir=order.folder,
+        config={"seed": order.seed, "env": order.env, "script": str(script), "a2perf": __version__},
+    )
+
+    return _Mirror(run)
+
+
+class _Mirror:
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    def log(self, tag: str, value: float, step: int) -> None:
+        self._run.log({tag: value, "global_step": step})
+
+    def close(self) -> None:
+        self._run.finish()

@@ -1,0 +1,140 @@
+"""Slurm templates of the earlier benchmark tool: an array job over environments and seeds, filled in and submitted.
+
+The index ``k`` of the array stands for environment ``k / len_seeds`` and seed ``k % len_seeds``. Placeholders:
+``{{array}}``, ``{{env_ids}}``, ``{{seeds}}``, ``{{len_seeds}}``, ``{{command}}``, ``{{gpus_per_task}}``,
+``{{cpus_per_gpu}}``, ``{{ntasks}}``, ``{{nodes}}``. The command is put into the store's recorder, so that runs of a
+cluster land in the store like all others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2perf.errors import InfrastructureError, MissingDependency, UserError
+from a2perf.experiments.matrix import Matrix
+from a2perf.storage import write_atomic, write_record
+
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+_SUBMIT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class SlurmShape:
+    """What the array's tasks get.
+
+    Attributes:
+        gpus_per_task: graphics processors of a task.
+        total_cpus: processors of a task's graphics processors together.
+        ntasks: tasks.
+        nodes: nodes.
+    """
+
+    gpus_per_task: int | None = None
+    total_cpus: int | None = None
+    ntasks: int | None = None
+    nodes: int | None = None
+
+
+def fill_in(template: Path, matrix: Matrix, shape: SlurmShape, workers: int, env_ids: Sequence[str]) -> str:
+    """Returns the filled-in template.
+
+    Args:
+        template: the template.
+        matrix: its plan gives the command.
+        shape: resources; one that the template names has to be given.
+        workers: how many tasks may run at the same time; 0 for no bound.
+        env_ids: the environments, in the order of the array.
+
+    Raises:
+        UserError: the template cannot be read, names an unknown placeholder, or one that has no value.
+    """
+    try:
+        text = template.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"the template {template} cannot be read ({error})", hint="check --slurm-template-path"
+        ) from error
+    plan = matrix.plan
+    seeds = list(dict.fromkeys(run.seed for run in matrix.runs))
+    recorder = [sys.executable, "-P", "-m", "a2perf.experiments.command_run", str(plan.path()), "--", *plan.words]
+    values: dict[str, str | None] = {
+        "array": f"0-{len(matrix.runs) - 1}" + (f"%{workers}" if workers else ""),
+        "env_ids": f"({' '.join(env_ids)})",
+        "seeds": f"({' '.join(map(str, seeds))})",
+        "len_seeds": str(len(seeds)),
+        "command": shlex.join(recorder),
+        "gpus_per_task": _text(shape.gpus_per_task),
+        "cpus_per_gpu": _cpus_per_gpu(shape),
+        "ntasks": _text(shape.ntasks),
+        "nodes": _text(shape.nodes),
+    }
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in values:
+            raise UserError(
+                f"the template {template} has the unknown placeholder {{{{{name}}}}}",
+                hint=f"known ones are {', '.join(values)}",
+            )
+        given = values[name]
+        if given is None:
+            needs = "--slurm-total-cpus, --slurm-gpus-per-task and --slurm-ntasks"
+            flag = needs if name == "cpus_per_gpu" else f"--slurm-{name.replace('_', '-')}"
+            raise UserError(f"the template {template} needs a value for {{{{{name}}}}}", hint=f"give {flag}")
+        return given
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def submit(text: str, matrix: Matrix, folder: Path, *, really: bool) -> tuple[Path, str | None]:
+    """Writes the job file ``<folder>/<uuid>.slurm`` and submits it.
+
+    Args:
+        text: the filled-in template.
+        matrix: its plan is written, for the tasks to read.
+        folder: where the job file goes.
+        really: whether to submit it.
+
+    Returns:
+        The job file, and the job's id when it was submitted.
+
+    Raises:
+        MissingDependency: there is no ``sbatch``.
+        InfrastructureError: it refused the job.
+    """
+    path = folder / f"{uuid.uuid4()}.slurm"
+    write_atomic(path, text)
+    write_record(matrix.plan.path(), matrix.plan)
+    if not really:
+        return path, None
+    try:
+        done = subprocess.run(
+            ["sbatch", "--parsable", str(path)], capture_output=True, text=True, timeout=_SUBMIT_TIMEOUT_S, check=False
+        )
+    except FileNotFoundError as error:
+        raise MissingDependency(
+            f"sbatch is not on PATH; {path} was written but not submitted", hint="submit it from a Slurm login node"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise InfrastructureError(f"sbatch has not answered for {_SUBMIT_TIMEOUT_S:g} s") from error
+    if done.returncode != 0:
+        raise InfrastructureError(f"sbatch refused {path}: {done.stderr.strip()}")
+    return path, done.stdout.strip()
+
+
+def _cpus_per_gpu(shape: SlurmShape) -> str | None:
+    if not shape.total_cpus or not shape.gpus_per_task or not shape.ntasks:
+        return None
+    return str(math.ceil(shape.total_cpus / (shape.gpus_per_task * shape.ntasks)))
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,108 @@
+"""Which pairs a smoke test tries: the cross product, less the pairs whose spaces do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2perf.errors import UserError, did_you_mean
+
+ACTION_SPACES: dict[str, tuple[str, ...]] = {
+    "a2c": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "ddpg": ("Box",),
+    "dqn": ("Discrete",),
+    "ppo": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "sac": ("Box",),
+    "td3": ("Box",),
+}
+"""Action spaces that each algorithm of Stable-Baselines3 can act in."""
+
+OBSERVATION_SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
+"""Observation spaces that its policies can read."""
+
+PHASES = ("construct", "train", "record", "reload")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One algorithm or submission with one environment.
+
+    Attributes:
+        what: name of the algorithm, or of the submission's folder.
+        env: environment id, or task of a submission.
+        submission: the folder; None for an algorithm.
+        domain: of a submission's task.
+        env_id: of a submission's task.
+        excluded: why the pair is not tried; empty when it is.
+    """
+
+    what: str
+    env: str
+    submission: Path | None = None
+    domain: str = ""
+    env_id: str = ""
+    excluded: str = ""
+
+    @property
+    def key(self) -> str:
+        """Names the pair, for files and lists."""
+        return f"{self.what}-{self.env}".replace("/", "_")
+
+
+def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[str]) -> list[Pair]:
+    """Returns every pair, those that are excluded included.
+
+    Raises:
+        UserError: an algorithm, submission or environment is unknown.
+    """
+    for name in algorithms:
+        if name not in ACTION_SPACES:
+            raise UserError(
+                f"{name!r} is no algorithm of the smoke test{did_you_mean(name, ACTION_SPACES)}",
+                hint=f"choose among: {', '.join(ACTION_SPACES)}",
+            )
+    for folder in submissions:
+        if not folder.is_dir():
+            raise UserError(f"the submission {folder} is no folder", hint="check --submissions")
+    pairs = []
+    for env in envs:
+        domain, task, env_id = _task_of(env)
+        action, observation = ("", "")
+        if algorithms:
+            action, observation = _spaces_of(env)
+        for name in algorithms:
+            reason = ""
+            if action not in ACTION_SPACES[name]:
+                reason = f"{name} cannot act in a {action} space"
+            elif observation not in OBSERVATION_SPACES:
+                reason = f"{name} cannot read a {observation} space"
+            pairs.append(Pair(name, env, excluded=reason))
+        for folder in submissions:
+            reason = "" if domain else f"{env} belongs to no domain of a2perf"
+            pairs.append(Pair(folder.resolve().name, task or env, folder, domain, env_id, reason))
+    return pairs
+
+
+def _spaces_of(env: str) -> tuple[str, str]:
+    """Returns the kinds of the action and of the observation space."""
+    import gymnasium
+
+    from a2perf.experiments.runners.environments import resolve_env_id
+
+    made = gymnasium.make(resolve_env_id(env)[0], disable_env_checker=True)
+    try:
+        return type(made.action_space).__name__, type(made.observation_space).__name__
+    finally:
+        made.close()
+
+
+def _task_of(env: str) -> tuple[str, str, str]:
+    """Returns domain, task and id of a task's name or an environment's id; empty texts when it has none."""
+    from a2perf.domains.registry import domains
+
+    for domain in domains().values():
+        for task in domain.tasks:
+            if env in (task.name, task.env_id):
+                return domain.name, task.name, task.env_id
+    return "", "", ""

@@ -1,0 +1,179 @@
+"""A submission under a protocol, from the plan of its runs to the record with its scores.
+
+The runs go through the same durable queue as an experiment's; the record is written before the first of them and after
+each one, so that the folder can be read at any moment. The same command again goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import filelock
+
+from a2perf.errors import ConfigError, UserError
+from a2perf.experiments.experiment import QUEUE_FILE, prepare
+from a2perf.experiments.protocol_plan import Asked, entries, plan
+from a2perf.experiments.protocol_record import record_of, shown
+from a2perf.launch.interface import Launcher
+from a2perf.launch.outcomes import classify, recorded
+from a2perf.launch.queue import Queue
+from a2perf.launch.scheduler import Event, Happening, Summary, drive
+from a2perf.metrics import protocol as protocols
+from a2perf.metrics.submitted import FILE, Submitted
+from a2perf.plain_text import markdown_text
+from a2perf.records import RunState
+from a2perf.storage import read_record, write_atomic, write_record
+from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.options import parse_participant_args
+
+SUMMARY = "summary.md"
+
+
+def submit(
+    asked: Asked,
+    folder: Path,
+    launcher: Launcher,
+    workers: int,
+    *,
+    retry_infrastructure: bool = False,
+    on_event: Callable[[Event], None] = lambda event: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> tuple[Submitted, Summary]:
+    """Runs what the protocol asks for, or what is left of it.
+
+    Args:
+        asked: what was asked for.
+        folder: where everything goes.
+        launcher: where the runs execute; the caller closes it.
+        workers: how many runs at the same time; more than one disturb each other's times and energies.
+        retry_infrastructure: whether runs start again that the infrastructure failed after the participant had started.
+        on_event: told what happens.
+        stop: asked again and again; once true, the runs are ended and this returns.
+
+    Returns:
+        The record, which has been written, and what this call did.
+
+    Raises:
+        ConfigError: the submission does not exist, a binding sets what the protocol fixes, or the folder holds another
+            submission, protocol, track or code.
+        UserError: another process is submitting to this folder.
+    """
+    _check(asked)
+    runs = plan(asked)
+    identity = identify_submission(asked.submission, root=folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder / ".submit.lock", timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise UserError(f"another process is submitting to {folder}", hint="wait for it") from error
+    with lock, Queue(folder / QUEUE_FILE) as queue:
+        _refuse_another(folder, asked, identity.sha256)
+        planned = entries(asked, runs, folder)
+
+        def write() -> Submitted:
+            known = queue.entries([entry.key for entry in planned])
+            said = {entry.command.name: f"{entry.kind}: {entry.reason}" for entry in known if entry.kind is not None}
+            record = record_of(folder, asked, identity, runs, said)
+            write_record(folder / FILE, record)
+            write_atomic(folder / SUMMARY, summary_text(record))
+            return record
+
+        def told(event: Event) -> None:
+            if event.what in (Happening.FINISHED, Happening.FAILED):
+                write()
+            on_event(event)
+
+        prepare(queue, planned, retry_infrastructure=retry_infrastructure)
+        write()
+        queue.restrict([entry.key for entry in planned])
+        summary = drive(queue, launcher, workers, classify=classify, recorded=recorded, on_event=told, stop=stop)
+        return write(), summary
+
+
+def earlier_tasks(folder: Path) -> list[str]:
+    """Returns the tasks that a folder was asked for before; empty for a new one.
+
+    Raises:
+        UserError: its record cannot be read.
+    """
+    return read_record(folder / FILE, Submitted).tasks if (folder / FILE).exists() else []
+
+
+def exit_code(record: Submitted, summary: Summary) -> int:
+    """Returns 0 when every run has finished, 1 when the submission failed one, 3 the host, 130 when stopped."""
+    if summary.exit_code != 0:
+        return summary.exit_code
+    return 0 if record.complete else 1
+
+
+def summary_text(record: Submitted) -> str:
+    """Returns the record for people, in Markdown."""
+    lines = [
+        f"# {markdown_text(record.submission.name)}: protocol {markdown_text(record.protocol)}",
+        "",
+        markdown_text(record.citation),
+        "",
+        "| task | normalised IQM | 95 % interval | seeds |",
+        "| --- | --- | --- | --- |",
+    ]
+    rows = [(markdown_text(name), score) for name, score in record.scores.items()]
+    rows += [("**overall**", record.overall)] if len(record.scores) > 1 else []
+    for name, score in rows:
+        interval = "-" if score.low is None else f"{shown(score.low)} to {shown(score.high)}"
+        lines.append(f"| {name} | {shown(score.iqm)} | {interval} | {score.seeds} of {score.expected} |")
+    lines += ["", "0 is the protocol's random policy, 1 its expert; see `a2perf protocol`.", ""]
+    done = sum(run.state == RunState.FINISHED.value for run in record.runs)
+    lines.append(f"Runs: {done} of {len(record.runs)} finished. Track: {markdown_text(_track(record))}.")
+    if repeated := [run for run in record.runs if run.attempts > 1]:
+        named = ", ".join(f"{run.path} ({run.attempts} attempts)" for run in repeated)
+        lines.append(f"Started more than once: {markdown_text(named)}.")
+    notes = [*record.overall.notes] or [note for score in record.scores.values() for note in score.notes]
+    if record.not_rankable:
+        lines += ["", "Not rankable:", "", *(f"- {markdown_text(reason)}" for reason in record.not_rankable)]
+    if notes:
+        lines += ["", *(f"- {markdown_text(note)}" for note in notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _track(record: Submitted) -> str:
+    if record.track == record.asked_track:
+        return record.track.replace("_", " ")
+    checks = [(run, run.budget) for run in record.runs if run.budget is not None and run.budget.verdict != "kept"]
+    if not checks:
+        return f"open; {record.asked_track.replace('_', ' ')} was asked for, and not every training has finished"
+    run, budget = checks[0]
+    assert budget is not None
+    used = "" if budget.used is None else f", {budget.used:g} of {budget.limit:g} {budget.unit}"
+    why = f"{run.path}: {budget.verdict}{used}: {budget.how}"
+    return f"open; {record.asked_track.replace('_', ' ')} was asked for, but {why}"
+
+
+def _check(asked: Asked) -> None:
+    if not asked.submission.is_dir():
+        kind = "is a file" if asked.submission.exists() else "does not exist"
+        raise ConfigError(
+            f"the submission folder {asked.submission} {kind}",
+            hint="give the folder that holds train.py and inference.py",
+        )
+    parse_participant_args(asked.participant_args)
+
+
+def _refuse_another(folder: Path, asked: Asked, content: str) -> None:
+    """Refuses a folder of another submission or protocol; further tasks of the same ones may join it."""
+    if not (folder / FILE).exists():
+        return
+    found = read_record(folder / FILE, Submitted)
+    mine = {
+        "submission": (found.submission.sha256[:12], content[:12]),
+        "protocol": (found.protocol_sha256[:12], protocols.sha256(asked.protocol.name)[:12]),
+        "track": (found.asked_track, asked.track),
+        "--quick": (found.quick, asked.quick),
+        "--public-seeds": (found.public_seeds, asked.public_seeds),
+    }
+    for name, (before, now) in mine.items():
+        if before != now:
+            raise ConfigError(
+                f"{folder} holds another submission: {name} was {before}, now {now}", hint="choose another -o folder"
+            )

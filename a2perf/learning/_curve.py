@@ -1,0 +1,53 @@
+"""The learning curve of a training, in TensorBoard event files; a resumed training appends to it.
+
+What was logged after the checkpoint from which a training goes on is cut off, so that no step appears twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from a2perf.runs.event_writer import EventWriter
+
+FOLDER = "train"
+RETURN_TAG = "Metrics/AverageReturn"
+
+
+class Curve:
+    """The event files of one training.
+
+    Args:
+        folder: the training's artefacts.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / FOLDER
+        self._writer: EventWriter | None = None
+
+    def scalars(self, values: Mapping[str, float], step: int) -> None:
+        """Appends values by tag at an environment step."""
+        if self._writer is None:
+            self._writer = EventWriter(self._folder)
+        for tag, value in values.items():
+            self._writer.scalar(tag, float(value), step)
+
+    def lengths(self) -> dict[str, int]:
+        """Returns the length of each file in bytes, as a checkpoint remembers it."""
+        return {path.name: path.stat().st_size for path in sorted(self._folder.glob("events.out.tfevents.*"))}
+
+    def cut(self, lengths: Mapping[str, int]) -> None:
+        """Removes what was written since ``lengths`` were taken."""
+        for name, now in self.lengths().items():
+            path = self._folder / name
+            if name not in lengths:
+                path.unlink()
+            elif now > lengths[name]:
+                with path.open("r+b") as stream:
+                    stream.truncate(lengths[name])
+
+    def close(self) -> None:
+        """Closes the file that is being written; further values open another one."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

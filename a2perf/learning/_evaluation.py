@@ -1,0 +1,73 @@
+"""The returns of a policy in episodes that are the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.errors import UserError
+
+
+def evaluate(act: Callable[[Any], Any], env: gymnasium.Env[Any, Any], seeds: Sequence[int]) -> NDArray[np.float64]:
+    """Runs one episode a seed.
+
+    Args:
+        act: from an observation to an action.
+        env: the environment.
+        seeds: of the resets.
+
+    Returns:
+        The returns, shape ``(len(seeds),)``.
+    """
+    returns = np.zeros(len(seeds))
+    for number, seed in enumerate(seeds):
+        observation, _ = env.reset(seed=int(seed))
+        over = False
+        while not over:
+            observation, reward, terminated, truncated, _ = env.step(act(observation))
+            returns[number] += float(reward)
+            over = terminated or truncated
+    return returns
+
+
+def evaluate_vector(
+    act: Callable[[Any], Any], envs: gymnasium.vector.VectorEnv[Any, Any, Any], seeds: Sequence[int]
+) -> NDArray[np.float64]:
+    """Runs one episode a seed, as many at a time as there are members.
+
+    Args:
+        act: from a batch of observations to a batch of actions.
+        envs: the members; their autoreset mode is ``DISABLED``. Those that are done wait for the others of their batch.
+        seeds: of the resets.
+
+    Returns:
+        The returns, shape ``(len(seeds),)``.
+
+    Raises:
+        UserError: the members reset themselves.
+    """
+    mode = (envs.metadata or {}).get("autoreset_mode")
+    if mode is not gymnasium.vector.AutoresetMode.DISABLED:
+        raise UserError(
+            f"members with the autoreset mode {mode} cannot be evaluated together",
+            hint="make them with autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED",
+        )
+    returns = np.zeros(len(seeds))
+    reset: Any = envs.reset  # Gymnasium's annotation leaves the list of seeds out
+    for start in range(0, len(seeds), envs.num_envs):
+        batch = [int(seed) for seed in seeds[start : start + envs.num_envs]]
+        padded = batch + [batch[-1]] * (envs.num_envs - len(batch))
+        observations, _ = reset(seed=padded)
+        over = np.arange(envs.num_envs) >= len(batch)
+        while not over.all():
+            observations, rewards, terminations, truncations, _ = envs.step(act(observations))
+            returns[start : start + len(batch)] += np.where(over, 0.0, rewards)[: len(batch)]
+            ended = terminations | truncations
+            over |= ended
+            if ended.any() and not over.all():
+                observations, _ = envs.reset(options={"reset_mask": ended})
+    return returns

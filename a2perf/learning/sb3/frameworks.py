@@ -1,0 +1,18 @@
+"""Stable-Baselines3 as the other modules of this room import it; import this before it.
+
+An absent framework is a ``MissingDependency`` with the line that installs it.
+"""
+
+from __future__ import annotations
+
+from a2perf.errors import MissingDependency
+
+try:
+    import stable_baselines3
+    import torch
+except ModuleNotFoundError as error:
+    raise MissingDependency(
+        f"Stable-Baselines3 needs the package {error.name!r}, which is not installed", hint="pip install 'a2perf[sb3]'"
+    ) from error
+
+__all__ = ["stable_baselines3", "torch"]

@@ -1,0 +1,92 @@
+"""Four legs for learners of TF-Agents: the reference as the place where a policy starts, and the specs of its task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf import learning as training
+from a2perf.domains.quadruped_locomotion.reference_control import MOTORS, ReferenceControl
+from a2perf.domains.quadruped_locomotion.sensors import OBSERVATION_SIZE
+from a2perf.errors import UserError
+from a2perf.learning.tf_agents import frameworks  # noqa: F401  before TF-Agents
+
+from a2perf.domains.tfa.py_environment import array_specs  # isort: skip
+from a2perf.domains.tfa.spaces import specs_of  # isort: skip
+from tf_agents.specs import tensor_spec  # isort: skip
+
+
+@dataclass(frozen=True)
+class Prior:
+    """An affine function from an observation to an action, to which a policy adds what it has learnt.
+
+    Attributes:
+        matrix: float32, shape (160, 12).
+        bias: float32, shape (12,), rad.
+    """
+
+    matrix: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+    def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
+        """Returns the actions for a batch of observations."""
+        actions: NDArray[np.float32] = observations @ self.matrix + self.bias
+        return actions
+
+
+def reference_prior(share: float, ahead: float) -> Prior:
+    """Returns the playing of the reference motion as an affine function; see ``ReferenceControl``.
+
+    Args:
+        share: how much of the reference is played; 0 is no prior.
+        ahead: control steps by which it is ahead of the motion, since motors lag behind.
+    """
+    control = ReferenceControl(share=share, ahead=ahead)
+    bias = control.reference(np.zeros(OBSERVATION_SIZE))
+    matrix = np.stack([control.reference(row) - bias for row in np.eye(OBSERVATION_SIZE)])
+    return Prior(matrix.astype(np.float32), bias.astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a learner has to know of the environment.
+
+    Attributes:
+        make_env: makes one.
+        observation_spec, action_spec: of tensors, as TF-Agents has them.
+        bound: of actions, rad.
+    """
+
+    make_env: Callable[[], Any]
+    observation_spec: Any
+    action_spec: Any
+    bound: float
+
+
+def open_task(run: training.Run, *, mode: str, randomize: bool) -> Task:
+    """Returns the task of a run, and holds its spaces to those that the training began with.
+
+    Args:
+        run: the training.
+        mode: of the environment.
+        randomize: whether the robot's dynamics are drawn anew for each episode, whatever the mode.
+
+    Raises:
+        UserError: it is none of quadruped locomotion, or the training began with other spaces.
+    """
+    make_env = run.env_maker(mode=mode, **({"enable_randomizer": True} if randomize else {}))
+    if training.domain_name() != "quadruped_locomotion":
+        raise UserError(f"{run.env_id} is no environment of quadruped_locomotion", hint="`a2perf envs` lists them")
+    example = make_env()
+    try:
+        run.require_spaces(example.observation_space, example.action_space)
+        observation = tensor_spec.from_spec(array_specs(specs_of(example.observation_space, name="observation")))
+        action = tensor_spec.from_spec(array_specs(specs_of(example.action_space, name="action")))
+        assert example.action_space.shape == (MOTORS,)
+        return Task(make_env, observation, action, float(example.action_space.high.max()))
+    finally:
+        example.close()

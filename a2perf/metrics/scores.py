@@ -1,0 +1,333 @@
+"""Scores of recorded runs: every metric anew, from files alone.
+
+Runs that agree in domain, task, algorithm, version of the code, behaviour of the environment and mode are seeds of one
+another and scored together. The document is a function of the recorded files, the profile and the rules: no clock, host
+or absolute path enters it, so the same input gives the same bytes. Results are remembered in the cache folder under
+names, sizes and modification times of the input files, so that a folder of a thousand runs is scored again at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import math
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from a2perf import __version__, assets
+from a2perf.metrics.values import MetricValue, Profile, RunData
+from a2perf.runs.recorded_runs import (
+    MODES,
+    RecordedRun,
+    RunFolder,
+    RunIdentity,
+    find_runs,
+    fingerprint_of,
+    identify,
+    read_run,
+)
+from a2perf.worker_pool import worker_pool
+
+SCHEMA = 1
+_MOST_REMEMBERED = 100_000  # entries of the cache; the oldest go first
+_RUNS_WORTH_A_PROCESS = 150  # fewer are scored sooner than another interpreter has started
+
+
+def score_runs(
+    paths: Sequence[Path], profile: Profile = "corrected", *, cached: bool = True, processes: int = 1
+) -> dict[str, Any]:
+    """Scores every run at or below the given paths.
+
+    Args:
+        paths: bundles, folders of runs of any known layout, or files of curves.
+        profile: the set of formulas.
+        cached: use and fill the cache of scores.
+        processes: how many may share the work when there is much of it; the result is the same. With more than one
+            the caller's main module must be importable (``if __name__ == "__main__"``).
+
+    Returns:
+        The document of ``scores.json``: ``schema``, ``rules`` (version of the formulas), ``profile``, ``groups`` (the
+        scores of runs that are seeds of one another) and ``runs`` (what each run is, and its conditions).
+
+    Raises:
+        UserError: a path does not exist, or nothing recorded lies at any of them.
+    """
+    from a2perf.metrics import registry
+
+    found = find_runs(paths)
+    with _Memory(cached) as memory:
+        rules = _rules(profile)
+        prints = [_fingerprint(run) for run in found]
+        keys = [hashlib.sha256(f"{rules}\0{print_}".encode()).hexdigest() for print_ in prints]
+        groups: dict[str, list[int]] = {}
+        for index, run in enumerate(found):
+            identity = memory.identity(keys[index], run)
+            groups.setdefault(json.dumps(pool_of(identity, run)), []).append(index)
+        members = [groups[name] for name in sorted(groups)]
+        pools = [
+            "pool " + hashlib.sha256("\0".join(keys[index] for index in pool).encode()).hexdigest() for pool in members
+        ]
+        known = [memory.get(pool) for pool in pools]
+        new = [at for at, document in enumerate(known) if document is None]
+        work = [[found[index] for index in members[at]] for at in new]
+        for at, document in zip(new, _score_pools(work, profile, processes), strict=True):
+            # as it comes out of the cache: lists for tuples, null for what JSON has no number for
+            known[at] = msgspec.json.decode(msgspec.json.encode(document))
+            memory.put(pools[at], document)
+        documents = [document for document in known if document is not None]
+    return {
+        "schema": SCHEMA,
+        "a2perf_version": __version__,
+        "rules": registry.RULES,
+        "profile": profile,
+        "groups": [group for document in documents for group in document["groups"]],
+        "runs": sorted((run for document in documents for run in document["runs"]), key=lambda run: run["run"]),
+        "problems": registry.problems(),
+    }
+
+
+def run_data(runs: Sequence[RecordedRun], mode: str) -> RunData:
+    """Returns what runs of one algorithm recorded in one mode, as the metrics take it.
+
+    Runs without curve, episodes or latency are left out of these fields; ``tracking`` and ``emissions`` have one entry
+    a run.
+    """
+    tasks = sorted({task for run in runs for task in run.returns.get(mode, {})})
+    calls = sorted({call for run in runs for call in run.latency_s}) if mode == "inference" else []
+    clocks = [run.wall_clock_s for run in runs if run.wall_clock_s is not None] if mode == "train" else []
+    return RunData(
+        curves=[(run.curve.steps, run.curve.values) for run in runs if run.curve is not None]
+        if mode == "train"
+        else (),
+        returns={task: _arrays(run.returns.get(mode, {}).get(task) for run in runs) for task in tasks},
+        successes={
+            task: values for task in tasks if (values := _arrays(run.successes.get(mode, {}).get(task) for run in runs))
+        },
+        tracking=[run.tracking for run in runs],
+        emissions=[run.emissions.get(mode, {}) for run in runs],
+        latency={call: _arrays(run.latency_s.get(call) for run in runs) for call in calls},
+        latency_first={
+            call: [run.latency_first_s[call] for run in runs if call in run.latency_first_s] for call in calls
+        },
+        dataset_costs=_checkpoint_costs(runs) if mode == "train" else (),
+        data_energy=_data_energy(runs) if mode == "train" else (),
+        wall_clock=clocks,
+        **(_learning(runs) if mode == "train" else {}),
+    )
+
+
+def _checkpoint_costs(runs: Sequence[RecordedRun]) -> list[list[float]]:
+    """Returns the training energies behind each data set that was used, each data set once."""
+    notes = {(note.dataset_id, note.content_sha256): note for run in runs for note in run.datasets}
+    return [[math.nan if kwh is None else kwh for kwh in note.checkpoint_kwh] for _, note in sorted(notes.items())]
+
+
+def _data_energy(runs: Sequence[RecordedRun]) -> list[tuple[float, str]]:
+    """Returns what lies behind the samples of each run that used data sets, NaN where it is not known."""
+    found = []
+    for run in runs:
+        if run.datasets:
+            ways = {note.provenance for note in run.datasets}
+            kwh = math.fsum(math.nan if note.kwh is None else note.kwh for note in run.datasets)
+            found.append((kwh, ways.pop() if len(ways) == 1 else "mixed"))
+    return found
+
+
+def _learning(runs: Sequence[RecordedRun]) -> dict[str, Any]:
+    """Returns what ties the curves to the runs and their clocks."""
+    placed = [(place, run.curve) for place, run in enumerate(runs) if run.curve is not None]
+    return {
+        "threshold": _threshold(runs[0].identity) if runs else None,
+        "curve_runs": [place for place, _ in placed],
+        "curve_times": [None if curve.times_s is None else (curve.times_s, curve.times_since) for _, curve in placed],
+    }
+
+
+def _threshold(identity: RunIdentity) -> float | None:
+    """Returns from which return on the task counts as learnt, by the latest protocol that knows it."""
+    from a2perf.metrics import protocol
+
+    task = protocol.load().task_of(identity.task, identity.fingerprint)
+    return task.threshold_return() if task is not None and task.has_references() else None
+
+
+def _arrays(values: Iterator[Any]) -> list[Any]:
+    return [array for array in values if array is not None and len(array)]
+
+
+def pool_of(identity: RunIdentity, run: RunFolder) -> list[str]:
+    """Returns what runs must agree in to be seeds of one another; unreadable ones stand alone."""
+    alone = run.label if identity.state == "unreadable" else ""
+    return [
+        identity.domain, identity.task, identity.algorithm, identity.version, identity.fingerprint, identity.mode,
+        run.layout, alone,
+    ]  # fmt: skip
+
+
+def conditions_of(runs: Sequence[RecordedRun], data: RunData, mode: str) -> list[str]:
+    """Returns what a reader of the scores of these runs, seeds of one another, should know, in words."""
+    conditions = []
+    known = [run.identity.seed for run in runs if run.identity.seed is not None]
+    if len(set(known)) < len(known):
+        conditions.append("two runs share a seed; they are not independent")
+    if mode == "train" and len(data.curves) < len(runs):
+        conditions.append(f"{len(runs) - len(data.curves)} of {len(runs)} run(s) hold no curve of returns")
+    if mode == "inference" and (missing := sum(not run.returns.get(mode) for run in runs)):
+        conditions.append(f"{missing} of {len(runs)} run(s) hold no episodes")
+    if changed := sum(run.changed for run in runs):
+        conditions.append(f"{changed} of {len(runs)} run(s) were changed after they ended; nothing here can be trusted")
+    if unsound := sum(run.identity.state not in ("finished", "recorded") for run in runs):
+        conditions.append(f"{unsound} of {len(runs)} run(s) did not finish; what they had measured is scored")
+    return conditions
+
+
+def _score_pools(work: Sequence[Sequence[RunFolder]], profile: Profile, processes: int) -> Iterator[dict[str, Any]]:
+    """Yields the document of each pool in order, one pool in memory at a time in each process."""
+    score = functools.partial(_score_pool, profile=profile)
+    if processes < 2 or len(work) < 2 or sum(len(folders) for folders in work) < _RUNS_WORTH_A_PROCESS:
+        yield from map(score, work)
+        return
+    with worker_pool(min(processes, len(work))) as executor:
+        yield from executor.map(score, work, chunksize=max(1, len(work) // (8 * processes)))
+
+
+def _score_pool(folders: Sequence[RunFolder], profile: Profile) -> dict[str, Any]:
+    runs = [_read(folder) for folder in folders]
+    groups = []
+    for mode in MODES:
+        members = [index for index, run in enumerate(runs) if mode in run.modes()]
+        if members:
+            groups.append(_score_group([folders[i] for i in members], [runs[i] for i in members], mode, profile))
+    return {
+        "groups": groups,
+        "runs": [
+            {
+                "run": folder.label,
+                "layout": folder.layout,
+                **asdict(run.identity),
+                "curve": None if run.curve is None else run.curve.source,
+                "conditions": run.conditions,
+            }
+            for folder, run in zip(folders, runs, strict=True)
+        ],
+    }
+
+
+def _score_group(
+    folders: Sequence[RunFolder], runs: Sequence[RecordedRun], mode: str, profile: Profile
+) -> dict[str, Any]:
+    from a2perf.metrics import application, registry
+
+    data = run_data(runs, mode)
+    scores = registry.score(data, profile)
+    by_task = application.per_task(data, profile) if mode == "generalization" else {}
+    identity = runs[0].identity
+    return {
+        "domain": identity.domain,
+        "task": identity.task,
+        "algorithm": identity.algorithm,
+        "version": identity.version,
+        "fingerprint": identity.fingerprint,
+        "mode": mode,
+        "runs": [folder.label for folder in folders],
+        "seeds": [run.identity.seed for run in runs],
+        "conditions": conditions_of(runs, data, mode),
+        "tasks": {
+            task: {name: msgspec.to_builtins(value) for name, value in sorted(values.items()) if value.n > 0}
+            for task, values in sorted(by_task.items())
+        },
+        "scores": {name: msgspec.to_builtins(value) for name, value in sorted(scores.items()) if is_told(value, mode)},
+    }
+
+
+def is_told(value: MetricValue, mode: str) -> bool:
+    """Says whether a metric is listed: it has a value, or it is a metric of that mode and says why it has none."""
+    if value.value is not None or value.n > 0 or (value.condition or "").startswith(("failed", "threshold")):
+        return True
+    across_rollouts = value.name.endswith("AcrossRollouts")
+    across_runs = value.name[:1].isupper() and not across_rollouts
+    return across_runs if mode == "train" else across_rollouts and mode == "inference"
+
+
+def _read(folder: RunFolder) -> RecordedRun:
+    try:
+        return read_run(folder)
+    except (OSError, ValueError) as error:
+        # a file that changed or vanished while it was read; the other runs are not to suffer
+        return RecordedRun(identify(folder), conditions=[f"could not be read: {type(error).__name__}"])
+
+
+def _fingerprint(run: RunFolder) -> str:
+    try:
+        return fingerprint_of(run)
+    except OSError:
+        return ""
+
+
+def _rules(profile: Profile) -> str:
+    """Returns what changes when a score may change although its input did not."""
+    from a2perf.metrics import registry
+
+    here = Path(__file__).parent
+    sources = sorted([*here.glob("*.py"), *(here.parent / "runs").glob("*.py")])
+    stamps = [f"{path.name} {status.st_size} {status.st_mtime_ns}" for path in sources for status in [path.stat()]]
+    return "\0".join([__version__, str(registry.RULES), str(SCHEMA), profile, *sorted(registry.all_metrics()), *stamps])
+
+
+class _Memory:
+    """What was computed before, by key; without a usable cache folder everything is computed anew."""
+
+    def __init__(self, used: bool) -> None:
+        self._used = used
+        self._database: sqlite3.Connection | None = None
+
+    def __enter__(self) -> _Memory:
+        if self._used:
+            try:
+                folder = assets.cache_dir()
+                folder.mkdir(parents=True, exist_ok=True)
+                self._database = sqlite3.connect(folder / "scores.sqlite", timeout=5.0)
+                self._database.execute("PRAGMA synchronous=OFF")
+                self._database.execute("CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value BLOB)")
+            except (OSError, sqlite3.Error):
+                self._database = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._database is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute(
+                    "DELETE FROM scores WHERE rowid <= (SELECT MAX(rowid) FROM scores) - ?", (_MOST_REMEMBERED,)
+                )
+                self._database.commit()
+            self._database.close()
+
+    def identity(self, key: str, run: RunFolder) -> RunIdentity:
+        """Returns what a run is a run of, read from its files when it is not known yet."""
+        known = self.get(f"run {key}")
+        if known is not None:
+            return RunIdentity(**known)
+        identity = identify(run)
+        self.put(f"run {key}", asdict(identity))
+        return identity
+
+    def get(self, key: str) -> Any:
+        if self._database is None:
+            return None
+        try:
+            row = self._database.execute("SELECT value FROM scores WHERE key = ?", (key,)).fetchone()
+            return None if row is None else msgspec.json.decode(row[0])
+        except (sqlite3.Error, msgspec.DecodeError):
+            return None
+
+    def put(self, key: str, value: Any) -> None:
+        if self._database is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("INSERT OR REPLACE INTO scores VALUES (?, ?)", (key, msgspec.json.encode(value)))

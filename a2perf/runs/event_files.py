@@ -1,0 +1,403 @@
+"""Scalars of TensorBoard event files, read without TensorBoard, TensorFlow or protocol buffers.
+
+An event file is a sequence of records: length (8 bytes, little endian), masked CRC-32C of these bytes, payload, masked
+CRC-32C of the payload. Files of a training run repeat a few layouts thousands of times, so one event of a layout is
+decoded by the rules of the wire format (``event_wire``) and all others that agree with it in every byte but wall time,
+step and value are read by column, checksums included (``event_checksums``).
+
+A damaged file never raises: what can be read is read, and each ``EventProblem`` names file, byte and what was wrong.
+A run's writer may still be at work, so a cut-off last record is told apart from a corrupt one.
+
+Whoever trains writes these files: what one of them may cost in memory and time is bounded by the constants of
+``event_series``, and where a bound is met, reading stops and an ``EventProblem`` says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.runs.event_checksums import BLOCK_BYTES, Bytes, crc32c, crc32c_like, crc32c_rows, masked
+from a2perf.runs.event_series import (
+    EVENT_FIELDS,
+    MAX_FIELDS_DECODED,
+    MAX_LOST,
+    MAX_PROBLEMS,
+    MAX_RECORD_BYTES,
+    MAX_RECORDS,
+    MAX_SEARCHED_BYTES,
+    MAX_TAGS,
+    BoundMet,
+    Gathered,
+    Offsets,
+)
+from a2perf.runs.event_series import ScalarSeries as ScalarSeries
+from a2perf.runs.event_series import joined as joined
+from a2perf.runs.event_wire import MAX_FIELDS, Event, WireError, parse_event
+
+HEADER_BYTES, FOOTER_BYTES = 12, 4
+WINDOW_BYTES = 64 << 20  # read at a time; bounds the memory that a large file takes
+_BATCH = 1 << 18  # records that are looked at together; damage costs no more than one such look
+_FEW = 4  # rows that are cheaper to decode one by one than by column
+_PATIENCE = 8  # layouts in a row that fit nearly nothing, before the rest of a length is decoded one by one
+
+
+@dataclass(frozen=True)
+class EventProblem:
+    """Something about a file that a reader should know.
+
+    Attributes:
+        path: the file.
+        kind: ``"truncated"`` (the last record is not complete), ``"corrupt"`` (a checksum or a layout is wrong; what
+            follows was found again and read), ``"bounded"`` (a bound was met; what follows was not read) or
+            ``"unreadable"`` (the file cannot be opened).
+        offset: byte of the file where the record begins.
+        detail: what is wrong.
+    """
+
+    path: Path
+    kind: str
+    offset: int
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: byte {self.offset}: {self.detail}"
+
+
+@dataclass
+class EventFile:
+    """What was read of one file, from ``start`` up to ``end``.
+
+    Attributes:
+        scalars: the series by tag.
+        problems: what was wrong, by offset.
+        records: number of complete records.
+        end: byte up to which the file is accounted for; a later reading of a file that grew begins there. 0 where a
+            bound was met.
+    """
+
+    path: Path
+    scalars: dict[str, ScalarSeries] = field(default_factory=dict)
+    problems: list[EventProblem] = field(default_factory=list)
+    records: int = 0
+    end: int = 0
+
+
+def read_event_file(
+    path: Path, tags: Collection[str] | None = None, *, check: bool = True, start: int = 0
+) -> EventFile:
+    """Reads the scalars of an event file.
+
+    Args:
+        path: the file.
+        tags: the tags wanted; all when None.
+        check: verify the checksum of every payload that holds a scalar or has at most 4 KiB. The checksums of the
+            lengths are always verified.
+        start: byte of a record's beginning to read from, of an earlier result's ``end``.
+
+    Returns:
+        What was found; series of both encodings (simple value and tensor of rank 0) are float64.
+    """
+    result = EventFile(path, end=start)
+    gathered = Gathered(None if tags is None else frozenset(tags))
+    try:
+        with open(_opened(path), "rb") as stream:
+            stream.seek(start)
+            _read_windows(stream, result, gathered, check=check)
+    except OSError as error:
+        result.problems.append(EventProblem(path, "unreadable", start, f"cannot be read: {error.strerror}"))
+    except BoundMet as bound:
+        result.problems.append(EventProblem(path, "bounded", bound.offset, f"{bound}; what follows was not read"))
+        result.end = 0
+    result.scalars = gathered.series()
+    result.problems.sort(key=lambda problem: problem.offset)
+    if gathered.problems > MAX_PROBLEMS:
+        more = f"{gathered.problems - MAX_PROBLEMS} further problems are not listed"
+        result.problems.append(EventProblem(path, "corrupt", result.problems[-1].offset, more))
+    if gathered.left_out:
+        more = f"values of tags beyond the first {MAX_TAGS} were left out"
+        result.problems.append(EventProblem(path, "bounded", start, more))
+    return result
+
+
+def event_files_below(folder: Path) -> list[Path]:
+    """Returns the event files in a folder and below it in a stable order; symbolic links are not followed."""
+    return sorted(path for path in folder.rglob("*tfevents*") if path.is_file() and not path.is_symlink())
+
+
+def _opened(path: Path) -> int:
+    """Opens a regular file; a pipe would be waited for for ever.
+
+    Raises:
+        OSError: it cannot be opened, or is something else.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def _read_windows(stream: BinaryIO, result: EventFile, gathered: Gathered, *, check: bool) -> None:
+    rest = b""
+    want = WINDOW_BYTES
+    while True:
+        piece = stream.read(want)
+        data = rest + piece if rest else piece
+        final = len(piece) < want
+        if not data:
+            return
+        window = _Window(data, result, gathered, check=check)
+        consumed = window.read(final=final)
+        result.end += consumed
+        if final:
+            return
+        rest = data[consumed:]
+        want = WINDOW_BYTES if consumed else 2 * want  # a record may be larger than the window
+
+
+class _Window:
+    """A piece of a file, held in memory, that begins with a record."""
+
+    def __init__(self, data: bytes, result: EventFile, gathered: Gathered, *, check: bool) -> None:
+        self.data = data
+        self.array: Bytes = np.frombuffer(data, np.uint8)
+        self.result = result
+        self.gathered = gathered
+        self.check = check
+        self.base = result.end
+
+    def read(self, *, final: bool) -> int:
+        """Reads every complete record; returns the bytes that are accounted for."""
+        position = 0
+        while True:
+            starts, position = _walk(self.data, position)
+            sound = self._sound_lengths(starts)
+            if sound < len(starts):
+                position = int(starts[sound])
+            self._decode(starts[:sound])
+            self.result.records += sound
+            if self.result.records > MAX_RECORDS:
+                raise BoundMet(self.base + position, f"more than {MAX_RECORDS} records")
+            if sound == _BATCH:
+                continue
+            left = len(self.data) - position
+            if left == 0:
+                return position
+            incomplete = left < HEADER_BYTES or self._length_is_sound(position)
+            if incomplete:
+                self._check_size(position)
+                if final:
+                    self._problem("truncated", position, f"the last record is not complete ({left} bytes of it)")
+                return position
+            self.gathered.lost += 1
+            if self.gathered.lost > MAX_LOST:
+                raise BoundMet(self.base + position, f"damage at more than {MAX_LOST} places")
+            next_record = self._next_record(position + 1)
+            if next_record is None:
+                if not final:
+                    # the next header may straddle the windows
+                    self._problem("corrupt", position, "the length of a record is corrupt")
+                    return len(self.data) - HEADER_BYTES + 1
+                self._problem("corrupt", position, f"no record in the last {left} bytes")
+                return position
+            lost = next_record - position
+            self._problem("corrupt", position, f"the length of a record is corrupt; {lost} bytes were passed over")
+            position = next_record
+
+    def _check_size(self, position: int) -> None:
+        if len(self.data) - position >= HEADER_BYTES:
+            size = struct.unpack_from("<Q", self.data, position)[0]
+            if size > MAX_RECORD_BYTES:
+                raise BoundMet(
+                    self.base + position, f"a record of {size} bytes, more than {MAX_RECORD_BYTES >> 20} MiB"
+                )
+
+    def _problem(self, kind: str, position: int, detail: str) -> None:
+        self.gathered.problems += 1
+        if self.gathered.problems > MAX_PROBLEMS:
+            return
+        self.result.problems.append(EventProblem(self.result.path, kind, self.base + position, detail))
+
+    def _length_is_sound(self, position: int) -> bool:
+        stored = struct.unpack_from("<I", self.data, position + 8)[0]
+        actual = masked(np.array([crc32c(self.data[position : position + 8])], np.uint32))[0]
+        return bool(stored == actual)
+
+    def _sound_lengths(self, starts: Offsets) -> int:
+        """Returns how many of the records, from the first on, have a length that its checksum confirms."""
+        if not len(starts):
+            return 0
+        headers = _rows(self.array, starts, HEADER_BYTES)
+        lengths = headers[:, :8].copy().view("<u8")[:, 0]
+        stored = headers[:, 8:].copy().view("<u4")[:, 0]
+        distinct, inverse = np.unique(lengths, return_inverse=True)
+        expected = masked(crc32c_rows(distinct.astype("<u8").view(np.uint8).reshape(-1, 8)))
+        wrong = np.flatnonzero(expected[inverse] != stored)
+        return int(wrong[0]) if len(wrong) else len(starts)
+
+    def _next_record(self, position: int) -> int | None:
+        """Returns where the next length with a right checksum lies."""
+        step = 1 << 16
+        for low in range(position, len(self.data) - HEADER_BYTES + 1, step):
+            self.gathered.searched += step
+            if self.gathered.searched > MAX_SEARCHED_BYTES:
+                raise BoundMet(self.base + position, f"no record in {MAX_SEARCHED_BYTES >> 20} MiB of damage")
+            high = min(low + step, len(self.data) - HEADER_BYTES + 1)
+            rows = np.lib.stride_tricks.sliding_window_view(self.array[low : high + HEADER_BYTES - 1], HEADER_BYTES)
+            right = masked(crc32c_rows(rows[:, :8])) == np.ascontiguousarray(rows[:, 8:]).view("<u4")[:, 0]
+            if right.any():
+                return low + int(np.argmax(right))
+        return None
+
+    def _decode(self, starts: Offsets) -> None:
+        if not len(starts):
+            return
+        ends = np.append(starts[1:], 0)
+        last = struct.unpack_from("<Q", self.data, int(starts[-1]))[0]
+        ends[-1] = starts[-1] + HEADER_BYTES + last + FOOTER_BYTES
+        lengths = ends - starts - HEADER_BYTES - FOOTER_BYTES
+        payloads = starts + HEADER_BYTES
+        order = np.argsort(lengths, kind="stable")
+        bounds = np.flatnonzero(np.diff(lengths[order])) + 1
+        for group in np.split(order, bounds):
+            self._decode_length(payloads[group], int(lengths[group[0]]))
+
+    def _decode_length(self, payloads: Offsets, length: int) -> None:
+        """Decodes the records of one length: by column where a layout repeats, else one by one."""
+        if len(payloads) < _FEW or length > BLOCK_BYTES:
+            self._decode_singly(payloads, length)
+            return
+        rows = _rows(self.array, payloads, length + FOOTER_BYTES)
+        patience = _PATIENCE
+        while len(payloads) >= _FEW and patience:
+            first = rows[0, :length]
+            try:
+                event = parse_event(first.tobytes())
+            except WireError:
+                event = Event()
+            if not event.scalars or any(scalar.offset is None for scalar in event.scalars):
+                # nothing to read by column; all equal rows share that, the others get their own turn
+                same = np.zeros(len(rows), bool)
+                same[0] = True
+                self._decode_singly(payloads[:1], length)
+                patience -= 1
+            else:
+                same, varying = _same_layout(rows, event, length)
+                self._decode_columns(rows[same], payloads[same], event, varying, length)
+                patience = _PATIENCE if np.count_nonzero(same) >= _FEW else patience - 1
+            rows, payloads = rows[~same], payloads[~same]
+        self._decode_singly(payloads, length)
+
+    def _decode_columns(
+        self, rows: Bytes, payloads: Offsets, event: Event, varying: NDArray[np.intp], length: int
+    ) -> None:
+        wanted = [scalar for scalar in event.scalars if self.gathered.wants(scalar.tag)]
+        if self.check:
+            actual = masked(crc32c_like(rows[0, :length], rows[:, :length], varying))
+            sound = actual == np.ascontiguousarray(rows[:, length:]).view("<u4")[:, 0]
+            if not sound.all():
+                self._wrong_checksums(payloads[~sound])
+                rows, payloads = rows[sound], payloads[sound]
+        if not wanted:
+            return
+        wall_times = np.zeros(len(rows))
+        if event.wall_offset is not None:
+            wall_times = _column(rows, event.wall_offset, "<f8")
+        steps = np.zeros(len(rows), np.int64)
+        if event.step_span is not None:
+            steps = _varints(rows, *event.step_span)
+        for scalar in wanted:
+            assert scalar.offset is not None
+            values = _column(rows, scalar.offset, _DTYPES[scalar.code])
+            self.gathered.add(scalar.tag, payloads + self.base, ScalarSeries(steps, values, wall_times))
+
+    def _decode_singly(self, payloads: Offsets, length: int) -> None:
+        for payload in payloads.tolist():
+            end = payload + length
+            try:
+                event = parse_event(self.data[payload:end])
+            except WireError as error:
+                event = None
+                reason = str(error)
+            self.gathered.fields += EVENT_FIELDS + (min(length, MAX_FIELDS) if event is None else event.fields)
+            if self.gathered.fields > MAX_FIELDS_DECODED:
+                raise BoundMet(
+                    self.base + payload, f"more than {MAX_FIELDS_DECODED} fields in layouts that hardly repeat"
+                )
+            if self.check and (event is None or event.scalars or length <= BLOCK_BYTES):
+                stored = self.data[end : end + FOOTER_BYTES]
+                checksum = masked(np.array([crc32c(self.array[payload:end])], np.uint32)).astype("<u4")
+                if checksum.tobytes() != stored:
+                    self._wrong_checksums(np.array([payload], np.int64))
+                    continue
+            if event is None:
+                self._problem("corrupt", payload - HEADER_BYTES, f"not an event: {reason}")
+                continue
+            for scalar in event.scalars:
+                if self.gathered.wants(scalar.tag):
+                    self.gathered.add_one(scalar.tag, payload + self.base, event, scalar.value)
+
+    def _wrong_checksums(self, payloads: Offsets) -> None:
+        for payload in payloads.tolist():
+            self._problem("corrupt", payload - HEADER_BYTES, "the checksum of a record is wrong; it was left out")
+
+
+_DTYPES = {"<f": "<f4", "<d": "<f8", "<i": "<i4", "<q": "<i8"}
+
+
+def _walk(data: bytes, position: int) -> tuple[Offsets, int]:
+    """Returns the beginnings of at most ``_BATCH`` records that fit into the data, and where the next one begins."""
+    unpack = struct.Struct("<Q").unpack_from
+    size = len(data)
+    last_start = size - HEADER_BYTES - FOOTER_BYTES
+    starts: list[int] = []
+    while position <= last_start and len(starts) < _BATCH:
+        end: int = position + 16 + unpack(data, position)[0]
+        if end > size:
+            break
+        starts.append(position)
+        position = end
+    return np.array(starts, np.int64), position
+
+
+def _rows(array: Bytes, starts: Offsets, width: int) -> Bytes:
+    found: Bytes = np.lib.stride_tricks.sliding_window_view(array, width)[starts]
+    return found
+
+
+def _same_layout(rows: Bytes, event: Event, length: int) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Returns which rows agree with the first but in wall time, step and values, and the columns that may differ."""
+    spans = [(scalar.offset, struct.calcsize(scalar.code)) for scalar in event.scalars if scalar.offset is not None]
+    if event.wall_offset is not None:
+        spans.append((event.wall_offset, 8))
+    if event.step_span is not None:
+        spans.append(event.step_span)
+    free = np.zeros(length, bool)
+    for start, width in spans:
+        free[start : start + width] = True
+    same = (rows[:, :length][:, ~free] == rows[0, :length][~free]).all(axis=1)
+    if event.step_span is not None:
+        start, width = event.step_span
+        continued = rows[:, start : start + width] >= 0x80
+        same &= continued[:, :-1].all(axis=1) & ~continued[:, -1]
+    return same, np.flatnonzero(free)
+
+
+def _column(rows: Bytes, offset: int, dtype: str) -> NDArray[np.float64]:
+    width = np.dtype(dtype).itemsize
+    return np.ascontiguousarray(rows[:, offset : offset + width]).view(dtype)[:, 0].astype(np.float64)
+
+
+def _varints(rows: Bytes, offset: int, width: int) -> NDArray[np.int64]:
+    value = np.zeros(len(rows), np.uint64)
+    for index in range(width):
+        value |= (rows[:, offset + index].astype(np.uint64) & np.uint64(0x7F)) << np.uint64(7 * index)
+    return value.view(np.int64)

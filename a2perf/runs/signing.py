@@ -1,0 +1,301 @@
+"""Signs bundles with Ed25519 and verifies them: who vouches for a run.
+
+A signature is a statement about one manifest, which in turn lists everything else in the bundle, so one signature
+covers the whole bundle. It lies beside the manifest as ``signature.json``. Signed are the bytes of the statement in
+its one canonical form: JSON with sorted keys and no spaces. A key that verifies says nothing about whose it is; that is
+what trusted keys are for. The cryptography is the library's (``pip install 'a2perf[signing]'``).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.records import Manifest, Record, RunState
+from a2perf.runs.bundle import integrity, now
+from a2perf.runs.inventory import MANIFEST, MAX_MANIFEST_BYTES, SIGNATURE, find_bundles, read_manifest
+from a2perf.storage import json_text, parse_record, write_atomic, write_record
+from a2perf.stranger_files import printable, read_regular_file
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+ALGORITHM = "Ed25519"
+PUBLIC_SUFFIX = ".pub"
+_KEY_ID_LENGTH = 16
+_MAX_SIGNATURE_BYTES = 1 << 16
+
+
+class Statement(Record, kw_only=True):
+    """What is signed.
+
+    Attributes:
+        manifest_sha256: hash of the bytes of ``manifest.json``.
+        submission_sha256: hash of the submission's content, as the manifest says.
+        signed_at: time of signing, ISO 8601 in UTC; the signer's word.
+    """
+
+    schema: int = 1
+    algorithm: str = ALGORITHM
+    manifest_sha256: str
+    submission_sha256: str
+    signed_at: str
+
+
+class Signature(Record, kw_only=True):
+    """``signature.json``: a statement, the public key as base64 of its 32 bytes, and the signature as base64.
+
+    The version of its schema stands in the statement, where it is signed.
+    """
+
+    statement: Statement
+    public_key: str
+    signature: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verifying a bundle found.
+
+    Attributes:
+        problems: everything that speaks against it, in words; empty when it is sound, signed and trusted.
+        key_id: the key that signed, where there is a signature.
+        signer: name of the trusted key.
+        signed_at: the signer's word for the time.
+    """
+
+    problems: list[str]
+    key_id: str | None = None
+    signer: str | None = None
+    signed_at: str | None = None
+
+
+def new_key(file: Path) -> Path:
+    """Makes a key pair: the private key in ``file``, readable by its owner alone, the public one in ``file.pub``.
+
+    Returns:
+        The path of the public key.
+
+    Raises:
+        ConfigError: one of the files exists; a key is never overwritten.
+        MissingDependency: the library is not installed.
+    """
+    serialization, ed25519 = _library()
+    public_file = file.with_name(file.name + PUBLIC_SUFFIX)
+    for path in (file, public_file):
+        if path.exists():
+            raise ConfigError(f"{path} exists already", hint="choose another name; a key is never overwritten")
+    private = ed25519.Ed25519PrivateKey.generate()
+    encoding = serialization.Encoding.PEM
+    secret = private.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    open_text = private.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
+    write_atomic(file, secret, mode=0o600)
+    write_atomic(public_file, open_text)
+    return public_file
+
+
+def sign(bundle: Path, key_file: Path) -> Signature:
+    """Signs a finished bundle and writes ``signature.json`` into it.
+
+    Raises:
+        ConfigError: the key cannot be read, or others can read it.
+        UserError: the bundle is not finished, or was changed since: nothing is signed then.
+        MissingDependency: the library is not installed.
+    """
+    private = _private_key(key_file)
+    manifest = read_manifest(bundle)
+    if manifest.state not in (RunState.FINISHED, RunState.FAILED):
+        raise UserError(f"{bundle} is not finished (state: {manifest.state.value})", hint="sign it when it has ended")
+    if problems := integrity(bundle, manifest):
+        raise UserError(f"{bundle} is not what was recorded: {problems[0]}", hint=f"see `a2perf validate {bundle}`")
+    statement = Statement(
+        manifest_sha256=_sha256_of(bundle, MANIFEST),
+        submission_sha256=manifest.submission.sha256,
+        signed_at=now(),
+    )
+    signature = Signature(
+        statement=statement,
+        public_key=base64.b64encode(private.public_key().public_bytes_raw()).decode(),
+        signature=base64.b64encode(private.sign(_canonical(statement))).decode(),
+    )
+    write_record(bundle / SIGNATURE, signature)
+    return signature
+
+
+def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Verdict:
+    """Checks a bundle: its files, its signature, and whose key it is.
+
+    Args:
+        bundle: the folder.
+        trusted: names and raw bytes of the keys that count; ``None`` takes any key.
+
+    Raises:
+        MissingDependency: the library is not installed.
+    """
+    _library()
+    try:
+        manifest = read_manifest(bundle)
+    except UserError as error:
+        return Verdict([error.message])
+    problems = integrity(bundle, manifest)
+    if manifest.state not in (RunState.FINISHED, RunState.FAILED):
+        problems.append(f"the run is not finished (state: {manifest.state.value})")
+    if not os.path.lexists(bundle / SIGNATURE):
+        return Verdict([*problems, "it is not signed"])
+    try:
+        text = read_regular_file(Path(os.path.realpath(bundle)), SIGNATURE, max_bytes=_MAX_SIGNATURE_BYTES)
+        found = parse_record(text, Signature, SIGNATURE)
+        raw, mark = _decoded(found.public_key), _decoded(found.signature)
+        public = _public_key(raw)
+    except (UserError, ValueError) as error:
+        return Verdict([*problems, f"{SIGNATURE} cannot be read: {error}"])
+    if text != json_text(msgspec.to_builtins(found)).encode():
+        problems.append(f"{SIGNATURE} was changed")
+    problems += _against(found.statement, mark, public, bundle, manifest)
+    key, signer = key_id(raw), None
+    if trusted is not None:
+        signer = next((name for name, other in trusted if other == raw), None)
+        if signer is None:
+            problems.append(f"it is signed with the key {key}, which is not trusted")
+    return Verdict(problems, key, signer, found.statement.signed_at)
+
+
+def bundles_of(given: Iterable[str]) -> list[Path]:
+    """Returns the bundles at or below folders, each once; what a participant wrote into a bundle is never one.
+
+    Raises:
+        ConfigError: a folder does not exist, or holds none.
+    """
+    found: dict[Path, None] = {}
+    for name in given:
+        below = find_bundles(Path(name)) if Path(name).is_dir() else []
+        if not below:
+            raise ConfigError(
+                f"{printable(name)} holds no bundle", hint="give the --root_dir of a run, or a bundle below it"
+            )
+        found |= dict.fromkeys(below)
+    return list(found)
+
+
+def trusted_keys(given: Path) -> list[tuple[str, bytes]]:
+    """Reads the public keys of a file or of all ``.pub`` and ``.pem`` files of a folder.
+
+    Returns:
+        Names and raw bytes; a file's name without its ending, numbered where it holds several keys.
+
+    Raises:
+        ConfigError: there is no key, or one cannot be read.
+        MissingDependency: the library is not installed.
+    """
+    serialization, ed25519 = _library()
+    files = sorted(path for path in given.iterdir() if path.suffix in (".pub", ".pem")) if given.is_dir() else [given]
+    keys = []
+    for file in files:
+        for number, block in enumerate(_pem_blocks(file), start=1):
+            try:
+                key = serialization.load_pem_public_key(block)
+            except Exception as error:  # the library raises many kinds for what is no key
+                raise ConfigError(f"{file} holds no public key: {error}", hint=_KEY_HINT) from error
+            if not isinstance(key, ed25519.Ed25519PublicKey):
+                raise ConfigError(f"{file} holds a key of another kind than {ALGORITHM}", hint=_KEY_HINT)
+            keys.append((file.stem if number == 1 else f"{file.stem}#{number}", key.public_bytes_raw()))
+    if not keys:
+        raise ConfigError(f"{given} holds no public key", hint=_KEY_HINT)
+    return keys
+
+
+def key_id(raw: bytes) -> str:
+    """Returns the short name of a public key: the first 16 hexadecimal digits of the hash of its 32 bytes."""
+    return hashlib.sha256(raw).hexdigest()[:_KEY_ID_LENGTH]
+
+
+_KEY_HINT = "make one with `a2perf sign --new-key FILE`, and hand out FILE.pub"
+
+
+def _against(
+    statement: Statement, mark: bytes, public: Ed25519PublicKey, bundle: Path, manifest: Manifest
+) -> list[str]:
+    from cryptography.exceptions import InvalidSignature
+
+    problems = []
+    try:
+        public.verify(mark, _canonical(statement))
+    except InvalidSignature:
+        problems.append("the signature does not fit its statement")
+    if statement.algorithm != ALGORITHM:
+        problems.append(f"it is signed with {statement.algorithm}, which is not {ALGORITHM}")
+    if statement.manifest_sha256 != _sha256_of(bundle, MANIFEST):
+        problems.append("manifest.json is not the one that was signed")
+    elif statement.submission_sha256 != manifest.submission.sha256:
+        problems.append("the signature is about another submission")
+    return problems
+
+
+def _sha256_of(bundle: Path, name: str) -> str:
+    content = read_regular_file(Path(os.path.realpath(bundle)), name, max_bytes=MAX_MANIFEST_BYTES)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _canonical(statement: Statement) -> bytes:
+    return json.dumps(msgspec.to_builtins(statement), sort_keys=True, separators=(",", ":")).encode()
+
+
+def _decoded(text: str) -> bytes:
+    """Decodes base64; of the several texts for the same bytes only the canonical one is taken."""
+    data = base64.b64decode(text, validate=True)
+    if base64.b64encode(data).decode() != text:
+        raise ValueError("not the canonical base64")
+    return data
+
+
+def _private_key(file: Path) -> Ed25519PrivateKey:
+    serialization, ed25519 = _library()
+    try:
+        status, data = os.stat(file), file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"the key {file} cannot be read: {error.strerror}", hint=_KEY_HINT) from error
+    if status.st_mode & 0o077:
+        raise ConfigError(f"the private key {file} can be read by others", hint=f"chmod 600 {file}")
+    try:
+        key = serialization.load_pem_private_key(data, password=None)
+    except Exception as error:  # the library raises many kinds for what is no key
+        raise ConfigError(f"{file} holds no private key without a pass phrase: {error}", hint=_KEY_HINT) from error
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise ConfigError(f"{file} holds a key of another kind than {ALGORITHM}", hint=_KEY_HINT)
+    private: Ed25519PrivateKey = key
+    return private
+
+
+def _public_key(raw: bytes) -> Ed25519PublicKey:
+    _, ed25519 = _library()
+    key: Ed25519PublicKey = ed25519.Ed25519PublicKey.from_public_bytes(raw)
+    return key
+
+
+def _pem_blocks(file: Path) -> list[bytes]:
+    end = b"-----END PUBLIC KEY-----"
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}", hint=_KEY_HINT) from error
+    return [part + end for part in data.split(end)[:-1]] or [data]
+
+
+def _library() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            "signing needs the package cryptography, which is not installed", hint="pip install 'a2perf[signing]'"
+        ) from error
+    return serialization, ed25519

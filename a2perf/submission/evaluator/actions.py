@@ -1,0 +1,253 @@
+"""Checks an answer of the participant against the action space before an environment sees it.
+
+The platform clips actions into a box (and counts how many); a NaN, an infinity, a wrong shape or a wrong kind of number
+is refused, with a message that says what came and what is valid. Nothing that a participant answers makes a check raise
+anything but ``ParticipantFailure``, or allocate more than the answer itself takes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from a2perf.submission.evaluator.failures import ParticipantFailure, bad_output, unreadable
+
+_MAX_SHOWN = 120
+_MAX_DEPTH = 32  # of numpy's arrays, at least
+_MAX_SEQUENCE = 65_536  # elements of a sequence space, each of which Gymnasium checks in Python
+
+
+class ActionChecker:
+    """Turns a participant's answer into an element of one action space.
+
+    Args:
+        space: a Gymnasium space.
+        clip: clip finite numbers into a box; without it they are refused.
+        where: the call that is named in a failure.
+
+    Attributes:
+        clipped: how many boxes were clipped so far.
+    """
+
+    def __init__(self, space: spaces.Space[Any], *, clip: bool = True, where: str = "infer_once") -> None:
+        self.clipped = 0
+        self._space = space
+        self._clip = clip
+        self._where = where
+        self._check = self._checker_of(space)
+
+    def __call__(self, value: Any, where: str | None = None) -> Any:
+        """Returns the action to step with.
+
+        Raises:
+            ParticipantFailure: of kind ``bad_output``, when the value is no action of the space.
+        """
+        if where is not None:
+            self._where = where
+        try:
+            return self.checked(value)
+        except ParticipantFailure:
+            raise
+        except Exception as error:
+            raise unreadable(self._where, error) from error
+
+    def checked(self, value: Any) -> Any:
+        """Returns the same without the net under it, which is how a fuzzer sees a gap in a check."""
+        with np.errstate(all="ignore"):  # a signaling NaN, or a number too large for the type of the space
+            return self._check(value)
+
+    def _checker_of(self, space: spaces.Space[Any]) -> Callable[[Any], Any]:
+        if isinstance(space, spaces.Box):
+            # An open side gets the largest finite number as its bound, so that one comparison finds infinities too.
+            low, high = space.low, space.high
+            if space.dtype.kind == "f":
+                limit = np.finfo(space.dtype).max
+                low, high = np.maximum(low, -limit), np.minimum(high, limit)
+            return functools.partial(self._box, space, low, high, space.dtype, space.shape)
+        if isinstance(space, spaces.Discrete):
+            return functools.partial(self._discrete, space, int(space.start), int(space.start + space.n))
+        if isinstance(space, spaces.Dict):
+            parts = {name: self._checker_of(part) for name, part in space.spaces.items()}
+            return functools.partial(self._dict, space, parts)
+        if isinstance(space, spaces.Tuple):
+            return functools.partial(self._tuple, space, [self._checker_of(part) for part in space.spaces])
+        if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+            return functools.partial(self._integers, space)
+        return functools.partial(self._any, space)
+
+    def _box(
+        self, space: spaces.Box, low: Any, high: Any, dtype: np.dtype[Any], shape: tuple[int, ...], value: Any
+    ) -> Any:
+        if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype:
+            array = value
+        else:
+            array = self._numbers(space, value, math.prod(shape))
+            if array.shape != shape:
+                if array.shape != (1, *shape):  # a policy that answers with a batch of one is understood
+                    raise self._refuse(space, f"an array of shape {array.shape}")
+                array = array[0]
+            if dtype.kind in "iu" and array.dtype.kind == "f" and np.isfinite(array).all() and (array % 1).any():
+                raise self._refuse(space, f"{_shown(array)}, which are no whole numbers")
+        # One comparison finds NaN, infinities and numbers out of range: only NaN compares false to everything.
+        if ((array >= low) & (array <= high)).all():
+            return array if array.dtype == dtype else _cast(array, low, high, dtype)
+        if not np.isfinite(array).all():
+            bad = "NaN" if np.isnan(array).any() else "an infinite number"
+            raise self._refuse(space, f"{bad} in {_shown(array)}")
+        if not self._clip:
+            raise self._refuse(space, f"{_shown(array)}, which is out of range")
+        self.clipped += 1
+        return _cast(array, low, high, dtype)
+
+    def _discrete(self, space: spaces.Discrete, start: int, stop: int, value: Any) -> int:
+        if type(value) is not int:
+            array = self._numbers(space, value, 1)
+            if array.size != 1:
+                raise self._refuse(space, f"an array of shape {array.shape}")
+            number = array.reshape(()).item()
+            whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and float(number).is_integer())
+            if not whole:
+                raise self._refuse(space, f"{number!r}, which is no whole number")
+            value = int(number)
+        if not start <= value < stop:
+            raise self._refuse(space, f"{_described(value)}, which is out of range")
+        return int(value)
+
+    def _integers(self, space: spaces.MultiDiscrete | spaces.MultiBinary, value: Any) -> Any:
+        shape = tuple(space.shape or ())
+        array = self._numbers(space, value, math.prod(shape))
+        if array.shape == (1, *shape):
+            array = array[0]
+        fraction = array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all()
+        if array.shape != shape or fraction:
+            raise self._refuse(space, f"an array of shape {array.shape} and dtype {array.dtype}")
+        cast = array.astype(space.dtype)
+        # A number that the space's type cannot hold wraps around into its range: it has to be the same afterwards.
+        if (cast != array).any() or not space.contains(cast):
+            raise self._refuse(space, f"{_shown(array)}, which is out of range")
+        return cast
+
+    def _dict(self, space: spaces.Dict, parts: dict[str, Callable[[Any], Any]], value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self._refuse(space, _described(value))
+        if value.keys() != parts.keys():
+            keys = [_shown(key) for key in list(value)[:20]]
+            raise self._refuse(space, f"a dict with the keys {sorted(keys)}")
+        return {name: check(value[name]) for name, check in parts.items()}
+
+    def _tuple(self, space: spaces.Tuple[Any], parts: list[Callable[[Any], Any]], value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, tuple | list) and not (isinstance(value, np.ndarray) and value.ndim):
+            raise self._refuse(space, _described(value))
+        if len(value) != len(parts):
+            raise self._refuse(space, f"a sequence of {len(value)} elements")
+        return tuple(check(part) for check, part in zip(parts, value, strict=True))
+
+    def _any(self, space: spaces.Space[Any], value: Any) -> Any:
+        if isinstance(value, tuple | list) and len(value) > _MAX_SEQUENCE:
+            raise self._refuse(space, _described(value))
+        try:
+            valid = space.contains(value)
+        except Exception:
+            valid = False
+        if not valid:
+            raise self._refuse(space, _described(value))
+        return value
+
+    def _numbers(self, space: spaces.Space[Any], value: Any, most: int) -> np.ndarray[Any, np.dtype[Any]]:
+        """Returns an answer as an array of numbers; nested sequences may hold ``most`` of them."""
+        if isinstance(value, tuple | list) and (wrong := _not_numbers(value, most)):
+            raise self._refuse(space, f"{_described(value)} that {wrong}")
+        if not isinstance(value, tuple | list | np.ndarray | np.generic | int | float):
+            raise self._refuse(space, _described(value))
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise self._refuse(space, f"{_described(value)} that is no array ({error})") from error
+        if array.dtype.kind not in "biuf":
+            raise self._refuse(space, f"{_described(value)} of dtype {array.dtype}")
+        return array
+
+    def _refuse(self, space: spaces.Space[Any], came: str) -> Exception:
+        return bad_output(self._where, f"the action is {_cut(came, 2 * _MAX_SHOWN)}; valid is {_shown(space)}")
+
+
+def check_action(space: spaces.Space[Any], value: Any, *, clip: bool = True, where: str = "infer_once") -> Any:
+    """Returns ``value`` as an element of ``space``: an array, an int, or a dict or tuple of them.
+
+    Args:
+        space: the environment's action space.
+        value: what the participant answered.
+        clip: clip finite numbers into a box; without it they are refused.
+        where: the call that is named in a failure.
+
+    Raises:
+        ParticipantFailure: of kind ``bad_output``; the message says what came and what is valid.
+    """
+    key = id(space), clip
+    cached = _checkers.get(key)
+    if cached is None or cached[0] is not space:
+        if len(_checkers) > 64:
+            _checkers.clear()
+        cached = _checkers[key] = (space, ActionChecker(space, clip=clip))
+    return cached[1](value, where)
+
+
+_checkers: dict[tuple[int, bool], tuple[spaces.Space[Any], ActionChecker]] = {}
+
+
+def _cast(array: Any, low: Any, high: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns finite numbers in the type of a box, those beyond a bound as that bound.
+
+    The bounds are taken as they are: a float that equals the largest 64-bit integer does not fit into it.
+    """
+    inside = array.astype(dtype)
+    return np.where(array >= high, high, np.where(array <= low, low, inside)).astype(dtype, copy=False)
+
+
+def _not_numbers(value: tuple[Any, ...] | list[Any], most: int) -> str | None:
+    """Returns what keeps nested sequences from being ``most`` numbers; ``None`` for nothing.
+
+    numpy would make an array of whatever it is given first: one long string among many short ones takes the product.
+    """
+    waiting: list[tuple[Any, int]] = [(value, 1)]
+    count = 0
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, tuple | list):
+            if depth > _MAX_DEPTH:
+                return f"is nested more than {_MAX_DEPTH} times"
+            if count + len(item) > max(most, 1):
+                return f"holds more than {most} numbers"
+            waiting += [(part, depth + 1) for part in item]
+        elif isinstance(item, np.ndarray | np.generic) and item.dtype.kind in "biuf":
+            count += item.size
+        elif isinstance(item, int | float):
+            count += 1
+        else:
+            return f"holds {_described(item)}"
+        if count > most:
+            return f"holds more than {most} numbers"
+    return None
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and dtype {_cut(str(value.dtype), _MAX_SHOWN)}"
+    if isinstance(value, str | bytes | list | tuple | dict):
+        return f"a {type(value).__name__} of length {len(value)}"
+    if type(value) is int and value.bit_length() > 128:  # its text would take quadratic time
+        return f"an integer of {value.bit_length()} bits"
+    return f"{value!r}" if value is None or type(value) in (bool, int, float) else f"a {type(value).__name__}"
+
+
+def _shown(value: Any) -> str:
+    return _cut(" ".join(str(value).split()), _MAX_SHOWN)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,55 @@
+"""What a participant left in its artifact folder, counted within bounds once its processes have ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2perf.records import Failure, FailureKind
+from a2perf.stranger_files import BoundExceeded, Bounds, Kind, StrangerFileError, walk
+from a2perf.submission.evaluator.failures import ParticipantFailure
+
+MOST_NAMES = 100_000
+MOST_DEPTH = 100
+MOST_BYTES = 2**40
+"""Apparent size where a run has no ``artifact_limit_bytes``: every byte is hashed, also those of a sparse file."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """The regular files of an artifact folder.
+
+    Attributes:
+        size_bytes: their apparent size.
+        files: how many there are.
+    """
+
+    size_bytes: int
+    files: int
+
+
+def count(folder: Path, where: str, limit_bytes: int | None) -> Left:
+    """Counts what lies in an artifact folder; links are not followed.
+
+    Args:
+        folder: the folder.
+        where: the call or phase that is named in a failure.
+        limit_bytes: bound on the apparent size.
+
+    Raises:
+        ParticipantFailure: of kind ``output_limit`` when there is more than allowed, ``bad_output`` when it cannot be
+            read.
+    """
+    size = files = 0
+    try:
+        for entry in walk(folder, Bounds(MOST_NAMES, MOST_DEPTH, MOST_BYTES if limit_bytes is None else limit_bytes)):
+            if entry.kind is Kind.FILE:
+                size, files = size + entry.status.st_size, files + 1
+    except BoundExceeded as error:
+        raise ParticipantFailure(
+            Failure(kind=FailureKind.OUTPUT_LIMIT, where=where, message=f"among its artifacts {error.message}")
+        ) from error
+    except StrangerFileError as error:
+        message = f"its artifacts cannot be collected: {error.message}"
+        raise ParticipantFailure(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message)) from error
+    return Left(size, files)

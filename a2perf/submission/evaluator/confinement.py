@@ -1,0 +1,124 @@
+"""How a run's participant process is confined: from the configuration to a sandbox, its bounds and the record of both.
+
+What was asked for is kept or refused; less is taken only where the configuration says so, and then the manifest names
+what is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from a2perf.errors import ConfigError
+from a2perf.records import SandboxRecord
+from a2perf.sandbox import Limits, Sandbox, choose_sandbox
+from a2perf.submission.evaluator import seed_secret
+from a2perf.submission.evaluator.folder_content import bundle_folder
+from a2perf.submission.given_paths import settled
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+_PATH_VARIABLES = ("ROOT_DIR", "MINARI_DATASETS_PATH", "PYTHONPATH")
+_ACCELERATORS = ("nvidia*", "nvidia-caps/*", "dri/renderD*", "kfd")
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """Everything that ``ParticipantProcess`` has to know about it.
+
+    Attributes:
+        sandbox: the level that is in force.
+        limits: the bounds on the process tree.
+        readable: what the participant may read beside its submission and its interpreter.
+        hidden: what it must not see even where a readable folder holds it.
+        devices: device files that it may use.
+        network: whether it may reach the network.
+        record: what the manifest says.
+    """
+
+    sandbox: Sandbox
+    limits: Limits
+    readable: tuple[Path, ...]
+    hidden: tuple[Path, ...]
+    devices: tuple[Path, ...]
+    network: bool
+    record: SandboxRecord
+
+
+def confinement(settings: Submission, environment: Mapping[str, str]) -> Confinement:
+    """Chooses the confinement of a run.
+
+    Args:
+        settings: the run's configuration.
+        environment: the participant's variables of the contract; folders that they name become readable.
+
+    Raises:
+        UserError: what was asked for cannot be had on this host, or a readable path does not exist.
+    """
+    limits = Limits(
+        cpus=settings.cpu_limit,
+        memory_bytes=settings.memory_limit_bytes,
+        processes=settings.process_limit,
+        file_size_bytes=settings.file_size_limit_bytes,
+        artifact_bytes=settings.artifact_limit_bytes,
+        output_bytes=settings.output_limit_bytes,
+        scratch_bytes=settings.scratch_limit_bytes,
+    )
+    sandbox, lost = choose_sandbox(settings.sandbox, limits, allow_weaker=settings.allow_weaker)
+    return Confinement(
+        sandbox=sandbox,
+        limits=limits,
+        readable=(*_given(settings), *_named(environment)),
+        hidden=tuple(_secret(settings)),
+        devices=accelerators(),
+        network=settings.network,
+        record=SandboxRecord(
+            level=sandbox.level,
+            asked=settings.sandbox,
+            network=settings.network,
+            limits={name: value for name, value in asdict(limits).items() if value is not None},
+            guarantees=sandbox.guarantees(network=settings.network),
+            missing=[*lost, *sandbox.missing(network=settings.network)],
+        ),
+    )
+
+
+def accelerators() -> tuple[Path, ...]:
+    """Returns the device files of this host's graphics processors."""
+    return tuple(sorted(path for pattern in _ACCELERATORS for path in Path("/dev").glob(pattern) if not path.is_dir()))
+
+
+def _given(settings: Submission) -> Iterator[Path]:
+    for name in settings.readable_paths:
+        path = Path(name).expanduser().absolute()
+        if not settled(path, settings.folder, "Submission.readable_paths").exists():
+            raise ConfigError(f"Submission.readable_paths names {name}, which does not exist", hint="remove it")
+        yield path
+
+
+def _named(environment: Mapping[str, str]) -> Iterator[Path]:
+    for variable in _PATH_VARIABLES:
+        for name in environment.get(variable, "").split(os.pathsep):
+            if name.startswith("/") and os.path.isdir(name):
+                yield Path(name)
+
+
+def _secret(settings: Submission) -> Iterator[Path]:
+    """Yields what holds seeds or results: the run's own folder, the evaluator's secret, the organizer's file."""
+    yield settings.root.absolute()
+    for hidden in settings.hidden_paths:
+        yield settled(hidden, settings.folder, "Submission.hidden_paths")
+    yield settled(settings.root, settings.folder, "the root directory")
+    if seed_secret.place().exists():
+        yield seed_secret.place()
+    inside = bundle_folder(settings.folder.resolve(), settings.root)
+    if inside is not None:  # the bundles of other seeds and tasks lie beside this run's
+        yield settings.folder.resolve() / inside
+    for name in ("metric_values_dir", "evaluation_seeds_file", "held_out_task"):
+        given = getattr(settings, name)
+        if given is not None:
+            yield settled(given, settings.folder, f"Submission.{name}")

@@ -1,0 +1,262 @@
+"""Generalization mode: the same submission on every task, several at a time, each task's failure its own.
+
+Every task runs in a process of its own, with its own environment, participant process and trackers; what it measured
+lies in ``metrics/tasks/<task>/`` whatever happens to the others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from a2perf.domains.registry import get_domain
+from a2perf.domains.tfa.suite_gym import create_domain
+from a2perf.errors import ConfigError, UserError
+from a2perf.fault_point import fault_point
+from a2perf.metrics.trackers.host import describe_host
+from a2perf.records import Failure, FailureKind, Manifest, PythonEnvRecord, Record, SandboxRecord
+from a2perf.runs import attempts
+from a2perf.runs.bundle import Bundle, Finished, open_bundle, participant_starts
+from a2perf.storage import Journal, read_json, read_record, write_json, write_record
+from a2perf.submission import configuration
+from a2perf.submission.evaluator import artifacts, failure_diagnosis, results
+from a2perf.submission.evaluator.confinement import confinement
+from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.inference import completed_episodes, episode_seeds, play, training_artifacts
+from a2perf.submission.evaluator.participant_process import ParticipantFailure
+from a2perf.submission.evaluator.participant_python import participant_python
+from a2perf.submission.evaluator.policy_processes import PolicyProcesses
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.session import supervise, tracker_of
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+_PR_SET_PDEATHSIG = 1
+
+
+class TaskOutcome(Record, kw_only=True):
+    """``metrics/tasks/<task>/outcome.json``: how one task of the run ended, and how its participant was confined."""
+
+    task: str
+    episodes: int
+    mean_return: float | None
+    failure: Failure | None = None
+    sandbox: SandboxRecord | None = None
+    python_env: PythonEnvRecord | None = None
+    warnings: list[str] = msgspec.field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _TaskRun:
+    """What a task's process needs; it crosses a process boundary."""
+
+    settings: Submission
+    task: RunTask
+    manifest: Manifest
+    config: str
+    seeds: list[int]
+    root_dir: Path
+    folder: Path
+    logs: Path
+    artifacts: Path
+    bundle: Path
+    level: str
+
+    def clear_outcome(self) -> None:
+        """Removes the outcome that an earlier attempt left."""
+        (self.folder / "outcome.json").unlink(missing_ok=True)
+
+
+def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
+    """Evaluates the submission on all tasks of its domain, or on those listed.
+
+    Returns:
+        The exit status; 1 when any task failed.
+
+    Raises:
+        UserError: a task is unknown or its environment cannot be made.
+    """
+    progress = progress or RunProgress()
+    domain = get_domain(str(settings.domain))
+    names = list(settings.generalization_tasks or domain.generalization_tasks)
+    if len(set(names)) != len(names):
+        raise ConfigError("Submission.generalization_tasks names a task twice", hint="name each task once")
+    tasks = [RunTask.named(domain.name, name) for name in names]
+    for task in tasks:
+        create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs).close()
+    count = settings.num_generalization_episodes
+    manifest = new_manifest(settings, RunTask(domain.name, "all", "", {}), episodes=count)
+    manifest.env_kwargs = {"tasks": names}
+    opened = open_bundle(settings.root / "generalization", manifest, configuration.text(), force=force)
+    if isinstance(opened, Finished):
+        return results.already_done(opened, progress)
+    bundle = opened
+    runs = [_task_run(settings, task, stream, bundle) for stream, task in enumerate(tasks)]
+
+    def body() -> str:
+        with participant_python(settings, bundle.logs):  # built once; the tasks find it
+            bundle.manifest.sandbox = confinement(settings, {}).record
+            participant_starts(bundle.path, bundle.manifest)
+            return _run_all(settings, runs, bundle, progress)
+
+    return supervise(bundle, progress, body)
+
+
+def task_folder(bundle: Path, task: str) -> Path:
+    """Returns the folder of one task's measurements."""
+    return bundle / "metrics" / "tasks" / task
+
+
+def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) -> _TaskRun:
+    manifest = new_manifest(settings, task, episodes=settings.num_generalization_episodes)
+    manifest.seeds = bundle.manifest.seeds  # of the first attempt; one key for all tasks
+    return _TaskRun(
+        settings=settings,
+        task=task,
+        manifest=manifest,
+        config=configuration.text(),
+        seeds=episode_seeds(settings, manifest, settings.num_generalization_episodes, stream=stream),
+        root_dir=training_artifacts(settings, bundle),
+        folder=task_folder(bundle.path, task.name),
+        logs=bundle.logs / task.name,
+        artifacts=bundle.artifacts / task.name,
+        bundle=bundle.path,
+        level=confinement(settings, {}).record.level,
+    )
+
+
+def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progress: RunProgress) -> str:
+    limit = settings.num_parallel_tasks or max(1, (os.cpu_count() or 1) // 2)
+    waiting, outcomes = list(runs), []
+    running: dict[Any, tuple[_TaskRun, Any]] = {}
+    context = multiprocessing.get_context("spawn")
+    oom_kills = failure_diagnosis.oom_kills()
+    progress.phase(f"generalization of {settings.folder.name}, {limit} at a time", len(runs))
+    try:
+        while waiting or running:
+            while waiting and len(running) < limit:
+                item = waiting.pop(0)
+                item.clear_outcome()
+                process = context.Process(target=_run_task, args=(item, os.getpid()), name=item.task.name)
+                process.start()
+                running[process.sentinel] = (item, process)
+            for sentinel in multiprocessing.connection.wait(list(running)):
+                item, process = running.pop(sentinel)
+                process.join()
+                outcome = _outcome_of(item, process.exitcode, oom_killed=failure_diagnosis.oom_kills() > oom_kills)
+                outcomes.append(outcome)
+                progress.advance(len(outcomes))
+                progress.say(_line(outcome))
+    finally:
+        for _, process in running.values():
+            process.terminate()
+        for _, process in running.values():
+            process.join()
+    bundle.manifest.seeds["episodes_by_task"] = {item.task.name: item.seeds for item in runs}
+    # The tasks' processes have manifests of their own, so what they noted comes back through their outcomes.
+    recorded = (outcome.sandbox for outcome in outcomes if outcome.sandbox is not None)
+    bundle.manifest.sandbox = next(recorded, bundle.manifest.sandbox)
+    bundle.manifest.python_env = next((outcome.python_env for outcome in outcomes if outcome.python_env), None)
+    bundle.manifest.warnings += [f"{outcome.task}: {words}" for outcome in outcomes for words in outcome.warnings]
+    bundle.manifest.host = msgspec.to_builtins(describe_host())
+    bundle.manifest.tracking = {
+        item.task.name: read_json(item.folder / "tracking.json")
+        for item in runs
+        if (item.folder / "tracking.json").exists()
+    }
+    bundle.manifest.tracker_failures = [
+        failure for report in bundle.manifest.tracking.values() for failure in report["failures"]
+    ]
+    results.publish(bundle, settings)
+    failed = {outcome.task: outcome.failure for outcome in outcomes if outcome.failure is not None}
+    if failed:
+        # What the participant failed is a result; a fault of the host on another task does not give it another chance.
+        first = min(failed.values(), key=lambda failure: (failure.kind is FailureKind.INFRASTRUCTURE, failure.outside))
+        names = ", ".join(f"{task} ({failure.kind.value})" for task, failure in failed.items())
+        message = f"{len(failed)} of {len(outcomes)} tasks failed: {names}. The first: {first.message}"
+        raise ParticipantFailure(msgspec.structs.replace(first, message=message))
+    artifacts.count(bundle.artifacts, "generalization", settings.artifact_limit_bytes)
+    return "finished"
+
+
+def _run_task(item: _TaskRun, parent: int) -> None:
+    """Main of a task's process."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides, and ends this process with SIGTERM
+    signal.signal(signal.SIGTERM, lambda number, frame: (_ for _ in ()).throw(KeyboardInterrupt()))
+    if os.getppid() != parent:
+        return
+    configuration.restore(item.config)
+    failure: Failure | None = None
+    item.folder.mkdir(parents=True, exist_ok=True)
+    journal = Journal(item.folder / "journal.jsonl")
+    try:
+        _evaluate(item, journal)
+    except ParticipantFailure as error:
+        failure = error.failure
+    except KeyboardInterrupt:
+        return
+    except (UserError, OSError) as error:
+        failure = Failure(kind=FailureKind.INFRASTRUCTURE, where=item.task.name, message=str(error))
+    episodes = completed_episodes(journal)
+    write_record(
+        item.folder / "outcome.json",
+        TaskOutcome(
+            task=item.task.name,
+            episodes=len(episodes),
+            mean_return=sum(episode.episode_return for episode in episodes) / len(episodes) if episodes else None,
+            failure=failure,
+            sandbox=item.manifest.sandbox,
+            python_env=item.manifest.python_env,
+            warnings=item.manifest.warnings,
+        ),
+    )
+
+
+def _evaluate(item: _TaskRun, journal: Journal) -> None:
+    quiet = RunProgress(quiet=True)
+    item.artifacts.mkdir(parents=True, exist_ok=True)
+    env = create_domain(env_name=item.task.env_id, framework="gymnasium", **item.task.env_kwargs)
+    with closing(env), journal:
+        processes = PolicyProcesses(
+            item.settings, item.task, item.manifest, mode="generalization",
+            root_dir=item.root_dir, artifacts=item.artifacts, logs=item.logs, bundle_path=item.bundle,
+        )  # fmt: skip
+        with processes, tracker_of(item.settings, item.folder, energy_mode="generalization") as sampler:
+            processes.begin(sampler)
+            fault_point("task: policy loaded")
+            sampler.mark("rollouts")
+            play(item.settings, item.task, env, processes, item.seeds, journal, item.folder, quiet, pictures=False)
+            sampler.mark("end")
+
+
+def _outcome_of(item: _TaskRun, exit_code: int | None, *, oom_killed: bool) -> TaskOutcome:
+    path = item.folder / "outcome.json"
+    if path.exists():
+        return read_record(path, TaskOutcome)
+    failure = Failure(
+        kind=FailureKind.INFRASTRUCTURE,
+        where=item.task.name,
+        message=f"the task's evaluator ended with status {exit_code} before it wrote an outcome",
+        exit_code=exit_code,
+        outside=attempts.killed_from_outside(-(exit_code or 0), item.level, oom_killed=oom_killed),
+    )
+    outcome = TaskOutcome(task=item.task.name, episodes=0, mean_return=None, failure=failure)
+    write_json(path, msgspec.to_builtins(outcome))
+    return outcome
+
+
+def _line(outcome: TaskOutcome) -> str:
+    if outcome.failure is not None:
+        return f"{outcome.task}: failed ({outcome.failure.kind.value}): {outcome.failure.message}"
+    return f"{outcome.task}: {outcome.episodes} episodes, mean return {outcome.mean_return:.2f}"

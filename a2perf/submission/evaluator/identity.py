@@ -1,0 +1,204 @@
+"""What a run is: its task, its submission's content, its seeds, its host; all that goes into the manifest first."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from a2perf import __version__
+from a2perf.domains.fingerprint import stored_fingerprint
+from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
+from a2perf.errors import ConfigError
+from a2perf.records import Manifest, RunState
+from a2perf.storage import read_record
+from a2perf.stranger_files import StrangerFileError, read_file
+from a2perf.submission import configuration
+from a2perf.submission.evaluator import seed_secret
+from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.own_code import package_sha256
+from a2perf.submission.evaluator.seeds import RunSeeds
+from a2perf.submission.given_paths import settled
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+_TASK_FILE_BYTES = 16 * 2**20
+_NOT_ENV_KWARGS = {"env_name", "root_dir", "env_wrappers", "gym_env_wrappers", "framework"}
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """The task of a run: an environment id with its arguments.
+
+    Attributes:
+        domain: name of its domain.
+        name: its own name.
+        env_id: registered id.
+        env_kwargs: arguments of the evaluator's environment.
+        told: the arguments that the participant hears of; ``None`` for the same.
+    """
+
+    domain: str
+    name: str
+    env_id: str
+    env_kwargs: dict[str, Any]
+    told: dict[str, Any] | None = None
+
+    @classmethod
+    def configured(cls, domain_name: str) -> RunTask:
+        """Reads the task from ``create_domain`` in the gin configuration; the domain's first task by default.
+
+        Raises:
+            ConfigError: the id is unknown or belongs to another domain.
+        """
+        domain = get_domain(domain_name)
+        bound = configuration.bound_parameters("create_domain")
+        env_kwargs = {name: value for name, value in bound.items() if name not in _NOT_ENV_KWARGS}
+        if "env_name" not in bound:
+            first = domain.tasks[0]
+            return cls(domain.name, first.name, first.env_id, {**first.kwargs, **env_kwargs})
+        owner, environment = find_environment(str(bound["env_name"]))
+        if owner.name != domain.name:
+            raise ConfigError(
+                f"{bound['env_name']} belongs to {owner.name}, but Submission.domain is {domain.name}",
+                hint=f"set `Submission.domain = '{owner.name}'` or choose an id of {domain.name}",
+            )
+        for task in domain.tasks:
+            if task.env_id == environment.id and all(
+                env_kwargs.get(key) == value for key, value in task.kwargs.items()
+            ):
+                return cls(domain.name, task.name, environment.id, env_kwargs)
+        return cls(domain.name, environment.id, environment.id, env_kwargs)
+
+    @classmethod
+    def held_out(cls, domain_name: str, file: Path) -> RunTask:
+        """Reads a task that an organizer keeps in a file, with what the participant is told instead of its arguments.
+
+        Raises:
+            ConfigError: the file cannot be read, or its environment is unknown or of another domain.
+        """
+        try:
+            task = msgspec.json.decode(read_file(file, max_bytes=_TASK_FILE_BYTES), type=HeldOutTask)
+        except (StrangerFileError, msgspec.DecodeError) as error:
+            raise ConfigError(
+                f"the held-out task {file} cannot be read: {error}", hint="`a2perf competition init` makes such files"
+            ) from error
+        owner, environment = find_environment(task.env_id)
+        if owner.name != domain_name:
+            raise ConfigError(
+                f"{task.env_id} belongs to {owner.name}, but Submission.domain is {domain_name}",
+                hint=f"set `Submission.domain = '{owner.name}'`",
+            )
+        return cls(domain_name, task.name, environment.id, dict(task.kwargs), dict(task.told))
+
+    @classmethod
+    def named(cls, domain_name: str, task_name: str) -> RunTask:
+        """Returns a task of the domain by its name, with the arguments that the configuration adds for every task.
+
+        Raises:
+            ConfigError: no such task.
+        """
+        domain = get_domain(domain_name)
+        task = domain.task(task_name)
+        bound = configuration.bound_parameters("create_domain")
+        shared = {name: value for name, value in bound.items() if name not in _NOT_ENV_KWARGS}
+        return cls(domain.name, task.name, task.env_id, {**shared, **task.kwargs})
+
+
+def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manifest:
+    """Returns the manifest of a run that is about to start."""
+    drawn = run_seeds(settings, task, evaluates=bool(episodes))
+    seeds = {**drawn.record(), "participant": drawn.draw("participant", 1)[0]}
+    if episodes:
+        seeds["latency"] = drawn.draw("latency", 1)[0]
+        seeds["evaluation"] = "file" if settings.evaluation_seeds_file else "root seed"
+        seeds["episode_count"] = episodes
+    return Manifest(
+        a2perf_version=__version__,
+        a2perf_sha256=package_sha256(),
+        mode=str(getattr(settings.mode, "value", settings.mode)),
+        domain=task.domain,
+        task=task.name,
+        env_id=task.env_id or None,
+        env_kwargs=json.loads(json.dumps(task.env_kwargs, default=str)),
+        env_fingerprint=stored_fingerprint(task.env_id) if task.env_id else None,
+        submission=identify_submission(settings.folder, root=settings.root),
+        root_seed=settings.seed,
+        seeds=seeds,
+        participant_args=settings.participant_args,
+        command=command_line(),
+        config_sha256=configuration.digest(),
+        configuration=configuration.record(),
+        state=RunState.RUNNING,
+        attempts=[],
+        python={
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "executable": os.path.basename(sys.executable),
+        },
+    )
+
+
+def run_seeds(settings: Submission, task: RunTask, *, evaluates: bool) -> RunSeeds:
+    """Returns what the seeds of a new run follow from: a record, the root seed alone, or the evaluator's secret.
+
+    Raises:
+        ConfigError: the record is not one of this root seed, or the secret cannot be had.
+    """
+    if settings.seeds_from is not None:
+        path = Path(settings.seeds_from).expanduser() / "manifest.json"
+        found = read_record(path, Manifest)
+        if found.root_seed != settings.seed:
+            raise ConfigError(
+                f"{path} has the root seed {found.root_seed}, this run {settings.seed}",
+                hint=f"give `--seed {found.root_seed}`",
+            )
+        return RunSeeds.recorded(found.root_seed, found.seeds)
+    if settings.public_seeds:
+        return RunSeeds(settings.seed)
+    return RunSeeds.keyed(
+        seed_secret.read(), settings.seed, domain=task.domain, env_id=task.env_id, evaluates=evaluates
+    )
+
+
+def command_line() -> list[str]:
+    """Returns the command that repeats this run: the evaluator's flags are also the launcher's."""
+    return ["a2perf-launch", *sys.argv[1:]]
+
+
+def participant_environment(
+    settings: Submission, task: RunTask, manifest: Manifest, *, root_dir: Path
+) -> dict[str, str]:
+    """Returns what the participant's environment holds beyond the sandbox's own variables (DESIGN decision 3).
+
+    Raises:
+        ConfigError: a variable named in ``pass_environment`` is not set.
+    """
+    told = task.env_kwargs if task.told is None else task.told
+    variables = {
+        "ROOT_DIR": str(root_dir),
+        "SEED": str(manifest.seeds["participant"]),
+        "A2PERF_ENV_ID": task.env_id,
+        "A2PERF_ENV_KWARGS": json.dumps(told),
+    }
+    if "num_websites" in told:
+        variables["NUM_WEBSITES"] = str(told["num_websites"])
+    if settings.datasets_path is not None:
+        variables["MINARI_DATASETS_PATH"] = str(settled(settings.datasets_path, settings.folder, "the datasets path"))
+    if "CUDA_VISIBLE_DEVICES" in os.environ:  # by this a launcher says which devices the run was given
+        variables["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
+    for name in settings.pass_environment:
+        if name not in os.environ:
+            raise ConfigError(
+                f"Submission.pass_environment names {name!r}, which is not set",
+                hint=f"export {name} or remove it from the list",
+            )
+        variables[name] = os.environ[name]
+    return variables

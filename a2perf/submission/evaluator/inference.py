@@ -1,0 +1,211 @@
+"""Inference mode: latency on observations, then rollouts that are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from a2perf.domains.tfa.suite_gym import create_domain
+from a2perf.errors import ConfigError, UserError
+from a2perf.fault_point import fault_point
+from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, StepCosts
+from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.storage import Journal, read_record, write_record
+from a2perf.submission import configuration
+from a2perf.submission.evaluator import artifacts, latency, media, results, step_account
+from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.policy_processes import PolicyProcesses
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.rollouts import rollout
+from a2perf.submission.evaluator.seeds import RunSeeds, read_seed_file
+from a2perf.submission.evaluator.session import supervise, tracking
+from a2perf.submission.evaluator.step_account import StepAccount
+from a2perf.submission.given_paths import settled
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+
+def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
+    """Evaluates the submission on its task into the bundle ``<root_dir>/inference``.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        UserError: the task or the configuration is wrong; nothing was started then.
+    """
+    progress = progress or RunProgress()
+    task = _task(settings)
+    with closing(create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs)) as env:
+        manifest = new_manifest(settings, task, episodes=settings.num_inference_episodes)
+        manifest.seeds["episodes"] = episode_seeds(settings, manifest, settings.num_inference_episodes)
+        opened = open_bundle(settings.root / "inference", manifest, configuration.text(), force=force)
+        if isinstance(opened, Finished):
+            return results.already_done(opened, progress)
+        bundle = opened
+        seeds = bundle.manifest.seeds["episodes"]  # of the first attempt
+        return supervise(bundle, progress, lambda: _infer(settings, task, env, seeds, bundle, progress))
+
+
+def _task(settings: Submission) -> RunTask:
+    if settings.held_out_task is not None:
+        file = settled(settings.held_out_task, settings.folder, "Submission.held_out_task")
+        return RunTask.held_out(str(settings.domain), file)
+    return RunTask.configured(str(settings.domain))
+
+
+def episode_seeds(settings: Submission, manifest: Manifest, count: int, *, stream: int = 0) -> list[int]:
+    """Returns the seeds of the scored episodes: from the organizer's file, or by the scheme that the manifest names."""
+    if settings.evaluation_seeds_file is not None:
+        file = settled(settings.evaluation_seeds_file, settings.folder, "Submission.evaluation_seeds_file")
+        return read_seed_file(file, count)
+    return RunSeeds.recorded(manifest.root_seed, manifest.seeds).draw("episodes", count, stream=stream)
+
+
+def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
+    """Returns what the participant sees as ``ROOT_DIR``: the artifacts of its training run, or an empty folder.
+
+    Raises:
+        ConfigError: a link stands in the place of the trained bundle or of its artifacts.
+    """
+    given = settings.root if settings.trained_root_dir is None else settings.trained_root_dir
+    root = settled(given, settings.folder, "Submission.trained_root_dir")
+    trained = root / "train" / "artifacts"
+    if settled(trained, None, "the artifacts") != trained:
+        raise ConfigError(f"{trained} is behind a link, which a2perf never makes", hint="put the folder itself there")
+    return trained if trained.is_dir() else bundle.artifacts
+
+
+def _infer(
+    settings: Submission, task: RunTask, env: Any, seeds: list[int], bundle: Bundle, progress: RunProgress
+) -> str:
+    processes = PolicyProcesses(
+        settings, task, bundle.manifest, mode="inference", root_dir=training_artifacts(settings, bundle),
+        artifacts=bundle.artifacts, logs=bundle.logs, bundle_path=bundle.path,
+    )  # fmt: skip
+    with processes, tracking(settings, bundle, energy_mode="inference") as sampler:
+        progress.phase(f"loading {settings.folder.name}")
+        participant = processes.begin(sampler)
+        if (
+            settings.time_participant_code
+            and settings.num_inference_steps
+            and not (bundle.metrics / "latency.json").exists()
+        ):
+            sampler.mark("latency")
+            drawn = RunSeeds.recorded(bundle.manifest.root_seed, bundle.manifest.seeds)
+            latency.measure(settings, env, participant, drawn, bundle.metrics, progress)
+        fault_point("evaluator: latency measured")
+        sampler.mark("rollouts")
+        with bundle.journal() as journal:
+            actions = play(settings, task, env, processes, seeds, journal, bundle.metrics, progress)
+        sampler.mark("end")
+    artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
+    if media.can_render(env):
+        make_media(settings, task, seeds, actions, bundle, progress)
+    results.publish(bundle, settings)
+    episodes = completed_episodes(bundle.journal())
+    returns = [episode.episode_return for episode in episodes]
+    progress.say(f"{len(returns)} episodes, mean return {sum(returns) / len(returns):.2f}")
+    return "finished"
+
+
+def play(
+    settings: Submission, task: RunTask, env: Any, processes: PolicyProcesses, seeds: list[int],
+    journal: Journal, metrics: Path, progress: RunProgress, *, pictures: bool = True,
+) -> dict[int, list[Any]]:  # fmt: skip
+    """Plays every episode that the journal does not hold yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
+
+    Returns:
+        The actions of the episodes of which pictures are wanted, by episode.
+    """
+    done = {episode.index: episode for episode in completed_episodes(journal)}
+    progress.phase(f"rollouts on {task.name}", len(seeds))
+    progress.advance(len(done))
+    pictured = max(1 if settings.record_frames else 0, settings.record_videos) if pictures else 0
+    actions: dict[int, list[Any]] = {}
+    account: StepAccount | None = None
+    costs: StepCosts | None = None
+    try:
+        for index, seed in enumerate(seeds):
+            if index in done:
+                continue
+            if account is not None and settings.fresh_policy == "episode":
+                account.pause()
+            participant = processes.of_episode(index)
+            account = account or StepAccount(participant, settings.call_timeout_s)
+            account.follow(participant)
+            taken = actions.setdefault(index, []) if index < pictured else None
+            before = account.calls
+            episode = rollout(
+                env, account, index=index, seed=seed, clip_actions=settings.clip_actions,
+                on_step=None if taken is None else _keep_action(taken),
+            )  # fmt: skip
+            fault_point("evaluator: episode played")
+            costs = account.costs()
+            entry = {"kind": "episode", "episode": msgspec.to_builtins(episode), "steps": account.steps(before)}
+            journal.append(entry)
+            fault_point("evaluator: episode recorded")
+            done[index] = episode
+            progress.advance(len(done), f"last return {episode.episode_return:.2f}")
+    finally:
+        episodes = [done[index] for index in sorted(done)]
+        _compare_with_timed(costs, metrics, processes.process.warnings)
+        write_record(
+            metrics / "rollouts.json",
+            RolloutResults(task=task.name, env_id=task.env_id, episodes=episodes, costs=costs),
+        )
+        step_account.write_steps(metrics / "rollout_steps.npz", journal.entries())
+    return actions
+
+
+def _compare_with_timed(costs: StepCosts | None, metrics: Path, warnings: list[str]) -> None:
+    """Flags scored steps that cost much more than the timed calls, and warns of what is flagged."""
+    if costs is None:
+        return
+    if (metrics / "latency.json").exists():
+        timed = read_record(metrics / "latency.json", LatencyResults).costs
+        if timed is not None and step_account.unlike(timed, costs):
+            costs.flags.append(step_account.UNLIKE_TIMED)
+    if (said := step_account.warning(costs, "scored episodes")) is not None:
+        warnings.append(said)
+
+
+def _keep_action(taken: list[Any]) -> Callable[[Any, Any], None]:
+    return lambda observation, action: taken.append(action)
+
+
+def completed_episodes(journal: Journal) -> list[Episode]:
+    """Returns the episodes that a journal holds, in order of their index."""
+    episodes = {
+        entry["episode"]["index"]: msgspec.convert(entry["episode"], Episode)
+        for entry in journal.entries()
+        if entry.get("kind") == "episode"
+    }
+    return [episodes[index] for index in sorted(episodes)]
+
+
+def make_media(
+    settings: Submission,
+    task: RunTask,
+    seeds: list[int],
+    actions: dict[int, list[Any]],
+    bundle: Bundle,
+    progress: RunProgress,
+) -> None:
+    """Renders the pictured episodes; a failure to render is a warning and not a failed run."""
+    for index, taken in actions.items():
+        stem = bundle.media / f"episode_{index:03d}"
+        try:
+            if index == 0 and settings.record_frames:
+                progress.phase("rendering a picture strip")
+                media.write_strip(stem.with_suffix(".png"), task, seeds[index], taken, settings.record_frames)
+            if index < settings.record_videos:
+                progress.phase(f"rendering a video of episode {index}")
+                media.write_video(stem.with_suffix(".mp4"), task, seeds[index], taken)
+        except (UserError, RuntimeError, ValueError, TypeError, OSError) as error:
+            bundle.manifest.warnings.append(f"no picture of episode {index}: {error}")

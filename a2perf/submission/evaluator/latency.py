@@ -1,0 +1,141 @@
+"""The latency phase: how long the participant takes to answer an observation that it has not met before.
+
+The calls are those of rollouts on seeds of their own, each observation is asked once and nothing is scored; the
+evaluator steps the environment outside of the timed calls. ``preprocess_observation`` and ``infer_once`` are timed in
+the participant process, each between two clock reads; the round trip is timed by the evaluator, holds both and the
+transport, and is what to rank by. Beside it stands the processor time of the whole process tree per step, see
+``step_account``. The warm-up calls come first and are counted apart, and so is the very first call of all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.metrics.trackers.latency import summarize_latency
+from a2perf.records import LatencyResults, LatencySummary
+from a2perf.storage import write_record
+from a2perf.submission.evaluator import step_account
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.rollouts import rollout
+from a2perf.submission.evaluator.seeds import RunSeeds
+from a2perf.submission.evaluator.step_account import StepAccount
+
+if TYPE_CHECKING:
+    from a2perf.submission.evaluator.participant_process import ParticipantProcess
+    from a2perf.submission.submission_util import Submission
+
+MOST_TRANSPORT_NS = 5_000_000
+"""More than this between the participant's clock and the evaluator's is not transport, on a host that works."""
+
+_REPORT_EVERY = 500
+_INCLUDES = {
+    "infer_once": ("infer_ns", "infer_once only", "participant process"),
+    "preprocess_observation": ("preprocess_ns", "preprocess_observation only", "participant process"),
+    "round_trip": ("round_trip_ns", "preprocess_observation, infer_once and transport", "evaluator"),
+    "processor_time": ("tree_cpu_ns", "processor time of the whole process tree, also between calls", "kernel"),
+}
+
+
+class _EnoughError(Exception):
+    """Ends the rollouts."""
+
+
+def measure(
+    settings: Submission, env: Any, participant: ParticipantProcess, seeds: RunSeeds, folder: Path,
+    progress: RunProgress,
+) -> None:  # fmt: skip
+    """Times ``num_inference_steps`` calls and writes ``latency.json`` and ``latency.npz``.
+
+    Raises:
+        ParticipantFailure: the participant failed.
+    """
+    steps, warmup = settings.num_inference_steps, settings.num_warmup_steps
+    progress.phase(f"latency of {steps} calls on {settings.inference_data} observations", warmup + steps)
+    account = StepAccount(participant, settings.call_timeout_s)
+    asked = 0
+
+    def count(observation: Any = None, action: Any = None) -> None:
+        nonlocal asked
+        asked += 1
+        if asked % _REPORT_EVERY == 0:
+            progress.advance(asked)
+        if asked == warmup + steps:
+            raise _EnoughError
+        if asked == warmup:
+            account.restart()
+
+    try:
+        if settings.inference_data == "fresh":
+            for index, seed in enumerate(seeds.unending("latency")):
+                rollout(env, account, index=index, seed=seed, clip_actions=settings.clip_actions, on_step=count)
+        else:
+            env.observation_space.seed(seeds.draw("sampled_observations", 1)[0])
+            while True:
+                account.infer(env.observation_space.sample())
+                count()
+    except _EnoughError:
+        pass
+    _write(settings, participant, account, folder)
+
+
+def _write(settings: Submission, participant: ParticipantProcess, account: StepAccount, folder: Path) -> None:
+    columns, costs = account.columns(), account.costs()
+    assert costs is not None
+    followed = columns["call_cpu_ns"] + columns["between_cpu_ns"]
+    columns["tree_cpu_ns"] = followed + round(costs.short_lived_s * 1e9)  # nobody knows in which step they ran
+    first = participant.first_inference
+    assert first is not None
+    firsts = {"infer_ns": first.infer_ns, "preprocess_ns": first.preprocess_ns, "round_trip_ns": first.round_trip_ns}
+
+    def summary(name: str) -> LatencySummary | None:
+        column, includes, clock = _INCLUDES[name]
+        values = columns[column]
+        return summarize_latency(
+            (values * 1e-9).tolist(), first_s=firsts.get(column, int(values[0])) * 1e-9,
+            warmup_count=settings.num_warmup_steps, includes=includes, clock=clock,
+        )  # fmt: skip
+
+    claimed = columns["infer_ns"] + columns["preprocess_ns"]
+    for said in (
+        clock_suspicion(claimed, columns["round_trip_ns"]), step_account.warning(costs, "latency phase"),
+    ):  # fmt: skip
+        if said is not None:
+            participant.warnings.append(said)
+    arrays: dict[str, Any] = {**columns}
+    np.savez_compressed(folder / "latency.npz", **arrays)
+    write_record(
+        folder / "latency.json",
+        LatencyResults(
+            observations=f"{settings.num_inference_steps} {settings.inference_data}",
+            infer_once=summary("infer_once"),
+            preprocess_observation=summary("preprocess_observation"),
+            round_trip=summary("round_trip"),
+            processor_time=summary("processor_time"),
+            costs=costs,
+        ),
+    )
+
+
+def clock_suspicion(claimed_ns: NDArray[np.int64], round_trip_ns: NDArray[np.int64]) -> str | None:
+    """Returns a warning where the participant's clock leaves most of the evaluator's waiting unexplained.
+
+    A participant can make its own clock run slow, or work before its clock starts; it cannot make the evaluator wait
+    less. Times that are too long are refused outright, see ``answers``.
+
+    Args:
+        claimed_ns: by the participant process's clock.
+        round_trip_ns: of the same calls by the evaluator's clock.
+    """
+    if len(claimed_ns) == 0:
+        return None
+    claimed, waited = float(np.median(claimed_ns)), float(np.median(round_trip_ns))
+    if waited - claimed <= max(MOST_TRANSPORT_NS, claimed):
+        return None
+    return (
+        f"its clock claims {claimed / 1e6:.3f} ms a call, but the evaluator waited {waited / 1e6:.3f} ms: do not rank"
+        " by infer_once, the round trip is the evaluator's own"
+    )

@@ -1,0 +1,80 @@
+"""Pictures of an episode, made after the measurement by replaying its recorded actions in a second environment.
+
+Nothing is rendered while anything is timed: environments are deterministic, so the replay is the same episode.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.tfa.suite_gym import make_environment
+from a2perf.errors import MissingDependency
+from a2perf.submission.evaluator.identity import RunTask
+
+_FRAME_HEIGHT = 180
+_VIDEO_FRAMES_PER_SECOND = 30
+
+
+def can_render(env: Any) -> bool:
+    """Whether the environment can make pictures."""
+    return "rgb_array" in env.metadata.get("render_modes", [])
+
+
+def write_strip(path: Path, task: RunTask, seed: int, actions: Sequence[Any], frames: int) -> None:
+    """Writes a PNG of evenly spaced frames of one episode, side by side.
+
+    Args:
+        path: the PNG file.
+        task: the environment.
+        seed: seed of the episode's reset.
+        actions: every action of the episode.
+        frames: number of frames, at most one a step.
+    """
+    from PIL import Image
+
+    wanted = set(np.linspace(0, len(actions) - 1, min(frames, len(actions))).astype(int).tolist())
+    scaled = [
+        Image.fromarray(picture).resize((round(picture.shape[1] * _FRAME_HEIGHT / picture.shape[0]), _FRAME_HEIGHT))
+        for picture in _replay(task, seed, actions, wanted)
+    ]
+    strip = Image.new("RGB", (sum(picture.width for picture in scaled), _FRAME_HEIGHT))
+    left = 0
+    for picture in scaled:
+        strip.paste(picture, (left, 0))
+        left += picture.width
+    path.parent.mkdir(parents=True, exist_ok=True)
+    strip.save(path, optimize=False)
+
+
+def write_video(path: Path, task: RunTask, seed: int, actions: Sequence[Any]) -> None:
+    """Writes an MP4 of one episode.
+
+    Raises:
+        MissingDependency: the video writer is not installed.
+    """
+    if importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise MissingDependency("videos need imageio-ffmpeg", hint="pip install imageio imageio-ffmpeg")
+    import imageio
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with imageio.get_writer(path, fps=_VIDEO_FRAMES_PER_SECOND, macro_block_size=1) as writer:
+        for picture in _replay(task, seed, actions, set(range(len(actions)))):
+            writer.append_data(picture)
+
+
+def _replay(task: RunTask, seed: int, actions: Sequence[Any], wanted: set[int]) -> Iterator[NDArray[np.uint8]]:
+    env = make_environment(task.env_id, {**task.env_kwargs, "render_mode": "rgb_array"})
+    try:
+        env.reset(seed=seed)
+        for step, action in enumerate(actions):
+            env.step(action)
+            if step in wanted:
+                yield np.asarray(env.render(), dtype=np.uint8)
+    finally:
+        env.close()

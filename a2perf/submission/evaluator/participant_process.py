@@ -1,0 +1,457 @@
+"""The evaluator's end of the participant process: start it, ask it, notice at once how it fails, end its whole tree.
+
+Every wait ends by an answer, by its time-out or by the process's death; every failure becomes a ``ParticipantFailure``
+with a record that a person can act on, and leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, NoReturn, TypeVar
+
+from a2perf.errors import ConfigError, InfrastructureError
+from a2perf.records import Failure, FailureKind
+from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
+from a2perf.submission.evaluator import answers, failure_diagnosis, participant_home
+from a2perf.submission.evaluator.answers import Inference
+from a2perf.submission.evaluator.disk_space import DiskSpace
+from a2perf.submission.evaluator.failures import ParticipantFailure, unreadable
+from a2perf.submission.participant.shared_region import SharedRegion
+from a2perf.submission.participant.wire import (
+    PROTOCOL_VERSION,
+    Connection,
+    ConnectionClosed,
+    Unsendable,
+    WireError,
+    WireTimeout,
+)
+
+__all__ = ["Inference", "ParticipantFailure", "ParticipantProcess"]
+
+START_TIMEOUT_S = 60.0
+CLOSE_GRACE_S = 5.0
+ENDING_GRACE_S = 5.0
+_PLATFORM = Path(answers.__file__).parents[2]
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+T = TypeVar("T")
+
+
+class ParticipantProcess:
+    """A submission running in a process of its own.
+
+    Args:
+        submission: the folder.
+        mode: ``"train"`` for train.py; any other mode is for inference.py.
+        sandbox: level of confinement, or the sandbox itself.
+        python: interpreter of the participant process; this one's unless given.
+        python_files: what that interpreter reads, where it is not this one's: its environment and its library.
+        environment: variables of the contract (``ROOT_DIR``, ``SEED``, ...) beside those that are set here: ``PATH``,
+            a temporary ``HOME``, ``LANG``, the thread limits, ``A2PERF_ARTIFACTS``.
+        artifacts: the folder that it may write.
+        artifacts_writable: whether it may write there, or only read.
+        log_dir: gets ``stdout.log`` and ``stderr.log``.
+        readable: what it may read beside its submission, its interpreter and a2perf.
+        hidden: what it must not see even where a readable folder holds it.
+        devices: device files that it may use.
+        network: whether it may reach the network.
+        assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
+        limits: bounds on the process tree.
+        memory_bytes: replaces ``limits.memory_bytes``.
+        output_bytes: replaces ``limits.output_bytes``.
+        threads: what the thread variables of numeric libraries say.
+        load_timeout_s: limit of ``load_policy`` unless told otherwise there, with the import of inference.py.
+        log_base: folder to which a failure names the log relatively; the parent of ``log_dir`` unless given.
+        on_full_disk: called when the participant failed for lack of room, before anybody writes down how.
+        before_code: called before the first instruction of the participant's can run: before its code is asked for
+            anything, and before the start of an interpreter that has packages of its choice.
+
+    Attributes:
+        first_inference: the first answer of this process, which is slower than all others; ``None`` before it.
+        warnings: what should be recorded with the run, though it is no failure.
+        ending: how the process ended, once it has.
+
+    Raises:
+        UserError: the level of confinement is unknown, or not to be had on this host.
+    """
+
+    def __init__(
+        self,
+        submission: Path,
+        *,
+        mode: str = "inference",
+        sandbox: str | Sandbox = "process",
+        python: str | Path | None = None,
+        python_files: Sequence[Path] = (),
+        environment: Mapping[str, str] = _NOTHING,
+        artifacts: Path | None = None,
+        artifacts_writable: bool = True,
+        readable: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
+        devices: Sequence[Path] = (),
+        network: bool = False,
+        log_dir: Path,
+        assets: Mapping[str, Path] = _NOTHING,
+        limits: Limits | None = None,
+        memory_bytes: int | None = None,
+        output_bytes: int | None = None,
+        threads: int = 1,
+        load_timeout_s: float = 300.0,
+        log_base: Path | None = None,
+        on_full_disk: Callable[[], None] = lambda: None,
+        before_code: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.first_inference: Inference | None = None
+        self.warnings: list[str] = []
+        self.ending: Ending | None = None
+        self.mode = mode
+        self._submission = submission.absolute()
+        self._sandbox = get_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
+        self._python = os.fspath(python or sys.executable)
+        self._python_files = tuple(python_files)
+        self._environment = dict(environment)
+        self._artifacts = None if artifacts is None else artifacts.absolute()
+        self._artifacts_writable = artifacts_writable
+        self._readable = tuple(readable)
+        self._hidden = tuple(hidden)
+        self._devices = tuple(devices)
+        self._network = network
+        self._log_dir = log_dir.absolute()
+        self._on_full_disk = on_full_disk
+        self._before_code = before_code
+        self._log_base = (log_base or log_dir.parent).absolute()
+        self._assets = dict(assets)
+        given = {"memory_bytes": memory_bytes, "output_bytes": output_bytes}
+        self._limits = replace(
+            limits or Limits(), **{name: value for name, value in given.items() if value is not None}
+        )
+        self._threads = threads
+        self._load_timeout_s = load_timeout_s
+        self._confined: Confined | None = None
+        self._connection: Connection | None = None
+        self._calls = 0
+        self._oom_kills = 0
+        self._disk: DiskSpace | None = None
+
+    @property
+    def level(self) -> str:
+        """The sandbox's level."""
+        return self._sandbox.level
+
+    @property
+    def guarantees(self) -> list[str]:
+        """What the sandbox enforces here."""
+        return self._sandbox.guarantees(network=self._network)
+
+    @property
+    def missing(self) -> list[str]:
+        """What the sandbox does not keep the participant from."""
+        return self._sandbox.missing(network=self._network)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the participant's first process."""
+        return self._running().pid
+
+    @property
+    def tree_root(self) -> int:
+        """Process id whose descendants are the participant's whole tree, orphans included; itself it is none of it."""
+        return self._running().tree_root
+
+    @property
+    def cgroups(self) -> tuple[Path, ...]:
+        """Folders of the control group of the tree; empty where the sandbox could make none."""
+        return self._running().cgroups
+
+    @property
+    def cpu_clock(self) -> Callable[[], float] | None:
+        """Reads the processor time of the tree, where the kernel counts it and no control group does."""
+        return self._running().cpu_clock
+
+    def start(self) -> None:
+        """Starts the process; when this returns it answers, and has imported nothing of the submission.
+
+        Raises:
+            ConfigError: the artifacts folder is a link.
+            InfrastructureError: the interpreter could not be started, or lacks what the worker needs.
+            ParticipantFailure: the limits are too tight for an interpreter.
+        """
+        if not self._submission.is_dir():
+            kind = "is not a folder" if self._submission.exists() else "does not exist"
+            raise self._failed(Failure(kind=FailureKind.CONTRACT, where="start", message=f"{self._submission} {kind}"))
+        if self._artifacts is not None and self._artifacts.is_symlink():
+            raise ConfigError(f"the artifacts folder {self._artifacts} is a link", hint="put the folder itself there")
+        if self._python != sys.executable or self._python_files:
+            self._before_code()
+        self._log_dir.mkdir(parents=True, exist_ok=True)
+        self._oom_kills = failure_diagnosis.oom_kills()
+        if self._artifacts is not None and self._artifacts.is_dir():
+            self._disk = DiskSpace.before(self._artifacts)
+        home = participant_home.make_home(self._assets)
+        ours, theirs = socket.socketpair()
+        region = SharedRegion()
+        with theirs, open(region.descriptor, closefd=True):
+            fds = (theirs.fileno(), region.descriptor)
+            worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds), str(self._submission))
+            writable = [self._artifacts] if self._artifacts is not None and self._artifacts_writable else []
+            readable = [self._submission, *self._assets.values(), *([self._artifacts] if self._artifacts else [])]
+            readable += [_PLATFORM, *self._python_files, *self._readable]
+            spec = SandboxSpec(
+                argv=(self._python, *worker),
+                cwd=self._submission,
+                env=participant_home.variables(home, self._python, self._threads, self._artifacts, self._environment),
+                readable=readable,
+                writable=[home, *writable],
+                hidden=self._hidden,
+                devices=self._devices,
+                network=self._network,
+                limits=self._limits,
+                fds=fds,
+                stdout=self._log_dir / "stdout.log",
+                stderr=self._log_dir / "stderr.log",
+                temporary=(home,),
+            )
+            try:
+                self._confined = self._sandbox.start(spec)
+            except BaseException:
+                ours.close()
+                region.close()
+                shutil.rmtree(home, ignore_errors=True)
+                raise
+        self._connection = Connection(ours, self._confined, outgoing=region)
+        try:
+            hello = self._connection.receive(deadline=time.monotonic() + START_TIMEOUT_S)
+        except WireError as error:
+            self._raise_start_failure(error)
+        except BaseException:
+            self.kill()
+            raise
+        version = hello[1] if answers.word_of(hello) == "ready" and len(hello) > 1 else None
+        if type(version) is not int or version != PROTOCOL_VERSION:
+            self.kill()
+            raise InfrastructureError(
+                f"{self._python} has an a2perf of another version", hint="install this a2perf there as well"
+            )
+
+    def train(self, args: Mapping[str, str], time_limit_s: float | None = None) -> str:
+        """Runs ``train`` to its end.
+
+        Args:
+            args: the participant arguments.
+            time_limit_s: wall time, the import of train.py included; ``None`` is no limit.
+
+        Returns:
+            ``"returned"``.
+
+        Raises:
+            ParticipantFailure: it ended in any other way, or not in time.
+        """
+        self._ask("train", time_limit_s, dict(args))
+        return "returned"
+
+    def load_policy(self, args: Mapping[str, str], timeout_s: float | None = None) -> None:
+        """Imports inference.py and loads the policy.
+
+        Raises:
+            ParticipantFailure: it failed, or did not return in time.
+        """
+        self._ask("load_policy", self._load_timeout_s if timeout_s is None else timeout_s, dict(args))
+
+    def infer(self, observation: Any, timeout_s: float | None = None) -> Inference:
+        """Asks for the action to one observation.
+
+        Raises:
+            ParticipantFailure: it failed, or did not answer in time, or the answer is no message of the wire.
+        """
+        self._calls += 1
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError("the participant process is not running")
+        where = f"infer_once (call {self._calls})"
+        if connection.has_unread():
+            self._refuse(where, "it sent an answer before it was asked")
+        started = time.perf_counter_ns()
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        try:
+            connection.send(("infer", observation), deadline=deadline)
+            reply = connection.receive(deadline=deadline)
+        except WireError as error:
+            self._raise_wire_failure(error, where, timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+        elapsed = time.perf_counter_ns() - started
+        answer = self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
+        if self.first_inference is None:
+            self.first_inference = answer
+        return answer
+
+    def policy(self, timeout_s: float | None = None) -> RemotePolicy:
+        """Returns the loaded policy as an object whose ``infer`` needs the observation only."""
+        return RemotePolicy(self, timeout_s)
+
+    def dropped_output(self) -> Mapping[str, int]:
+        """Returns the bytes of output beyond the cap by stream; complete once the process has ended."""
+        return {} if self.ending is None else self.ending.dropped_bytes
+
+    def close(self) -> None:
+        """Lets the process end by itself, with what it has registered for its exit; kills it after a grace.
+
+        Raises:
+            ParticipantFailure: when it had ended, more lay in its artifacts folder than is allowed.
+        """
+        if self._confined is None or self.ending is not None:
+            return
+        if self._connection is not None:
+            with contextlib.suppress(WireError):
+                self._connection.send(("close",), deadline=time.monotonic() + CLOSE_GRACE_S)
+            self._confined.wait(CLOSE_GRACE_S)
+        self.kill()
+        words = None if self.ending is None else failure_diagnosis.overfull(self.ending, self._limits)
+        if words is not None:
+            raise self._failed(Failure(kind=FailureKind.OUTPUT_LIMIT, where="end", message=words))
+
+    def kill(self) -> None:
+        """Kills the whole tree at once; calling it again changes nothing."""
+        if self._confined is not None and self.ending is None:
+            self.ending = self._confined.kill_tree()
+            for name, count in self.ending.dropped_bytes.items():
+                if count:
+                    self.warnings.append(f"{count:,} bytes of the participant's {name} beyond the cap were dropped")
+            removed, changed, failed = self.ending.collected
+            if removed or changed or failed:
+                self.warnings.append(
+                    f"artifacts were made plain files: {removed:,} devices, pipes, sockets or too deep folders removed,"
+                    f" {changed:,} modes and access lists changed, {failed:,} names left as they were"
+                )
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> ParticipantProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.kill()
+
+    def _running(self) -> Confined:
+        if self._confined is None:
+            raise RuntimeError("the participant process was not started")
+        return self._confined
+
+    def _ask(self, operation: str, timeout_s: float | None, *values: Any) -> None:
+        """Sends one request and waits for the ``"ok"`` that answers it."""
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError("the participant process is not running")
+        self._before_code()
+        if connection.has_unread():
+            self._refuse(operation, "it sent an answer before it was asked")
+        try:
+            deadline = None if timeout_s is None else time.monotonic() + timeout_s
+            connection.send((operation, *values), deadline=deadline)
+            reply = connection.receive(deadline=deadline)
+        except WireError as error:
+            self._raise_wire_failure(error, operation, timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+        self._read(operation, lambda: self._accepted(reply, operation))
+
+    def _read(self, where: str, read: Callable[[], T]) -> T:
+        """Reads something of a reply; whatever goes wrong there is the fault of the reply and of nobody else."""
+        try:
+            return read()
+        except ParticipantFailure:
+            raise
+        except answers.BadAnswer as error:
+            self._refuse(where, str(error))
+        except Exception as error:
+            raise self._failed(unreadable(where, error).failure) from error
+
+    def _accepted(self, reply: Any, where: str) -> tuple[Any, ...]:
+        """Returns a reply that begins with ``"ok"``; any other one is a failure, reported or not valid."""
+        if answers.word_of(reply) == "ok":
+            accepted: tuple[Any, ...] = reply
+            return accepted
+        failure = failure_diagnosis.reported(reply, where)
+        if failure is None:
+            self._refuse(where, "its answer is no message of the wire")
+        raise self._failed(failure)
+
+    def _raise_start_failure(self, error: WireError) -> NoReturn:
+        failure = self._diagnosed(error, "start", START_TIMEOUT_S)
+        if failure.kind in (FailureKind.MEMORY, FailureKind.FORBIDDEN):
+            raise ParticipantFailure(failure) from error
+        tail = failure_diagnosis.tail(self._log_dir / "stderr.log")
+        raise InfrastructureError(
+            f"{self._python} could not run the participant process: {failure.message}" + (f"\n{tail}" if tail else ""),
+            hint="a2perf, numpy, msgpack and gymnasium have to be installed for that interpreter",
+        ) from error
+
+    def _raise_wire_failure(self, error: WireError, where: str, timeout_s: float | None) -> NoReturn:
+        if isinstance(error, Unsendable):
+            self.kill()
+            raise InfrastructureError(f"{where}: the request cannot be sent: {error}") from error
+        raise self._failed(self._diagnosed(error, where, timeout_s)) from error
+
+    def _refuse(self, where: str, message: str) -> NoReturn:
+        raise self._failed(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message))
+
+    def _diagnosed(self, error: WireError, where: str, timeout_s: float | None) -> Failure:
+        if isinstance(error, WireTimeout):
+            self.kill()
+            message = f"it did not return within {timeout_s:g} s and was killed"
+            return Failure(kind=FailureKind.TIMEOUT, where=where, message=message)
+        if not isinstance(error, ConnectionClosed):
+            self.kill()
+            return Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=f"it sent {error}")
+        self._running().wait(ENDING_GRACE_S)
+        self.kill()
+        assert self.ending is not None
+        if self.ending.killed and self.ending.limit is None:
+            return Failure(
+                kind=FailureKind.BAD_OUTPUT, where=where, message="it closed its connection to the evaluator"
+            )
+        text = failure_diagnosis.tail(self._log_dir / "stderr.log")
+        return failure_diagnosis.ended(
+            self.ending, where, self._limits, text, oom_killed=failure_diagnosis.oom_kills() > self._oom_kills
+        )
+
+    def _failed(self, failure: Failure) -> ParticipantFailure:
+        """Ends the tree and completes the record with the place of the log."""
+        self.kill()
+        if self.ending is not None:
+            failure = failure_diagnosis.revised(failure, self.ending, self._limits)
+        if failure.kind is FailureKind.DISK and self._disk is not None:
+            failure = self._disk.judge(failure)
+            self._on_full_disk()
+        log = self._log_dir / "stderr.log"
+        if failure.log is None and log.exists():
+            failure.log = os.path.relpath(log, self._log_base)
+        return ParticipantFailure(failure)
+
+
+class RemotePolicy:
+    """The policy that a participant process has loaded; what a rollout needs of it."""
+
+    def __init__(self, process: ParticipantProcess, timeout_s: float | None) -> None:
+        self._process = process
+        self._timeout_s = timeout_s
+
+    def infer(self, observation: Any) -> Inference:
+        """See ``ParticipantProcess.infer``."""
+        return self._process.infer(observation, self._timeout_s)

@@ -1,0 +1,33 @@
+"""Environments of a submission's own: made of its ``requirements.txt``, cached, used by its process alone."""
+
+from a2perf.submission.evaluator.python_env.environments import (
+    Listed,
+    PythonEnv,
+    Recipe,
+    Stamp,
+    delete_environment,
+    environment,
+    folder_of_environments,
+    list_environments,
+)
+from a2perf.submission.evaluator.python_env.installer import Sources
+from a2perf.submission.evaluator.python_env.interpreter import Interpreter, find_interpreter
+from a2perf.submission.evaluator.python_env.own_wheel import requirements_of_domain
+from a2perf.submission.evaluator.python_env.requirements import Requirements, read_requirements
+
+__all__ = [
+    "Interpreter",
+    "Listed",
+    "PythonEnv",
+    "Recipe",
+    "Requirements",
+    "Sources",
+    "Stamp",
+    "delete_environment",
+    "environment",
+    "find_interpreter",
+    "folder_of_environments",
+    "list_environments",
+    "read_requirements",
+    "requirements_of_domain",
+]

@@ -1,0 +1,95 @@
+"""Turns an installer's complaint into an error of the right party: the submission, the configuration, or the host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from a2perf.errors import ConfigError, InfrastructureError, SubmissionError, UserError
+from a2perf.submission.evaluator.python_env.requirements import Line
+
+_SHOWN_LINES = 12
+_SHOWN_CHARACTERS = 400
+_READ_CHARACTERS = 64 * 1024
+_NETWORK = re.compile(
+    r"error sending request|dns error|failed to lookup|connection (refused|reset|error)|timed? ?out|"
+    r"NewConnectionError|ConnectTimeoutError|ReadTimeoutError|Temporary failure in name resolution|tls handshake|"
+    r"HTTP status server error",
+    re.IGNORECASE,
+)
+_BUILD = re.compile(
+    r"Failed to build|build backend|Failed to (?:generate|prepare) metadata|metadata-generation-failed|"
+    r"subprocess-exited"
+)
+_BROKEN = re.compile(
+    r"Failed to (?:read|parse|extract|unzip|install|prepare|unpack)|(?:wheel|metadata|zip|archive)\b.* (?:is )?invalid|"
+    r"invalid (?:wheel|metadata|zip)|Metadata (?:field|file|version)|METADATA|RECORD|not a zip|corrupt|reserved name|"
+    r"InvalidWheel|BadZipFile|URL dependenc|invalid package format|structure of .* was invalid",
+    re.IGNORECASE,
+)
+
+
+def explain(output: str, lines: Sequence[Line], base_requirements: Sequence[str], log: Path) -> UserError:
+    """Returns an error that names the package and the line that asked for it.
+
+    Args:
+        output: what the installer printed, already without control characters.
+        lines: the submission's requirements.
+        base_requirements: those of a2perf.
+        log: where the whole output is.
+    """
+    output = output[-_READ_CHARACTERS:]
+    blamed = [line for line in lines if line.name and _names(line.name, output)]
+    said = tail(output)
+    listed = "\n".join(f"  {line.place}: {line.text}" for line in blamed)
+    if _BUILD.search(output):  # before the network: what a build prints is the package's own words
+        return SubmissionError(f"a package could not be built:\n{said}", hint=f"see {log}; ask for a wheel instead")
+    if _NETWORK.search(output):
+        return InfrastructureError(
+            f"the package index could not be reached:\n{said}",
+            hint=f"see {log}; give wheels with --python-env-find-links",
+        )
+    if _BROKEN.search(output):
+        return SubmissionError(f"a package is broken:\n{listed}\n{said}", hint=f"see {log}; ask for another version")
+    if not blamed:
+        return ConfigError(f"the requirements cannot be installed:\n{said}", hint=f"see {log}")
+    own = [text for text in base_requirements if _names(Requirement(text).name, output)]
+    beside = f" (a2perf itself needs {', '.join(own)})" if own else ""
+    return ConfigError(
+        f"these requirements cannot be installed together{beside}:\n{listed}\n{said}"
+        if len(blamed) > 1 or own
+        else f"{blamed[0].place}: {blamed[0].text} cannot be installed:\n{said}",
+        hint=f"ask for versions that exist as wheels for this Python; the whole log is {log}",
+    )
+
+
+def over_limit(name: str, allowed: str, log: Path) -> SubmissionError:
+    """Returns the error of a bound of the organizer that an installation broke."""
+    return SubmissionError(
+        f"installing the requirements took more than the organizer allows: {name} (at most {allowed})",
+        hint=f"ask for less; the organizer's bound is Submission.python_env_size_bytes; see {log}",
+    )
+
+
+def tail(output: str) -> str:
+    """Returns the last lines of an output, shortened."""
+    kept = [line.rstrip()[:_SHOWN_CHARACTERS] for line in output.splitlines() if line.strip()]
+    return "\n".join(kept[-_SHOWN_LINES:])
+
+
+def clean(output: str, secrets: Sequence[str]) -> str:
+    """Returns output without control characters and without the credentials of an index."""
+    for secret in secrets:
+        output = output.replace(secret, "***")
+    return "".join(
+        char if char in "\n\t" or char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in output.replace("\r\n", "\n")
+    )
+
+
+def _names(package: str, output: str) -> bool:
+    pattern = re.escape(package).replace(r"\-", "[-_.]+")
+    return re.search(rf"(?<![\w.-]){pattern}(?![\w-])", output, re.IGNORECASE) is not None

@@ -1,0 +1,91 @@
+"""The classic result files under ``R/metrics/``, in the schemas of the earlier public platform.
+
+The bundle's own files are the record; these are views of it, so that existing notebooks go on working. Times in
+``inference_metrics_results.json`` are seconds and the file says so.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from a2perf.constants import ExitCode
+from a2perf.records import RolloutResults
+from a2perf.runs.bundle import Bundle, Finished
+from a2perf.storage import read_record, write_json
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.given_paths import settled
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+
+def publish(bundle: Bundle, settings: Submission) -> None:
+    """Writes the classic files of a bundle's mode from what the bundle holds."""
+    publish_from(bundle.path, bundle.manifest.mode, values_folder(settings), emissions=settings.measure_emissions)
+
+
+def values_folder(settings: Submission) -> Path:
+    """Returns where the classic files go."""
+    if settings.metric_values_dir:
+        return settled(settings.metric_values_dir, settings.folder, "Submission.metric_values_dir")
+    return settings.root / "metrics"
+
+
+def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> None:
+    """Writes the classic files of a mode from a bundle into a folder; the emissions only where they were asked for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = bundle / "metrics" / f"{mode}_emissions.csv"
+    if emissions and table.exists():
+        shutil.copyfile(table, folder / table.name)
+    if mode == "inference":
+        write_json(folder / "inference_metrics_results.json", inference_results(bundle))
+    if mode == "generalization":
+        write_json(folder / "generalization_rollouts.json", generalization_rollouts(bundle))
+
+
+def inference_results(path: Path) -> dict[str, Any]:
+    """Returns the content of ``inference_metrics_results.json`` of a bundle."""
+    found: dict[str, Any] = {}
+    latency = path / "metrics" / "latency.npz"
+    if latency.exists():
+        with np.load(latency, allow_pickle=False) as arrays:
+            found["inference_time"] = {**_summary((arrays["infer_ns"] * 1e-9).tolist()), "unit": "s"}
+    rollouts = path / "metrics" / "rollouts.json"
+    if rollouts.exists():
+        episodes = read_record(rollouts, RolloutResults).episodes
+        found["rollout_returns"] = {**_summary([episode.episode_return for episode in episodes]), "unit": "1"}
+    return found
+
+
+def generalization_rollouts(path: Path) -> dict[str, list[float]]:
+    """Returns the content of ``generalization_rollouts.json`` of a bundle: the returns by task."""
+    found: dict[str, list[float]] = {}
+    for rollouts in sorted((path / "metrics" / "tasks").glob("*/rollouts.json")):
+        record = read_record(rollouts, RolloutResults)
+        found[record.task] = [episode.episode_return for episode in record.episodes]
+    return found
+
+
+def already_done(finished: Finished, progress: RunProgress) -> int:
+    """Says what a finished bundle holds; the same command on it is a success and runs nothing."""
+    progress.say(f"{finished.path} is already finished ({finished.manifest.exit_reason}); --force starts anew")
+    return int(ExitCode.SUCCESS)
+
+
+def _summary(values: Sequence[float]) -> dict[str, Any]:
+    if not values:
+        return {"values": [], "mean": None, "std": None, "max": None, "median": None, "min": None}
+    array = np.asarray(values)
+    return {
+        "values": list(values),
+        "mean": float(array.mean()),
+        "std": float(array.std()),
+        "max": float(array.max()),
+        "median": float(np.median(array)),
+        "min": float(array.min()),
+    }

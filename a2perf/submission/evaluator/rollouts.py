@@ -1,0 +1,101 @@
+"""Rollouts: the evaluator steps the environment, the participant only answers observations with actions.
+
+Rewards, terminations and times are added up here and nowhere else; nothing here knows which domain it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from a2perf.errors import SubmissionError
+from a2perf.records import Episode
+from a2perf.submission.evaluator.actions import ActionChecker
+from a2perf.submission.evaluator.failures import bad_output
+
+_MAX_INFO_ITEMS = 16
+
+
+class Policy(Protocol):
+    """Whatever answers an observation with an action; the participant process is one."""
+
+    def infer(self, observation: Any) -> Any:
+        """Returns a record whose ``action`` answers the observation."""
+
+
+def rollout(
+    env: Any,
+    policy: Policy,
+    *,
+    index: int,
+    seed: int,
+    clip_actions: bool = True,
+    on_step: Callable[[Any, Any], None] | None = None,
+) -> Episode:
+    """Plays one episode.
+
+    Args:
+        env: a Gymnasium environment.
+        policy: answers observations.
+        index: position in the run.
+        seed: seed of ``env.reset``.
+        clip_actions: clip finite actions into a box instead of refusing them.
+        on_step: called with each (observation, checked action) before the environment steps.
+
+    Returns:
+        The episode's record.
+
+    Raises:
+        ParticipantFailure: the participant failed, or its action does not fit the action space or the state.
+    """
+    started = time.perf_counter()
+    observation, info = env.reset(seed=seed)
+    total, length, terminated, truncated = 0.0, 0, False, False
+    terms: dict[str, float] = {}
+    checked = ActionChecker(env.action_space, clip=clip_actions)
+    while not (terminated or truncated):
+        action = checked(policy.infer(observation).action)
+        if on_step is not None:
+            on_step(observation, action)
+        try:
+            observation, reward, terminated, truncated, info = env.step(action)
+        except SubmissionError as error:  # an action of the space that this state does not allow
+            raise bad_output("infer_once", error.message) from error
+        total += float(reward)
+        length += 1
+        for name, value in info.get("reward_terms", {}).items():
+            terms[name] = terms.get(name, 0.0) + float(value)
+    success = info.get("is_success", info.get("success"))
+    termination = info.get("termination")
+    return Episode(
+        index=index,
+        seed=seed,
+        episode_return=total,
+        length=length,
+        terminated=bool(terminated),
+        truncated=bool(truncated),
+        termination=None if termination is None else str(termination),
+        clipped_actions=checked.clipped,
+        wall_s=time.perf_counter() - started,
+        reward_terms={name: value / length for name, value in terms.items()},
+        success=None if success is None else bool(success),
+        final_info=_small_items(info),
+    )
+
+
+def _small_items(info: dict[str, Any]) -> dict[str, Any]:
+    """Keeps scalars and short vectors of an ``info``; the rest is of no use in a record."""
+    kept: dict[str, Any] = {}
+    for name, value in info.items():
+        if isinstance(value, bool | int | float | str) or value is None:
+            kept[name] = value
+        elif isinstance(value, np.generic):
+            kept[name] = value.item()
+        elif isinstance(value, np.ndarray | list | tuple):
+            array = np.asarray(value)
+            if array.size <= _MAX_INFO_ITEMS and array.dtype.kind in "biuf":
+                kept[name] = array.tolist()
+    return kept

@@ -1,0 +1,135 @@
+"""Train mode: ``train()`` runs alone, watched and timed; its artefacts stay in the bundle."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from a2perf.records import Failure, FailureKind, TrainResults
+from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.storage import write_record
+from a2perf.submission import configuration
+from a2perf.submission.evaluator import artifacts, results
+from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT, energy_budget
+from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.participant_process import ParticipantFailure
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.session import participant_process, supervise, tracking
+
+if TYPE_CHECKING:
+    from a2perf.submission.submission_util import Submission
+
+TIME_LIMIT = "time limit"
+"""Exit reason of a training that was ended at its limit and left artefacts; without artefacts it is a failure."""
+
+
+def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
+    """Runs ``train()`` of the submission into the bundle ``<root_dir>/train``.
+
+    Returns:
+        The exit status; a ``train()`` that fails is never a success.
+    """
+    progress = progress or RunProgress()
+    task = RunTask.configured(str(settings.domain))
+    manifest = new_manifest(settings, task, episodes=0)
+    opened = open_bundle(settings.root / "train", manifest, configuration.text(), force=force)
+    if isinstance(opened, Finished):
+        return results.already_done(opened, progress)
+    bundle = opened
+    return supervise(bundle, progress, lambda: _train(settings, task, bundle, progress))
+
+
+def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
+    started = time.perf_counter()
+    reason = "failed"
+    try:
+        reason = _trained(settings, task, bundle, progress)
+        left = artifacts.count(bundle.artifacts, "train", settings.artifact_limit_bytes)
+        if reason in (TIME_LIMIT, ENERGY_LIMIT) and not left.files:
+            raise ParticipantFailure(_left_nothing(settings, bundle, reason))
+    except ParticipantFailure as error:
+        reason, left = error.failure.kind.value, _whatever_left(bundle)
+        raise
+    except BaseException:
+        left = _whatever_left(bundle)
+        raise
+    finally:
+        wall_s = bundle.earlier().train_s + bundle.clock.train_ends()
+        bundle.manifest.timings_s["train"] = wall_s
+        write_record(
+            bundle.metrics / "train.json",
+            TrainResults(
+                wall_s=wall_s,
+                participant_wall_s=time.perf_counter() - started,
+                exit_reason=reason,
+                artifact_bytes=left.size_bytes,
+                artifact_files=left.files,
+            ),
+        )
+        results.publish(bundle, settings)
+    progress.say(f"train(): {reason} after {wall_s:.1f} s")
+    return reason
+
+
+def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
+    """Runs ``train()`` on what earlier attempts left of its budgets; returns why it ended, reached limits included.
+
+    Raises:
+        ParticipantFailure: it failed.
+    """
+    earlier = bundle.earlier()
+    limit_s = _rest(settings.train_time_limit_s, earlier.train_s)
+    limit_kwh = _rest(settings.train_energy_limit_kwh, earlier.net_kwh)
+    if limit_s == 0 or limit_kwh == 0:
+        with tracking(settings, bundle, energy_mode="train"):  # records what the earlier attempts used
+            return TIME_LIMIT if limit_s == 0 else ENERGY_LIMIT
+    confined = participant_process(
+        settings, task, bundle.manifest, mode="train",
+        root_dir=bundle.artifacts, artifacts=bundle.artifacts, logs=bundle.logs, bundle_path=bundle.path,
+    )  # fmt: skip
+    with confined as participant, tracking(settings, bundle, energy_mode="train") as sampler:
+        participant.start()
+        sampler.attach(
+            participant.tree_root, cgroup=participant.cgroups, clock=participant.cpu_clock, root_is_guard=True
+        )
+        words = "" if limit_s is None else f" (at most {limit_s:g} s)"
+        progress.phase(f"training {settings.folder.name} on {task.name}{words}")
+        sampler.mark("train")
+        bundle.clock.train_begins()
+        budget = None
+        try:
+            with energy_budget(sampler, participant.pid, limit_kwh) as budget:
+                return participant.train(settings.participant_args, time_limit_s=limit_s)
+        except ParticipantFailure as error:
+            if budget is not None and budget.reached:
+                return ENERGY_LIMIT
+            if error.failure.kind is FailureKind.TIMEOUT:
+                return TIME_LIMIT
+            raise
+        finally:
+            bundle.clock.train_ends()
+            sampler.mark("end")
+
+
+def _rest(limit: float | None, used: float) -> float | None:
+    return None if limit is None else max(0.0, limit - used)
+
+
+def _left_nothing(settings: Submission, bundle: Bundle, reason: str) -> Failure:
+    if reason == ENERGY_LIMIT:
+        message = f"it used up its {settings.train_energy_limit_kwh:g} kWh and left nothing"
+    else:
+        message = f"it did not return within {settings.train_time_limit_s:g} s, was killed and left nothing"
+    log = bundle.logs / "stderr.log"
+    return Failure(
+        kind=FailureKind.TIMEOUT, where="train", message=message,
+        log=str(log.relative_to(bundle.path)) if log.exists() else None,
+    )  # fmt: skip
+
+
+def _whatever_left(bundle: Bundle) -> artifacts.Left:
+    """Counts the artifacts of a run that failed for another reason than their number."""
+    try:
+        return artifacts.count(bundle.artifacts, "train", None)
+    except ParticipantFailure:
+        return artifacts.Left(0, 0)

@@ -1,0 +1,66 @@
+"""Any function from an observation to an action as a submission.
+
+from a2perf.submission.participant.adapters import callables
+from my_library import load_agent
+
+load_policy, preprocess_observation, infer_once = callables.contract(load=load_agent)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from a2perf.submission.participant.adapters.contract import Contract
+from a2perf.submission.participant.signatures import ContractError
+
+
+def contract(
+    act: Callable[[Any], Any] | None = None,
+    *,
+    load: Callable[..., Callable[[Any], Any]] | None = None,
+    observation: Callable[[Any], Any] | None = None,
+) -> Contract:
+    """Returns the three functions of the contract for a callable policy.
+
+    Args:
+        act: takes an observation and returns an action. Either it or ``load`` is given.
+        load: takes the environment and the participant arguments by keyword, and returns such a function.
+        observation: what is done to an observation first; timed apart from the policy.
+
+    Raises:
+        ContractError: both or neither of ``act`` and ``load`` were given, or what was given cannot be called.
+    """
+    if (act is None) == (load is None):
+        raise ContractError(
+            "callables.contract takes either a policy or a function that loads one",
+            "write contract(policy), or contract(load=load_policy)",
+        )
+    for name, given in (("act", act), ("load", load), ("observation", observation)):
+        if given is not None and not callable(given):
+            raise ContractError(
+                f"callables.contract was given {name}={given!r:.100}, which cannot be called",
+                f"give a function, or a {type(given).__name__} with __call__",
+            )
+
+    def load_policy(env: Any, **participant_args: str) -> Callable[[Any], Any]:
+        if load is None:
+            assert act is not None
+            return act
+        policy = load(env, **participant_args)
+        if not callable(policy):
+            raise ContractError(
+                f"{getattr(load, '__name__', 'load')} returned a {type(policy).__name__}, which cannot be called",
+                "return a function from an observation to an action",
+            )
+        return policy
+
+    return Contract(load_policy, observation or _unchanged, _infer_once)
+
+
+def _unchanged(observation: Any) -> Any:
+    return observation
+
+
+def _infer_once(policy: Callable[[Any], Any], observation: Any) -> Any:
+    return policy(observation)

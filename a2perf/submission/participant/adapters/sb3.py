@@ -1,0 +1,152 @@
+"""A zip file of Stable-Baselines3 (or its contrib package) as a submission.
+
+    from a2perf.submission.participant.adapters import sb3
+
+    load_policy, preprocess_observation, infer_once = sb3.contract("model.zip", algorithm="PPO")
+
+Stable-Baselines3 and PyTorch are imported when the policy is loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a2perf.errors import did_you_mean
+from a2perf.submission.participant.adapters.contract import Contract, environment_specs, find, missing, require_fit
+from a2perf.submission.participant.adapters.origin import require_origin
+from a2perf.submission.participant.signatures import ContractError
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+
+_LIBRARIES = ("stable_baselines3", "sb3_contrib")
+_INSTALL = "pip install 'a2perf[sb3]' (and sb3-contrib for its algorithms), and list it in requirements.txt"
+
+
+def contract(
+    file: str = "model.zip",
+    *,
+    algorithm: str | type[BaseAlgorithm],
+    deterministic: bool = True,
+    normalization: str | None = None,
+    observation: Callable[[Any], Any] | None = None,
+    action: Callable[[Any], Any] | None = None,
+) -> Contract:
+    """Returns the three functions of the contract for a saved model.
+
+    ``load_policy`` takes the participant arguments ``file``, ``algorithm`` and ``root_dir``.
+
+    Args:
+        file: what ``model.save`` wrote, relative to ``ROOT_DIR`` or else to the submission.
+        algorithm: the class, or its name: ``"PPO"``.
+        deterministic: whether the most likely action is taken instead of one drawn.
+        normalization: the file that ``VecNormalize.save`` wrote, likewise, where the model was trained behind one.
+        observation: turns an observation of the environment into one of the model, where they differ.
+        action: turns an action of the model into one of the environment, where they differ.
+    """
+    default_algorithm = algorithm
+    normalize: Callable[[Any], Any] | None = None
+
+    def load_policy(
+        env: Any, file: str = file, algorithm: str | None = None, root_dir: str | None = None, **of_training: str
+    ) -> Callable[[Any], Any]:
+        nonlocal normalize
+        path = find(file, "model", root_dir)
+        require_origin(path, f"the model {path.name}")
+        model = _loaded(path, _algorithm(algorithm or default_algorithm))
+        _require_fit(model, env, path.name, translated=(observation is not None, action is not None))
+        if normalization is not None:
+            normalize = _normalizer(find(normalization, "normalization", root_dir))
+        return _policy(model, deterministic, action)
+
+    def preprocess_observation(seen: Any) -> Any:
+        translated = seen if observation is None else observation(seen)
+        return translated if normalize is None else normalize(translated)
+
+    return Contract(load_policy, preprocess_observation, _infer_once)
+
+
+def _infer_once(policy: Callable[[Any], Any], observation: Any) -> Any:
+    return policy(observation)
+
+
+def _policy(model: BaseAlgorithm, deterministic: bool, action: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    from a2perf.domains.tfa.spaces import action_writer
+
+    write = action_writer(model.action_space)
+
+    def act(observation: Any) -> Any:
+        chosen, _ = model.predict(observation, deterministic=deterministic)
+        written = write(chosen)
+        return written if action is None else action(written)
+
+    return act
+
+
+def _algorithm(given: str | type[BaseAlgorithm]) -> type[BaseAlgorithm]:
+    if not isinstance(given, str):
+        return given
+    known: list[str] = []
+    for name in _LIBRARIES:
+        try:
+            library = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if name == _LIBRARIES[0]:
+                raise missing("Stable-Baselines3", error.name, _INSTALL) from error
+            continue
+        if isinstance(found := getattr(library, given, None), type):
+            return found
+        known += [word for word in vars(library) if word.isupper() or word.endswith("PPO")]
+    raise ContractError(
+        f"Stable-Baselines3 has no algorithm {given!r}{did_you_mean(given, known)}",
+        f"give one of {', '.join(known)}; those of sb3-contrib have to be installed; or give the class itself",
+    )
+
+
+def _loaded(path: Path, algorithm: type[BaseAlgorithm]) -> BaseAlgorithm:
+    try:
+        # The replay memory is of no use here, and is allocated in full otherwise.
+        return algorithm.load(path, device="cpu", buffer_size=1)
+    except ModuleNotFoundError as error:
+        raise ContractError(
+            f"{path.name} needs the package {error.name!r}, which is not installed in the participant's Python",
+            "list it in requirements.txt",
+        ) from error
+    except Exception as error:  # a damaged file and a wrong class fail in many ways
+        raise ContractError(
+            f"{path.name} cannot be loaded as {algorithm.__name__}: {type(error).__name__}: {error}",
+            "give the file that model.save wrote, and the algorithm that it was trained with",
+        ) from error
+
+
+def _require_fit(model: BaseAlgorithm, env: Any, name: str, *, translated: tuple[bool, bool]) -> None:
+    from a2perf.domains.tfa.spaces import differences, specs_of
+
+    if all(translated) or (ours := environment_specs(env)) is None:
+        return
+    lines = []
+    if not translated[0]:
+        theirs = specs_of(model.observation_space, name="observation")
+        lines += differences(theirs, ours[0], bounds=False, name="observation")
+    if not translated[1]:
+        lines += differences(specs_of(model.action_space, name="action"), ours[1], bounds=True, name="action")
+    require_fit(f"the model {name}", lines)
+
+
+def _normalizer(path: Path) -> Callable[[Any], Any]:
+    """Returns how ``VecNormalize`` scaled observations in training; rewards do not matter here."""
+    try:
+        with path.open("rb") as stream:
+            statistics = pickle.load(stream)  # the participant's own file, in the participant's process
+        statistics.training = False
+        normalize: Callable[[Any], Any] = statistics.normalize_obs
+    except Exception as error:  # a damaged pickle can fail in any way
+        raise ContractError(
+            f"{path.name} is no normalization: {type(error).__name__}: {error}",
+            "give the file that VecNormalize.save wrote",
+        ) from error
+    return normalize

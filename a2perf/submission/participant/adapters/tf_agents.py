@@ -1,0 +1,265 @@
+"""A policy that TF-Agents' ``PolicySaver`` wrote, with its checkpoints, as a submission.
+
+    from a2perf.submission.participant.adapters import tf_agents
+
+    load_policy, preprocess_observation, infer_once = tf_agents.contract("policies", policy_name="greedy_policy")
+
+The layout is that of TF-Agents' learners: ``policies/<policy_name>`` is a SavedModel with ``policy_specs.pbtxt`` in it,
+and ``policies/checkpoints/policy_checkpoint_<step>`` holds the variables of other moments of the training. TensorFlow
+is imported when the policy is loaded, and Keras 2 with it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from a2perf.errors import UserError
+from a2perf.submission.participant.adapters.contract import Contract, environment_specs, find, require_fit
+from a2perf.submission.participant.adapters.origin import require_origin
+from a2perf.submission.participant.signatures import ContractError
+
+if TYPE_CHECKING:
+    from a2perf.domains.tfa.spaces import SpecNest
+
+SPECS_FILE = "policy_specs.pbtxt"
+_CHECKPOINTS = "checkpoints"
+_STEP = re.compile(r"policy_checkpoint_0*(\d+)$")
+_ENVIRONMENT_STEP = {"step_type": 1, "reward": 0.0, "discount": 1.0}
+"""What the contract does not tell a policy: it gives observations alone. 1 is a step in the middle of an episode."""
+
+
+def contract(
+    folder: str = "policies",
+    *,
+    policy_name: str = "greedy_policy",
+    checkpoint: str | int | None = None,
+    observation: Callable[[Any], Any] | None = None,
+    action: Callable[[Any], Any] | None = None,
+    episode_start: Callable[[Any], bool] | None = None,
+) -> Contract:
+    """Returns the three functions of the contract for a saved policy.
+
+    ``load_policy`` takes the participant arguments ``root_dir``, ``policy_name`` and ``checkpoint``.
+
+    Args:
+        folder: what holds the policies, relative to ``ROOT_DIR`` or else to the submission; or a SavedModel itself.
+        policy_name: the SavedModel in it.
+        checkpoint: whose variables are used: a training step, ``"latest"``, or a path; by default those of the
+            SavedModel.
+        observation: turns an observation of the environment into one of the policy, where they differ.
+        action: turns an action of the policy into one of the environment, where they differ.
+        episode_start: tells from an observation of the environment whether it is the first of an episode, which the
+            contract does not say. A policy with a state, as one with a recurrent network, needs it.
+    """
+    default_name, default_checkpoint = policy_name, checkpoint
+    read: Callable[[Any], Any] | None = None
+
+    def load_policy(
+        env: Any,
+        root_dir: str | None = None,
+        policy_name: str | None = None,
+        checkpoint: str | None = None,
+        **of_training: str,
+    ) -> SavedPolicy:
+        nonlocal read
+        path = _saved_model(folder, policy_name or default_name, root_dir)
+        require_origin(path, f"the policy {path.name}")
+        policy = SavedPolicy(path, stateful=episode_start is not None, action=action)
+        policy.require_fit(env, translated=(observation is not None, action is not None))
+        wanted = default_checkpoint if checkpoint is None else checkpoint
+        if wanted is not None:
+            policy.restore(_checkpoint(path, wanted, root_dir))
+        read = policy.reader()
+        return policy
+
+    def preprocess_observation(seen: Any) -> Any:
+        if read is None:
+            raise ContractError("load_policy was not called")
+        first = episode_start is not None and bool(episode_start(seen))
+        try:
+            return first, read(seen if observation is None else observation(seen))
+        except UserError as error:  # only where the environment could not be made and compared beforehand
+            require_fit("the policy", [error.message])
+            raise
+
+    return Contract(load_policy, preprocess_observation, _infer_once)
+
+
+def _infer_once(policy: SavedPolicy, prepared: tuple[bool, Any]) -> Any:
+    return policy.act(*prepared)
+
+
+class SavedPolicy:
+    """A policy of TF-Agents, without its environment.
+
+    Args:
+        path: the SavedModel.
+        stateful: whether the caller tells when an episode starts.
+        action: what is done to an action last.
+
+    Raises:
+        ContractError: TensorFlow or TF-Agents is not installed, the folder holds no such policy, or the policy has a
+            state and nobody tells when an episode starts.
+
+    Attributes:
+        time_step_spec: what the policy takes, as TF-Agents has it.
+        state: what a policy with a state remembers of the episode so far.
+    """
+
+    def __init__(self, path: Path, *, stateful: bool, action: Callable[[Any], Any] | None) -> None:
+        from a2perf.domains.tfa.legacy_keras import tf_agents_module
+
+        _limit_threads()
+        self._name = path.name
+        self._translate = action
+        if not (path / SPECS_FILE).is_file():
+            raise ContractError(
+                f"{path.name} has no {SPECS_FILE}: it is no policy that TF-Agents saved",
+                "save it with tf_agents.policies.policy_saver.PolicySaver",
+            )
+        try:
+            eager = tf_agents_module("policies.py_tf_eager_policy")
+            self._time_step = tf_agents_module("trajectories.time_step").TimeStep
+        except UserError as error:
+            raise ContractError(error.message, error.hint) from error
+        try:
+            self._policy = eager.SavedModelPyTFEagerPolicy(str(path), load_specs_from_pbtxt=True)
+        except Exception as error:  # a damaged folder fails in many ways
+            raise ContractError(
+                f"the policy {path.name} cannot be loaded: {type(error).__name__}: {error}",
+                "save it again with PolicySaver; a policy saved by another version of TensorFlow may not load",
+            ) from error
+        self.time_step_spec = self._policy.time_step_spec
+        self._initial: Any = self._policy.get_initial_state(batch_size=1)
+        self.state: Any = self._initial
+        if _has_state(self._policy.policy_state_spec) and not stateful:
+            raise ContractError(
+                f"the policy {path.name} has a state, and a2perf's contract does not say when an episode starts",
+                "give the adapter `episode_start`, a function that tells it from an observation",
+            )
+
+    def require_fit(self, env: Any, *, translated: tuple[bool, bool]) -> None:
+        """Refuses the policy where its specs are not those of the environment.
+
+        Args:
+            env: the environment of the run.
+            translated: whether observations, and whether actions, are translated between the two.
+
+        Raises:
+            ContractError: they differ; the message says in what.
+        """
+        from a2perf.domains.tfa.spaces import differences
+
+        if all(translated) or (ours := environment_specs(env)) is None:
+            return
+        lines = []
+        if not translated[0]:
+            seen = _specs(self.time_step_spec.observation, "observation")
+            lines += differences(seen, ours[0], bounds=False, name="observation")
+        if not translated[1]:
+            lines += differences(_specs(self._policy.action_spec, "action"), ours[1], bounds=True, name="action")
+        require_fit(f"the policy {self._name}", lines)
+
+    def restore(self, checkpoint: Path) -> None:
+        """Takes the variables of a checkpoint.
+
+        Raises:
+            ContractError: they are not those of this policy.
+        """
+        try:
+            self._policy.update_from_checkpoint(str(checkpoint))
+        except Exception as error:  # what a foreign or damaged checkpoint raises depends on where it differs
+            text = str(error).strip().splitlines()[0] if str(error).strip() else "no reason is given"
+            raise ContractError(
+                f"{checkpoint.name} is no checkpoint of the policy {self._name}: {type(error).__name__}: {text:.300}",
+                "give a checkpoint of the training that saved this policy",
+            ) from error
+
+    def reader(self) -> Callable[[Any], Any]:
+        """Returns the function that gives an observation the shapes and dtypes of the policy."""
+        from a2perf.domains.tfa.spaces import reader
+
+        return reader(_specs(self.time_step_spec.observation, "observation"))
+
+    def act(self, first: bool, observation: Any) -> Any:
+        """Returns the action for an observation.
+
+        Args:
+            first: whether an episode starts with it.
+            observation: as the policy's specs say.
+        """
+        if first:
+            self.state = self._initial
+        values = {name: np.asarray(value, np.float32) for name, value in _ENVIRONMENT_STEP.items()}
+        values["step_type"] = np.asarray(0 if first else _ENVIRONMENT_STEP["step_type"], np.int32)
+        step = self._policy.action(self._time_step(observation=observation, **values), self.state)
+        self.state = step.state
+        return step.action if self._translate is None else self._translate(step.action)
+
+
+def _limit_threads() -> None:
+    """Gives TensorFlow as many threads as the run gives every other library; it has variables of its own for them."""
+    if (threads := os.environ.get("OMP_NUM_THREADS")) is not None:
+        os.environ.setdefault("TF_NUM_INTRAOP_THREADS", threads)
+        os.environ.setdefault("TF_NUM_INTEROP_THREADS", threads)
+
+
+def _has_state(spec: Any) -> bool:
+    return not (isinstance(spec, tuple | list | Mapping) and not spec)
+
+
+def _specs(nest: Any, name: str) -> SpecNest:
+    """Turns TF-Agents' specs, of tensors or arrays, into those that can be compared with an environment's."""
+    from a2perf.domains.tfa.spaces import ArraySpec
+
+    if isinstance(nest, Mapping):
+        return {key: _specs(child, f"{name}/{key}") for key, child in nest.items()}
+    if isinstance(nest, tuple | list):
+        return tuple(_specs(child, f"{name}/{index}") for index, child in enumerate(nest))
+    dtype = np.dtype(getattr(nest.dtype, "as_numpy_dtype", nest.dtype))
+    low, high = getattr(nest, "minimum", None), getattr(nest, "maximum", None)
+    return ArraySpec(
+        tuple(nest.shape),
+        dtype,
+        None if low is None else np.asarray(low),
+        None if high is None else np.asarray(high),
+        name,
+    )
+
+
+def _saved_model(folder: str, policy_name: str, root_dir: str | None) -> Path:
+    path = find(folder, "folder of policies", root_dir)
+    if (path / "saved_model.pb").is_file():
+        return path
+    if (path / policy_name / "saved_model.pb").is_file():
+        return path / policy_name
+    there = sorted(file.parent.name for file in path.glob("*/saved_model.pb"))
+    raise ContractError(
+        f"{folder} has no policy {policy_name!r}; it has {', '.join(there) or 'none'}",
+        "give policy_name, as an argument of the adapter or with --participant-args",
+    )
+
+
+def _checkpoint(saved_model: Path, wanted: str | int, root_dir: str | None) -> Path:
+    steps: dict[int, Path] = {}
+    for place in (saved_model / _CHECKPOINTS, saved_model.parent / _CHECKPOINTS):
+        for item in place.glob("policy_checkpoint_*"):
+            if (match := _STEP.search(item.name)) is not None:
+                steps[int(match.group(1))] = item
+    if str(wanted) == "latest" and steps:
+        return steps[max(steps)]
+    if str(wanted).isdecimal() and int(wanted) in steps:
+        return steps[int(wanted)]
+    if str(wanted) == "latest" or str(wanted).isdecimal():
+        shown = ", ".join(map(str, sorted(steps))) or "none"
+        raise ContractError(
+            f"there is no checkpoint {wanted!r} of {saved_model.name}; the training steps that there are: {shown}",
+            "give one of them, or 'latest'",
+        )
+    return find(str(wanted), "checkpoint", root_dir)

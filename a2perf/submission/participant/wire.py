@@ -1,0 +1,391 @@
+"""The wire between evaluator and participant process: typed values over a stream socket, never pickle.
+
+A frame is three little-endian 32-bit lengths (body, tail, shared), the body and the tail. The body is one msgpack
+value: None, booleans, integers, floats, strings, bytes, sequences (which arrive as tuples), maps with string keys, and
+arrays. Small arrays lie inside the body, large ones raw in the tail; the evaluator puts the tail into shared memory
+instead, from where the participant process copies it (a policy that keeps an observation must not see it change). That
+halves the round trip of a megabyte, see ``perf/transport.py``. Both ends check lengths before they allocate; the
+evaluator also checks that a reply holds what its lengths claim before it decodes it, and then decoding takes at most
+some sixty times the bytes of the body.
+
+Both processes import this file, so it needs the standard library and msgpack only; numpy is imported when the first
+array passes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgpack
+
+from a2perf.submission.participant.shared_region import CAPACITY_BYTES, SharedRegion, SharedView
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PROTOCOL_VERSION: Final = 1
+MAX_REQUEST_BYTES: Final = 1 << 30
+MAX_REPLY_BYTES: Final = 1 << 20
+MAX_REPLY_BODY_BYTES: Final = 4 << 20
+INLINE_BYTES: Final = 1 << 14
+MAX_DIMENSIONS: Final = 32
+_ALIGNMENT: Final = 64
+_INLINE_ARRAY: Final = 1
+_TAIL_ARRAY: Final = 2
+_SCALAR: Final = 3
+_UNCHECKED_BYTES: Final = 2048  # msgpack nests up to 1024 times: what such a body claims is 16 MiB at most
+_BUFFER_BYTES: Final = 1 << 16
+_SOCKET_BYTES: Final = 1 << 20
+_SPIN_S: Final = 100e-6
+_EMPTY: Final = memoryview(b"")
+_LENGTHS = struct.Struct("<III")
+# fixed-size numbers: nothing that holds a pointer
+_DTYPES: Final = frozenset(
+    ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
+)
+
+
+class WireError(Exception):
+    """What arrived is no valid frame, or the connection broke."""
+
+
+class ConnectionClosed(WireError):
+    """The other side is gone."""
+
+
+class WireTimeout(WireError):
+    """The deadline passed before the message was complete."""
+
+
+class Unsendable(WireError):
+    """A value of a type or size that does not cross the wire."""
+
+
+def _array_header(array: np.ndarray[Any, Any]) -> bytes:
+    name = array.dtype.str
+    if name not in _DTYPES:
+        raise Unsendable(f"an array of dtype {array.dtype} cannot be sent; numbers and booleans can")
+    shape = array.shape
+    return struct.pack(f"<B{len(name)}sB{len(shape)}Q", len(name), name.encode(), len(shape), *shape)
+
+
+class _Encoder:
+    """Turns a value into frame parts. One per connection, so that its buffers are reused."""
+
+    def __init__(self) -> None:
+        self._packer = msgpack.Packer(default=self._encode_special, autoreset=True)
+        self._tail: list[memoryview | bytes] = []
+        self._tail_bytes = 0
+        self._limit = 0
+
+    def encode(self, value: Any, limit: int) -> tuple[bytes, list[bytes | memoryview], int]:
+        """Returns the body, the parts of the tail and the tail's length."""
+        self._tail = []
+        self._tail_bytes = 0
+        self._limit = limit
+        try:
+            body = self._packer.pack(value)
+        except Unsendable:
+            self._packer.reset()
+            raise
+        except Exception as error:
+            self._packer.reset()
+            raise Unsendable(f"the value cannot be sent: {error}") from error
+        if len(body) + self._tail_bytes > limit:
+            raise Unsendable(f"the value takes {len(body) + self._tail_bytes:,} bytes; at most {limit:,} can be sent")
+        return body, self._tail, self._tail_bytes
+
+    def _encode_special(self, value: Any) -> msgpack.ExtType:
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            if isinstance(value, numpy.ndarray):
+                return self._encode_array(numpy.ascontiguousarray(value) if value.ndim else value)
+            if isinstance(value, numpy.generic):
+                array = numpy.asarray(value)
+                return msgpack.ExtType(_SCALAR, _array_header(array) + array.tobytes())
+            if hasattr(value, "__array__"):
+                return self._encode_array(numpy.ascontiguousarray(value))
+        raise Unsendable(
+            f"a value of type {type(value).__name__} cannot be sent; numbers, strings, arrays, sequences and dicts can"
+        )
+
+    def _encode_array(self, array: np.ndarray[Any, Any]) -> msgpack.ExtType:
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        header = _array_header(array)
+        size = array.nbytes
+        if size <= INLINE_BYTES:
+            return msgpack.ExtType(_INLINE_ARRAY, header + array.tobytes())
+        if size + self._tail_bytes > self._limit:
+            raise Unsendable(f"an array of {size:,} bytes cannot be sent; at most {self._limit:,} bytes can")
+        offset = self._tail_bytes
+        padding = -size % _ALIGNMENT
+        self._tail.append(array.reshape(-1).view("u1").data)
+        if padding:
+            self._tail.append(bytes(padding))
+        self._tail_bytes += size + padding
+        return msgpack.ExtType(_TAIL_ARRAY, header + struct.pack("<Q", offset))
+
+
+def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> Any:
+    """Returns the value of a frame.
+
+    Args:
+        body: the msgpack value.
+        tail: the large arrays; the value keeps pointing into it.
+
+    Raises:
+        WireError: it is not a valid frame. Nothing else is raised, whatever the bytes.
+    """
+    referenced = 0
+
+    def special(code: int, data: bytes) -> Any:
+        nonlocal referenced
+        if code not in (_INLINE_ARRAY, _TAIL_ARRAY, _SCALAR):
+            raise WireError(f"unknown extension type {code}")
+        import numpy
+
+        length = data[0]
+        name = data[1 : 1 + length].decode("ascii")
+        if name not in _DTYPES:
+            raise WireError(f"an array of dtype {name!r} is not allowed")
+        dimensions = data[1 + length]
+        if dimensions > MAX_DIMENSIONS:
+            raise WireError(f"an array of {dimensions} dimensions is not allowed")
+        shape = struct.unpack_from(f"<{dimensions}Q", data, 2 + length)
+        start = 2 + length + 8 * dimensions
+        count = math.prod(shape)
+        dtype = numpy.dtype(name)
+        if code == _TAIL_ARRAY:
+            (offset,) = struct.unpack_from("<Q", data, start)
+            if offset + count * dtype.itemsize > len(tail):
+                raise WireError(f"an array of shape {shape} and dtype {name} lies outside its frame")
+            referenced += count * dtype.itemsize
+            if referenced > len(tail):  # a sequence of the same megabytes would be gigabytes as one array
+                raise WireError("its arrays overlap")
+            array = numpy.frombuffer(tail, dtype, count, offset)
+        elif start + count * dtype.itemsize != len(data):
+            raise WireError(f"an array of shape {shape} and dtype {name} does not fit its {len(data) - start} bytes")
+        else:
+            array = numpy.frombuffer(data, dtype, count, start)
+        if name == "|b1" and (array.view("u1") > 1).any():
+            raise WireError("an array of booleans holds other bytes than 0 and 1")
+        array = array.reshape(shape)
+        if code == _TAIL_ARRAY:
+            return array
+        return array[()] if code == _SCALAR and not shape else array.copy()
+
+    try:
+        return msgpack.unpackb(body, ext_hook=special, use_list=False, raw=False)
+    except WireError:
+        raise
+    except Exception as error:
+        raise WireError(f"not a valid message: {type(error).__name__}: {error}") from error
+
+
+def check_claims(body: bytes | bytearray | memoryview) -> None:
+    """Sees to it that a body holds as many elements as its lengths claim, in C and without making any of them.
+
+    Each of a thousand nested sequences may claim as many elements as the body has bytes, and msgpack makes room for
+    every claim.
+
+    Raises:
+        WireError: it does not.
+    """
+    if len(body) <= _UNCHECKED_BYTES:
+        return
+    unpacker = msgpack.Unpacker(max_buffer_size=len(body))
+    try:
+        unpacker.feed(body)
+        unpacker.skip()
+    except Exception as error:
+        raise WireError(f"not a valid message: {type(error).__name__}: {error}") from error
+
+
+class Watched(Protocol):
+    """The process at the other end, as far as a connection has to know it."""
+
+    def fileno(self) -> int:
+        """Descriptor that becomes readable when there may be news of it."""
+        ...
+
+    def poll(self) -> object | None:
+        """Returns something else than ``None`` when it has ended."""
+        ...
+
+
+class Connection:
+    """One end of the wire.
+
+    Args:
+        stream: a connected stream socket; the connection owns it from now on.
+        watched: the process at the other end, whose death ends every wait. Without it the connection just blocks, which
+            is one system call cheaper, and keeps no deadline.
+        outgoing: shared memory for large arrays that are sent.
+        incoming: shared memory for large arrays that are received.
+    """
+
+    def __init__(
+        self,
+        stream: socket.socket,
+        watched: Watched | None = None,
+        *,
+        outgoing: SharedRegion | None = None,
+        incoming: SharedView | None = None,
+    ) -> None:
+        self._outgoing = outgoing
+        self._incoming = incoming
+        self._socket = stream
+        stream.setblocking(watched is None)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            stream.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BYTES)
+        self._watched = watched
+        self._readable = select.poll()
+        self._readable.register(stream, select.POLLIN)
+        self._writable = select.poll()
+        self._writable.register(stream, select.POLLOUT)
+        if watched is not None:
+            self._readable.register(watched.fileno(), select.POLLIN)
+            self._writable.register(watched.fileno(), select.POLLIN)
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._have = 0
+        self._spins = watched is not None
+        self._encoder = _Encoder()
+
+    def close(self) -> None:
+        """Closes the socket and gives the shared memory back; calling it again changes nothing."""
+        self._socket.close()
+        if self._outgoing is not None:
+            self._outgoing.close()
+
+    def has_unread(self) -> bool:
+        """Whether something came that nobody has asked for. Never blocks."""
+        if self._have:
+            return True
+        try:
+            return bool(self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except OSError:
+            return False
+
+    def send(self, value: Any, *, deadline: float | None = None, max_bytes: int = MAX_REQUEST_BYTES) -> None:
+        """Sends one value.
+
+        Args:
+            value: see the top of this file.
+            deadline: ``time.monotonic()`` at which to give up, or ``None``.
+            max_bytes: refuse values that take more.
+
+        Raises:
+            Unsendable: the value's type or size; nothing was sent.
+            ConnectionClosed: the other side is gone.
+            WireTimeout: the other side did not take it in time.
+        """
+        body, tail, tail_bytes = self._encoder.encode(value, max_bytes)
+        if tail_bytes and self._outgoing is not None and tail_bytes <= CAPACITY_BYTES:
+            self._outgoing.write(tail)
+            lengths, tail = _LENGTHS.pack(len(body), 0, tail_bytes), []
+        else:
+            lengths = _LENGTHS.pack(len(body), tail_bytes, 0)
+        for part in (lengths + body, *tail):
+            view = memoryview(part)
+            while view:
+                try:
+                    view = view[self._socket.send(view, socket.MSG_NOSIGNAL) :]
+                except BlockingIOError:
+                    if not self._wait(self._writable, deadline):
+                        raise ConnectionClosed("the other side ended") from None
+                except OSError as error:
+                    raise ConnectionClosed("the other side closed the connection") from error
+
+    def receive(self, *, deadline: float | None = None, max_bytes: int = MAX_REPLY_BYTES) -> Any:
+        """Receives one value.
+
+        Raises:
+            WireError: what arrived is no valid frame, or claims more than ``max_bytes``.
+            ConnectionClosed: the other side is gone, perhaps in the middle of a frame.
+            WireTimeout: no complete frame by the deadline.
+        """
+        head = _LENGTHS.size
+        while self._have < head:
+            self._have += self._receive_into(self._view[self._have :], deadline)
+        body_bytes, tail_bytes, shared_bytes = _LENGTHS.unpack_from(self._buffer)
+        size = body_bytes + tail_bytes
+        if shared_bytes and (tail_bytes or self._incoming is None or shared_bytes > CAPACITY_BYTES):
+            raise WireError("a message claims shared memory that does not exist")
+        trusted = self._watched is None
+        if size > max_bytes or (body_bytes > MAX_REPLY_BODY_BYTES and not trusted):
+            most = max_bytes if size > max_bytes else MAX_REPLY_BODY_BYTES
+            raise WireError(f"a message claims {size:,} bytes; at most {most:,} are allowed")
+        end = head + size
+        if tail_bytes == 0 and end <= _BUFFER_BYTES:
+            while self._have < end:
+                self._have += self._receive_into(self._view[self._have :], deadline)
+            shared = self._incoming.read(shared_bytes) if self._incoming is not None and shared_bytes else _EMPTY
+            body = self._view[head:end]
+            if not trusted:
+                check_claims(body)
+            value = decode(body, shared)
+            self._keep_from(end)
+            return value
+        view = memoryview(bytearray(size))
+        done = min(self._have - head, size)
+        view[:done] = self._view[head : head + done]
+        self._keep_from(head + done)
+        while done < size:
+            done += self._receive_into(view[done:], deadline)
+        if not trusted:
+            check_claims(view[:body_bytes])
+        if self._incoming is not None and shared_bytes:
+            return decode(view, self._incoming.read(shared_bytes))
+        return decode(view[:body_bytes], view[body_bytes:])
+
+    def _keep_from(self, end: int) -> None:
+        rest = self._have - end
+        if rest:
+            self._buffer[:rest] = bytes(self._view[end : self._have])
+        self._have = rest
+
+    def _receive_into(self, view: memoryview, deadline: float | None) -> int:
+        """Reads at least one byte.
+
+        Waking a sleeping process costs tens of microseconds on many hosts, so an answer that uses to come at once is
+        looked for a few times before the wait; the processor is offered to others between the looks.
+        """
+        alive = True
+        started = time.perf_counter()
+        while True:
+            try:
+                count = self._socket.recv_into(view)
+            except BlockingIOError:
+                if self._spins and time.perf_counter() - started < _SPIN_S:
+                    os.sched_yield()
+                    continue
+                if not alive:
+                    raise ConnectionClosed("the other side ended") from None
+                alive = self._wait(self._readable, deadline)
+                self._spins = time.perf_counter() - started < 2 * _SPIN_S
+                continue
+            except OSError as error:
+                raise ConnectionClosed("the other side closed the connection") from error
+            if count == 0:
+                raise ConnectionClosed("the other side closed the connection")
+            return count
+
+    def _wait(self, poll: select.poll, deadline: float | None) -> bool:
+        """Waits for the socket; returns False when the process at the other end is found dead."""
+        pause = None if deadline is None else max(0.0, (deadline - time.monotonic()) * 1000)
+        ready = poll.poll(pause)
+        if not ready:
+            raise WireTimeout("the time is over")
+        own = self._socket.fileno()
+        if any(descriptor == own for descriptor, _ in ready):
+            return True
+        return self._watched is None or self._watched.poll() is None
