@@ -200,8 +200,7 @@ def find_environment(env_id: str) -> tuple[Domain, Environment]:
 def register_environments() -> None:
     """Registers every id and alias with Gymnasium; calling it again changes nothing.
 
-    Gymnasium calls it through its ``gymnasium.envs`` plug-in group, so ``gymnasium.make`` knows the ids without an
-    import of a2perf.
+    ``import a2perf`` calls it as soon as Gymnasium is there.
     """
     import gymnasium
 

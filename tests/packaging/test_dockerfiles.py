@@ -124,7 +124,7 @@ def test_the_context_holds_what_the_package_is_built_from_and_no_more() -> None:
     allowed = {rule[1:] for rule in rules if rule.startswith("!")}
     assert all((ROOT / name).exists() for name in allowed)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {"a2perf", "docker", "pyproject.toml", "requirements.lock", "setup.py", "a2perf_gymnasium.pth"}
+    needed = {"a2perf", "docker", "pyproject.toml", "requirements.lock", "setup.py"}
     needed |= {project["readme"], *(name.split("/")[0] for name in project["license-files"])}
     assert needed <= allowed
     assert not allowed & {".git", ".venv", "runs", "tests"}

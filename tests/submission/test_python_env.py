@@ -94,7 +94,6 @@ def test_own_wheel_is_complete_and_the_same_each_time(tmp_path: Path) -> None:
         assert archive.testzip() is None
     sources = {f"a2perf/{path.relative_to(package)}" for path in package.rglob("*.py")}
     assert sources <= names
-    assert "a2perf_gymnasium.pth" in names
     assert not [name for name in names if "__pycache__" in name]
 
 

@@ -28,7 +28,6 @@ from a2perf.submission.evaluator.python_env.requirements import OWN_NAME
 WORKER_PACKAGES = ("absl-py", "gin-config", "gymnasium", "msgpack", "numpy", "pillow")
 """What the participant process imports of others, beside the extra of the domain; pillow measures text on web pages."""
 
-PTH = "a2perf_gymnasium.pth"
 _PACKAGE = Path(a2perf.__file__).parent
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 _WHEEL = "Wheel-Version: 1.0\nGenerator: a2perf\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -116,9 +115,6 @@ def write_wheel(folder: Path) -> Path:
 def _members(texts: dict[str, str]) -> Iterator[tuple[str, bytes]]:
     for name, path in (*_files(), *_carried()):
         yield f"a2perf/{name}", path.read_bytes()
-    start_line = _PACKAGE.parent / PTH
-    if start_line.is_file():  # without it, ids are known only once a2perf.domains is imported
-        yield PTH, start_line.read_bytes()
     for name, text in texts.items():
         yield name, text.encode()
 

@@ -1,7 +1,7 @@
-"""Registers the environments when Gymnasium is imported, so that ``gymnasium.make(id)`` needs no import of a2perf.
+"""Makes the environments known to Gymnasium when ``a2perf`` is imported, without importing Gymnasium for it.
 
-A ``.pth`` line runs this at interpreter start-up, so it is small and imports nothing: it puts one finder in front of
-the import system, which waits for ``gymnasium`` and steps aside.
+If Gymnasium is there already, the ids are registered at once; otherwise one finder waits for it in front of the import
+system and steps aside. Standard library only.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # without `typing`, which this start-up line must not load
+if TYPE_CHECKING:  # without `typing`: every process that imports a2perf pays for it
     from collections.abc import Sequence
     from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
@@ -27,12 +27,7 @@ class _RegisteringLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        try:
-            from a2perf.domains.registry import register_environments
-
-            register_environments()
-        except Exception as error:  # nobody's `import gymnasium` may fail because of a2perf
-            print(f"a2perf could not register its environments: {error}", file=sys.stderr)
+        _register()
 
 
 class _GymnasiumFinder:
@@ -53,5 +48,18 @@ class _GymnasiumFinder:
         return None
 
 
-if "gymnasium" not in sys.modules:
-    sys.meta_path.insert(0, _GymnasiumFinder())
+def register_with_gymnasium() -> None:
+    """Registers the environments now if Gymnasium is imported, else as soon as it is."""
+    if "gymnasium" in sys.modules:
+        _register()
+    else:
+        sys.meta_path.insert(0, _GymnasiumFinder())
+
+
+def _register() -> None:
+    try:
+        from a2perf.domains.registry import register_environments
+
+        register_environments()
+    except Exception as error:  # nobody's `import gymnasium` may fail because of a2perf
+        print(f"a2perf could not register its environments: {error}", file=sys.stderr)
