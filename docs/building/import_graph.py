@@ -1,0 +1,183 @@
+"""``python -m docs.building.import_graph``: the packages of a2perf, their imports, and the measures of the structure.
+
+The graph counts every import statement: at the top of a module, inside functions and under ``TYPE_CHECKING``. Where a
+name is imported from a package (``from a2perf.sandbox import Limits``), the edge goes to the package itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "a2perf"
+FOUNDATIONS = "foundations"
+ORDER = (
+    "cli", "datasets", "rlops", "report", "experiments", "launch", "submission", "learning", "metrics", "sandbox",
+    "domains", "runs", FOUNDATIONS,
+)  # fmt: skip
+"""From top to bottom: imports point down."""
+
+
+@functools.cache
+def modules(root: Path = ROOT) -> Mapping[str, ast.Module]:
+    """Returns the syntax tree of every module of the package by its dotted name."""
+    found = {}
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+@functools.cache
+def imports(root: Path = ROOT) -> Mapping[str, frozenset[str]]:
+    """Returns the modules of the package that each module imports, whatever the place of the statement."""
+    known = modules(root)
+    return {name: frozenset(_imported(tree, known) - {name}) for name, tree in known.items()}
+
+
+def _imported(tree: ast.Module, known: Mapping[str, ast.Module]) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            while name and name not in known:
+                name = name.rpartition(".")[0]
+            if name and (name != PACKAGE or names == [PACKAGE]):
+                found.add(name)
+    return found
+
+
+def cycles(graph: Mapping[str, frozenset[str]]) -> list[list[str]]:
+    """Returns the groups of modules that import one another (strongly connected components; Tarjan 1972)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(start: str) -> None:
+        # a stack of its own: chains of imports are longer than Python's recursion limit would like
+        work: list[tuple[str, Iterator[str]]] = [(start, iter(sorted(graph.get(start, ()))))]
+        index[start] = low[start] = len(index)
+        stack.append(start)
+        while work:
+            node, rest = work[-1]
+            for other in rest:
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    stack.append(other)
+                    work.append((other, iter(sorted(graph.get(other, ())))))
+                    break
+                if other in stack:
+                    low[node] = min(low[node], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    group = stack[stack.index(node) :]
+                    del stack[stack.index(node) :]
+                    if len(group) > 1:
+                        found.append(sorted(group))
+
+    for name in graph:
+        if name not in index:
+            visit(name)
+    return sorted(found)
+
+
+def shared_class_names(root: Path = ROOT) -> dict[str, list[str]]:
+    """Returns the public class names that several modules define, with these modules."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for module, tree in modules(root).items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(module)
+    return {name: places for name, places in sorted(homes.items()) if len(places) > 1}
+
+
+def package_of(module: str) -> str:
+    """Returns the package below ``a2perf`` that a module lies in; single files are foundations."""
+    part = module.split(".")[1] if "." in module else FOUNDATIONS
+    return part if part in ORDER else FOUNDATIONS
+
+
+def between_packages(graph: Mapping[str, frozenset[str]]) -> Counter[tuple[str, str]]:
+    """Returns how many modules of one package import modules of another."""
+    found: Counter[tuple[str, str]] = Counter()
+    for module, others in graph.items():
+        pairs = {(package_of(module), package_of(other)) for other in others if other != PACKAGE}
+        found.update(pair for pair in pairs if pair[0] != pair[1])
+    return found
+
+
+def lines(root: Path = ROOT) -> Counter[str]:
+    """Returns the lines of code, comments and blank lines included, by package."""
+    found: Counter[str] = Counter()
+    for path in (root / PACKAGE).rglob("*.py"):
+        name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        found[package_of(name)] += len(path.read_text(encoding="utf-8").splitlines())
+    return found
+
+
+def draw(path: Path, root: Path = ROOT) -> None:
+    """Writes the picture of the packages: arrows point from the importer down, as wide as the number of modules."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    counts, sizes = between_packages(imports(root)), lines(root)
+    height = {name: len(ORDER) - place for place, name in enumerate(ORDER)}
+    figure, axes = pyplot.subplots(figsize=(9, 10))
+    for (source, target), count in sorted(counts.items()):
+        span = height[source] - height[target]
+        side = 1 if span > 0 else -1
+        bend = {"arrowstyle": "-|>", "connectionstyle": f"arc3,rad={-0.42 * side if abs(span) > 1 else 0}"}
+        style = {"color": "#31688e" if span > 0 else "#c0392b", "alpha": 0.55, "lw": 0.5 + 0.12 * count**0.8}
+        axes.annotate("", (0.6, height[target]), (0.6, height[source]), arrowprops={**bend, **style})
+    for name, level in height.items():
+        label = f"{name}  ({sizes[name]:,} lines)"
+        box = {"boxstyle": "round,pad=0.35", "fc": "#fdf6e3", "ec": "#333333"}
+        axes.text(0.6, level, label, ha="center", va="center", fontsize=10, bbox=box)
+    axes.set(xlim=(-1.4, 2.6), ylim=(0.3, len(ORDER) + 0.7), title="Imports between the packages of a2perf")
+    axes.axis("off")
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    pyplot.close(figure)
+
+
+@click.command()
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("build/import_graph.png"), show_default=True
+)
+def main(output: Path) -> None:
+    """Draws the imports between the packages and prints what the structure measures."""
+    graph = imports()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    draw(output)
+    sizes, names = lines(), shared_class_names()
+    for name in ORDER:
+        below = sorted({target for source, target in between_packages(graph) if source == name}, key=ORDER.index)
+        click.echo(f"{name:12} {sizes[name]:6,} lines  imports {', '.join(below) or 'nothing'}")
+    click.echo(f"{'package':12} {sizes.total():6,} lines in {len(graph)} modules")
+    click.echo(f"import cycles: {len(cycles(graph))}")
+    for group in cycles(graph):
+        click.echo(f"  {' '.join(group)}")
+    click.echo(f"class names with several meanings: {len(names)}")
+    for name, places in names.items():
+        click.echo(f"  {name}: {', '.join(place.removeprefix('a2perf.') for place in places)}")
+    click.echo(f"picture: {output}")
+
+
+if __name__ == "__main__":
+    main()
