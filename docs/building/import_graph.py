@@ -131,27 +131,36 @@ def lines(root: Path = ROOT) -> Counter[str]:
 
 
 def draw(path: Path, root: Path = ROOT) -> None:
-    """Writes the picture of the packages: arrows point from the importer down, as wide as the number of modules."""
+    """Writes the picture: one row per importing package, one column per imported one, both from top to bottom.
+
+    A number counts modules of the row that import the column; left of the diagonal, in red, an import points up.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     counts, sizes = between_packages(imports(root)), lines(root)
-    height = {name: len(ORDER) - place for place, name in enumerate(ORDER)}
-    figure, axes = pyplot.subplots(figsize=(9, 10))
-    for (source, target), count in sorted(counts.items()):
-        span = height[source] - height[target]
-        side = 1 if span > 0 else -1
-        bend = {"arrowstyle": "-|>", "connectionstyle": f"arc3,rad={-0.42 * side if abs(span) > 1 else 0}"}
-        style = {"color": "#31688e" if span > 0 else "#c0392b", "alpha": 0.55, "lw": 0.5 + 0.12 * count**0.8}
-        axes.annotate("", (0.6, height[target]), (0.6, height[source]), arrowprops={**bend, **style})
-    for name, level in height.items():
-        label = f"{name}  ({sizes[name]:,} lines)"
-        box = {"boxstyle": "round,pad=0.35", "fc": "#fdf6e3", "ec": "#333333"}
-        axes.text(0.6, level, label, ha="center", va="center", fontsize=10, bbox=box)
-    axes.set(xlim=(-1.4, 2.6), ylim=(0.3, len(ORDER) + 0.7), title="Imports between the packages of a2perf")
-    axes.axis("off")
+    place = {name: number for number, name in enumerate(ORDER)}
+    figure, axes = pyplot.subplots(figsize=(10, 8))
+    for row in range(len(ORDER)):
+        axes.add_patch(pyplot.Rectangle((row - 0.5, row - 0.5), 1, 1, color="#bbbbbb"))
+    for (source, target), count in counts.items():
+        row, column = place[source], place[target]
+        shade = min(0.85, 0.15 + 0.03 * count)
+        color = "#c0392b" if column < row else "#31688e"
+        axes.add_patch(pyplot.Rectangle((column - 0.5, row - 0.5), 1, 1, color=color, alpha=shade))
+        axes.text(column, row, str(count), ha="center", va="center", color="white" if shade > 0.5 else "black")
+    labels = [f"{name}  {sizes[name]:,} lines" for name in ORDER]
+    axes.set(xlim=(-0.5, len(ORDER) - 0.5), ylim=(len(ORDER) - 0.5, -0.5), aspect="equal")
+    axes.set_xticks(range(len(ORDER)), ORDER, rotation=40, ha="left")
+    axes.set_yticks(range(len(ORDER)), labels)
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axes.set_title("Modules of a package (row) that import another one (column)", pad=14)
+    axes.set_xticks([line - 0.5 for line in range(1, len(ORDER))], minor=True)
+    axes.set_yticks([line - 0.5 for line in range(1, len(ORDER))], minor=True)
+    axes.grid(which="minor", color="#dddddd", lw=0.5)
+    axes.tick_params(which="minor", length=0, top=False, bottom=False, left=False)
     figure.savefig(path, dpi=110, bbox_inches="tight")
     pyplot.close(figure)
 
