@@ -21,7 +21,8 @@ from a2perf.records import ConfigurationRecord
 from a2perf.stranger_files import printable
 from a2perf.submission import participant_gin
 from a2perf.submission.gin_origin import CONFIGS, GinFile, locate, origin_of
-from a2perf.submission.participant_settings import TRUST_FLAG, defines_task, gin_lines, permitted
+from a2perf.submission.participant_settings import defines_task, gin_lines, permitted
+from a2perf.submission.run_options import TRUST_FLAG
 
 __all__ = ["CONFIGS", "find_gin_file", "load", "parse"]
 

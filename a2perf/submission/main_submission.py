@@ -1,12 +1,13 @@
 """The evaluator: the process that a launcher starts (``python -m a2perf.submission.main_submission``).
 
-It parses the gin configuration, builds ``Submission`` and runs it. Flags take dashes or underscores.
+It parses the gin configuration, builds the settings and runs the configured mode. Flags take dashes or underscores.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import sys
@@ -14,28 +15,23 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from a2perf.constants import ExitCode
+from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError, UserError
+from a2perf.sandbox import limits
 from a2perf.submission import configuration
+from a2perf.submission.evaluator import participant_home
 from a2perf.submission.evaluator.folder_content import bundle_folder
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.given_paths import settled
 from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.run_options import RunOptions, run_options
+from a2perf.submission.settings import Submission
 from a2perf.terminal import guarded
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
-
-_PATHS = (
-    "metric_values_dir", "seeds_from", "held_out_task", "trained_root_dir", "evaluation_seeds_file", "readable_paths",
-    "python_env_find_links", "participant_python", "datasets_path",
-)  # fmt: skip
-"""Settings that name files, which may be given relative to the working directory."""
 
 
 @click.command(context_settings=normalised())
@@ -43,22 +39,11 @@ _PATHS = (
 @click.option("--participant-module-path", "--submission", "submission", metavar="DIR")
 @click.option("--participant-args", default="", metavar="K=V,...")
 @click.option("--root-dir", metavar="DIR", help="Folder of the run; a temporary one by default.")
-@click.option("--metric-values-dir", metavar="DIR", help="Where the classic result files go; ROOT/metrics by default.")
 @click.option("--extra-gin-bindings", "--gin-bindings", "bindings", multiple=True, metavar="BINDING")
-@click.option("--run-offline-metrics-only", type=bool, is_flag=False, flag_value=True, default=None)
 @click.option("--domain", metavar="NAME")
 @click.option("--task", metavar="NAME")
-@click.option("--datasets-path", metavar="DIR")
 @click.option("--seed", type=int)
-@click.option("--public-seeds", is_flag=True, default=None)
-@click.option("--seeds-from", metavar="BUNDLE")
-@click.option("--sandbox", metavar="LEVEL")
-@click.option("--allow-weaker", is_flag=True, default=None)
-@click.option("--memory-limit-bytes", type=int, metavar="BYTES")
-@click.option("--python-env", metavar="KIND")
-@click.option("--python-env-find-links", multiple=True, metavar="DIR")
-@click.option("--participant-python", metavar="FILE")
-@click.option("--trust-submission-config", is_flag=True)
+@run_options(one_run=True)
 @click.option("--force", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--verbosity", default=None, help="Accepted for old command lines.")
@@ -74,7 +59,8 @@ def main(**flags: Any) -> None:
 
 def _status(flags: dict[str, Any]) -> int:
     try:
-        return evaluate(**{name: value for name, value in flags.items() if name != "verbosity"})
+        flags.pop("verbosity")
+        return evaluate(options=RunOptions.taken_from(flags), **flags)
     except UserError as error:
         click.echo(f"a2perf: {error}", err=True)
         return int(error.exit_code)
@@ -91,22 +77,11 @@ def evaluate(
     submission: str | None,
     participant_args: str = "",
     root_dir: str | None = None,
-    metric_values_dir: str | None = None,
     bindings: tuple[str, ...] = (),
-    run_offline_metrics_only: bool | None = None,
     domain: str | None = None,
     task: str | None = None,
-    datasets_path: str | None = None,
     seed: int | None = None,
-    public_seeds: bool | None = None,
-    seeds_from: str | None = None,
-    sandbox: str | None = None,
-    allow_weaker: bool | None = None,
-    memory_limit_bytes: int | None = None,
-    python_env: str | None = None,
-    python_env_find_links: tuple[str, ...] = (),
-    participant_python: str | None = None,
-    trust_submission_config: bool = False,
+    options: RunOptions = RunOptions(),  # noqa: B008 -- immutable
     force: bool = False,
     as_json: bool = False,
 ) -> int:
@@ -121,37 +96,53 @@ def evaluate(
     from a2perf.submission import submission_util  # makes the configurable names known to gin
 
     folder = None if submission is None else _existing_folder(submission)
-    config = locate(gin_config, submission=folder, domain=domain, trusted=trust_submission_config)
-    configuration.load(config, [*task_bindings(domain, task), *bindings], trusted=trust_submission_config)
+    trusted = options.trusts_submission
+    config = locate(gin_config, submission=folder, domain=domain, trusted=trusted)
+    configuration.load(config, [*task_bindings(domain, task), *bindings], trusted=trusted)
     flags: dict[str, Any] = {
         "root_dir": str(_writable_folder(root_dir, folder)),
-        "metric_values_dir": metric_values_dir,
         "participant_module_path": None if folder is None else str(folder),
-        "participant_args": parse_participant_args(participant_args),
-        "run_offline_metrics_only": run_offline_metrics_only,
-        "domain": domain,
-        "datasets_path": datasets_path,
+        "participant_args": parse_participant_args(participant_args) or None,
+        "domain": domain or None,
         "seed": seed,
-        "public_seeds": public_seeds,
-        "seeds_from": seeds_from,
-        "sandbox": sandbox,
-        "allow_weaker": allow_weaker,
-        "memory_limit_bytes": memory_limit_bytes,
-        "python_env": python_env,
-        "python_env_find_links": python_env_find_links,
-        "participant_python": participant_python,
     }
-    given = {name: value for name, value in flags.items() if value not in (None, {}, ())}
-    settings = submission_util.Submission(**given)
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = submission_util.Submission(**given, **options.settings())
     if folder is None and not settings.run_offline_metrics_only:
         raise ConfigError("no submission was given", hint="add `--submission DIR`")
     if folder is not None and is_inside(Path.cwd(), folder):
         settings = _from_here(settings)
     with outside_of(folder):
-        status = settings.run(force=force, progress=RunProgress())
+        status = run(settings, force=force, progress=RunProgress())
     if as_json:
         print(json.dumps(_result(settings, status), indent=2))
     return status
+
+
+def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
+    """Runs the configured mode to its bundle.
+
+    Args:
+        settings: of the run.
+        force: archive an existing bundle and start again.
+        progress: where progress is shown; standard error by default.
+
+    Returns:
+        The exit status: 0 success, 1 the participant failed, 3 infrastructure, 130 interrupted.
+
+    Raises:
+        UserError: something the caller gave is wrong.
+    """
+    if settings.run_offline_metrics_only:
+        from a2perf.submission import rescoring
+
+        return rescoring.run(settings, progress=progress)
+    # Also for a run that turns out to be finished: the one that finished it may have been killed while it ended.
+    participant_home.sweep()
+    limits.sweep(limits.place())
+    # Each mode is the module of its name; only the one that runs is imported.
+    module = importlib.import_module(f"a2perf.submission.evaluator.{BenchmarkMode(settings.mode).value}")
+    return int(module.run(settings, force=force, progress=progress))
 
 
 @contextlib.contextmanager
@@ -174,11 +165,11 @@ def _from_here(settings: Submission) -> Submission:
         is_path = "://" not in given and (os.sep in given or Path(given).exists())
         return str(Path(given).expanduser().absolute()) if is_path else given
 
-    given = {name: getattr(settings, name) for name in _PATHS}
+    paths = [entry.name for entry in dataclasses.fields(settings) if entry.metadata.get("path")]
+    given = {name: value for name in paths if (value := getattr(settings, name))}
     settled_here: dict[str, Any] = {
         name: absolute(value) if isinstance(value, str) else [absolute(item) for item in value]
         for name, value in given.items()
-        if value
     }
     return dataclasses.replace(settings, **settled_here)
 

@@ -15,8 +15,7 @@ from a2perf.constants import BenchmarkDomain, BenchmarkMode, ReliabilityMetrics
 from a2perf.domains.registry import Domain, Task, domains, find_environment
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.submission.participant_gin import Binding, to_gin
-
-TRUST_FLAG = "--trust-submission-config"
+from a2perf.submission.run_options import TRUST_FLAG
 
 _MODULES = {
     "Submission": "a2perf.submission",

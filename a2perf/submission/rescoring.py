@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError, UserError
@@ -19,9 +19,7 @@ from a2perf.storage import Journal, read_record, write_json, write_record
 from a2perf.submission.evaluator import results
 from a2perf.submission.evaluator.inference import completed_episodes
 from a2perf.submission.evaluator.progress import RunProgress
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 
 def run(settings: Submission, *, progress: RunProgress | None = None) -> int:

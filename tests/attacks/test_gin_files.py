@@ -21,7 +21,10 @@ from a2perf.submission import configuration, participant_gin
 from a2perf.submission.gin_origin import locate
 from a2perf.submission.main_submission import evaluate
 from a2perf.submission.participant_settings import ALLOWED, permitted
+from a2perf.submission.run_options import RunOptions
 from tests.attacks.gin_lines import CODE, HEAD, LINE, SETTINGS
+
+PROCESS = RunOptions.of(sandbox="process")
 
 
 @pytest.fixture
@@ -65,7 +68,7 @@ def test_a_gin_file_of_the_submission_is_refused_by_file_and_line(
     text = {**CODE, **SETTINGS}[what].format(canary=tmp_path / "canary", outside=tmp_path / "outside")
     (entry / "inference.gin").write_bytes((HEAD + text + "\n").encode())
     with pytest.raises(ConfigError) as caught:
-        evaluate(gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), sandbox="process")
+        evaluate(gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), options=PROCESS)
     assert caught.value.exit_code == 2
     message = caught.value.message
     assert message.startswith("inference.gin, line "), message
@@ -107,7 +110,7 @@ def test_an_odd_file_is_refused_without_waiting(
 ) -> None:
     make(entry / "inference.gin")
     with pytest.raises(UserError) as caught:
-        evaluate(gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), sandbox="process")
+        evaluate(gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), options=PROCESS)
     assert caught.value.exit_code == 2
     assert "inference.gin" in caught.value.message
     assert "root:" not in str(caught.value)

@@ -20,6 +20,7 @@ from a2perf import records
 from a2perf.cli import _COMMANDS, cli
 from a2perf.domains.registry import domains
 from a2perf.metrics.registry import all_metrics
+from a2perf.submission.main_submission import main as evaluator
 from docs.building import markdown, navigation, staging
 from docs.building.__main__ import sources
 
@@ -61,9 +62,8 @@ def test_every_option_that_help_shows_is_on_the_page_of_its_command(site: Path, 
                 waiting.append((f"{words} {name}", below))
 
 
-def test_flags_of_the_evaluator_are_documented(site: Path, repository: Path) -> None:
-    source = (repository / "a2perf" / "submission" / "main_submission.py").read_text(encoding="utf-8")
-    flags = re.findall(r'"(--[\w-]+)"', source)
+def test_flags_of_the_evaluator_are_documented(site: Path) -> None:
+    flags = [flag for option in evaluator.params for flag in option.opts]
     assert len(flags) > 20
     page = read(site, "commands/evaluator")
     assert [flag for flag in flags if f"`{flag}`" not in page] == []
@@ -84,6 +84,8 @@ def _configurables(source: str) -> Iterator[str]:
         return
     tree = ast.parse(source)
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("gin.configurable("):
+            yield from (ast.unparse(argument) for argument in node.args)  # of a class that is declared elsewhere
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             for decorator in node.decorator_list:
                 if "gin.configurable" in ast.unparse(decorator):

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from a2perf.errors import ConfigError
 from a2perf.records import SandboxRecord
@@ -18,9 +17,7 @@ from a2perf.sandbox import Limits, Sandbox, choose_sandbox
 from a2perf.submission.evaluator import seed_secret
 from a2perf.submission.evaluator.folder_content import bundle_folder
 from a2perf.submission.given_paths import settled
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 _PATH_VARIABLES = ("ROOT_DIR", "MINARI_DATASETS_PATH", "PYTHONPATH")
 _ACCELERATORS = ("nvidia*", "nvidia-caps/*", "dri/renderD*", "kfd")

@@ -14,7 +14,7 @@ import signal
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -37,9 +37,7 @@ from a2perf.submission.evaluator.participant_python import participant_python
 from a2perf.submission.evaluator.policy_processes import PolicyProcesses
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.session import supervise, tracker_of
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 _PR_SET_PDEATHSIG = 1
 

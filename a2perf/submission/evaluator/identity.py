@@ -8,7 +8,7 @@ import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -25,9 +25,7 @@ from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.evaluator.own_code import package_sha256
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.given_paths import settled
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 _TASK_FILE_BYTES = 16 * 2**20
 _NOT_ENV_KWARGS = {"env_name", "root_dir", "env_wrappers", "gym_env_wrappers", "framework"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -25,9 +25,7 @@ from a2perf.submission.evaluator.seeds import RunSeeds, read_seed_file
 from a2perf.submission.evaluator.session import supervise, tracking
 from a2perf.submission.evaluator.step_account import StepAccount
 from a2perf.submission.given_paths import settled
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:

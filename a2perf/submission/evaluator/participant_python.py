@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from a2perf import assets
 from a2perf.domains.registry import get_domain
 from a2perf.records import PythonEnvRecord
 from a2perf.sandbox.view import path_lines
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 REQUIREMENTS = "requirements.txt"
 """The file of a submission that says what it needs."""

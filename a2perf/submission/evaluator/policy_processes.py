@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from a2perf.fault_point import fault_point
 from a2perf.metrics.trackers.sampler import Sampler
@@ -20,9 +19,7 @@ from a2perf.records import Manifest
 from a2perf.submission.evaluator.identity import RunTask
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.session import participant_process
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 
 class PolicyProcesses:

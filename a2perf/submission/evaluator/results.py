@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from a2perf.runs.bundle import Bundle, Finished
 from a2perf.storage import read_record, write_json
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.given_paths import settled
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 
 def publish(bundle: Bundle, settings: Submission) -> None:

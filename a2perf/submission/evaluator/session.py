@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -35,9 +35,7 @@ from a2perf.submission.evaluator.identity import RunTask, participant_environmen
 from a2perf.submission.evaluator.participant_process import ParticipantFailure, ParticipantProcess
 from a2perf.submission.evaluator.participant_python import participant_python
 from a2perf.submission.evaluator.progress import RunProgress
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 INTERRUPTED = 130
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from a2perf.records import Failure, FailureKind, TrainResults
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
@@ -15,9 +14,7 @@ from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participant_process import ParticipantFailure
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.session import participant_process, supervise, tracking
-
-if TYPE_CHECKING:
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 TIME_LIMIT = "time limit"
 """Exit reason of a training that was ended at its limit and left artefacts; without artefacts it is a failure."""

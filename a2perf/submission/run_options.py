@@ -1,0 +1,165 @@
+"""The options of every run: flags of the commands that start runs, and of the evaluator that they start.
+
+An option is declared once, with its setting in ``settings``; one option more, ``--trust-submission-config``, belongs to
+the gin files and not to a setting. A command gets the flags with ``run_options`` and passes what was given on as one
+``RunOptions``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, Self
+
+import click
+
+from a2perf.submission.settings import Submission
+
+_TRUST = "trust_submission_config"
+
+
+@dataclass(frozen=True)
+class RunOption:
+    """One option.
+
+    Attributes:
+        name: of the setting, and of the parameter that click fills.
+        help: what ``--help`` says.
+        kind: the setting's type as it is annotated; ``"bool"`` makes a flag without a value.
+        metavar: what ``--help`` shows for the value.
+        one_run: whether it is for a single run only.
+        takes_value: whether a flag may have a value too.
+    """
+
+    name: str
+    help: str
+    kind: str
+    metavar: str | None = None
+    one_run: bool = False
+    takes_value: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The flag, ``"--python-env"``."""
+        return f"--{self.name.replace('_', '-')}"
+
+    def declare(self, function: Any, **changes: Any) -> Any:
+        """Adds the option to a click command; what is not given is ``None`` or ``()``.
+
+        Args:
+            function: the command's function.
+            changes: arguments of ``click.option`` that differ for this command: ``help``, ``type``, ``show_default``.
+        """
+        given: dict[str, Any] = {"help": self.help, "default": None, "metavar": self.metavar}
+        if self.takes_value:
+            given |= {"type": bool, "is_flag": False, "flag_value": True}
+        elif self.kind == "bool":
+            given |= {"is_flag": True}
+        elif self.kind.startswith("Sequence"):
+            given |= {"multiple": True}
+        elif self.kind.startswith("int"):
+            given |= {"type": int}
+        return click.option(self.flag, self.name, **{**given, **changes})(function)
+
+    def words(self, value: Any) -> list[str]:
+        """Returns the words of a command line that give this value."""
+        if self.takes_value:
+            return [f"{self.flag}={value}"]
+        if self.kind == "bool":
+            return [self.flag] if value else []
+        values = value if isinstance(value, list | tuple) else [value]
+        return [word for one in values for word in (self.flag, str(one))]
+
+
+def _declared() -> Iterator[RunOption]:
+    for entry in fields(Submission):
+        if "help" in entry.metadata:
+            declared = {name: value for name, value in entry.metadata.items() if name != "path"}
+            yield RunOption(entry.name, kind=str(entry.type), **declared)
+    yield RunOption(
+        _TRUST,
+        "Evaluate gin files in the submission's folder in full, which runs what they import; for your own code.",
+        kind="bool",
+    )
+
+
+OPTIONS: Mapping[str, RunOption] = MappingProxyType({one.name: one for one in _declared()})
+"""Every option by its name."""
+
+TRUST_FLAG = OPTIONS[_TRUST].flag
+"""The flag under which a submission's own gin file is evaluated in full."""
+
+
+def run_options(
+    *names: str, without: tuple[str, ...] = (), one_run: bool = False, **changes: Mapping[str, Any]
+) -> Callable[[Any], Any]:
+    """Returns a decorator that adds options to a click command.
+
+    Args:
+        names: which ones; all by default.
+        without: which of all not.
+        one_run: whether those of a single run are among all.
+        changes: by option, arguments of ``click.option`` that differ for this command.
+    """
+    chosen = names or [name for name, one in OPTIONS.items() if (one_run or not one.one_run) and name not in without]
+
+    def add(function: Any) -> Any:
+        for name in reversed(chosen):
+            function = OPTIONS[name].declare(function, **changes.get(name, {}))
+        return function
+
+    return add
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options that were given for a run, or for every run of an experiment; all others are the gin file's matter.
+
+    Attributes:
+        given: values by the name of the option.
+    """
+
+    given: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.given) - set(OPTIONS)):
+            raise TypeError(f"{unknown[0]!r} is not an option of every run")
+        present = {name: self.given[name] for name in OPTIONS if _is_given(OPTIONS[name], self.given.get(name))}
+        object.__setattr__(self, "given", MappingProxyType(present))
+
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Returns options by name; ``None``, ``""``, ``()`` and a flag's ``False`` mean "not given"."""
+        return cls(given)
+
+    @classmethod
+    def taken_from(cls, parameters: dict[str, Any]) -> Self:
+        """Takes the options out of the parameters of a click command."""
+        return cls({name: parameters.pop(name) for name in OPTIONS if name in parameters})
+
+    def with_(self, **given: Any) -> Self:
+        """Returns these options with others; ``None`` takes one away."""
+        return type(self)({**self.given, **given})
+
+    def get(self, name: str) -> Any:
+        """Returns the value of an option, or ``None`` where it was not given."""
+        return self.given.get(name)
+
+    @property
+    def trusts_submission(self) -> bool:
+        """Whether a submission's own gin file is evaluated in full."""
+        return bool(self.given.get(_TRUST))
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the keyword arguments of ``Submission``."""
+        return {name: value for name, value in self.given.items() if name != _TRUST}
+
+    def words(self) -> tuple[str, ...]:
+        """Returns the flags of the evaluator's command line."""
+        return tuple(word for name, value in self.given.items() for word in OPTIONS[name].words(value))
+
+
+def _is_given(option: RunOption, value: Any) -> bool:
+    """Returns whether a value says anything; a flag's ``False`` does so only if it can be given as ``--name=False``."""
+    return value not in (None, "", (), []) and not (value is False and not option.takes_value)
