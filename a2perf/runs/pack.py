@@ -1,7 +1,7 @@
 """Packs finished runs into one file, and unpacks such a file.
 
 What is packed is what a copy keeps: names, contents, empty folders, and the permissions that a manifest lists. The same
-runs give the same bytes on every machine. ``packed_archive`` holds the format and its limits.
+runs give the same bytes on every machine. ``packed_format`` holds the format and its limits.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ import filelock
 
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import RunState
-from a2perf.runs.inventory import LOCK, find_bundles, read_manifest
-from a2perf.runs.packed_archive import (
+from a2perf.runs.inventory import find_bundles, read_manifest
+from a2perf.runs.layout import LOCK
+from a2perf.runs.packed_archive import is_packed, opened_archive
+from a2perf.runs.packed_format import (
     DEFLATED,
     MARKER,
     MAX_CONTENT_BYTES,
@@ -32,12 +34,11 @@ from a2perf.runs.packed_archive import (
     RATIO_FREE_BYTES,
     SUFFIX,
     Member,
-    beginning_of_archive,
     end_of_archive,
-    is_packed,
+    link_problem,
+    marker,
     name_problem,
     names_problem,
-    opened_archive,
     order,
 )
 from a2perf.stranger_files import Bounds, Entry, Kind, chunks, printable, walk
@@ -128,6 +129,9 @@ def unpack(file: Path, folder: Path) -> list[Path]:
             if member.kind is Kind.FOLDER:
                 place.mkdir(mode=0o700)
                 continue
+            if member.kind is Kind.LINK:  # it stays inside its run, and nothing lies below it
+                place.symlink_to(member.target)
+                continue
             try:
                 with archive.open(member.name) as source, place.open("xb") as out:
                     shutil.copyfileobj(source, out, _CHUNK_BYTES)
@@ -180,16 +184,19 @@ def _is_locked(bundle: Path) -> bool:
 
 
 def _write(out: BinaryIO, tops: dict[str, Path]) -> None:
-    found = sorted(_listed(tops), key=lambda item: order(item[0].full_name))
+    found = sorted(_listed(tops), key=lambda item: order(item[0]))
     if len(found) > MAX_MEMBERS:
         raise UserError(f"there are more than {MAX_MEMBERS} files and folders", hint="pack the runs into several files")
     if (problem := names_problem([MARKER, *(member.name for member, _ in found)])) is not None:
         raise UserError(f"these runs cannot be packed: {problem}", hint="keep this run as a folder")
     if sum(member.size for member, _ in found) > MAX_CONTENT_BYTES:
         raise UserError(f"there are more than {MAX_CONTENT_BYTES >> 30} GiB", hint="pack the runs into several files")
-    out.write(beginning_of_archive())
-    members = []
+    first, content = marker({member.name: member.target for member, _ in found if member.kind is Kind.LINK})
+    out.write(first.local_header() + content)
+    members = [first]
     for member, path in found:
+        if member.kind is Kind.LINK:
+            continue
         members.append(_write_member(out, member, path))
         if out.tell() > MAX_FILE_BYTES:
             raise UserError("the packed file would be larger than 4 GiB", hint="pack the runs into several files")
@@ -209,10 +216,13 @@ def _planned(name: str, folder: Path, status: os.stat_result, entry: Entry | Non
     kind = Kind.FOLDER if entry is None else entry.kind
     shown = printable(str(folder.parent / name))
     keep = "keep this run as a folder"
-    if kind not in (Kind.FILE, Kind.FOLDER):
-        raise UserError(f"{shown} is a {kind}; packed files hold regular files and folders only", hint=keep)
-    if (problem := name_problem(name)) is not None:
+    if kind not in (Kind.FILE, Kind.FOLDER, Kind.LINK):
+        raise UserError(f"{shown} is a {kind}, which cannot be packed", hint=keep)
+    target = entry.target() if entry is not None and kind is Kind.LINK else ""
+    if (problem := name_problem(name) or (link_problem(name, target) if target else None)) is not None:
         raise UserError(f"the name {shown} {problem}, and cannot be packed", hint=keep)
+    if kind is Kind.LINK:
+        return Member(name, kind, 0o777, target=target)
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o7000:
         raise UserError(f"{shown} has a set-id or sticky bit, which packed files never hold", hint=keep)
