@@ -5,7 +5,6 @@ imported; ``gymnasium.make("a2perf:CircuitTraining-Ariane-v0")`` imports it by i
 """
 
 from a2perf._register_environments import register_with_gymnasium
-
-__version__ = "1.0.0"
+from a2perf._version import __version__ as __version__
 
 register_with_gymnasium()

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import click
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised

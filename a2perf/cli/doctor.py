@@ -10,7 +10,8 @@ from dataclasses import asdict
 
 import click
 
-from a2perf import __version__, assets
+from a2perf import assets
+from a2perf._version import __version__
 from a2perf.cli import host_probes
 from a2perf.cli.finding import Finding
 from a2perf.submission.options import normalised

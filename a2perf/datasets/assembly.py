@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.datasets import hdf5_file, naming
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.records import DatasetRecord, Returns

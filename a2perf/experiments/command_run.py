@@ -26,7 +26,7 @@ from types import FrameType
 
 import msgspec
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.experiments.matrix_plan import MatrixPlan, read_plan

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.errors import MissingDependency
 from a2perf.experiments.script_wrapper.live_values import Mirror
 from a2perf.experiments.script_wrapper.order import Order

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree
 
-from a2perf import __version__
-from a2perf.experiments.smoke_test.conduct import PairOutcome
+from a2perf._version import __version__
+from a2perf.experiments.smoke_test.pairs import PairOutcome
 from a2perf.plain_text import terminal_text
 from a2perf.storage import write_atomic, write_json
 

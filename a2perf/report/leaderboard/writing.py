@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.errors import UserError
 from a2perf.plain_text import csv_cell
 from a2perf.records import SCHEMA, Record

@@ -7,7 +7,7 @@ import math
 import msgspec
 import numpy as np
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.records import SCHEMA, Record
 from a2perf.rlops.compare.comparison import Candidate, Comparison

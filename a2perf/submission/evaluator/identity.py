@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
 from a2perf.errors import ConfigError
