@@ -22,7 +22,8 @@ from typing import Any
 
 import a2perf.launch.queue as queue_module
 import a2perf.launch.scheduler as scheduler_module
-from a2perf.launch import Ended, Entry, Outcome, Queue, RunCommand, drive, get_launcher
+from a2perf.launch import AttemptOutcome, ExitStatus, Queue, RunCommand, drive, get_launcher
+from a2perf.launch.run_spec import RunSpec
 
 NOTHING = RunCommand(("/bin/true",))
 MEDIAN_RUN_S = 20 * 60
@@ -62,14 +63,14 @@ def throughput(folder: Path, entries: int, count: int) -> dict[str, float]:
     """Measures adding entries, and taking them from queued to finished (three transactions each)."""
     with Queue(folder / "queue.sqlite") as queue:
         started = time.perf_counter()
-        queue.add([Entry(f"run {number}", NOTHING, {"bundle": f"b{number}"}) for number in range(entries)])
+        queue.add([RunSpec(f"run {number}", NOTHING, {"seed": number}) for number in range(entries)])
         added = entries / (time.perf_counter() - started)
 
         def one() -> None:
             lease = queue.lease()
             assert lease is not None
             queue.running(lease, "job")
-            queue.finish(lease, Outcome(True))
+            queue.finish(lease, AttemptOutcome(True))
 
         settled = rate(count, one)
         started = time.perf_counter()
@@ -94,7 +95,7 @@ def overhead(folder: Path, count: int) -> dict[str, float]:
         times.append(time.perf_counter() - started)
     direct = statistics.median(times)
     with Queue(folder / "overhead.sqlite") as queue:
-        queue.add([Entry(str(number), NOTHING) for number in range(count)])
+        queue.add([RunSpec(str(number), NOTHING) for number in range(count)])
         launcher = get_launcher("local")
         started, used = time.perf_counter(), time.process_time()
         summary = drive(queue, launcher, 1)
@@ -131,10 +132,10 @@ class PretendedJob:
     lost: bool
     identity: str = "pretended"
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> ExitStatus | None:
         if self.clock.now < self.end:
             return None
-        return Ended(None, lost=True, reason="the node was lost") if self.lost else Ended(0)
+        return ExitStatus(None, lost=True, reason="the node was lost") if self.lost else ExitStatus(0)
 
     def cancel(self) -> None:
         self.end = self.clock.now
@@ -188,7 +189,7 @@ def schedule(folder: Path, runs: int, workers: int, losses_per_hour: float) -> d
     real = queue_module.time, scheduler_module.time
     used = time.process_time()
     with Queue(folder / f"{runs}-{workers}-{losses_per_hour}.sqlite", max_retries=100) as queue:
-        queue.add([Entry(f"run {number}", RunCommand(("x",), name=str(number))) for number in range(runs)])
+        queue.add([RunSpec(f"run {number}", RunCommand(("x",), name=str(number))) for number in range(runs)])
         queue_module.time = scheduler_module.time = clock  # type: ignore[assignment]
         try:
             summary = drive(queue, launcher, workers)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from a2perf import terminal
+from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.word_lists import Words, WordsCommand
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
@@ -24,8 +24,10 @@ _ENABLED = "autotag feature is enabled"
               help="Configuration of the submission; given again, each run goes through them in turn.")  # fmt: skip
 @click.option("--num-seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Number of seeds.")
 @click.option("--start-seed", type=int, default=1, show_default=True, help="The first seed.")
-@click.option("--workers", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Runs at the same time; 0 only prints the commands.")  # fmt: skip
+@launch_options(
+    "workers", "launcher", "launcher_option", "cpus", "gpus", "time_limit",
+    workers={"type": click.IntRange(min=0), "default": 0, "help": "Runs at the same time; 0 only prints the commands."},
+)  # fmt: skip
 @click.option(
     "--auto-tag/--no-auto-tag", default=True, show_default=True, help="Tag runs with the version of the code."
 )
@@ -35,10 +37,6 @@ _ENABLED = "autotag feature is enabled"
 @click.option("--dry-run", is_flag=True, help="Print the commands and the tags, and run nothing.")
 @click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
 @click.option("--exp-name", metavar="NAME", help="Name of the experiment; the script's or submission's by default.")
-@click.option("--launcher", default="local", show_default=True, help="Where the runs execute.")
-@click.option("--cpus", type=float, metavar="N", help="Processors of each run.")
-@click.option("--gpus", type=int, default=0, metavar="N", help="Graphics processors of each run.")
-@click.option("--time-limit", type=float, metavar="S", help="Wall time of each run in seconds.")
 @click.option("--slurm-template-path", type=click.Path(path_type=Path), metavar="FILE",
               help="Fill in this job template and submit it.")  # fmt: skip
 @click.option("--slurm-gpus-per-task", type=int, metavar="N")
@@ -53,11 +51,11 @@ def benchmark(**options: Any) -> int:
     of the code. The same command line again repeats what is not finished. FLAGs after `--` go to the evaluator of a
     submission. Exit status: 0 all finished, 1 some run failed, 2 usage, 3 infrastructure, 130 interrupted.
     """
-    from a2perf.experiments.matrix import run_matrix
-    from a2perf.experiments.matrix_table import MatrixTable
-    from a2perf.launch import Resources, State
-    from a2perf.rlops.store import store_folder
+    from a2perf.experiments.benchmark_matrix import run_matrix
+    from a2perf.launch import State
+    from a2perf.runs.store import store_folder
 
+    launch = LaunchOptions(options)
     store = store_folder(options["store"])
     matrix = _planned(store, options)
     say = click.echo
@@ -81,19 +79,13 @@ def benchmark(**options: Any) -> int:
     if options["workers"] == 0:
         say("workers is set to 0: nothing was run; give --workers N to run the commands")
         return 0
-    console = terminal.console()
-    table = MatrixTable(len(lines), 0, console)
 
     def kept(runs: Any) -> None:
-        table.done = sum(len(run.commands) for run in runs)
         if runs:
             say(f"{len(runs)} of {len(matrix.runs)} runs were finished before and are kept")
 
-    resources = Resources(cpus=options["cpus"], gpus=options["gpus"], wall_s=options["time_limit"])
-    with table:
-        result = run_matrix(
-            matrix, options["workers"], launcher=options["launcher"], resources=resources, on_event=table, on_kept=kept
-        )
+    with launch.conductor() as conductor:
+        result = run_matrix(matrix, conductor, resources=launch.resources(), on_kept=kept)
     # the queue knows what another process has done of the same matrix
     counts = result.summary.counts if result.summary is not None else {}
     done = sum(len(run.commands) for run in result.kept) + counts.get(State.FINISHED, 0)
@@ -107,7 +99,7 @@ def benchmark(**options: Any) -> int:
 
 
 def _planned(store: Path, options: dict[str, Any]) -> Any:
-    from a2perf.experiments.matrix import command_matrix, submission_matrix, tagger
+    from a2perf.experiments.benchmark_matrix import command_matrix, submission_matrix, tagger
 
     if (options["command"] is None) == (options["submission"] is None):
         raise UserError("give --command or --submission, one of them", hint='write --command "python train.py"')

@@ -1,12 +1,10 @@
-"""``a2perf competition``: found one, run entrants, publish the results with the proof that nothing was bent."""
+"""``a2perf competition``: create one, run entrants, publish the results with everything that proves them."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +13,34 @@ import click
 from a2perf import terminal
 from a2perf.cli.competition_site import publish_site
 from a2perf.cli.experiment import print_failures, runs_table
+from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.leaderboard import signature_check
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError
+from a2perf.experiments import competition as competitions
 from a2perf.experiments.competition import (
     Checked,
+    CompetitionTerms,
     Entrants,
-    Terms,
     check_reveal,
     close,
-    conduct,
     enter_all,
-    found,
-    load,
     read_entrants,
 )
-from a2perf.experiments.competition.conducting import PYTHON_ENVS
 from a2perf.experiments.competition.records import ENTRANTS
-from a2perf.experiments.experiment import run_as_json
-from a2perf.launch.entry import Entry, State
-from a2perf.launch.interface import LAUNCHERS, get_launcher
-from a2perf.launch.scheduler import Event, Happening
+from a2perf.experiments.competition.run_entrants import PYTHON_ENVS
+from a2perf.launch import QueueEntry
 from a2perf.submission.options import normalised
+from a2perf.submission.run_options import run_options
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+_SANDBOX = {"help": "Instead of the level in the terms."}
+_WEAKER = {"help": "Accept guarantees that this host cannot enforce; published."}
 
 
 @click.group(context_settings=normalised())
 def competition() -> None:
-    """Found a competition, run entrants, publish the results.
+    """Create a competition, run entrants, publish the results.
 
     Its tasks and seeds are secret until the end; the hash of the secrets is published first, so that everybody can
     check afterwards that they were not changed.
@@ -73,14 +70,14 @@ def init(
     DIR/public may be handed out at once; DIR/private nobody else may read.
     """
     known = get_domain(domain)
-    terms = Terms(
+    terms = CompetitionTerms(
         name=name or folder.resolve().name,
         domain=known.name,
         public_task=public_task or known.tasks[0].name,
         seeds=list(seeds or (0, 1, 2)),
         **rest,
     )
-    made = found(folder, terms)
+    made = competitions.create(folder, terms)
     click.echo(f"public:     {made.public}  (hand it out)")
     click.echo(f"private:    {made.private}  (keep it secret: {terms.held_out} tasks, seeds, salt)")
     click.echo(f"commitment: {made.commitment.commitment}  (publish it before anybody enters)")
@@ -97,18 +94,10 @@ def init(
 @click.option(
     "--find-links", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of wheels for such environments."
 )
-@click.option("--sandbox", metavar="LEVEL", help="Instead of the level in the terms.")
-@click.option("--allow-weaker", is_flag=True, help="Accept guarantees that this host cannot enforce; published.")
-@click.option("--launcher", type=click.Choice(LAUNCHERS), default="local", show_default=True)
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at the same time.")
-@click.option("--retry-failed", is_flag=True, help="Run failed runs again.")
-@click.option(
-    "--retry-infrastructure", is_flag=True,
-    help="Start runs again that the infrastructure failed after the participant had started; recorded in the run.",
-)  # fmt: skip
+@run_options("sandbox", "allow_weaker", sandbox=_SANDBOX, allow_weaker=_WEAKER)
+@launch_options("launcher", "launcher_option", "workers", "retry_failed", "retry_infrastructure")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
-def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], launcher: str, workers: int,
-        as_json: bool, **how: Any) -> int:  # fmt: skip
+def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], as_json: bool, **given: Any) -> int:
     """Run entrants on the public and the secret tasks; each run has an outcome of its own.
 
     The same command resumes where it stopped; entrants may be added until the list is closed. A problem of an
@@ -116,19 +105,14 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
 
     Exit status: 0 all runs finished, 1 some entrant failed one, 3 infrastructure, 130 interrupted.
     """
-    made = load(folder)
-    entrants = Entrants(submissions=submissions, find_links=find_links, **how)
-    where = get_launcher(launcher)
-    try:
-        with _stop_on_signal() as stopping:
-            outcomes = conduct(made, entrants, where, workers, on_event=_say, stop=lambda: bool(stopping))
-    finally:
-        where.close()
+    made = competitions.load(folder)
+    launch = LaunchOptions.taken_from(given)
+    entrants = Entrants(submissions=submissions, find_links=find_links, **given)
+    with launch.conductor(live=not as_json) as conductor:
+        result = competitions.run(made, entrants, conductor, restart=launch.restart())
     click.echo(f"entrants: {read_entrants(made).sha256}", err=True)
-    _show(outcomes.entries, as_json)
-    # an entrant that could not be run at all was never driven, and failed all the same
-    failed = any(entry.state is State.FAILED for entry in outcomes.entries)
-    return outcomes.summary.exit_code or int(failed)
+    _show(result.entries, as_json)
+    return result.exit_code
 
 
 @competition.command(name="close", context_settings=normalised())
@@ -136,14 +120,13 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
 @click.option("--submission", "submissions", multiple=True, type=_FOLDER, metavar="DIR", help="A further entrant.")
 @click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
               help="Environments of their own for all, for none, or for those that need other packages.")  # fmt: skip
-@click.option("--sandbox", metavar="LEVEL", help="Instead of the level in the terms.")
-@click.option("--allow-weaker", is_flag=True, help="Accept guarantees that this host cannot enforce; published.")
+@run_options("sandbox", "allow_weaker", sandbox=_SANDBOX, allow_weaker=_WEAKER)
 def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
     """Seal the list of entrants, and print its hash to publish before anybody is run on the secret tasks.
 
     Nobody can enter afterwards. `publish` closes a list that is still open.
     """
-    made = load(folder)
+    made = competitions.load(folder)
     if submissions:
         enter_all(made, Entrants(submissions=submissions, **how))
     listed = close(made)
@@ -171,7 +154,7 @@ def publish(folder: Path, out: Path, trusted_keys: Path | None, yes: bool, despi
     It ends the competition: nobody can enter afterwards. When anything speaks against the results, nothing is
     published unless --despite-problems is given, and the exit status is 1.
     """
-    made = load(folder)
+    made = competitions.load(folder)
     if out.exists() and any(out.iterdir()) and not (out / "reveal").is_dir():
         raise ConfigError(f"{out} is not empty and holds no competition", hint="give a new folder with -o")
     if not yes:
@@ -224,31 +207,10 @@ def _say_checked(checked: Checked) -> None:
         click.echo(f"PROBLEM: {problem}")
 
 
-def _show(entries: Sequence[Entry], as_json: bool) -> None:
+def _show(entries: Sequence[QueueEntry], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps([run_as_json(entry) for entry in entries], indent=2))
+        click.echo(json.dumps([entry.as_json() for entry in entries], indent=2))
         return
     console = terminal.console(width=max(100, shutil.get_terminal_size().columns))
     console.print(runs_table(entries))
     print_failures(console, entries)
-
-
-def _say(event: Event) -> None:
-    """Says what happens to the runs, on standard error: one line each."""
-    if event.entry is None:
-        return
-    took = f" in {event.wall_s:.1f} s" if event.wall_s else ""
-    why = f": {event.entry.kind}: {event.entry.reason}" if event.what in (Happening.FAILED, Happening.RETRY) else ""
-    click.echo(f"{event.entry.command.name}: {event.what.value}{took}{why}", err=True)
-
-
-@contextmanager
-def _stop_on_signal() -> Iterator[list[int]]:
-    received: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    previous = {number: signal.signal(number, lambda got, frame: received.append(got)) for number in numbers}
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -11,20 +11,19 @@ from a2perf.errors import UserError
 from a2perf.experiments.competition import (
     Checked,
     Competition,
-    Terms,
+    CompetitionTerms,
     check_reveal,
     check_runs,
     close,
     read_entrants,
     reveal,
 )
-from a2perf.experiments.competition.conducting import check_evaluator
 from a2perf.experiments.competition.entrants import EntrantList
 from a2perf.experiments.competition.records import REVEALED
-from a2perf.experiments.competition.standing import outcome_of
-from a2perf.experiments.experiment import QUEUE_FILE, blocked, mean_return, run_as_json
-from a2perf.launch.entry import Entry, State
-from a2perf.launch.queue import Queue
+from a2perf.experiments.competition.run_entrants import check_evaluator
+from a2perf.experiments.competition.standings import outcome_of
+from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
+from a2perf.launch.outcomes import mean_return
 from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
 from a2perf.report.leaderboard import SignatureCheck, write_leaderboard
 from a2perf.report.leaderboard.words import slug
@@ -85,13 +84,13 @@ def publish_site(
         closed_at=_minute(listed.closed_at or ""),
         notes=checked.notes,
     )
-    write_json(out / "outcomes.json", [run_as_json(entry) for entry in entries])
+    write_json(out / "outcomes.json", [entry.as_json() for entry in entries])
     page = out / "index.html"
     write_atomic(page, competition_page(front))
     return page, checked
 
 
-def settled_entries(competition: Competition) -> list[Entry]:
+def settled_entries(competition: Competition) -> list[QueueEntry]:
     """Returns every run of the competition.
 
     Raises:
@@ -111,7 +110,7 @@ def settled_entries(competition: Competition) -> list[Entry]:
     return entries
 
 
-def results_of(entries: Sequence[Entry], pages: Mapping[str, str]) -> list[EntrantResults]:
+def results_of(entries: Sequence[QueueEntry], pages: Mapping[str, str]) -> list[EntrantResults]:
     """Returns each entrant's results, best mean over the secret tasks first, those without one last.
 
     Args:
@@ -122,7 +121,7 @@ def results_of(entries: Sequence[Entry], pages: Mapping[str, str]) -> list[Entra
     for entry in entries:
         task, of_entrant = str(entry.data["task"]), found.setdefault(str(entry.data["submission"]), {})
         result = of_entrant.setdefault(task, Result(task, held_out=entry.data["split"] != "public"))
-        if entry.state is State.FAILED and blocked(entry):
+        if entry.state is State.FAILED and entry.blocked:
             result.not_run += 1
         elif entry.state is State.FAILED:
             result.failures.append((entry.kind or "failed", f"{entry.data['mode']}: {entry.reason}"))
@@ -136,7 +135,7 @@ def results_of(entries: Sequence[Entry], pages: Mapping[str, str]) -> list[Entra
     return sorted(entrants, key=_standing)
 
 
-def terms_in_words(terms: Terms) -> list[tuple[str, str]]:
+def terms_in_words(terms: CompetitionTerms) -> list[tuple[str, str]]:
     """Returns label and value of each term."""
     limits = {
         "train()": terms.train_time_limit_s, "load_policy": terms.load_timeout_s, "one call": terms.call_timeout_s,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
+from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.submission.options import normalised
 
 
@@ -16,13 +18,14 @@ def perftest() -> None:
     """Test whether trainings still perform: k of n runs must reach a value within a budget."""
 
 
+_FOLDER = click.Path(path_type=Path)
+_CONF = click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of tests; conf/performance.")
 _COMMON = (
-    click.option("--conf", type=click.Path(path_type=Path), metavar="DIR", help="Folder of tests; conf/performance."),
+    _CONF,
     click.option("--store", metavar="DIR", help="Experiment store; $A2PERF_STORE or ./runs by default."),
     click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Runs at the same time, for every test."),
-    click.option("--launcher", default="local", show_default=True, help="Where runs execute."),
-    click.option("--report", type=click.Path(path_type=Path), metavar="DIR",
-                 help="Where results go; STORE/performance_tests by default."),
+    launch_options("launcher", "launcher_option"),
+    click.option("--report", type=_FOLDER, metavar="DIR", help="Where results go; STORE/performance_tests by default."),
 )  # fmt: skip
 
 
@@ -35,28 +38,24 @@ def _common(function: Callable[..., int]) -> Callable[..., int]:
 @perftest.command(context_settings=normalised())
 @click.argument("tests", nargs=-1, required=True, metavar="TEST...")
 @_common
-def run(
-    tests: tuple[str, ...], conf: Path | None, store: str | None, n_jobs: int | None, launcher: str, report: Path | None
-) -> int:
+def run(tests: tuple[str, ...], **given: Any) -> int:
     """Run tests by name (FetchReach/sac_her-test), path or glob, one after another.
 
     Exit status: 0 all passed, 1 one failed, 2 configuration, 3 infrastructure, 130 interrupted.
     """
-    return _conduct(list(tests), (), conf, store, n_jobs, launcher, report)
+    return _run_tests(list(tests), (), LaunchOptions.taken_from(given), **given)
 
 
 @perftest.command(name="run-all", context_settings=normalised())
 @click.option("--skip", multiple=True, metavar="TEST", help="Name or glob of tests to leave out, repeatable.")
 @_common
-def run_all(
-    skip: tuple[str, ...], conf: Path | None, store: str | None, n_jobs: int | None, launcher: str, report: Path | None
-) -> int:
-    """Run every test of the folder; again after an interruption, it goes on where it was."""
-    return _conduct(["*"], skip, conf, store, n_jobs, launcher, report)
+def run_all(skip: tuple[str, ...], **given: Any) -> int:
+    """Run every test of the folder; again after an interruption, it resumes where it was."""
+    return _run_tests(["*"], skip, LaunchOptions.taken_from(given), **given)
 
 
 @perftest.command(name="list", context_settings=normalised())
-@click.option("--conf", type=click.Path(path_type=Path), metavar="DIR", help="Folder of tests; conf/performance.")
+@_CONF
 def list_tests(conf: Path | None) -> None:
     """List the tests with their conditions."""
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
@@ -77,19 +76,14 @@ def list_tests(conf: Path | None) -> None:
         )
 
 
-def _conduct(
-    given: list[str],
-    skip: tuple[str, ...],
-    conf: Path | None,
-    store: str | None,
-    n_jobs: int | None,
-    launcher: str,
-    report: Path | None,
-) -> int:
-    from a2perf.experiments.performance_test.conduct import conduct
+def _run_tests(
+    given: list[str], skip: tuple[str, ...], options: LaunchOptions, *, conf: Path | None, store: str | None,
+    n_jobs: int | None, report: Path | None,
+) -> int:  # fmt: skip
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
     from a2perf.experiments.performance_test.results import write_results
-    from a2perf.rlops.store import store_folder
+    from a2perf.experiments.performance_test.run_test import run_test
+    from a2perf.runs.store import store_folder
 
     folder = store_folder(store)
     paths = find_tests(given, conf=conf)
@@ -108,7 +102,8 @@ def _conduct(
     for test in tests:
         if len(tests) > 1:
             click.echo(f"== {test.name}")
-        outcome = conduct(test, folder, n_jobs=n_jobs, launcher=launcher, say=click.echo)
+        with options.conductor(workers=n_jobs or test.n_jobs) as conductor:
+            outcome = run_test(test, folder, conductor, say=click.echo)
         outcomes.append(outcome)
         write_results(results, outcomes)
         if outcome.exit_code == 130:

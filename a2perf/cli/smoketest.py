@@ -1,4 +1,4 @@
-"""``a2perf smoketest``: try everything with everything else, shortly."""
+"""``a2perf smoketest``: try everything with everything else, briefly."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ def smoketest(**options: Any) -> int:
     """Construct, train, record, save and reload every pair of algorithm or submission and environment.
 
     Pairs whose spaces do not fit are excluded and listed. One failure does not hide the others. Exit status: 0 nothing
-    failed, 1 something failed, 2 usage.
+    failed, 1 something failed, 2 usage, 130 interrupted.
     """
     from rich.table import Table
 
-    from a2perf.experiments.smoke_test.conduct import conduct
+    from a2perf.experiments.smoke_test.pairs import try_pairs
     from a2perf.experiments.smoke_test.plan import PHASES, plan
     from a2perf.experiments.smoke_test.results import write_results
+    from a2perf.launch import Conductor, get_launcher
 
     algorithms = [word.lower() for word in options["algorithms"] or ()]
     submissions = [Path(word) for word in options["submissions"] or ()]
@@ -43,10 +44,11 @@ def smoketest(**options: Any) -> int:
     pairs = plan(algorithms, submissions, options["env_ids"])
     tried = [pair for pair in pairs if not pair.excluded]
     click.echo(f"Smoke-testing {len(tried)} pairs ({len(pairs) - len(tried)} excluded) ...", err=True)
-    outcomes = conduct(
-        pairs, options["report"], steps=options["steps"], n_jobs=options["n_jobs"], time_limit_s=options["time_limit"],
-        fail_fast=options["fail_fast"], say=lambda line: click.echo(line, err=True),
-    )  # fmt: skip
+    with Conductor(get_launcher("local"), options["n_jobs"]) as conductor:
+        outcomes = try_pairs(
+            pairs, options["report"], conductor, steps=options["steps"], time_limit_s=options["time_limit"],
+            fail_fast=options["fail_fast"], say=lambda line: click.echo(line, err=True),
+        )  # fmt: skip
     write_results(options["report"], outcomes)
     if options["as_json"]:
         click.echo((options["report"] / "smoke_test.json").read_text(encoding="utf-8"), nl=False)
@@ -57,6 +59,8 @@ def smoketest(**options: Any) -> int:
             table.add_row(outcome.pair.what, outcome.pair.env, *cells)
         console().print(table)
     failed = sum(outcome.has_failed for outcome in outcomes)
+    if conductor.interrupted:
+        return 130
     if not failed:
         click.echo("All smoke tests passed successfully.", err=True)
         return 0

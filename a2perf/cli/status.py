@@ -9,9 +9,7 @@ import click
 
 from a2perf.cli.experiment import plain_console, print_failures, runs_table
 from a2perf.errors import ConfigError
-from a2perf.experiments.experiment import QUEUE_FILE, run_as_json
-from a2perf.launch.entry import State
-from a2perf.launch.queue import Queue
+from a2perf.launch import QUEUE_FILE, Queue, State
 from a2perf.submission.options import normalised
 
 
@@ -19,7 +17,7 @@ from a2perf.submission.options import normalised
 @click.argument("root", type=click.Path(path_type=Path), metavar="ROOT_DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print every run as JSON.")
 def status(root: Path, as_json: bool) -> int:
-    """Say how the runs of an experiment stand.
+    """Show how the runs of an experiment stand.
 
     ROOT_DIR is the --root_dir of the `a2perf-launch` that started it. Exit status 0 when all runs are finished, 1 when
     some failed, 3 when some are still to be run.
@@ -32,7 +30,7 @@ def status(root: Path, as_json: bool) -> int:
         counts = queue.counts()
     if as_json:
         found = {"counts": {state.value: count for state, count in counts.items()}}
-        click.echo(json.dumps({**found, "runs": [run_as_json(entry) for entry in entries]}, indent=2))
+        click.echo(json.dumps({**found, "runs": [entry.as_json() for entry in entries]}, indent=2))
     else:
         console = plain_console()
         console.print(runs_table(entries))

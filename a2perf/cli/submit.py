@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 import msgspec
 
+from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError
-from a2perf.experiments.protocol_plan import Asked
+from a2perf.experiments.protocol_plan import RUN_OPTIONS, SubmitRequest
 from a2perf.experiments.submit import SUMMARY, earlier_tasks, exit_code, submit, summary_text
-from a2perf.launch.interface import LAUNCHERS, get_launcher
-from a2perf.launch.scheduler import Event, Happening
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.protocol import Protocol, Track
 from a2perf.submission.options import normalised
-
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
+from a2perf.submission.run_options import RunOptions, run_options
 
 
 @click.command(name="submit", context_settings=normalised())
@@ -38,36 +33,25 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
     help="Budget of a training: environment steps, energy, or none.",
 )  # fmt: skip
 @click.option("--quick", is_flag=True, help="A reduced protocol for trying things out; marked as not rankable.")
-@click.option(
-    "--public-seeds", is_flag=True,
-    help="Evaluate on the episodes of the protocol's rule, which the submission can know; recorded.",
-)  # fmt: skip
 @click.option("--generalization/--no-generalization", default=True, show_default=True)
 @click.option("--participant-args", default="", metavar="K=V,...", help="Passed to train() and load_policy().")
 @click.option("--gin-bindings", multiple=True, metavar="BINDING", help="For every run; makes it not rankable.")
-@click.option("--sandbox", metavar="LEVEL", help="How the participant process is confined.")
-@click.option(
-    "--python-env", metavar="KIND", help="The participant's Python: shared, or isolated from requirements.txt."
+@run_options(
+    *RUN_OPTIONS,
+    public_seeds={"help": "Evaluate on the episodes of the protocol's rule, which the submission can know; recorded."},
 )
-@click.option("--participant-python", metavar="FILE", help="Interpreter of the participant process.")
-@click.option("--datasets-path", metavar="DIR", help="Where offline data sets lie.")
-@click.option("--launcher", type=click.Choice(LAUNCHERS), default="local", show_default=True)
-@click.option(
-    "--workers", type=click.IntRange(min=1), default=1, show_default=True,
-    help="Runs at the same time; more than one disturb each other's times and energies.",
-)  # fmt: skip
-@click.option(
-    "--retry-infrastructure", is_flag=True,
-    help="Start runs again that the infrastructure failed after the participant had started; recorded in the run.",
+@launch_options(
+    "launcher", "launcher_option", "workers", "retry_infrastructure",
+    workers={"help": "Runs at the same time; more than one disturb each other's times and energies."},
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print protocol.json.")
 def submit_command(
-    submission: Path, folder: Path, name: str, tasks: tuple[str, ...], domain: str | None, launcher: str, workers: int,
-    gin_bindings: tuple[str, ...], retry_infrastructure: bool, as_json: bool, **asked_for: Any,
+    submission: Path, folder: Path, name: str, tasks: tuple[str, ...], domain: str | None,
+    gin_bindings: tuple[str, ...], as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Run a whole protocol: every task and seed is trained, evaluated, and scored against the stored references.
 
-    Without --task and --domain these are all core tasks. The same command again goes on where it stopped; further
+    Without --task and --domain these are all core tasks. The same command again resumes where it stopped; further
     tasks may join a folder later. A failed run stays failed and is counted.
 
     Exit status: 0 all runs finished, 1 the submission failed one, 2 usage or configuration, 3 infrastructure,
@@ -75,22 +59,17 @@ def submit_command(
     """
     found = protocols.load(name)
     wanted = {*_tasks(found, tasks, domain), *earlier_tasks(folder)}
-    asked = Asked(
+    launch = LaunchOptions.taken_from(given)
+    request = SubmitRequest(
         submission=submission.expanduser(),
         protocol=found,
         tasks=tuple(task for task in found.tasks if task in wanted),
         bindings=gin_bindings,
-        **asked_for,
+        options=RunOptions.taken_from(given),
+        **given,
     )
-    where = get_launcher(launcher)
-    try:
-        with _stop_on_signal() as stopping:
-            record, summary = submit(
-                asked, folder, where, workers,
-                retry_infrastructure=retry_infrastructure, on_event=_say, stop=lambda: bool(stopping),
-            )  # fmt: skip
-    finally:
-        where.close()
+    with launch.conductor(live=not as_json) as conductor:
+        record, summary = submit(request, folder, conductor, restart=launch.restart())
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
     else:
@@ -111,25 +90,3 @@ def _tasks(found: Protocol, tasks: tuple[str, ...], domain: str | None) -> list[
         if not core:
             raise ConfigError(f"protocol {found.name} has no core task of {only}", hint="name tasks with --task")
     return [task.name for task in core]
-
-
-def _say(event: Event) -> None:
-    """Says what happens to the runs, on standard error: one line each."""
-    entry = event.entry
-    if entry is None:
-        return
-    took = f" in {event.wall_s:.1f} s" if event.wall_s else ""
-    why = f": {entry.kind}: {entry.reason}" if event.what in (Happening.FAILED, Happening.RETRY) else ""
-    click.echo(f"{entry.command.name}: {event.what.value}{took}{why}", err=True)
-
-
-@contextmanager
-def _stop_on_signal() -> Iterator[list[int]]:
-    """Collects the signals that ask for an end, so that the runs are ended in order."""
-    received: list[int] = []
-    previous = {number: signal.signal(number, lambda got, frame: received.append(got)) for number in _STOPPING}
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -1,205 +1,188 @@
-"""An experiment: the plan goes into a durable queue, the queue is driven to its end, every run has an outcome.
+"""An experiment: submissions x tasks x modes x seeds, as run specifications, each with its bundle.
 
-The bundles are the truth about results, the queue is the truth about who works on what. The same command again
-finishes what is unfinished and counts nothing twice: it adds the same keys, takes over what dead processes held, and
-starts again only what failed before the submission's code had run, or by a cause that is known to lie outside.
+The gin files are parsed here once per submission and task, so a mistake is reported before anything runs. The key of a
+run is made of what makes its bundle *the same run*: the submission's content, configuration, task, mode, seed and
+arguments.
 """
 
 from __future__ import annotations
 
-import datetime
-import json
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
-from a2perf.experiments.plan import Experiment, plan
-from a2perf.fault_point import fault_point
-from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE, Entry, State
-from a2perf.launch.interface import Launcher
-from a2perf.launch.outcomes import classify, read_manifest, recorded
-from a2perf.launch.queue import Queue
-from a2perf.launch.scheduler import Event, Summary, drive
-from a2perf.records import RunState
-from a2perf.runs.attempts import REASON_VARIABLE
-from a2perf.runs.inventory import listed_file
-
-__all__ = [
-    "QUEUE_FILE", "RUN_AGAIN", "Conducted", "as_json", "blocked", "classify", "conduct", "mean_return", "prepare",
-    "run_as_json",
-]  # fmt: skip
-
-QUEUE_FILE = "queue.sqlite"
-"""Name of the queue in the experiment's root folder."""
-
-RUN_AGAIN = (INFRASTRUCTURE, "configuration")
-"""Kinds of failure that the same command starts again unless they are final: the host's, what the caller can fix."""
+from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
+from a2perf.launch.run_spec import Resources, RunSpec
+from a2perf.submission import configuration
+from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.identity import RunTask
+from a2perf.submission.gin_origin import is_inside, locate
+from a2perf.submission.main_submission import task_bindings
+from a2perf.submission.options import parse_participant_args
+from a2perf.submission.run_options import TRUST_FLAG
 
 
 @dataclass(frozen=True)
-class Conducted:
-    """What an experiment came to.
+class Experiment:
+    """What is to be run.
 
     Attributes:
-        entries: its runs as they stand.
-        summary: what this drive did.
+        root: folder of the experiment; the runs lie in ``<submission>/<task>/seed_<n>/<mode>`` below it.
+        submissions: folders; their names have to differ.
+        gin_configs: one file per mode, in the order in which a seed goes through them.
+        tasks: names of tasks; empty for the one that the gin files configure.
+        seeds: root seeds.
+        domain: name of a domain, as for a single run.
+        bindings: gin bindings for every run.
+        flags: further flags of the evaluator for every run.
+        participant_args: as on the command line, ``k=v,...``.
+        resources: of each run; ``memory_bytes`` is the participant's, the launcher is asked for more.
     """
 
-    entries: Sequence[Entry]
-    summary: Summary
+    root: Path
+    submissions: tuple[Path, ...]
+    gin_configs: tuple[str, ...]
+    tasks: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    domain: str | None = None
+    bindings: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    participant_args: str = ""
+    resources: Resources = field(default_factory=Resources)
 
 
-def conduct(
-    experiment: Experiment,
-    launcher: Launcher,
-    workers: int,
-    *,
-    force: bool = False,
-    retry_failed: bool = False,
-    retry_infrastructure: bool = False,
-    on_event: Callable[[Event], None] | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Conducted:
-    """Runs an experiment, or what is left of it.
+@dataclass(frozen=True)
+class _Configured:
+    """One gin file under one task."""
 
-    Args:
-        experiment: what is to be run.
-        launcher: where; the caller closes it.
-        workers: how many runs at the same time.
-        force: put every bundle of the experiment aside and start anew.
-        retry_failed: start every failed run again, not only those of ``RUN_AGAIN``.
-        retry_infrastructure: start also those again that failed by the infrastructure after their participant had
-            started, which can be the participant's doing; the record of the attempt says so.
-        on_event: see ``drive``.
-        stop: see ``drive``.
+    gin_file: Path
+    mode: str
+    domain: str
+    task: str
+    digest: str
+    reads: tuple[Path, ...]
+
+
+def plan(experiment: Experiment) -> list[RunSpec]:
+    """Returns the runs of an experiment, a seed's modes one after the other.
+
+    The order is seed by seed: every submission and task has its first seed before any has its second, so that an
+    experiment that is cut off can be compared.
 
     Raises:
-        ConfigError: the experiment is wrong, or its root holds finished runs of other code or another configuration.
+        ConfigError: a folder, file, task, seed or configuration is wrong, or two runs would share a bundle.
     """
-    planned = plan(experiment)
-    fault_point("launcher: planned")
-    with Queue(experiment.root / QUEUE_FILE) as queue:
-        keys = [entry.key for entry in planned]
-        prepare(queue, planned, force=force, retry_failed=retry_failed, retry_infrastructure=retry_infrastructure)
-        fault_point("launcher: queued")
-        queue.restrict(keys)
-        summary = drive(queue, launcher, workers, classify=classify, recorded=recorded, on_event=on_event, stop=stop)
-        fault_point("launcher: driven")
-        return Conducted(queue.entries(keys), summary)
+    _check(experiment)
+    parse_participant_args(experiment.participant_args)
+    rows: list[tuple[Path, str, list[_Configured]]] = []
+    for submission in experiment.submissions:
+        digest = identify_submission(submission, root=experiment.root).sha256
+        for task in experiment.tasks or (None,):
+            rows.append((submission, digest, _configured(experiment, submission, task)))
+    specs: list[RunSpec] = []
+    for seed in experiment.seeds:
+        for submission, digest, chain in rows:
+            last_of: dict[str, str] = {}
+            for item in chain:
+                specs.append(_run(experiment, submission, digest, item, seed, last_of.get(item.task)))
+                last_of[item.task] = specs[-1].key
+    places = [spec.data["bundle"] for spec in specs]
+    if repeated := sorted({place for place in places if places.count(place) > 1}):
+        raise ConfigError(
+            f"two of these runs would write {repeated[0]}", hint="give each mode of a task one gin file only"
+        )
+    return specs
 
 
-def prepare(
-    queue: Queue,
-    planned: Sequence[Entry],
-    *,
-    force: bool = False,
-    retry_failed: bool = False,
-    retry_infrastructure: bool = False,
-) -> None:
-    """Brings the queue in line with a plan and with the bundles on disk; doing it again changes nothing.
-
-    Raises:
-        ConfigError: a finished run of another identity lies where a planned one belongs, or somebody works there.
-    """
-    queue.reap()
-    ours = {entry.key for entry in planned}
-    places = {entry.data["bundle"] for entry in planned}
-    known = queue.entries()
-    others = [entry for entry in known if entry.data["bundle"] in places and entry.key not in ours]
-    held = [entry for entry in known if entry.state in (State.LEASED, State.RUNNING) and entry.data["bundle"] in places]
-    if held and (force or any(entry.key not in ours for entry in held)):
-        raise ConfigError(f"another launcher is running {held[0].key}", hint="wait for it, or end it")
-    if force:
-        queue.remove([entry.key for entry in known if entry.data["bundle"] in places])
-        for place in sorted(places):
-            _put_aside(Path(place))
-    else:
-        if finished := [entry for entry in others if entry.state is State.FINISHED and _is_finished(entry)]:
+def _check(experiment: Experiment) -> None:
+    names = [folder.resolve().name for folder in experiment.submissions]
+    for folder in experiment.submissions:
+        if not folder.is_dir():
+            kind = "is a file" if folder.exists() else "does not exist"
             raise ConfigError(
-                f"{finished[0].data['bundle']} holds a finished run of other code, configuration or arguments",
-                hint="choose another --root_dir, or give --force to put the old runs aside and start anew",
+                f"the submission folder {folder} {kind}", hint="give the folder that holds train.py and inference.py"
             )
-        queue.remove([entry.key for entry in others])
-    over = {entry.key for entry in known if entry.state is State.FAILED}
-    flag = "--retry-failed" if retry_failed else "--retry-infrastructure" if retry_infrastructure else ""
-    queue.add([_with_reason(entry, flag if entry.key in over else "") for entry in planned])
-    if not force:
-        gone = [entry.key for entry in known if entry.key in ours and entry.state is State.FINISHED
-                and not _is_finished(entry)]  # fmt: skip
-        queue.reopen(gone, "its bundle is gone or unfinished")
-        queue.revive(None if retry_failed else RUN_AGAIN, final=retry_failed or retry_infrastructure)
+    seeds = [str(seed) for seed in experiment.seeds]
+    for what, values in (("submission", names), ("task", list(experiment.tasks)), ("seed", seeds)):
+        if repeated := sorted({value for value in values if values.count(value) > 1}):
+            raise ConfigError(
+                f"the {what} {repeated[0]} is given twice", hint=f"give each {what} once, by its own name"
+            )
+    if negative := [seed for seed in experiment.seeds if seed < 0]:
+        raise ConfigError(f"{negative[0]} is not a seed", hint="use whole numbers that are not negative")
 
 
-def as_json(conducted: Conducted, root: Path) -> dict[str, Any]:
-    """Returns the summary of an experiment as a JSON object."""
-    summary = conducted.summary
-    return {
-        "root": str(root),
-        "exit_code": summary.exit_code,
-        "counts": {state.value: count for state, count in summary.counts.items()},
-        "failed": dict(summary.failed),
-        "wall_s": summary.wall_s,
-        "jobs_started": summary.attempts,
-        "runs": [run_as_json(entry) for entry in conducted.entries],
-    }
+def _configured(experiment: Experiment, submission: Path, task: str | None) -> list[_Configured]:
+    """Parses every gin file for one submission and task; a generalization takes the task of the file before it."""
+    from a2perf.submission import submission_util  # makes the configurable names known to gin
+
+    found: list[_Configured] = []
+    trusted = TRUST_FLAG in experiment.flags
+    for given in experiment.gin_configs:
+        file = locate(given, submission=submission.resolve(), domain=experiment.domain, trusted=trusted)
+        path = file.path
+        if not trusted:
+            _check_owner(path, submission, experiment)
+        configuration.load(file, [*task_bindings(experiment.domain, task), *experiment.bindings], trusted=trusted)
+        arguments: dict[str, Any] = {"domain": experiment.domain} if experiment.domain else {}
+        settings = submission_util.Submission(**arguments, participant_module_path=str(submission))
+        mode, domain = BenchmarkMode(settings.mode).value, str(settings.domain)
+        if mode == "generalization":
+            name = task or (found[0].task if found else "all")
+        else:
+            name = RunTask.configured(domain).name
+        reads = [Path(name) for name in (settings.evaluation_seeds_file, settings.datasets_path) if name]
+        found.append(
+            _Configured(path, mode, domain, name.replace("/", "_"), configuration.digest(), (path, *reads))
+        )  # fmt: skip
+    configuration.clear()
+    return found
 
 
-def run_as_json(entry: Entry) -> dict[str, Any]:
-    """Returns one run of an experiment as a JSON object."""
-    took = None if entry.started is None or entry.ended is None else entry.ended - entry.started
-    log = entry.command.log
-    return {
-        **entry.data,
-        "state": entry.state.value,
-        "kind": entry.kind,
-        "reason": entry.reason,
-        "exit_code": entry.exit_code,
-        "attempts": entry.attempts,
-        "wall_s": took,
-        "log": None if log is None else str(log),
-    }
+def _check_owner(path: Path, submission: Path, experiment: Experiment) -> None:
+    """Refuses a gin file of one submission for the runs of another, where it would count as the organizer's."""
+    for other in experiment.submissions:
+        if not is_inside(path, submission) and is_inside(path, other):
+            raise ConfigError(
+                f"the gin file {path} lies in the submission {other.resolve().name}, and would configure "
+                f"{submission.resolve().name} too",
+                hint="move it outside of the submissions",
+            )
 
 
-def mean_return(entry: Entry) -> float | None:
-    """Returns the mean episode return of a finished run, where its mode has one."""
-    bundle = Path(entry.data["bundle"])
-    manifest = read_manifest(bundle)
-    paths = [bundle / "metrics" / "rollouts.json", *sorted(bundle.glob("metrics/tasks/*/rollouts.json"))]
-    returns: list[float] = []
-    for path in paths:
-        if listed_file(bundle, manifest, path.relative_to(bundle).as_posix()) is None:
-            continue
-        try:
-            document: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        returns += [episode["episode_return"] for episode in document["episodes"]]
-    return sum(returns) / len(returns) if returns else None
+def _run(
+    experiment: Experiment, submission: Path, digest: str, item: _Configured, seed: int, after: str | None
+) -> RunSpec:
+    name = submission.resolve().name
+    identity = [digest, item.digest, item.domain, item.task, item.mode, seed, experiment.participant_args]
+    identity += [flag for flag in experiment.flags if flag == "--public-seeds"]
+    flags = [
+        "--seed", str(seed),
+        *_flag("--domain", experiment.domain),
+        *_flag("--task", item.task if experiment.tasks else None),
+        *_flag("--participant-args", experiment.participant_args or None),
+        *_flag("--memory-limit-bytes", experiment.resources.memory_bytes),
+        *(word for binding in experiment.bindings for word in ("--extra-gin-bindings", binding)),
+        *experiment.flags,
+    ]  # fmt: skip
+    return evaluator_run(
+        f"{name}/{item.task}/seed_{seed}/{item.mode}",
+        experiment.root / name / item.task / f"seed_{seed}",
+        item.mode,
+        submission=submission.resolve(),
+        gin_file=item.gin_file,
+        flags=flags,
+        digest=identity_hash(identity),
+        data={"submission": name, "task": item.task, "seed": seed, "mode": item.mode},
+        domain=item.domain,
+        resources=experiment.resources,
+        readable=[path.expanduser().absolute() for path in item.reads],
+        after=after,
+    )
 
 
-def blocked(entry: Entry) -> bool:
-    """Whether a failed entry never ran, because the one that it needs failed."""
-    return entry.kind == PREREQUISITE
-
-
-def _with_reason(entry: Entry, reason: str) -> Entry:
-    """Lets the evaluator of an entry record why its run starts again."""
-    if not reason:
-        return entry
-    return replace(entry, command=replace(entry.command, env={**entry.command.env, REASON_VARIABLE: reason}))
-
-
-def _is_finished(entry: Entry) -> bool:
-    manifest = read_manifest(Path(entry.data["bundle"]))
-    return manifest is not None and manifest.state is RunState.FINISHED
-
-
-def _put_aside(bundle: Path) -> None:
-    if bundle.exists():
-        attic = bundle.parent / "attic"
-        attic.mkdir(exist_ok=True)
-        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
-        shutil.move(bundle, attic / f"{bundle.name}-{stamp}")
+def _flag(name: str, value: Any) -> Sequence[str]:
+    return () if value is None else (name, str(value))

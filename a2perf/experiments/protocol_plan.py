@@ -7,31 +7,29 @@ say how runs are tracked; what the protocol fixes overrides them binding by bind
 from __future__ import annotations
 
 import ast
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from a2perf.errors import ConfigError
-from a2perf.experiments.plan import LOCK_WAIT_S
-from a2perf.launch.entry import Entry
-from a2perf.launch.interface import RunCommand
+from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
+from a2perf.launch.run_spec import RunSpec
 from a2perf.metrics.protocol import Protocol, ProtocolTask, Track
 from a2perf.submission.configuration import CONFIGS
 from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.run_options import OPTIONS, RunOptions
 
 STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH"
 """Environment variables by which a participant learns the budget of its training."""
 
 _OF_THE_PLAN = tuple(f"Submission.{name}" for name in ("mode", "domain", "seed", "public_seeds", "seeds_from"))
-_PASSED_ON = ("participant_args", "sandbox", "python_env", "participant_python", "datasets_path")
-"""Flags of a submission that are flags of every one of its runs."""
+RUN_OPTIONS = ("sandbox", "python_env", "participant_python", "datasets_path", "public_seeds")
+"""Options of every run that a protocol leaves to the submission, in the order of their flags."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class SubmitRequest:
     """What a person asked for.
 
     Attributes:
@@ -40,14 +38,12 @@ class Asked:
         tasks: names of its tasks, in the protocol's order.
         track: whose budget the trainings keep.
         quick: the reduced protocol.
-        public_seeds: the episodes of the protocol's own rule, which the submission can know; by default the same
-            number of episodes with seeds that are keyed with this evaluator's secret.
         generalization: evaluate on further tasks where the protocol defines that.
         participant_args: ``k=v,...`` for ``train`` and ``load_policy``.
         bindings: further gin bindings for every run; none of them may set what the protocol fixes.
-        sandbox: level of confinement; None is the default.
-        python_env, participant_python: the participant's Python, see ``a2perf run``; None is this one.
-        datasets_path: where offline data sets lie; None is the usual place.
+        options: of every run, those of ``RUN_OPTIONS``. ``public_seeds`` are the episodes of the protocol's own rule,
+            which the submission can know; by default the same number of episodes has seeds that are keyed with this
+            evaluator's secret.
     """
 
     submission: Path
@@ -55,18 +51,19 @@ class Asked:
     tasks: tuple[str, ...]
     track: Track
     quick: bool = False
-    public_seeds: bool = False
     generalization: bool = True
     participant_args: str = ""
     bindings: tuple[str, ...] = ()
-    sandbox: str | None = None
-    python_env: str | None = None
-    participant_python: str | None = None
-    datasets_path: str | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+
+    @property
+    def public_seeds(self) -> bool:
+        """Whether the submission can know the episodes."""
+        return bool(self.options.get("public_seeds"))
 
 
 @dataclass(frozen=True)
-class PlannedRun:
+class ProtocolRun:
     """One run.
 
     Attributes:
@@ -98,80 +95,76 @@ class PlannedRun:
         return f"{self.root}/{self.mode}"
 
 
-def plan(asked: Asked) -> list[PlannedRun]:
+def plan(request: SubmitRequest) -> list[ProtocolRun]:
     """Returns the runs in the order in which they are best seen: seed by seed within a task.
 
     Raises:
         ConfigError: a binding sets what the protocol fixes.
         UserError: a task is not the protocol's.
     """
-    learns = trains(asked.submission)
-    runs: list[PlannedRun] = []
-    for name in asked.tasks:
-        task = asked.protocol.task(name)
-        generalization = asked.protocol.generalization.get(task.domain)
-        on_this = asked.generalization and generalization is not None and generalization.trained_on == name
-        for number, seed in enumerate(seeds_of(task, asked)):
+    learns = trains(request.submission)
+    runs: list[ProtocolRun] = []
+    for name in request.tasks:
+        task = request.protocol.task(name)
+        generalization = request.protocol.generalization.get(task.domain)
+        on_this = request.generalization and generalization is not None and generalization.trained_on == name
+        for number, seed in enumerate(seeds_of(task, request)):
             after = None
             if learns:
-                runs.append(_run(asked, task, seed, "train", None, _training(asked, task)))
+                runs.append(_run(request, task, seed, "train", None, _training(request, task)))
                 after = runs[-1].key
-            runs.append(_run(asked, task, seed, "inference", after, _inference(asked, task, first=number == 0)))
+            runs.append(_run(request, task, seed, "inference", after, _inference(request, task, first=number == 0)))
             if on_this and generalization is not None:
-                episodes = _least(generalization.episodes, asked.protocol.quick.episodes, asked)
+                episodes = _least(generalization.episodes, request.protocol.quick.episodes, request)
                 fixed = {
                     "Submission.num_generalization_episodes": episodes,
                     "Submission.generalization_tasks": list(generalization.tasks),
                 }
-                runs.append(_run(asked, task, seed, "generalization", after, fixed))
+                runs.append(_run(request, task, seed, "generalization", after, fixed))
     return runs
 
 
-def entries(asked: Asked, runs: Sequence[PlannedRun], folder: Path) -> list[Entry]:
-    """Returns the runs as entries of the queue; the same run of other code or configuration has another key.
+def run_specs(request: SubmitRequest, runs: Sequence[ProtocolRun], folder: Path) -> list[RunSpec]:
+    """Returns the runs as specifications; the same run of other code or configuration has another key.
 
     Args:
-        asked: what was asked for.
+        request: what was asked for.
         runs: its plan.
         folder: of the whole submission.
     """
-    submission = asked.submission.absolute()
+    submission = request.submission.absolute()
     content = identify_submission(submission, root=folder).sha256
-    found: list[Entry] = []
+    keys: dict[str, str] = {}
+    found: list[RunSpec] = []
     for run in runs:
-        domain = asked.protocol.task(run.task).domain
+        domain = request.protocol.task(run.task).domain
         gin_file = CONFIGS / domain / run.gin_file
-        root = (folder / run.root).absolute()
-        command = RunCommand.evaluator(
-            [
-                "--participant-module-path", str(submission),
-                "--submission-gin-config-path", str(gin_file),
-                "--root-dir", str(root),
-                *run.flags,
-            ],
-            name=run.key,
-            env={"A2PERF_LOCK_WAIT_S": str(LOCK_WAIT_S), **dict(run.env)},
-            log=root / f"{run.mode}.log",
+        spec = evaluator_run(
+            run.key,
+            (folder / run.root).absolute(),
+            run.mode,
+            submission=submission,
+            gin_file=gin_file,
+            flags=run.flags,
+            digest=identity_hash([content, run.gin_file, run.flags, run.env]),
+            data={"submission": submission.name, "task": run.task, "seed": run.seed, "mode": run.mode},
             domain=domain,
-            readable=(submission, gin_file),
-            writable=(root,),
-        )  # fmt: skip
-        what = {"submission": submission.name, "task": run.task, "seed": run.seed, "mode": run.mode}
-        places = {"root": str(root), "bundle": str(root / run.mode)}
-        after = None if run.after is None else next(entry.key for entry in found if entry.command.name == run.after)
-        identity = json.dumps([content, run.gin_file, run.flags, run.env])
-        key = f"{run.key}@{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
-        found.append(Entry(key, command, {**what, **places}, after=after))
+            env=dict(run.env),
+            readable=(gin_file,),
+            after=None if run.after is None else keys[run.after],
+        )
+        keys[run.key] = spec.key
+        found.append(spec)
     return found
 
 
-def seeds_of(task: ProtocolTask, asked: Asked) -> Sequence[int]:
+def seeds_of(task: ProtocolTask, request: SubmitRequest) -> Sequence[int]:
     """Returns the training seeds that are asked for."""
-    return task.training_seeds[: asked.protocol.quick.seeds] if asked.quick else task.training_seeds
+    return task.training_seeds[: request.protocol.quick.seeds] if request.quick else task.training_seeds
 
 
 def trains(submission: Path) -> bool:
-    """Says whether ``train`` of a submission does anything; its source is read, not run.
+    """Returns whether ``train`` of a submission does anything; its source is read, not run.
 
     A body of a docstring, ``pass``, ``...`` or a bare ``return`` does nothing, and then no training is run.
     """
@@ -190,24 +183,24 @@ def _idle(statement: ast.stmt) -> bool:
     return constant or isinstance(statement, ast.Pass)
 
 
-def _training(asked: Asked, task: ProtocolTask) -> dict[str, Any]:
+def _training(request: SubmitRequest, task: ProtocolTask) -> dict[str, Any]:
     fixed: dict[str, Any] = {
-        "Submission.train_energy_limit_kwh": task.budget.energy_kwh if asked.track == "fixed_energy" else None,
-        "Submission.train_time_limit_s": asked.protocol.quick.train_time_limit_s if asked.quick else None,
+        "Submission.train_energy_limit_kwh": task.budget.energy_kwh if request.track == "fixed_energy" else None,
+        "Submission.train_time_limit_s": request.protocol.quick.train_time_limit_s if request.quick else None,
         "create_domain.env_name": task.env_id,
     }
-    passed = [variable for variable, _ in _budget_variables(asked, task)]
+    passed = [variable for variable, _ in _budget_variables(request, task)]
     if passed:
         fixed["Submission.pass_environment"] = passed
     return fixed | {f"create_domain.{name}": value for name, value in {**task.env_kwargs, **task.train_kwargs}.items()}
 
 
-def _inference(asked: Asked, task: ProtocolTask, *, first: bool) -> dict[str, Any]:
-    evaluation, quick = task.evaluation, asked.protocol.quick
+def _inference(request: SubmitRequest, task: ProtocolTask, *, first: bool) -> dict[str, Any]:
+    evaluation, quick = task.evaluation, request.protocol.quick
     fixed: dict[str, Any] = {
-        "Submission.num_inference_episodes": _least(evaluation.episodes, quick.episodes, asked),
-        "Submission.num_inference_steps": _least(evaluation.timed_calls, quick.timed_calls, asked),
-        "Submission.num_warmup_steps": _least(evaluation.warmup_calls, quick.warmup_calls, asked),
+        "Submission.num_inference_episodes": _least(evaluation.episodes, quick.episodes, request),
+        "Submission.num_inference_steps": _least(evaluation.timed_calls, quick.timed_calls, request),
+        "Submission.num_warmup_steps": _least(evaluation.warmup_calls, quick.warmup_calls, request),
         "Submission.time_participant_code": True,
         "Submission.inference_data": "fresh",
         "Submission.fresh_policy": "run",  # one policy process for all episodes: what it learns from them is its own
@@ -219,35 +212,36 @@ def _inference(asked: Asked, task: ProtocolTask, *, first: bool) -> dict[str, An
 
 
 def _run(
-    asked: Asked, task: ProtocolTask, seed: int, mode: str, after: str | None, fixed: dict[str, Any]
-) -> PlannedRun:
+    request: SubmitRequest, task: ProtocolTask, seed: int, mode: str, after: str | None, fixed: dict[str, Any]
+) -> ProtocolRun:
     fixed = {"Submission.run_offline_metrics_only": False, **fixed}
-    for binding in asked.bindings:
+    for binding in request.bindings:
         name = binding.partition("=")[0].strip()
         if name in fixed or name in _OF_THE_PLAN:
             raise ConfigError(
-                f"{name} is fixed by protocol {asked.protocol.name}",
+                f"{name} is fixed by protocol {request.protocol.name}",
                 hint="leave it out; `a2perf run` takes any configuration, outside the protocol",
             )
     file = {"train": "training.gin", "generalization": "generalization.gin"}.get(mode, f"{task.name}/inference.gin")
     flags = ["--seed", str(seed)]
-    for name in _PASSED_ON:
-        given = getattr(asked, name)
-        flags += [f"--{name.replace('_', '-')}", given] if given else []
-    flags += ["--public-seeds"] if asked.public_seeds else []
-    for binding in (*asked.bindings, *(f"{name} = {value!r}" for name, value in fixed.items())):
+    if request.participant_args:
+        flags += ["--participant-args", request.participant_args]
+    for name in RUN_OPTIONS:
+        if (given := request.options.get(name)) is not None:
+            flags += OPTIONS[name].words(given)
+    for binding in (*request.bindings, *(f"{name} = {value!r}" for name, value in fixed.items())):
         flags += ["--extra-gin-bindings", binding]
-    env = _budget_variables(asked, task) if mode == "train" else ()
-    return PlannedRun(task.name, seed, mode, after, file, tuple(flags), env)
+    env = _budget_variables(request, task) if mode == "train" else ()
+    return ProtocolRun(task.name, seed, mode, after, file, tuple(flags), env)
 
 
-def _budget_variables(asked: Asked, task: ProtocolTask) -> tuple[tuple[str, str], ...]:
-    if asked.track == "fixed_samples":
+def _budget_variables(request: SubmitRequest, task: ProtocolTask) -> tuple[tuple[str, str], ...]:
+    if request.track == "fixed_samples":
         return ((STEPS_VARIABLE, str(task.budget.steps)),)
-    if asked.track == "fixed_energy":
+    if request.track == "fixed_energy":
         return ((ENERGY_VARIABLE, repr(task.budget.energy_kwh)),)
     return ()
 
 
-def _least(full: int, quick: int, asked: Asked) -> int:
-    return min(full, quick) if asked.quick else full
+def _least(full: int, quick: int, request: SubmitRequest) -> int:
+    return min(full, quick) if request.quick else full

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.errors import UserError
-from a2perf.experiments.protocol_plan import Asked, PlannedRun, seeds_of
+from a2perf.experiments.protocol_plan import ProtocolRun, SubmitRequest, seeds_of
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.protocol import ProtocolTask, Track
@@ -30,51 +30,51 @@ R = TypeVar("R", bound=Record)
 
 def record_of(
     folder: Path,
-    asked: Asked,
+    request: SubmitRequest,
     identity: SubmissionIdentity,
-    planned: Sequence[PlannedRun],
+    planned: Sequence[ProtocolRun],
     said: Mapping[str, str] = MappingProxyType({}),
 ) -> Submitted:
     """Returns the record of a submission's folder as its bundles stand now.
 
     Args:
         folder: what `a2perf submit` fills.
-        asked: what was asked for.
+        request: what was asked for.
         identity: of the submission.
         planned: the runs that are asked for.
         said: why a run left no bundle, by its key, where the queue knows that.
     """
     manifests = {run.key: _optional(folder / run.key / "manifest.json", Manifest) for run in planned}
-    runs = [_run(folder, asked, run, manifests, said) for run in planned]
-    scores = {name: _task_score(asked.protocol.task(name), asked, runs) for name in asked.tasks}
-    overall = _overall(scores, asked, runs)
+    runs = [_run(folder, request, run, manifests, said) for run in planned]
+    scores = {name: _task_score(request.protocol.task(name), request, runs) for name in request.tasks}
+    overall = _overall(scores, request, runs)
     unfinished = [run for run in runs if run.state != RunState.FINISHED.value]
     reasons = [f"{run.path}: {run.state}" + (f" ({run.reason})" if run.reason else "") for run in unfinished]
-    if asked.quick:
+    if request.quick:
         reasons.insert(0, "made with --quick, a reduced protocol")
-    if asked.bindings:
-        reasons.append(f"made with bindings of its own: {'; '.join(asked.bindings)}")
-    reasons += _changed(asked, identity, runs, manifests)
+    if request.bindings:
+        reasons.append(f"made with bindings of its own: {'; '.join(request.bindings)}")
+    reasons += _changed(request, identity, runs, manifests)
     if overall.iqm is None:
         reasons.append("no task has a normalised score")
     attempts = [attempt for manifest in manifests.values() if manifest for attempt in manifest.attempts]
     record = Submitted(
         a2perf_version=__version__,
-        protocol=asked.protocol.name,
-        protocol_sha256=protocols.sha256(asked.protocol.name),
+        protocol=request.protocol.name,
+        protocol_sha256=protocols.sha256(request.protocol.name),
         submission=identity,
-        track=_kept_track(asked, runs),
-        asked_track=asked.track,
-        quick=asked.quick,
-        public_seeds=asked.public_seeds,
+        track=_kept_track(request, runs),
+        asked_track=request.track,
+        quick=request.quick,
+        public_seeds=request.public_seeds,
         complete=not unfinished,
         rankable=not reasons,
         not_rankable=reasons,
-        tasks=list(asked.tasks),
+        tasks=list(request.tasks),
         runs=runs,
         scores=scores,
         overall=overall,
-        core={task.name for task in asked.protocol.core_tasks()} <= set(asked.tasks),
+        core={task.name for task in request.protocol.core_tasks()} <= set(request.tasks),
         recorded_at=max((attempt.finished_at or "" for attempt in attempts), default=""),
         citation="",
     )
@@ -110,8 +110,8 @@ def shown(score: float | None) -> str:
 
 def _run(
     folder: Path,
-    asked: Asked,
-    planned: PlannedRun,
+    request: SubmitRequest,
+    planned: ProtocolRun,
     manifests: Mapping[str, Manifest | None],
     said: Mapping[str, str],
 ) -> SubmittedRun:
@@ -128,7 +128,7 @@ def _run(
     found.reason = manifest.exit_reason or ""
     found.manifest_sha256 = sha256_of(bundle / "manifest.json")
     if manifest.state is RunState.FINISHED and planned.mode == "inference":
-        task = asked.protocol.task(planned.task)
+        task = request.protocol.task(planned.task)
         try:
             episodes = read_record(bundle / "metrics" / "rollouts.json", RolloutResults).episodes
         except (OSError, UserError):
@@ -137,8 +137,8 @@ def _run(
             found.mean_return = float(np.mean([episode.episode_return for episode in episodes]))
             if task.has_references():
                 found.normalised = float(task.normalise(found.mean_return))
-    if manifest.state is RunState.FINISHED and planned.mode == "train" and asked.track != "open":
-        found.budget = _budget(bundle, asked.protocol.task(planned.task), asked.track)
+    if manifest.state is RunState.FINISHED and planned.mode == "train" and request.track != "open":
+        found.budget = _budget(bundle, request.protocol.task(planned.task), request.track)
     return found
 
 
@@ -180,21 +180,21 @@ def _energy_check(bundle: Path, limit: float) -> BudgetCheck:
     )
 
 
-def _kept_track(asked: Asked, runs: Sequence[SubmittedRun]) -> Track:
+def _kept_track(request: SubmitRequest, runs: Sequence[SubmittedRun]) -> Track:
     """Returns the track whose rules every training is known to have kept; one without a training used nothing."""
     checks = [run.budget for run in runs if run.mode == "train"]
-    return asked.track if all(check is not None and check.verdict == "kept" for check in checks) else "open"
+    return request.track if all(check is not None and check.verdict == "kept" for check in checks) else "open"
 
 
-def _task_score(task: ProtocolTask, asked: Asked, runs: Sequence[SubmittedRun]) -> Score:
-    expected = len(seeds_of(task, asked))
+def _task_score(task: ProtocolTask, request: SubmitRequest, runs: Sequence[SubmittedRun]) -> Score:
+    expected = len(seeds_of(task, request))
     if not task.has_references():
         return Score(expected=expected, tasks=1, notes=["no stored references, so no normalised score"])
     return _score({task.name: _normalised(task.name, runs)}, expected)
 
 
-def _overall(scores: dict[str, Score], asked: Asked, runs: Sequence[SubmittedRun]) -> Score:
-    scored = [name for name in scores if asked.protocol.task(name).has_references()]
+def _overall(scores: dict[str, Score], request: SubmitRequest, runs: Sequence[SubmittedRun]) -> Score:
+    scored = [name for name in scores if request.protocol.task(name).has_references()]
     values = {name: _normalised(name, runs) for name in scored}
     score = _score(values, max((score.expected for score in scores.values()), default=0))
     left_out = [name for name in scores if name not in values]
@@ -226,7 +226,10 @@ def _normalised(task: str, runs: Sequence[SubmittedRun]) -> dict[int, float]:
 
 
 def _changed(
-    asked: Asked, identity: SubmissionIdentity, runs: Sequence[SubmittedRun], manifests: Mapping[str, Manifest | None]
+    request: SubmitRequest,
+    identity: SubmissionIdentity,
+    runs: Sequence[SubmittedRun],
+    manifests: Mapping[str, Manifest | None],
 ) -> list[str]:
     """Returns what in the bundles is not what the protocol or the submission is now."""
     found = []
@@ -236,7 +239,7 @@ def _changed(
             continue
         if manifest.submission.sha256 != identity.sha256:
             found.append(f"{run.path}: made with other files of the submission")
-        fingerprint = asked.protocol.task(run.task).fingerprint
+        fingerprint = request.protocol.task(run.task).fingerprint
         if run.mode != "generalization" and manifest.env_fingerprint != fingerprint:
             found.append(f"{run.path}: the environment behaves otherwise than the protocol's")
     return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from a2perf.errors import InfrastructureError, MissingDependency, UserError
-from a2perf.experiments.matrix import Matrix
+from a2perf.experiments.benchmark_matrix import BenchmarkMatrix
 from a2perf.storage import write_atomic, write_record
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
@@ -43,7 +43,7 @@ class SlurmShape:
     nodes: int | None = None
 
 
-def fill_in(template: Path, matrix: Matrix, shape: SlurmShape, workers: int, env_ids: Sequence[str]) -> str:
+def fill_in(template: Path, matrix: BenchmarkMatrix, shape: SlurmShape, workers: int, env_ids: Sequence[str]) -> str:
     """Returns the filled-in template.
 
     Args:
@@ -94,7 +94,7 @@ def fill_in(template: Path, matrix: Matrix, shape: SlurmShape, workers: int, env
     return _PLACEHOLDER.sub(value, text)
 
 
-def submit(text: str, matrix: Matrix, folder: Path, *, really: bool) -> tuple[Path, str | None]:
+def submit(text: str, matrix: BenchmarkMatrix, folder: Path, *, really: bool) -> tuple[Path, str | None]:
     """Writes the job file ``<folder>/<uuid>.slurm`` and submits it.
 
     Args:

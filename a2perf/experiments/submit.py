@@ -1,24 +1,20 @@
 """A submission under a protocol, from the plan of its runs to the record with its scores.
 
-The runs go through the same durable queue as an experiment's; the record is written before the first of them and after
-each one, so that the folder can be read at any moment. The same command again goes on where it stopped.
+The conductor executes the runs; the record is written before the first of them and after
+each one; the folder can be read at any moment. The same command again resumes where it stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import filelock
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.experiment import QUEUE_FILE, prepare
-from a2perf.experiments.protocol_plan import Asked, entries, plan
+from a2perf.experiments.protocol_plan import SubmitRequest, plan, run_specs
 from a2perf.experiments.protocol_record import record_of, shown
-from a2perf.launch.interface import Launcher
-from a2perf.launch.outcomes import classify, recorded
-from a2perf.launch.queue import Queue
-from a2perf.launch.scheduler import Event, Happening, Summary, drive
+from a2perf.launch import QUEUE_FILE, Conductor, EventKind, QueueEntry, Restart, RunEvent, Summary
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import FILE, Submitted
 from a2perf.plain_text import markdown_text
@@ -31,25 +27,21 @@ SUMMARY = "summary.md"
 
 
 def submit(
-    asked: Asked,
+    request: SubmitRequest,
     folder: Path,
-    launcher: Launcher,
-    workers: int,
+    conductor: Conductor,
     *,
-    retry_infrastructure: bool = False,
-    on_event: Callable[[Event], None] = lambda event: None,
+    restart: Restart | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Submitted, Summary]:
     """Runs what the protocol asks for, or what is left of it.
 
     Args:
-        asked: what was asked for.
+        request: what was asked for.
         folder: where everything goes.
-        launcher: where the runs execute; the caller closes it.
-        workers: how many runs at the same time; more than one disturb each other's times and energies.
-        retry_infrastructure: whether runs start again that the infrastructure failed after the participant had started.
-        on_event: told what happens.
-        stop: asked again and again; once true, the runs are ended and this returns.
+        conductor: executes the runs; more than one at the same time disturb each other's times and energies.
+        restart: which failed runs start again.
+        stop: see ``Conductor.run``.
 
     Returns:
         The record, which has been written, and what this call did.
@@ -59,37 +51,40 @@ def submit(
             submission, protocol, track or code.
         UserError: another process is submitting to this folder.
     """
-    _check(asked)
-    runs = plan(asked)
-    identity = identify_submission(asked.submission, root=folder)
+    _check(request)
+    runs = plan(request)
+    identity = identify_submission(request.submission, root=folder)
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / ".submit.lock", timeout=0)
     try:
         lock.acquire()
     except filelock.Timeout as error:
         raise UserError(f"another process is submitting to {folder}", hint="wait for it") from error
-    with lock, Queue(folder / QUEUE_FILE) as queue:
-        _refuse_another(folder, asked, identity.sha256)
-        planned = entries(asked, runs, folder)
+    with lock:
+        _refuse_another(folder, request, identity.sha256)
+        specs = run_specs(request, runs, folder)
+        ours = {spec.key for spec in specs}
+        reasons: dict[str, str] = {}
 
-        def write() -> Submitted:
-            known = queue.entries([entry.key for entry in planned])
-            said = {entry.command.name: f"{entry.kind}: {entry.reason}" for entry in known if entry.kind is not None}
-            record = record_of(folder, asked, identity, runs, said)
+        def write(entries: Sequence[QueueEntry]) -> Submitted:
+            for entry in entries:
+                reasons.pop(entry.command.name, None)
+                if entry.kind is not None:
+                    reasons[entry.command.name] = f"{entry.kind}: {entry.reason}"
+            record = record_of(folder, request, identity, runs, reasons)
             write_record(folder / FILE, record)
             write_atomic(folder / SUMMARY, summary_text(record))
             return record
 
-        def told(event: Event) -> None:
-            if event.what in (Happening.FINISHED, Happening.FAILED):
-                write()
-            on_event(event)
+        def on_event(event: RunEvent) -> None:
+            if event.entry is not None and event.what in (EventKind.FINISHED, EventKind.FAILED):
+                write([event.entry])
 
-        prepare(queue, planned, retry_infrastructure=retry_infrastructure)
-        write()
-        queue.restrict([entry.key for entry in planned])
-        summary = drive(queue, launcher, workers, classify=classify, recorded=recorded, on_event=told, stop=stop)
-        return write(), summary
+        result = conductor.run(
+            specs, folder / QUEUE_FILE, restart=restart, on_event=on_event, stop=stop,
+            on_ready=lambda queue: write([entry for entry in queue.entries() if entry.key in ours]),
+        )  # fmt: skip
+        return write(result.entries), result.summary
 
 
 def earlier_tasks(folder: Path) -> list[str]:
@@ -150,27 +145,27 @@ def _track(record: Submitted) -> str:
     return f"open; {record.asked_track.replace('_', ' ')} was asked for, but {why}"
 
 
-def _check(asked: Asked) -> None:
-    if not asked.submission.is_dir():
-        kind = "is a file" if asked.submission.exists() else "does not exist"
+def _check(request: SubmitRequest) -> None:
+    if not request.submission.is_dir():
+        kind = "is a file" if request.submission.exists() else "does not exist"
         raise ConfigError(
-            f"the submission folder {asked.submission} {kind}",
+            f"the submission folder {request.submission} {kind}",
             hint="give the folder that holds train.py and inference.py",
         )
-    parse_participant_args(asked.participant_args)
+    parse_participant_args(request.participant_args)
 
 
-def _refuse_another(folder: Path, asked: Asked, content: str) -> None:
+def _refuse_another(folder: Path, request: SubmitRequest, content: str) -> None:
     """Refuses a folder of another submission or protocol; further tasks of the same ones may join it."""
     if not (folder / FILE).exists():
         return
     found = read_record(folder / FILE, Submitted)
     mine = {
         "submission": (found.submission.sha256[:12], content[:12]),
-        "protocol": (found.protocol_sha256[:12], protocols.sha256(asked.protocol.name)[:12]),
-        "track": (found.asked_track, asked.track),
-        "--quick": (found.quick, asked.quick),
-        "--public-seeds": (found.public_seeds, asked.public_seeds),
+        "protocol": (found.protocol_sha256[:12], protocols.sha256(request.protocol.name)[:12]),
+        "track": (found.asked_track, request.track),
+        "--quick": (found.quick, request.quick),
+        "--public-seeds": (found.public_seeds, request.public_seeds),
     }
     for name, (before, now) in mine.items():
         if before != now:

@@ -23,17 +23,12 @@ from typing import TYPE_CHECKING, Any
 from a2perf import assets
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import images
-from a2perf.launch.container_files import (
-    check_readable,
-    container_user,
-    give_folders,
-    lent_seed_secret,
-    users_folders,
-)
+from a2perf.launch.container_files import check_readable, container_user, give_folders, lent_seed_secret, users_folders
 from a2perf.launch.foreground import run_to_end
-from a2perf.launch.interface import EVALUATOR, Cause, Ended, RunCommand
+from a2perf.launch.interface import Cause, ExitStatus
+from a2perf.launch.run_spec import EVALUATOR, RunCommand
 from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
-from a2perf.runs.process_identity import Owner
+from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.submission.evaluator import seed_secret
 
 if TYPE_CHECKING:
@@ -97,7 +92,7 @@ class ContainerLauncher:
         self._jobs: list[ContainerJob] = []
         self._gpus = images.Pool()
         self._docker, self._client = images.connect()
-        self._owner = str(Owner.current())
+        self._owner = str(ProcessIdentity.current())
         self.remove_orphans()
 
     def start(self, command: RunCommand) -> ContainerJob:
@@ -161,7 +156,7 @@ class ContainerLauncher:
         removed = []
         for container in self._client.containers.list(all=True, filters={"label": OWNER_LABEL}):
             with contextlib.suppress(self._docker.errors.APIError):  # another launcher may be removing it
-                if Owner.parse(container.labels[OWNER_LABEL]).alive() is False:
+                if ProcessIdentity.parse(container.labels[OWNER_LABEL]).alive() is False:
                     container.remove(force=True, v=True)
                     removed.append(str(container.name))
         return removed
@@ -273,7 +268,7 @@ class ContainerJob:
         self._stop_at: float | None = None
         self._silent_since: float | None = None
         self._cancelled = self._timed_out = False
-        self._ended: Ended | None = None
+        self._ended: ExitStatus | None = None
         self._input: Any = None
         self._logger = threading.Thread(target=self._copy_log, daemon=True)
 
@@ -288,7 +283,7 @@ class ContainerJob:
         """The container's id."""
         return str(self._container.id)
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> ExitStatus | None:
         """Returns how the run ended; the container is gone then and the log complete."""
         if self._ended is not None:
             return self._ended
@@ -304,13 +299,13 @@ class ContainerJob:
             self._container.reload()
         except self._launcher.errors.NotFound:
             words = "its container was removed"
-            return self._close(Ended(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=words))
+            return self._close(ExitStatus(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=words))
         except (self._launcher.errors.DockerException, OSError) as error:
             self._silent_since = self._silent_since or now
             if now - self._silent_since < _ENGINE_PATIENCE_S:
                 return None
             words = f"the engine does not answer: {error}"
-            return self._close(Ended(None, lost=True, cause=Cause.OUTSIDE, reason=words))
+            return self._close(ExitStatus(None, lost=True, cause=Cause.OUTSIDE, reason=words))
         self._silent_since = None
         state = self._container.attrs["State"]
         if state["Status"] not in ("exited", "dead"):
@@ -326,28 +321,29 @@ class ContainerJob:
     def kill(self) -> None:
         """Kills and removes the container."""
         if self._ended is None:
-            self._close(Ended(None, reason="its launcher was closed"))
+            self._close(ExitStatus(None, reason="its launcher was closed"))
 
     def _stop(self) -> None:
         self._stop_at = time.monotonic() + _STOP_GRACE_S
         with contextlib.suppress(self._launcher.errors.DockerException, OSError):
             self._container.kill("SIGTERM")
 
-    def _verdict(self, code: int, out_of_memory: bool, error: str) -> Ended:
+    def _verdict(self, code: int, out_of_memory: bool, error: str) -> ExitStatus:
         wanted = self._command.resources
         status = None if code in (_KILLED, _TERMINATED) else code
         if self._timed_out:
-            return Ended(status, timed_out=True, reason=f"it ran longer than the {wanted.wall_s:g} s that it was given")
+            reason = f"it ran longer than the {wanted.wall_s:g} s that it was given"
+            return ExitStatus(status, timed_out=True, reason=reason)
         if out_of_memory and status is None:
             limit = (wanted.memory_bytes or 0) / 2**20
-            return Ended(None, reason=f"its evaluator was killed because the run used more than {limit:.0f} MiB")
+            return ExitStatus(None, reason=f"its evaluator was killed because the run used more than {limit:.0f} MiB")
         if status is None or error:
             reason = error or "its container was killed from outside"
             # The participant reaches the evaluator in its container: SIGKILL there may be its own.
-            return Ended(status, lost=not self._cancelled, cause=Cause.KILLED, reason=reason)
-        return Ended(status)
+            return ExitStatus(status, lost=not self._cancelled, cause=Cause.KILLED, reason=reason)
+        return ExitStatus(status)
 
-    def _close(self, ended: Ended) -> Ended:
+    def _close(self, ended: ExitStatus) -> ExitStatus:
         self._ended = ended
         with contextlib.suppress(self._launcher.errors.DockerException, OSError):
             self._container.kill()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from a2perf.errors import UserError
-from a2perf.launch.interface import RunCommand
+from a2perf.launch.run_spec import RunCommand
 from a2perf.submission.evaluator import seed_secret
 
 USER = 1000

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from a2perf.constants import ExitCode
-from a2perf.launch.interface import Launcher, RunCommand, heeded_signals
+from a2perf.launch.interface import Launcher, heeded_signals
+from a2perf.launch.run_spec import RunCommand
 
 _POLL_S = 0.5
 

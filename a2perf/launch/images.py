@@ -24,9 +24,9 @@ import filelock
 
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError, did_you_mean
-from a2perf.launch.interface import RunCommand
+from a2perf.launch.run_spec import RunCommand
 from a2perf.submission.gin_origin import locate, origin_of
-from a2perf.submission.participant_settings import TRUST_FLAG
+from a2perf.submission.run_options import TRUST_FLAG
 
 REPOSITORY = "a2perf"
 CONTENT_LABEL = "a2perf.content"

@@ -1,8 +1,7 @@
-"""What a launcher is: it starts commands with resources somewhere, says how each ended, and can end them.
+"""What a launcher is: it starts commands with resources somewhere, reports how each ended, and can end them.
 
-A command is usually one run of the evaluator (``RunCommand.evaluator``), but nothing here depends on it: the benchmark
-matrix and the performance tests give launchers commands of their own. Launchers are modules of this room that are
-imported when they are asked for by name; this file needs no package of theirs.
+A launcher is a module of this package that is imported when it is asked for by name; this file needs none of the
+packages that a launcher uses.
 """
 
 from __future__ import annotations
@@ -11,16 +10,12 @@ import enum
 import importlib
 import os
 import signal
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from a2perf.errors import ConfigError, did_you_mean
+from a2perf.launch.run_spec import RunCommand
 
-EVALUATOR = "a2perf.submission.main_submission"
 _LAUNCHERS = {
     "local": "a2perf.launch.local:LocalLauncher",
     "docker": "a2perf.launch.container:ContainerLauncher",
@@ -29,97 +24,6 @@ _LAUNCHERS = {
 }
 LAUNCHERS = tuple(_LAUNCHERS)
 """The names that ``get_launcher`` knows."""
-
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What one run may use; ``None`` is whatever the launcher gives by default.
-
-    Attributes:
-        cpus: processors, a fraction where the launcher can share one.
-        memory_bytes: memory of the whole run, evaluator included.
-        gpus: graphics processors.
-        wall_s: wall time in seconds, after which the launcher ends the run.
-    """
-
-    cpus: float | None = None
-    memory_bytes: int | None = None
-    gpus: int = 0
-    wall_s: float | None = None
-
-
-@dataclass(frozen=True)
-class RunCommand:
-    """One command for a launcher.
-
-    Attributes:
-        argv: program and arguments; the program is a path on the machine that executes it.
-        name: what it is called in lists and in the names of jobs; unique among what runs at the same time.
-        cwd: working directory.
-        env: variables added to those of the launcher's own environment.
-        log: file to which stdout and stderr are appended as they come; ``None`` lets them through to the launcher's.
-        resources: what it may use.
-        domain: name of the domain it belongs to; a launcher of images chooses by it.
-        readable: files and folders it reads, for launchers that hide the rest of the machine.
-        writable: folders it writes, for the same.
-    """
-
-    argv: tuple[str, ...]
-    name: str = "run"
-    cwd: Path = field(default_factory=Path.cwd)
-    env: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    log: Path | None = None
-    resources: Resources = Resources()
-    domain: str | None = None
-    readable: tuple[Path, ...] = ()
-    writable: tuple[Path, ...] = ()
-
-    @classmethod
-    def evaluator(cls, flags: Sequence[str], **attributes: Any) -> RunCommand:
-        """Returns the command of one run: the evaluator under this interpreter, whatever PATH says.
-
-        The working directory may be the submission's folder, and no module is imported from there (``-P``).
-
-        Args:
-            flags: flags of ``a2perf.submission.main_submission``.
-            attributes: the other attributes of the class.
-        """
-        return cls((sys.executable, "-P", "-m", EVALUATOR, *flags), **attributes)
-
-    def evaluator_flags(self) -> tuple[str, ...] | None:
-        """Returns the flags of an evaluator's command, or ``None`` for any other command."""
-        words = self.argv[2:] if self.argv[1:2] == ("-P",) else self.argv[1:]  # a queue may hold older commands
-        return words[2:] if words[:2] == ("-m", EVALUATOR) else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the command as a JSON object; ``from_json`` takes it back."""
-        return {
-            **{name: getattr(self, name) for name in ("name", "domain")},
-            "argv": list(self.argv),
-            "cwd": str(self.cwd),
-            "env": dict(self.env),
-            "log": None if self.log is None else str(self.log),
-            "resources": asdict(self.resources),
-            "readable": [str(path) for path in self.readable],
-            "writable": [str(path) for path in self.writable],
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> RunCommand:
-        """Returns the command that ``to_json`` wrote."""
-        return cls(
-            argv=tuple(value["argv"]),
-            name=value["name"],
-            cwd=Path(value["cwd"]),
-            env=value["env"],
-            log=None if value["log"] is None else Path(value["log"]),
-            resources=Resources(**value["resources"]),
-            domain=value["domain"],
-            readable=tuple(map(Path, value["readable"])),
-            writable=tuple(map(Path, value["writable"])),
-        )
 
 
 class Cause(enum.Enum):
@@ -142,7 +46,7 @@ class Cause(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Ended:
+class ExitStatus:
     """How a job ended.
 
     Attributes:
@@ -169,7 +73,7 @@ class Job(Protocol):
         """Names the job for ``Launcher.adopt`` of a later process; short text, fit to be stored."""
         ...
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> ExitStatus | None:
         """Returns how the job ended, or ``None`` while it waits or runs. Returns at once (a cached answer will do).
 
         When it returns an end, nothing of the job runs any more and its log is complete.

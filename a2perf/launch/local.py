@@ -22,8 +22,9 @@ from typing import BinaryIO
 from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import die_with_parent
-from a2perf.launch.interface import Cause, Ended, Job, RunCommand, heeded_signals, run_environment
-from a2perf.runs.process_identity import Owner
+from a2perf.launch.interface import Cause, ExitStatus, Job, heeded_signals, run_environment
+from a2perf.launch.run_spec import RunCommand
+from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills, signal_name
 
 CANCEL_GRACE_S = 15.0
@@ -68,7 +69,7 @@ class LocalLauncher:
 
     def adopt(self, identity: str) -> None:
         """Waits for the end of what a dead launcher left: it was told to end then, and is killed after a grace."""
-        owner = Owner.parse(identity)
+        owner = ProcessIdentity.parse(identity)
         deadline = time.monotonic() + CANCEL_GRACE_S
         while owner.alive():
             if time.monotonic() >= deadline:
@@ -163,21 +164,21 @@ class _LocalJob:
         self.descriptor = os.pidfd_open(process.pid)
         self._launcher = launcher
         self._process = process
-        self._identity = str(Owner.of(process.pid)) if _alive(process.pid) else ""
+        self._identity = str(ProcessIdentity.of(process.pid)) if _alive(process.pid) else ""
         self._wall_s = command.resources.wall_s
         self._started = time.monotonic()
         self._oom_kills = oom_kills()
         self._kill_at: float | None = None
         self._cancelled = False
         self._timed_out = False
-        self._ended: Ended | None = None
+        self._ended: ExitStatus | None = None
 
     @property
     def identity(self) -> str:
         """The process, named beyond doubt; empty when it had ended at once."""
         return self._identity
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> ExitStatus | None:
         """Returns how the command ended; kills it where a cancelled one has not obeyed in time."""
         if self._ended is not None:
             return self._ended
@@ -217,15 +218,16 @@ class _LocalJob:
             self.signal(signal.SIGKILL)
             self._launcher.wait(0.1)
 
-    def _verdict(self, status: int) -> Ended:
+    def _verdict(self, status: int) -> ExitStatus:
         code = status if status >= 0 else None
         if self._timed_out:
-            return Ended(code, timed_out=True, reason=f"it ran longer than the {self._wall_s:g} s that it was given")
+            reason = f"it ran longer than the {self._wall_s:g} s that it was given"
+            return ExitStatus(code, timed_out=True, reason=reason)
         if code is None:
             name = signal_name(-status)
             cause = Cause.of_signal(-status, oom_killed=oom_kills() > self._oom_kills)
-            return Ended(None, lost=not self._cancelled, cause=cause, reason=f"its evaluator was ended by {name}")
-        return Ended(code)
+            return ExitStatus(None, lost=not self._cancelled, cause=cause, reason=f"its evaluator was ended by {name}")
+        return ExitStatus(code)
 
 
 @contextlib.contextmanager
@@ -240,7 +242,7 @@ def _output(log: Path | None) -> Iterator[BinaryIO | None]:
 
 def _alive(pid: int) -> bool:
     try:
-        Owner.of(pid)
+        ProcessIdentity.of(pid)
     except ProcessLookupError:
         return False
     return True

@@ -16,7 +16,8 @@ from typing import Any
 
 from a2perf.errors import UserError
 from a2perf.launch import die_with_parent
-from a2perf.launch.interface import Cause, Ended, RunCommand
+from a2perf.launch.interface import Cause, ExitStatus
+from a2perf.launch.run_spec import RunCommand
 from a2perf.storage import read_json, write_json
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills
 
@@ -96,7 +97,7 @@ class NodeEnd:
             reason = f"its evaluator was ended by signal {-status}"
         return cls(job, socket.gethostname(), status if status >= 0 else None, timed_out, reason, cause.value)
 
-    def verdict(self, *, cancelled: bool, engine: str) -> Ended:
+    def verdict(self, *, cancelled: bool, engine: str) -> ExitStatus:
         """Returns what the scheduler is told.
 
         Args:
@@ -104,13 +105,13 @@ class NodeEnd:
             engine: what the engine says about the job, for the sentence.
         """
         if self.timed_out:
-            return Ended(self.exit_code, timed_out=True, reason=self.reason)
+            return ExitStatus(self.exit_code, timed_out=True, reason=self.reason)
         if self.exit_code in (None, INTERRUPTED):
             reason = self.reason or "it was interrupted"
             cause = Cause.KILLED if self.exit_code == INTERRUPTED else Cause(self.cause)
             words = f"on {self.host} {reason} ({engine})"
-            return Ended(self.exit_code, lost=not cancelled, cause=cause, reason=words)
-        return Ended(self.exit_code)
+            return ExitStatus(self.exit_code, lost=not cancelled, cause=cause, reason=words)
+        return ExitStatus(self.exit_code)
 
 
 def execute(task: NodeTask, status: str, job_variable: str) -> None:

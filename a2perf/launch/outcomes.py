@@ -14,25 +14,34 @@ from pathlib import Path
 
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError
-from a2perf.launch.entry import INFRASTRUCTURE, Entry, Outcome
-from a2perf.launch.interface import Cause, Ended
+from a2perf.launch.interface import Cause, ExitStatus
+from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, QueueEntry
 from a2perf.records import Attempt, Failure, FailureKind, Manifest, RunState
+from a2perf.runs import inventory
 from a2perf.runs.attempts import OUT_OF_REACH
 from a2perf.runs.bundle import record_end
-from a2perf.storage import read_record
-from a2perf.submission.evaluator.session import INTERRUPTED
+from a2perf.runs.reading import read_run
+from a2perf.runs.run import BUNDLE, RunFolder
+from a2perf.runs.run_record import MODES
 
+_INTERRUPTED = 130  # exit status of a command that was asked to end
 _FINAL = "its participant had started, so it does not start again by itself (--retry-infrastructure)"
 
 
-def classify(entry: Entry, ended: Ended) -> Outcome:
-    """Judges a run by its exit status and its bundle's manifest; where they disagree nobody is blamed."""
-    bundle, code = Path(entry.data["bundle"]), ended.exit_code
+def classify(entry: QueueEntry, ended: ExitStatus) -> AttemptOutcome:
+    """Returns what the end of a job means for its run.
+
+    The exit status and the manifest of the run's bundle decide together; where they disagree nobody is blamed. A
+    command without a bundle is judged by its exit status alone: 0 finished, 3 and 130 infrastructure, others failed.
+    """
+    bundle, code = _bundle_of(entry), ended.exit_code
+    if bundle is None:
+        return _by_exit_status(ended)
     manifest = read_manifest(bundle)
     attempt = _attempt(entry, manifest)
     if ended.timed_out:
         _record(bundle, manifest, FailureKind.TIMEOUT, ended.reason, int(ExitCode.PARTICIPANT_FAILED))
-        return Outcome(False, FailureKind.TIMEOUT.value, ended.reason, int(ExitCode.PARTICIPANT_FAILED))
+        return AttemptOutcome(False, FailureKind.TIMEOUT.value, ended.reason, int(ExitCode.PARTICIPANT_FAILED))
     failure = None if manifest is None or manifest.state is not RunState.FAILED else manifest.failure
     if ended.lost:
         # A failure that was recorded in time stands, whatever became of the evaluator afterwards.
@@ -40,39 +49,71 @@ def classify(entry: Entry, ended: Ended) -> Outcome:
             return _failed(failure)
         return _infrastructure(bundle, manifest, attempt, ended, ended.reason)
     if code == 0 and manifest is not None and manifest.state is RunState.FINISHED:
-        return Outcome(True, reason=manifest.exit_reason or "", exit_code=0)
+        return AttemptOutcome(True, reason=manifest.exit_reason or "", exit_code=0)
     if code == int(ExitCode.PARTICIPANT_FAILED) and failure is not None:
         return _failed(failure)
     if code == int(ExitCode.USAGE):
         said = _last_words(entry.command.log) if failure is None else failure.message
-        return Outcome(False, "configuration", said, code)
+        return AttemptOutcome(False, "configuration", said, code)
     if failure is not None and failure.kind is FailureKind.INFRASTRUCTURE:
         return _infrastructure(bundle, manifest, attempt, ended, failure.message)
     reason = ended.reason or f"its evaluator ended with status {code} and left no finished bundle"
     return _infrastructure(bundle, manifest, attempt, ended, reason)
 
 
-def recorded(entry: Entry) -> Outcome | None:
+def recorded(entry: QueueEntry) -> AttemptOutcome | None:
     """Returns the failure that a lost entry had come to before its launcher died, or ``None``.
 
     A run whose evaluator wrote down a failure is over, although nobody was left to tell the queue.
     """
-    manifest = read_manifest(Path(entry.data["bundle"]))
+    bundle = _bundle_of(entry)
+    manifest = None if bundle is None else read_manifest(bundle)
     if manifest is None or manifest.state is not RunState.FAILED or _attempt(entry, manifest) is None:
         return None
     failed = ExitCode.PARTICIPANT_FAILED
-    return classify(entry, Ended(int(failed) if manifest.exit_code is None else manifest.exit_code))
+    return classify(entry, ExitStatus(int(failed) if manifest.exit_code is None else manifest.exit_code))
 
 
 def read_manifest(bundle: Path) -> Manifest | None:
     """Returns the manifest of a bundle, ``None`` where there is none that can be read."""
     try:
-        return read_record(bundle / "manifest.json", Manifest)
+        return inventory.read_manifest(bundle)
     except (UserError, OSError):
         return None
 
 
-def _attempt(entry: Entry, manifest: Manifest | None) -> Attempt | None:
+def mean_return(entry: QueueEntry) -> float | None:
+    """Returns the mean episode return of a finished run, where its mode has episodes."""
+    if entry.bundle is None:
+        return None
+    folder = RunFolder(BUNDLE, entry.bundle, entry.command.name)
+    returns = [
+        float(value) for by_task in read_run(folder).returns.values() for each in by_task.values() for value in each
+    ]
+    return sum(returns) / len(returns) if returns else None
+
+
+def _bundle_of(entry: QueueEntry) -> Path | None:
+    """Returns the bundle of an entry; without a stated one, the one below its root that this attempt wrote to."""
+    if entry.bundle is not None or entry.root is None:
+        return entry.bundle
+    written = [bundle for mode in MODES if _attempt(entry, read_manifest(bundle := entry.root / mode)) is not None]
+    return written[-1] if written else None
+
+
+def _by_exit_status(ended: ExitStatus) -> AttemptOutcome:
+    code = ended.exit_code
+    reason = ended.reason or f"its command ended with status {code}"
+    if ended.timed_out:
+        return AttemptOutcome(False, FailureKind.TIMEOUT.value, ended.reason, code)
+    if ended.lost or code in (None, int(ExitCode.INFRASTRUCTURE), _INTERRUPTED):
+        return AttemptOutcome(False, INFRASTRUCTURE, reason, code)
+    if code == 0:
+        return AttemptOutcome(True, exit_code=0)
+    return AttemptOutcome(False, FailureKind.EXIT.value, reason, code)
+
+
+def _attempt(entry: QueueEntry, manifest: Manifest | None) -> Attempt | None:
     """Returns the attempt that a lease led to; ``None`` when its evaluator did not come to write one."""
     if manifest is None or not manifest.attempts:
         return None
@@ -84,27 +125,27 @@ def _attempt(entry: Entry, manifest: Manifest | None) -> Attempt | None:
     return last
 
 
-def _failed(failure: Failure) -> Outcome:
+def _failed(failure: Failure) -> AttemptOutcome:
     words = f"{failure.where}: {failure.message}"
-    return Outcome(False, failure.kind.value, words, int(ExitCode.PARTICIPANT_FAILED))
+    return AttemptOutcome(False, failure.kind.value, words, int(ExitCode.PARTICIPANT_FAILED))
 
 
 def _infrastructure(
-    bundle: Path, manifest: Manifest | None, attempt: Attempt | None, ended: Ended, reason: str
-) -> Outcome:
+    bundle: Path, manifest: Manifest | None, attempt: Attempt | None, ended: ExitStatus, reason: str
+) -> AttemptOutcome:
     if _repeatable(manifest, attempt, ended):
-        return Outcome(False, INFRASTRUCTURE, reason, ended.exit_code)
+        return AttemptOutcome(False, INFRASTRUCTURE, reason, ended.exit_code)
     words = f"{reason}; {_FINAL}"
     _record(bundle, manifest, FailureKind.INFRASTRUCTURE, words, ended.exit_code)
-    return Outcome(False, INFRASTRUCTURE, words, ended.exit_code, repeatable=False)
+    return AttemptOutcome(False, INFRASTRUCTURE, words, ended.exit_code, repeatable=False)
 
 
-def _repeatable(manifest: Manifest | None, attempt: Attempt | None, ended: Ended) -> bool:
+def _repeatable(manifest: Manifest | None, attempt: Attempt | None, ended: ExitStatus) -> bool:
     if manifest is None or attempt is None or attempt.participant_started_at is None:
         return True
     if manifest.state is RunState.INTERRUPTED and manifest.failure is not None and manifest.failure.outside:
         return True
-    killed = ended.cause is Cause.KILLED or ended.exit_code == INTERRUPTED
+    killed = ended.cause is Cause.KILLED or ended.exit_code == _INTERRUPTED
     level = None if manifest.sandbox is None else manifest.sandbox.level
     return ended.cause is Cause.OUTSIDE or (killed and level in OUT_OF_REACH)
 

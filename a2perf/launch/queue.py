@@ -4,29 +4,23 @@ A key is added once, however often it is added. A worker leases an entry and get
 entry later counts only while that token is the entry's, so a run is finished once, also when a worker that was taken
 for dead comes back. The lease of a dead process is found by ``reap`` and the entry handed out again. Only
 repeatable failures of the infrastructure are tried again, at most ``max_retries`` times; any other failure is a result.
-
-The file is in write-ahead-log mode, which needs a local file system: the launcher runs on one machine, also when what
-it launches does not. A power cut may take the last moments with it; rerunning the same command finds them again in the
-bundles.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from a2perf.errors import InfrastructureError, UserError
-from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE, Entry, Lease, Outcome, State
-from a2perf.launch.interface import RunCommand
-from a2perf.runs.process_identity import Owner
+from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE, AttemptOutcome, Lease, QueueEntry, State
+from a2perf.launch.queue_file import QueueFile
+from a2perf.launch.run_spec import RunCommand, RunSpec
+from a2perf.runs.process_identity import ProcessIdentity
 
 MAX_RETRIES = 3
 """How often an entry is tried again after a failure of the infrastructure."""
@@ -37,59 +31,15 @@ RETRY_DELAY_S = 2.0
 STALE_S = 120.0
 """A lease from another host whose heartbeat is older than this is lost."""
 
-_SCHEMA = 2
-_SINCE_2 = "ALTER TABLE entries ADD COLUMN final INTEGER NOT NULL DEFAULT 0;"
-_TABLES = """
-CREATE TABLE IF NOT EXISTS entries (
-    number INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    command TEXT NOT NULL,
-    data TEXT NOT NULL,
-    after TEXT,
-    waiting INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    kind TEXT,
-    reason TEXT NOT NULL DEFAULT '',
-    exit_code INTEGER,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    retries INTEGER NOT NULL DEFAULT 0,
-    not_before REAL NOT NULL DEFAULT 0,
-    token TEXT,
-    worker TEXT,
-    heartbeat REAL,
-    job TEXT,
-    started REAL,
-    ended REAL
-);
-CREATE INDEX IF NOT EXISTS ready ON entries (number) WHERE waiting = 0 AND state IN ('queued', 'lost');
-CREATE INDEX IF NOT EXISTS held ON entries (worker) WHERE state IN ('leased', 'running');
-CREATE INDEX IF NOT EXISTS followers ON entries (after);
-CREATE INDEX IF NOT EXISTS states ON entries (state);
-CREATE TABLE IF NOT EXISTS history (
-    at REAL NOT NULL,
-    key TEXT NOT NULL,
-    attempt INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    kind TEXT,
-    reason TEXT NOT NULL,
-    worker TEXT
-);
-"""
 
-
-class Queue:
-    """An open queue. Each thread and process opens its own.
+class Queue(QueueFile):
+    """An open queue. Each thread and process opens its own; ``QueueFile`` states what opening it raises.
 
     Args:
         path: the file; made when missing.
         max_retries: how often an entry is tried again after a failure of the infrastructure.
         retry_delay_s: pause before the first new try; it doubles with each.
-        stale_s: age in seconds at which the heartbeat of another host's lease is taken for its end.
-
-    Raises:
-        UserError: the file cannot be opened, is no queue, or is one of a newer version.
-        InfrastructureError: the disk is full or broken; every method raises it then, and leaves the entries as they
-            were before the call.
+        stale_s: age in seconds at which a lease of another host counts as lost when its heartbeat stops.
     """
 
     def __init__(
@@ -100,30 +50,18 @@ class Queue:
         retry_delay_s: float = RETRY_DELAY_S,
         stale_s: float = STALE_S,
     ) -> None:
-        self.path = path
-        self.worker = str(Owner.current())
+        super().__init__(path)
+        self.worker = str(ProcessIdentity.current())
         self._max_retries = max_retries
         self._retry_delay_s = retry_delay_s
         self._stale_s = stale_s
         self._wanted = ""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=60, isolation_level=None)
-            self._connection.row_factory = sqlite3.Row
-            self._open()
-        except (OSError, sqlite3.Error) as error:
-            if _of_the_disk(error):
-                raise _disk_error(path, error) from error
-            raise UserError(
-                f"the queue {path} cannot be opened: {error}", hint="choose a --root_dir on a local, writable disk"
-            ) from error
 
-    def add(self, entries: Sequence[Entry]) -> int:
-        """Adds entries that are not there yet; of those that are, only the command may change, until they are done.
+    def add(self, entries: Sequence[RunSpec]) -> int:
+        """Adds runs that are not there yet; of those that are, only the command may change, until they are done.
 
         Args:
-            entries: only ``key``, ``command``, ``data`` and ``after`` count; an ``after`` has to be in the queue or
-                stand before in this list.
+            entries: the runs; an ``after`` has to be in the queue or stand before in this list.
 
         Returns:
             How many were new.
@@ -201,7 +139,7 @@ class Queue:
             rows = connection.execute(f"SELECT token FROM entries WHERE {held}", (self.worker,)).fetchall()
         return {row["token"] for row in rows}
 
-    def finish(self, lease: Lease, outcome: Outcome) -> State | None:
+    def finish(self, lease: Lease, outcome: AttemptOutcome) -> State | None:
         """Says how the attempt ended.
 
         Returns:
@@ -253,7 +191,7 @@ class Queue:
         with self._transaction() as connection:
             rows = connection.execute("SELECT * FROM entries WHERE state IN ('leased', 'running')").fetchall()
             for row in rows:
-                alive = row["worker"] == self.worker or Owner.parse(row["worker"]).alive()
+                alive = row["worker"] == self.worker or ProcessIdentity.parse(row["worker"]).alive()
                 silent = time.time() - row["heartbeat"] > self._stale_s
                 if alive or (alive is None and not silent):
                     continue
@@ -263,7 +201,7 @@ class Queue:
         return found
 
     def revive(self, kinds: Sequence[str] | None, *, final: bool = False) -> list[str]:
-        """Queues failed entries anew, with a fresh count of retries; what waited for them waits again.
+        """Queues failed entries again, with a fresh count of retries; what waited for them waits again.
 
         Args:
             kinds: only failures of these kinds; ``None`` is all of them.
@@ -282,7 +220,7 @@ class Queue:
         return [row["key"] for row in chosen if states[row["key"]] == State.QUEUED.value]
 
     def reopen(self, keys: Sequence[str], reason: str) -> None:
-        """Queues entries anew in whatever state they are, unless somebody holds them."""
+        """Queues entries again in whatever state they are, unless somebody holds them."""
         with self._transaction() as connection:
             for key in keys:
                 row = connection.execute(
@@ -308,7 +246,7 @@ class Queue:
                 "DELETE FROM entries WHERE key = ? AND state NOT IN ('leased', 'running')", [(key,) for key in keys]
             )
 
-    def entries(self, keys: Sequence[str] | None = None) -> list[Entry]:
+    def entries(self, keys: Sequence[str] | None = None) -> list[QueueEntry]:
         """Returns all entries, or those of the given keys, in the order in which they were added."""
         rows = self._read("SELECT * FROM entries ORDER BY number")
         wanted = None if keys is None else set(keys)
@@ -345,61 +283,11 @@ class Queue:
         rows = self._read("SELECT * FROM history WHERE key = ? ORDER BY rowid", (key,))
         return [dict(row) for row in rows]
 
-    def close(self) -> None:
-        """Closes the file; the last one to do so removes its companions."""
-        self._connection.close()
-
-    def __enter__(self) -> Queue:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def _open(self) -> None:
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > _SCHEMA:
-            raise UserError(
-                f"the queue {self.path} has schema {version}; this a2perf knows up to {_SCHEMA}",
-                hint="go on with the a2perf that made it",
-            )
-        if version < _SCHEMA:
-            with self._transaction():  # of two processes that open it, one finds the work done
-                version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-                steps = [*(_TABLES.split(";") if version < 1 else ()), *([_SINCE_2] if version < 2 else ())]
-                for step in steps:
-                    self._connection.execute(step)
-                self._connection.execute(f"PRAGMA user_version = {_SCHEMA}")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield self._connection
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            with suppress(sqlite3.Error):  # SQLite itself has ended the transaction when the disk was full
-                self._connection.execute("ROLLBACK")
-            if _of_the_disk(error):
-                raise _disk_error(self.path, error) from error
-            raise
-
-    def _count(self, query: str) -> int:
-        return int(self._read(query)[0][0])
-
-    def _read(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        try:
-            return self._connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            if _of_the_disk(error):
-                raise _disk_error(self.path, error) from error
-            raise
-
     def _retry(self, row: sqlite3.Row, reason: str, exit_code: int | None, *, delay: bool) -> State:
         """Makes an entry ready for a new try, or fails it when it has had all of them."""
         if row["retries"] >= self._max_retries:
-            self._fail(row, INFRASTRUCTURE, f"{reason} (tried {row['attempts']} times)", exit_code)
+            tried = f" (tried {row['attempts']} times)" if self._max_retries else ""
+            self._fail(row, INFRASTRUCTURE, reason + tried, exit_code)
             return State.FAILED
         state = State.QUEUED if delay else State.LOST
         pause = self._retry_delay_s * 2 ** row["retries"] if delay else 0.0
@@ -460,23 +348,9 @@ class Queue:
         )
 
 
-def _of_the_disk(error: BaseException) -> bool:
-    """Whether SQLite or the operating system had no room, or could not read or write."""
-    if isinstance(error, OSError):
-        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-
-
-def _disk_error(path: Path, error: BaseException) -> InfrastructureError:
-    return InfrastructureError(
-        f"the queue {path} cannot be written: {error}", hint="free some space, then give the same command again"
-    )
-
-
-def _entry(row: sqlite3.Row) -> Entry:
+def _entry(row: sqlite3.Row) -> QueueEntry:
     same = ("key", "after", "kind", "reason", "exit_code", "attempts", "retries", "worker", "heartbeat", "job")
-    return Entry(
+    return QueueEntry(
         command=RunCommand.from_json(json.loads(row["command"])),
         data=json.loads(row["data"]),
         state=State(row["state"]),

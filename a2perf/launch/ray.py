@@ -20,8 +20,9 @@ from typing import Any
 
 from a2perf.errors import InfrastructureError, MissingDependency
 from a2perf.launch.foreground import LogTail, run_to_end
-from a2perf.launch.interface import Cause, Ended, RunCommand
+from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.node_run import NodeEnd, NodeTask, end_politely, wait_at_most
+from a2perf.launch.run_spec import RunCommand
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills
 
 NAMESPACE = "a2perf"
@@ -167,7 +168,7 @@ class RayJob:
         self._silent_since: float | None = None
         self._placed = False
         self._cancelled = False
-        self._ended: Ended | None = None
+        self._ended: ExitStatus | None = None
 
     @property
     def identity(self) -> str:
@@ -179,7 +180,7 @@ class RayJob:
         """Whether ``poll`` has returned an end."""
         return self._ended is not None
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> ExitStatus | None:
         """Returns how the job ended; a job whose actor died is lost."""
         if self._ended is not None:
             return self._ended
@@ -198,14 +199,14 @@ class RayJob:
                 return None
             ray.kill(self._actor)
             words = f"its node has not answered for {_PATIENCE_S:g} s"
-            self._ended = Ended(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=words)
+            self._ended = ExitStatus(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=words)
             self._launcher.finished(self)
             return self._ended
         except ray.exceptions.RayError as error:
             reason = f"its actor is gone ({type(error).__name__}): {str(error).strip().splitlines()[0]}"
             # Ray's monitor ends actors when a node runs out of memory, which a participant can bring about.
             cause = Cause.OWN if "memory" in str(error).lower() else Cause.KILLED
-            self._ended = Ended(None, lost=not self._cancelled, cause=cause, reason=reason)
+            self._ended = ExitStatus(None, lost=not self._cancelled, cause=cause, reason=reason)
             self._launcher.finished(self)
             return self._ended
         self._placed, self._question, self._silent_since = True, None, None

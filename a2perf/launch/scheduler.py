@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.fault_point import fault_point
-from a2perf.launch.entry import INFRASTRUCTURE, Entry, Lease, Outcome, State
-from a2perf.launch.interface import Ended, Job, Launcher
+from a2perf.launch.interface import ExitStatus, Job, Launcher
+from a2perf.launch.outcomes import classify, recorded
 from a2perf.launch.queue import Queue
+from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, Lease, QueueEntry, State
 
 HEARTBEAT_S = 10.0
 """Period of the heartbeat of this process's leases, and of the search for lost ones."""
@@ -27,8 +28,8 @@ STOP_GRACE_S = 30.0
 """How long cancelled jobs may take to end before the launcher is closed over them."""
 
 
-class Happening(enum.Enum):
-    """What an event tells."""
+class EventKind(enum.Enum):
+    """What happened to a run; ``TICK`` comes with every turn of the loop."""
 
     STARTED = "started"
     FINISHED = "finished"
@@ -40,7 +41,7 @@ class Happening(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Event:
+class RunEvent:
     """Something that the caller may show.
 
     Attributes:
@@ -51,10 +52,10 @@ class Event:
         wall_s: how long the attempt took.
     """
 
-    what: Happening
-    entry: Entry | None = None
+    what: EventKind
+    entry: QueueEntry | None = None
     counts: Mapping[State, int] = field(default_factory=dict)
-    running: Mapping[str, tuple[Entry, float]] = field(default_factory=dict)
+    running: Mapping[str, tuple[QueueEntry, float]] = field(default_factory=dict)
     wall_s: float = 0.0
 
 
@@ -93,26 +94,12 @@ class _Running:
     started: float
 
 
-def default_classify(entry: Entry, ended: Ended) -> Outcome:
-    """Judges a command by its exit status alone: 0 finished, 3 infrastructure, 130 interrupted, others failed."""
-    if ended.timed_out:
-        return Outcome(False, "timeout", ended.reason, ended.exit_code)
-    if ended.lost or ended.exit_code in (None, 3, 130):
-        reason = ended.reason or f"its command ended with status {ended.exit_code}"
-        return Outcome(False, INFRASTRUCTURE, reason, ended.exit_code)
-    if ended.exit_code == 0:
-        return Outcome(True, exit_code=0)
-    return Outcome(False, "exit", f"its command ended with status {ended.exit_code}", ended.exit_code)
-
-
 def drive(
     queue: Queue,
     launcher: Launcher,
     workers: int,
     *,
-    classify: Callable[[Entry, Ended], Outcome] = default_classify,
-    recorded: Callable[[Entry], Outcome | None] = lambda entry: None,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: Callable[[RunEvent], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> Summary:
@@ -122,8 +109,6 @@ def drive(
         queue: where the entries are; other processes may drive it at the same time.
         launcher: where they execute; closed when the drive ends early, else left open.
         workers: how many execute at the same time, at least 1.
-        classify: says how an attempt ended, from the entry and the job's end; may read files.
-        recorded: says how a lost entry had ended already, although its launcher died before the queue heard of it.
         on_event: called with every event, in this thread.
         stop: asked at every turn; once true, jobs are cancelled, their entries released, and the drive returns.
         heartbeat_s: period of heartbeats.
@@ -131,7 +116,7 @@ def drive(
     Returns:
         What it came to. Entries that another process holds are waited for.
     """
-    loop = _Loop(queue, launcher, workers, classify, recorded, on_event or (lambda event: None))
+    loop = _Loop(queue, launcher, workers, on_event or (lambda event: None))
     started = time.monotonic()
     queue.reap()
     due = started + heartbeat_s
@@ -169,17 +154,13 @@ class _Loop:
         queue: Queue,
         launcher: Launcher,
         workers: int,
-        classify: Callable[[Entry, Ended], Outcome],
-        recorded: Callable[[Entry], Outcome | None],
-        on_event: Callable[[Event], None],
+        on_event: Callable[[RunEvent], None],
     ) -> None:
         self.running: dict[str, _Running] = {}
         self.attempts = 0
         self._queue = queue
         self._launcher = launcher
         self._workers = max(1, workers)
-        self._classify = classify
-        self._recorded = recorded
         self._on_event = on_event
         self._changed = True
 
@@ -190,21 +171,21 @@ class _Loop:
             fault_point("launcher: leased")
             try:
                 job = self._launcher.adopt(lease.left_job) if lease.left_job else None
-                if job is None and lease.lost is not None and (outcome := self._recorded(lease.lost)) is not None:
+                if job is None and lease.lost is not None and (outcome := recorded(lease.lost)) is not None:
                     self._settle(lease, outcome, 0.0)
                     continue
                 job = job or self._launcher.start(lease.entry.command)
             except InfrastructureError as error:
-                self._settle(lease, Outcome(False, INFRASTRUCTURE, error.message), 0.0)
+                self._settle(lease, AttemptOutcome(False, INFRASTRUCTURE, error.message), 0.0)
                 continue
             except UserError as error:
-                self._settle(lease, Outcome(False, "configuration", str(error), int(error.exit_code)), 0.0)
+                self._settle(lease, AttemptOutcome(False, "configuration", str(error), int(error.exit_code)), 0.0)
                 continue
             fault_point("launcher: started")
             self.attempts += 1
             self.running[lease.token] = _Running(lease, job, time.monotonic())
             if self._queue.running(lease, job.identity):
-                self._tell(Happening.STARTED, lease.entry, State.RUNNING)
+                self._tell(EventKind.STARTED, lease.entry, State.RUNNING)
             else:
                 job.cancel()
             fault_point("launcher: running")
@@ -216,7 +197,7 @@ class _Loop:
             if ended is not None:
                 del self.running[token]
                 fault_point("launcher: ended")
-                outcome = self._classify(item.lease.entry, ended)
+                outcome = classify(item.lease.entry, ended)
                 self._settle(item.lease, outcome, time.monotonic() - item.started)
                 fault_point("launcher: settled")
 
@@ -231,7 +212,7 @@ class _Loop:
     def tick(self) -> None:
         """Tells that the loop turns."""
         running = {token: (item.lease.entry, item.started) for token, item in self.running.items()}
-        self._on_event(Event(Happening.TICK, counts=self._queue.counts() if self._changed else {}, running=running))
+        self._on_event(RunEvent(EventKind.TICK, counts=self._queue.counts() if self._changed else {}, running=running))
         self._changed = False
 
     def stop(self) -> None:
@@ -252,25 +233,25 @@ class _Loop:
             self._queue.release(item.lease)
         self.running.clear()
 
-    def _settle_stopped(self, item: _Running, ended: Ended) -> None:
+    def _settle_stopped(self, item: _Running, ended: ExitStatus) -> None:
         """A run that came to its end all the same counts; one that the stop cut off goes back."""
-        outcome = self._classify(item.lease.entry, ended)
+        outcome = classify(item.lease.entry, ended)
         if outcome.finished or (outcome.kind != INFRASTRUCTURE and ended.exit_code == 1):
             self._settle(item.lease, outcome, time.monotonic() - item.started)
         else:
             self._queue.release(item.lease)
-            self._tell(Happening.RELEASED, item.lease.entry, State.QUEUED, "interrupted")
+            self._tell(EventKind.RELEASED, item.lease.entry, State.QUEUED, "interrupted")
         self._changed = True
 
-    def _settle(self, lease: Lease, outcome: Outcome, wall_s: float) -> None:
+    def _settle(self, lease: Lease, outcome: AttemptOutcome, wall_s: float) -> None:
         self._changed = True
         state = self._queue.finish(lease, outcome)
-        what = {State.FINISHED: Happening.FINISHED, State.FAILED: Happening.FAILED, State.QUEUED: Happening.RETRY}
+        what = {State.FINISHED: EventKind.FINISHED, State.FAILED: EventKind.FAILED, State.QUEUED: EventKind.RETRY}
         entry = replace(lease.entry, kind=outcome.kind, exit_code=outcome.exit_code)
         if state is None:
-            self._tell(Happening.LOST, entry, State.LOST, "another worker took it over", wall_s)
+            self._tell(EventKind.LOST, entry, State.LOST, "another worker took it over", wall_s)
         else:
             self._tell(what[state], entry, state, outcome.reason, wall_s)
 
-    def _tell(self, what: Happening, entry: Entry, state: State, reason: str = "", wall_s: float = 0.0) -> None:
-        self._on_event(Event(what, replace(entry, state=state, reason=reason), wall_s=wall_s))
+    def _tell(self, what: EventKind, entry: QueueEntry, state: State, reason: str = "", wall_s: float = 0.0) -> None:
+        self._on_event(RunEvent(what, replace(entry, state=state, reason=reason), wall_s=wall_s))

@@ -22,8 +22,9 @@ from typing import Any
 
 from a2perf.errors import InfrastructureError, MissingDependency
 from a2perf.launch.foreground import LogTail, run_to_end
-from a2perf.launch.interface import Cause, Ended, RunCommand
+from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.node_run import NodeTask, execute, read_end
+from a2perf.launch.run_spec import RunCommand
 
 _ACTIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"}
 # What squeue gives as the reason of a job that no node of its partition will ever take.
@@ -206,7 +207,7 @@ class SlurmJob:
         self._status = status
         self._cancelled = False
         self._gone_since: float | None = None
-        self._ended: Ended | None = None
+        self._ended: ExitStatus | None = None
 
     @property
     def identity(self) -> str:
@@ -218,7 +219,7 @@ class SlurmJob:
         """Whether ``poll`` has returned an end."""
         return self._ended is not None
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> ExitStatus | None:
         """Returns how the job ended; a job that left the cluster without an end is lost."""
         if self._ended is not None:
             return self._ended
@@ -251,17 +252,17 @@ class SlurmJob:
             self._cancelled = True
             _call(["scancel", self.job], check=False)
 
-    def _without_end(self, entry: _Entry | None) -> Ended:
+    def _without_end(self, entry: _Entry | None) -> ExitStatus:
         said = f"Slurm job {self.job}: {'no longer known' if entry is None else f'{entry.state}, {entry.reason}'}"
         if entry is not None and entry.state == "PENDING":
             words = f"no node of the partition can ever run it ({said})"
-            return Ended(None, lost=True, cause=Cause.OUTSIDE, reason=words)
+            return ExitStatus(None, lost=True, cause=Cause.OUTSIDE, reason=words)
         if entry is not None and entry.state in ("TIMEOUT", "DEADLINE"):
-            return Ended(None, timed_out=True, reason=f"it ran longer than the cluster allows ({said})")
+            return ExitStatus(None, timed_out=True, reason=f"it ran longer than the cluster allows ({said})")
         state = "" if entry is None else entry.state
         cause = Cause.OUTSIDE if state in _OF_THE_CLUSTER else Cause.KILLED if state != _NO_MEMORY else Cause.OWN
         words = f"it left the cluster without a result ({said})"
-        return Ended(None, lost=not self._cancelled, cause=cause, reason=words)
+        return ExitStatus(None, lost=not self._cancelled, cause=cause, reason=words)
 
     def _remove_files(self, *, keep: bool) -> None:
         self._status.unlink(missing_ok=True)

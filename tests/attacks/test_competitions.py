@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.experiments import competition as competitions
-from a2perf.experiments.competition import admission
+from a2perf.experiments.competition import folder_check
 from a2perf.experiments.competition.entrants import EntrantList
 from a2perf.experiments.competition.records import Competition
 from a2perf.records import Manifest
@@ -227,15 +227,15 @@ def test_a_folder_whose_reader_is_killed_from_outside_is_read_again(
     kills: int, refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = kill_first_starts(monkeypatch, tmp_path, kills)
-    found = admission.examine(write(tmp_path, "ada"))
+    found = folder_check.examine(write(tmp_path, "ada"))
     assert found.refused.startswith(refused)
     assert bool(found.sha256) == (not refused)
     assert len(starts.read_text().splitlines()) == 3
 
 
 def test_an_admission_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "WALL_S", 0.0)
-    assert "could not be read within" in admission.examine(write(tmp_path, "slow")).refused
+    monkeypatch.setattr(folder_check, "WALL_S", 0.0)
+    assert "could not be read within" in folder_check.examine(write(tmp_path, "slow")).refused
 
 
 # --- an organizer who cheats -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.experiments.experiment import QUEUE_FILE
+from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
 from a2perf.runs.bundle import validate
 from a2perf.sandbox import strongest_level, why_unavailable

@@ -13,9 +13,9 @@ from typing import Any
 
 import psutil
 
-from a2perf.experiments.experiment import QUEUE_FILE
-from a2perf.launch.entry import State
+from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
+from a2perf.launch.queue_entry import State
 from a2perf.runs.bundle import validate
 from tests.launch.kill_forms import Form, bundles, result_of
 

@@ -14,13 +14,13 @@ from a2perf.cli.competition_site import results_of
 from a2perf.domains.registry import domains, load_attribute, register_environments
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments import competition as competitions
-from a2perf.experiments.competition.conducting import Entrants, enter_all, entries_of
 from a2perf.experiments.competition.entrants import Entrant
-from a2perf.experiments.competition.records import Competition, Terms
-from a2perf.experiments.competition.runs import planned_runs
-from a2perf.experiments.competition.standing import EntrantStanding, TaskStanding, ranked
-from a2perf.launch.entry import PREREQUISITE, Entry, State
-from a2perf.launch.interface import RunCommand
+from a2perf.experiments.competition.records import Competition, CompetitionTerms
+from a2perf.experiments.competition.required_runs import required_runs
+from a2perf.experiments.competition.run_entrants import Entrants, enter_all, run_specs
+from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
+from a2perf.launch.queue_entry import PREREQUISITE, QueueEntry, State
+from a2perf.launch.run_spec import RunCommand
 from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
 from a2perf.runs import signing
 from a2perf.storage import read_json
@@ -41,12 +41,12 @@ def infer_once(policy, observation):
 """
 
 
-def terms(**changes: object) -> Terms:
+def terms(**changes: object) -> CompetitionTerms:
     given: dict = {
         "name": "cup", "domain": "quadruped_locomotion", "public_task": "varied_trot", "held_out": 2, "episodes": 3,
         **changes,
     }  # fmt: skip
-    return Terms(**given)
+    return CompetitionTerms(**given)
 
 
 def allowed(*submissions: Path) -> Entrants:
@@ -66,17 +66,17 @@ def write(folder: Path, name: str, *, load: str = "pass", infer: str = "pass", r
 
 
 def cup(folder: Path, **changes: object) -> Competition:
-    return competitions.found(folder / "cup", terms(**changes))
+    return competitions.create(folder / "cup", terms(**changes))
 
 
-def planned(made: Competition, entrants: Entrants) -> list[Entry]:
-    return entries_of(made, entrants, enter_all(made, entrants))
+def planned(made: Competition, entrants: Entrants) -> list[QueueEntry]:
+    return run_specs(made, entrants, enter_all(made, entrants))
 
 
 def place(made: Competition, entrant: str, task: str, seed: int = 0, mode: str = "inference") -> Path:
     """Returns the bundle of a run, whose folder tells nothing of its task."""
     listed: dict[str, Entrant] = {one.place: one for one in competitions.read_entrants(made).all()}
-    runs = planned_runs(made.terms, made.secret, listed[entrant].number)
+    runs = required_runs(made.terms, made.secret, listed[entrant].number)
     (one,) = [one for one in runs if (one.task, one.seed, one.mode) == (task, seed, mode)]
     return made.runs / entrant / one.bundle
 
@@ -189,13 +189,13 @@ def test_a_level_that_cannot_hide_the_secrets_needs_consent_which_is_published(t
 
 
 def test_other_code_than_the_committed_one_runs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from a2perf.experiments.competition import conducting, records
+    from a2perf.experiments.competition import records, run_entrants
 
     made = cup(tmp_path)
-    conducting.check_evaluator(made)
+    run_entrants.check_evaluator(made)
     monkeypatch.setattr(records, "package_sha256", lambda: "0" * 64)
     with pytest.raises(UserError, match="a2perf_sha256 is 0000"):
-        conducting.check_evaluator(made)
+        run_entrants.check_evaluator(made)
 
 
 def test_a_competition_of_an_earlier_version_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_only_those_who_need_other_packages_get_an_environment_of_their_own(tmp_
 
 def test_what_would_let_an_entrant_read_the_secrets_is_refused(tmp_path: Path) -> None:
     home = write(tmp_path, "outer")
-    made = competitions.found(home / "cup", terms())
+    made = competitions.create(home / "cup", terms())
     with pytest.raises(ConfigError, match="inside the submission"):
         planned(made, allowed(home))
     (tmp_path / "link").symlink_to(home)
@@ -330,10 +330,10 @@ def test_what_would_let_an_entrant_read_the_secrets_is_refused(tmp_path: Path) -
 
 
 def test_the_order_is_by_the_secret_tasks_and_failures_come_last() -> None:
-    def entry(name: str, task: str, state: State, kind: str | None = None) -> Entry:
+    def entry(name: str, task: str, state: State, kind: str | None = None) -> QueueEntry:
         split = "public" if task == "open" else "held out"
         data = {"submission": name, "task": task, "split": split, "mode": "inference", "bundle": f"/none/{name}/{task}"}
-        return Entry(f"{name}{task}", RunCommand(("x",)), data, state=state, kind=kind, reason="why")
+        return QueueEntry(f"{name}{task}", RunCommand(("x",)), data, state=state, kind=kind, reason="why")
 
     entries = [
         entry("fell", "one", State.FAILED, "timeout"), entry("fell", "open", State.FINISHED),

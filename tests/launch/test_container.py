@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from a2perf.errors import InfrastructureError, UserError
-from a2perf.launch import Ended, Resources, RunCommand, get_launcher
+from a2perf.launch import ExitStatus, Resources, RunCommand, get_launcher
 from a2perf.launch.container import OWNER_LABEL, ContainerLauncher
 from tests.launch.docker_engine import DockerEngine
 from tests.launch.toy_run import toy_launch, toy_returns
@@ -102,7 +102,7 @@ def test_a_run_sees_its_submission_read_only_and_writes_its_root_alone(
         (sys.executable, "-c", PROBE, *paths), cwd=folder, env={"COLOUR": "blue"}, log=folder / "run.log",
         readable=(tmp_path / "entry",), writable=(folder,),
     )  # fmt: skip
-    assert end_of(launcher.start(command)) == Ended(0)
+    assert end_of(launcher.start(command)) == ExitStatus(0)
     assert json.loads((folder / "run.log").read_text()) == {
         "uid": 1000,
         "capabilities": "0000000000000000",
@@ -130,7 +130,7 @@ def test_output_arrives_as_it_is_made_and_the_status_comes_back(
     until(lambda: len(_output(folder).splitlines()) == 2)
     assert job.poll() is None
     (folder / "go").touch()
-    assert end_of(job) == Ended(7)
+    assert end_of(job) == ExitStatus(7)
     assert sorted(_output(folder).splitlines()) == ["err", "out"]
     assert _containers(docker_engine) == []
 
@@ -160,7 +160,7 @@ def test_a_cancelled_run_ends_politely(launcher: ContainerLauncher, folder: Path
     job = launcher.start(_command(folder, "trap 'echo bye; exit 130' TERM; echo up; while :; do sleep 0.05; done"))
     until(lambda: "up" in _output(folder))
     job.cancel()
-    assert end_of(job) == Ended(130)
+    assert end_of(job) == ExitStatus(130)
     assert "bye" in _output(folder)
 
 

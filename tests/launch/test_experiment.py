@@ -13,11 +13,15 @@ import pytest
 
 from a2perf.cli.run import run
 from a2perf.errors import ConfigError
-from a2perf.experiments.experiment import QUEUE_FILE, classify, prepare
-from a2perf.experiments.plan import EVALUATOR_MEMORY_BYTES, Experiment, plan
-from a2perf.launch.entry import Entry, State
-from a2perf.launch.interface import Ended, Resources, RunCommand
+from a2perf.experiments.evaluator_run import EVALUATOR_MEMORY_BYTES
+from a2perf.experiments.experiment import Experiment, plan
+from a2perf.launch.conductor import QUEUE_FILE
+from a2perf.launch.interface import ExitStatus
+from a2perf.launch.outcomes import classify
+from a2perf.launch.preparation import Restart, prepare
 from a2perf.launch.queue import Queue
+from a2perf.launch.queue_entry import QueueEntry, State
+from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.records import FailureKind
 from tests.launch.entries import Stage, write_entry
 from tests.launch.remains import assert_nothing_remains, processes_of, wait_until
@@ -150,7 +154,7 @@ def test_the_reference_names_every_flag_of_an_experiment(repository: Path) -> No
 # --- what an end means ------------------------------------------------------------------------------------------------
 
 
-def bundle_entry(tmp_path: Path, manifest: dict[str, object] | None) -> Entry:
+def bundle_entry(tmp_path: Path, manifest: dict[str, object] | None) -> QueueEntry:
     bundle = tmp_path / "R" / "inference"
     bundle.mkdir(parents=True)
     if manifest is not None:
@@ -160,7 +164,7 @@ def bundle_entry(tmp_path: Path, manifest: dict[str, object] | None) -> Entry:
             "seeds": {}, "participant_args": {}, "config_sha256": "", "attempts": [], **manifest,
         }  # fmt: skip
         (bundle / "manifest.json").write_text(json.dumps(whole))
-    return Entry("k", RunCommand(("true",)), {"bundle": str(bundle)})
+    return QueueEntry("k", RunCommand(("true",)), {"bundle": str(bundle)})
 
 
 def failure(kind: str) -> dict[str, object]:
@@ -170,29 +174,31 @@ def failure(kind: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("manifest", "ended", "kind"),
     [
-        ({"state": "finished"}, Ended(0), None),
-        ({"state": "running"}, Ended(0), "infrastructure"),
-        (None, Ended(0), "infrastructure"),
-        *((failure(kind), Ended(1), kind) for kind in (
+        ({"state": "finished"}, ExitStatus(0), None),
+        ({"state": "running"}, ExitStatus(0), "infrastructure"),
+        (None, ExitStatus(0), "infrastructure"),
+        *((failure(kind), ExitStatus(1), kind) for kind in (
             "exception", "timeout", "memory", "disk", "bad_output", "forbidden", "signal", "contract", "exit")),
-        (None, Ended(1), "infrastructure"),
-        ({"state": "running"}, Ended(1), "infrastructure"),
-        (None, Ended(2), "configuration"),
-        (failure("infrastructure"), Ended(3), "infrastructure"),
-        ({"state": "interrupted"}, Ended(130), "infrastructure"),
-        ({"state": "finished"}, Ended(None, lost=True, reason="the node was lost"), "infrastructure"),
-        ({"state": "running"}, Ended(None, reason="killed"), "infrastructure"),
-        ({"state": "interrupted"}, Ended(130, timed_out=True, reason="over time"), "timeout"),
+        (None, ExitStatus(1), "infrastructure"),
+        ({"state": "running"}, ExitStatus(1), "infrastructure"),
+        (None, ExitStatus(2), "configuration"),
+        (failure("infrastructure"), ExitStatus(3), "infrastructure"),
+        ({"state": "interrupted"}, ExitStatus(130), "infrastructure"),
+        ({"state": "finished"}, ExitStatus(None, lost=True, reason="the node was lost"), "infrastructure"),
+        ({"state": "running"}, ExitStatus(None, reason="killed"), "infrastructure"),
+        ({"state": "interrupted"}, ExitStatus(130, timed_out=True, reason="over time"), "timeout"),
     ],
 )  # fmt: skip
-def test_every_end_has_its_kind(manifest: dict[str, object] | None, ended: Ended, kind: str | None, tmp_path: Path):
+def test_every_end_has_its_kind(
+    manifest: dict[str, object] | None, ended: ExitStatus, kind: str | None, tmp_path: Path
+):
     outcome = classify(bundle_entry(tmp_path, manifest), ended)
     assert (outcome.finished, outcome.kind) == (kind is None, kind)
 
 
 def test_a_launchers_time_limit_is_written_into_the_bundle(tmp_path: Path) -> None:
     entry = bundle_entry(tmp_path, {"state": "interrupted"})
-    classify(entry, Ended(130, timed_out=True, reason="it ran longer than the 5 s that it was given"))
+    classify(entry, ExitStatus(130, timed_out=True, reason="it ran longer than the 5 s that it was given"))
     manifest = json.loads(Path(entry.data["bundle"], "manifest.json").read_text())
     assert manifest["state"] == "failed"
     assert manifest["failure"]["kind"] == "timeout"
@@ -204,15 +210,15 @@ def test_a_launchers_time_limit_is_written_into_the_bundle(tmp_path: Path) -> No
 
 def test_a_finished_run_of_other_code_is_not_overwritten(tmp_path: Path) -> None:
     done = bundle_entry(tmp_path, {"state": "finished"})
-    other = Entry("other", done.command, done.data)
+    other = RunSpec("other", done.command, done.data)
     with Queue(tmp_path / "q") as queue:
         prepare(queue, [done])
         lease = queue.lease()
         assert lease is not None
-        queue.finish(lease, classify(done, Ended(0)))
+        queue.finish(lease, classify(done, ExitStatus(0)))
         with pytest.raises(ConfigError, match="holds a finished run of other code"):
             prepare(queue, [other])
-        prepare(queue, [other], force=True)
+        prepare(queue, [other], Restart(force=True))
         assert [entry.key for entry in queue.entries()] == ["other"]
     assert not Path(done.data["bundle"]).exists()
     assert len(list((tmp_path / "R" / "attic").iterdir())) == 1
@@ -224,7 +230,7 @@ def test_a_finished_run_whose_bundle_is_gone_is_run_again(tmp_path: Path) -> Non
         prepare(queue, [done])
         lease = queue.lease()
         assert lease is not None
-        queue.finish(lease, classify(done, Ended(0)))
+        queue.finish(lease, classify(done, ExitStatus(0)))
         prepare(queue, [done])
         assert queue.counts()[State.FINISHED] == 1
         Path(done.data["bundle"], "manifest.json").unlink()
@@ -241,12 +247,12 @@ def test_the_same_command_runs_again_what_was_not_the_submissions_failure(
         prepare(queue, [failed])
         lease = queue.lease()
         assert lease is not None
-        queue.finish(lease, classify(failed, Ended(3 if kind == "infrastructure" else 1)))
+        queue.finish(lease, classify(failed, ExitStatus(3 if kind == "infrastructure" else 1)))
         assert queue.failures() == {kind: 1}
         prepare(queue, [failed])
         assert (queue.lease() is not None) == again
         if not again:
-            prepare(queue, [failed], retry_failed=True)
+            prepare(queue, [failed], Restart(failed=True))
             assert queue.lease() is not None
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from a2perf.experiments.experiment import QUEUE_FILE
-from a2perf.launch.entry import State
+from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
+from a2perf.launch.queue_entry import State
 from a2perf.runs.attempts import OUT_OF_REACH
 from a2perf.runs.bundle import validate
 from a2perf.sandbox import available_levels, strongest_level

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.launch.entry import Entry, Lease, Outcome, State
-from a2perf.launch.interface import Resources, RunCommand
 from a2perf.launch.queue import Queue
-from a2perf.runs.process_identity import Owner, start_ticks, this_boot
+from a2perf.launch.queue_entry import AttemptOutcome, Lease, State
+from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
+from a2perf.runs.process_identity import ProcessIdentity, start_ticks, this_boot
 
-DONE = Outcome(True, exit_code=0)
-CRASHED = Outcome(False, "exception", "infer_once: it raised", 1)
-HOST = Outcome(False, "infrastructure", "the disk is full", 3)
+DONE = AttemptOutcome(True, exit_code=0)
+CRASHED = AttemptOutcome(False, "exception", "infer_once: it raised", 1)
+HOST = AttemptOutcome(False, "infrastructure", "the disk is full", 3)
 
 
-def entry(key: str, after: str | None = None) -> Entry:
-    return Entry(key, RunCommand(("true",), name=key), {"seed": 3}, after=after)
+def entry(key: str, after: str | None = None) -> RunSpec:
+    return RunSpec(key, RunCommand(("true",), name=key), {"seed": 3}, after=after)
 
 
 def leased(queue: Queue) -> Lease:
@@ -48,7 +48,7 @@ def test_an_entry_comes_back_as_it_was_given(queue: Queue, tmp_path: Path) -> No
         ("python", "-c", "1"), name="a/b", cwd=tmp_path, env={"A": "1"}, log=tmp_path / "a.log",
         resources=Resources(2.0, 2**30, 1, 60.0), domain="circuit_training", readable=(tmp_path,), writable=(tmp_path,),
     )  # fmt: skip
-    queue.add([Entry("a", command, {"seed": 3, "task": "ariane"})])
+    queue.add([RunSpec("a", command, {"seed": 3, "task": "ariane"})])
     assert leased(queue).entry.command == command
     assert queue.entries()[0].data == {"seed": 3, "task": "ariane"}
 
@@ -210,11 +210,11 @@ def test_two_processes_never_hold_the_same_entry(tmp_path: Path) -> None:
     code = """
     import sys
     from pathlib import Path
-    from a2perf.launch import Outcome, Queue
+    from a2perf.launch import AttemptOutcome, Queue
     queue = Queue(Path(sys.argv[1]))
     while (lease := queue.lease()) is not None:
         assert queue.running(lease, "x")
-        assert queue.finish(lease, Outcome(True))
+        assert queue.finish(lease, AttemptOutcome(True))
         print(lease.entry.key)
     """
     path = tmp_path / "queue.sqlite"
@@ -230,7 +230,7 @@ def test_two_processes_never_hold_the_same_entry(tmp_path: Path) -> None:
 def test_another_hosts_lease_is_lost_when_it_goes_silent(queue: Queue, tmp_path: Path) -> None:
     queue.add([entry("a")])
     leased(queue)
-    stranger = str(Owner("elsewhere", "another-boot/pid:[1]", os.getpid(), 5))
+    stranger = str(ProcessIdentity("elsewhere", "another-boot/pid:[1]", os.getpid(), 5))
     with sqlite3.connect(queue.path) as raw:
         raw.execute("UPDATE entries SET worker = ?", (stranger,))
     assert queue.reap() == []
@@ -248,12 +248,12 @@ def test_a_heartbeat_names_the_leases_that_are_still_held(queue: Queue) -> None:
 
 
 def test_a_reused_process_id_is_another_owner() -> None:
-    mine = Owner.current()
+    mine = ProcessIdentity.current()
     assert mine.alive() is True
-    assert Owner.parse(str(mine)) == mine
-    assert Owner(mine.host, mine.boot, mine.pid, mine.started + 1).alive() is False
-    assert Owner(mine.host, "0000/" + this_boot().partition("/")[2], mine.pid, mine.started).alive() is False
-    assert Owner("elsewhere", mine.boot, mine.pid, mine.started).alive() is None
+    assert ProcessIdentity.parse(str(mine)) == mine
+    assert ProcessIdentity(mine.host, mine.boot, mine.pid, mine.started + 1).alive() is False
+    assert ProcessIdentity(mine.host, "0000/" + this_boot().partition("/")[2], mine.pid, mine.started).alive() is False
+    assert ProcessIdentity("elsewhere", mine.boot, mine.pid, mine.started).alive() is None
     assert start_ticks(2**22 + 1) is None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError
-from a2perf.launch import Ended, Resources, RunCommand, get_launcher
+from a2perf.launch import ExitStatus, Resources, RunCommand, get_launcher
 from a2perf.launch.ray import RayLauncher
 from tests.launch.ray_cluster import RayCluster
 from tests.launch.toy_run import toy_launch, toy_returns
@@ -35,10 +35,10 @@ def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: Ray
     until(lambda: "blue" in text_of(tmp_path / "job" / "run.log"))
     assert job.poll() is None
     (tmp_path / "go").touch()
-    assert end_of(job) == Ended(7)
+    assert end_of(job) == ExitStatus(7)
     assert (tmp_path / "job" / "run.log").read_text().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
     again = launcher.start(command)
-    assert end_of(again) == Ended(7)
+    assert end_of(again) == ExitStatus(7)
     assert len((tmp_path / "job" / "run.log").read_text().splitlines()) == 4
 
 
@@ -53,8 +53,8 @@ def test_runs_wait_for_the_processors_they_ask_for(launcher: RayLauncher, tmp_pa
     withdrawn.cancel()
     assert not end_of(withdrawn).lost
     (tmp_path / "go").touch()
-    assert end_of(first) == Ended(0)
-    assert end_of(second) == Ended(0)
+    assert end_of(first) == ExitStatus(0)
+    assert end_of(second) == ExitStatus(0)
     with pytest.raises(InfrastructureError, match="no node of the Ray cluster has what big asks for: CPU 64"):
         launcher.start(shell(tmp_path, "true", "big", Resources(cpus=64)))
 
@@ -88,8 +88,8 @@ def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
     until(lambda: not Path(f"/proc/{pid}").exists())  # nothing goes on running on what was the node
     (tmp_path / "go").touch()
     kept = jobs[1 - jobs.index(lost)]
-    assert end_of(kept) == Ended(0)
-    assert end_of(launcher.start(commands[jobs.index(lost)])) == Ended(0)
+    assert end_of(kept) == ExitStatus(0)
+    assert end_of(launcher.start(commands[jobs.index(lost)])) == ExitStatus(0)
 
 
 STARTER = """
@@ -122,7 +122,7 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
     assert adopted is not None
     assert adopted.poll() is None
     (tmp_path / "go").touch()
-    assert end_of(adopted) == Ended(5)
+    assert end_of(adopted) == ExitStatus(5)
     assert (tmp_path / "job" / "run.log").read_text() == "started\n"
     until(lambda: launcher.adopt(identity) is None)
 

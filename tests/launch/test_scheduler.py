@@ -15,10 +15,21 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import ConfigError, InfrastructureError, UserError
-from a2perf.launch import Ended, Entry, Event, Happening, Outcome, Queue, Resources, RunCommand, State, drive
+from a2perf.launch import (
+    AttemptOutcome,
+    EventKind,
+    ExitStatus,
+    Queue,
+    Resources,
+    RunCommand,
+    RunEvent,
+    State,
+    drive,
+)
 from a2perf.launch.interface import get_launcher
 from a2perf.launch.local import LocalLauncher
-from a2perf.runs.process_identity import Owner
+from a2perf.launch.run_spec import RunSpec
+from a2perf.runs.process_identity import ProcessIdentity
 from tests.launch.remains import processes_of, wait_until
 
 
@@ -46,9 +57,9 @@ def command(tmp_path: Path) -> Callable[..., RunCommand]:
 
 def test_every_entry_gets_its_outcome(queue: Queue, launcher: LocalLauncher, command, tmp_path: Path) -> None:
     queue.add([
-        Entry("good", command("print('to stdout'); import sys; print('to stderr', file=sys.stderr)", "good")),
-        Entry("bad", command("raise SystemExit(1)", "bad")),
-        Entry("after bad", command("pass", "after"), after="bad"),
+        RunSpec("good", command("print('to stdout'); import sys; print('to stderr', file=sys.stderr)", "good")),
+        RunSpec("bad", command("raise SystemExit(1)", "bad")),
+        RunSpec("after bad", command("pass", "after"), after="bad"),
     ])  # fmt: skip
     summary = drive(queue, launcher, 2)
     assert summary.exit_code == 1
@@ -59,7 +70,7 @@ def test_every_entry_gets_its_outcome(queue: Queue, launcher: LocalLauncher, com
 
 
 def test_workers_bound_what_runs_at_the_same_time(queue: Queue, launcher: LocalLauncher, command) -> None:
-    queue.add([Entry(str(number), command("import time; time.sleep(0.1)", str(number))) for number in range(6)])
+    queue.add([RunSpec(str(number), command("import time; time.sleep(0.1)", str(number))) for number in range(6)])
     seen: list[int] = []
     summary = drive(queue, launcher, 2, on_event=lambda event: seen.append(len(event.running)))
     assert summary.exit_code == 0
@@ -75,12 +86,12 @@ def test_a_failure_of_the_host_is_tried_again_until_it_is_over(
     tries.write_text((tries.read_text() if tries.exists() else "") + "x")
     sys.exit(0 if len(tries.read_text()) == 3 else 3)
     """
-    queue.add([Entry("a", command(code))])
-    events: list[Happening] = []
+    queue.add([RunSpec("a", command(code))])
+    events: list[EventKind] = []
     summary = drive(queue, launcher, 1, on_event=lambda event: events.append(event.what))
     assert summary.exit_code == 0
     assert summary.attempts == 3
-    assert events.count(Happening.RETRY) == 2
+    assert events.count(EventKind.RETRY) == 2
     assert queue.entries()[0].retries == 2
 
 
@@ -94,10 +105,10 @@ def test_an_evaluator_killed_from_outside_is_the_hosts_failure(
         once.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     """
-    queue.add([Entry("a", command(code))])
-    told: list[Event] = []
+    queue.add([RunSpec("a", command(code))])
+    told: list[RunEvent] = []
     assert drive(queue, launcher, 1, on_event=told.append).exit_code == 0
-    retry = next(event.entry for event in told if event.what is Happening.RETRY)
+    retry = next(event.entry for event in told if event.what is EventKind.RETRY)
     assert retry is not None
     assert (retry.kind, retry.reason) == ("infrastructure", "its evaluator was ended by SIGKILL")
 
@@ -106,28 +117,28 @@ def test_an_infrastructure_failure_for_good_has_its_own_exit_status(
     tmp_path: Path, launcher: LocalLauncher, command
 ) -> None:
     with Queue(tmp_path / "q.sqlite", max_retries=1, retry_delay_s=0) as queue:
-        queue.add([Entry("a", command("raise SystemExit(3)")), Entry("b", command("raise SystemExit(1)", "b"))])
+        queue.add([RunSpec("a", command("raise SystemExit(3)")), RunSpec("b", command("raise SystemExit(1)", "b"))])
         summary = drive(queue, launcher, 1)
     assert summary.exit_code == 3
     assert summary.failed == {"infrastructure": 1, "exit": 1}
 
 
 def test_a_command_over_its_time_limit_is_ended(queue: Queue, launcher: LocalLauncher, command) -> None:
-    queue.add([Entry("a", command("import time; time.sleep(600)", resources=Resources(wall_s=0.3)))])
+    queue.add([RunSpec("a", command("import time; time.sleep(600)", resources=Resources(wall_s=0.3)))])
     summary = drive(queue, launcher, 1)
     assert summary.failed == {"timeout": 1}
     assert "0.3 s" in queue.entries()[0].reason
 
 
 def test_what_cannot_start_is_a_configuration_failure(queue: Queue, launcher: LocalLauncher, command) -> None:
-    queue.add([Entry("a", command("pass", resources=Resources(cpus=10_000)))])
+    queue.add([RunSpec("a", command("pass", resources=Resources(cpus=10_000)))])
     assert drive(queue, launcher, 1).failed == {"configuration": 1}
     assert "10000 processors" in queue.entries()[0].reason
 
 
 def test_stopping_gives_the_running_ones_back(queue: Queue, launcher: LocalLauncher, command, tmp_path: Path) -> None:
     code = "import pathlib, sys, time; pathlib.Path(sys.argv[1], 'here').touch(); time.sleep(600)"
-    queue.add([Entry("a", command(code)), Entry("b", command("pass", "b"))])
+    queue.add([RunSpec("a", command(code)), RunSpec("b", command("pass", "b"))])
     summary = drive(queue, launcher, 1, stop=(tmp_path / "here").exists)
     assert summary.stopped
     assert summary.exit_code == 130
@@ -136,17 +147,8 @@ def test_stopping_gives_the_running_ones_back(queue: Queue, launcher: LocalLaunc
     assert not processes_of(tmp_path)
 
 
-def test_a_classifier_has_the_last_word(queue: Queue, launcher: LocalLauncher, command) -> None:
-    queue.add([Entry("a", command("raise SystemExit(7)"), {"fine": 7})])
-
-    def classify(entry: Entry, ended: Ended) -> Outcome:
-        return Outcome(ended.exit_code == entry.data["fine"], exit_code=ended.exit_code)
-
-    assert drive(queue, launcher, 1, classify=classify).exit_code == 0
-
-
 def test_a_drive_waits_for_what_another_process_holds(queue: Queue, launcher: LocalLauncher, command) -> None:
-    queue.add([Entry("a", command("pass")), Entry("b", command("pass", "b"))])
+    queue.add([RunSpec("a", command("pass")), RunSpec("b", command("pass", "b"))])
 
     def other() -> None:
         with Queue(queue.path) as second:
@@ -154,7 +156,7 @@ def test_a_drive_waits_for_what_another_process_holds(queue: Queue, launcher: Lo
             assert lease is not None
             held.set()
             time.sleep(0.5)
-            second.finish(lease, Outcome(True))
+            second.finish(lease, AttemptOutcome(True))
 
     held = threading.Event()
     thread = threading.Thread(target=other)
@@ -169,7 +171,7 @@ def test_a_drive_waits_for_what_another_process_holds(queue: Queue, launcher: Lo
 # --- the local launcher -----------------------------------------------------------------------------------------------
 
 
-def finished(job: object) -> Ended:
+def finished(job: object) -> ExitStatus:
     wait_until(lambda: job.poll() is not None)  # type: ignore[attr-defined]
     return job.poll()  # type: ignore[attr-defined,no-any-return]
 
@@ -197,7 +199,7 @@ def test_what_a_command_leaves_in_its_session_ends_with_it(launcher: LocalLaunch
     import subprocess, sys
     subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)", sys.argv[1]])
     """
-    assert finished(launcher.start(command(code))) == Ended(0)
+    assert finished(launcher.start(command(code))) == ExitStatus(0)
     wait_until(lambda: not processes_of(tmp_path))
 
 
@@ -222,7 +224,7 @@ def test_a_command_that_ignores_sigterm_is_killed(
 def test_processors_are_handed_out_and_given_back(launcher: LocalLauncher, command, tmp_path: Path) -> None:
     code = "import os; print(sorted(os.sched_getaffinity(0)))"
     for name in ("a", "b"):
-        assert finished(launcher.start(command(code, name, resources=Resources(cpus=1)))) == Ended(0)
+        assert finished(launcher.start(command(code, name, resources=Resources(cpus=1)))) == ExitStatus(0)
     mine = sorted(os.sched_getaffinity(0))
     assert [(tmp_path / f"{name}.log").read_text().strip() for name in ("a", "b")] == [str(mine[:1])] * 2
 
@@ -245,11 +247,11 @@ def test_a_folder_that_is_not_there_is_the_hosts_failure(launcher: LocalLauncher
 
 def test_adopting_waits_for_the_end_of_what_a_dead_launcher_left(launcher: LocalLauncher, tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(0.5)"])
-    identity = str(Owner.of(process.pid))
+    identity = str(ProcessIdentity.of(process.pid))
     reaper = threading.Thread(target=process.wait)
     reaper.start()
     assert launcher.adopt(identity) is None
-    assert Owner.parse(identity).alive() is False
+    assert ProcessIdentity.parse(identity).alive() is False
     reaper.join()
     assert process.returncode == 0
 

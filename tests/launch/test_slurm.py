@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError
-from a2perf.launch import Ended, Entry, Event, Queue, Resources, RunCommand, State, drive, get_launcher
+from a2perf.launch import ExitStatus, Queue, Resources, RunCommand, RunEvent, State, drive, get_launcher
+from a2perf.launch.run_spec import RunSpec
 from a2perf.launch.slurm import SlurmLauncher
 from tests.launch.slurm_cluster import SlurmCluster
 from tests.launch.toy_run import toy_launch, toy_returns
@@ -41,13 +42,13 @@ def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: Slu
     until(lambda: "blue" in text_of(log))
     assert job.poll() is None
     (tmp_path / "go").touch()
-    assert end_of(job) == Ended(7)
-    assert job.poll() == Ended(7)
+    assert end_of(job) == ExitStatus(7)
+    assert job.poll() == ExitStatus(7)
     assert log.read_text().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
     assert list((log.parent / ".slurm").iterdir()) == []
     again = launcher.start(command)
     assert again.identity != job.identity
-    assert end_of(again) == Ended(7)
+    assert end_of(again) == ExitStatus(7)
 
 
 def test_what_a_run_may_use_is_what_slurm_gives_it(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_a_job_that_the_cluster_takes_back_is_lost_and_runs_again(
     assert ended.lost
     assert ended.exit_code is None
     (tmp_path / "go").touch()
-    assert end_of(launcher.start(command)) == Ended(0)
+    assert end_of(launcher.start(command)) == ExitStatus(0)
 
 
 def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
@@ -115,7 +116,7 @@ def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
     assert ended.lost
     assert "NODE_FAIL" in ended.reason
     (tmp_path / "go").touch()
-    assert end_of(launcher.start(command)) == Ended(0)
+    assert end_of(launcher.start(command)) == ExitStatus(0)
     second = log.read_text().split()[-1]
     assert {first, second} == {"alpha", "beta"}
 
@@ -149,7 +150,7 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
     assert job is not None
     assert job.poll() is None
     (tmp_path / "go").touch()
-    assert end_of(job) == Ended(5)
+    assert end_of(job) == ExitStatus(5)
     assert (tmp_path / "job" / "run.log").read_text() == "started\n"
 
 
@@ -159,7 +160,7 @@ def test_the_end_of_a_job_is_found_by_a_later_launcher(launcher: SlurmLauncher, 
     later = get_launcher("slurm", poll_s=0.1)
     adopted = later.adopt(identity)
     assert adopted is not None
-    assert adopted.poll() == Ended(4)
+    assert adopted.poll() == ExitStatus(4)
     assert not Path(json.loads(identity)[1]).exists()
     assert later.adopt(json.dumps(["999999", str(tmp_path / "none.json")])) is None
 
@@ -179,10 +180,10 @@ def test_the_queue_repeats_what_the_cluster_took_back_and_only_that(
 ) -> None:
     preempted = 'echo "$SLURM_JOB_ID" >> jobs; test "$(wc -l < jobs)" -gt 1 || exec sleep 600'
     scripts = {"preempted": preempted, "good": "true", "bad": "exit 1"}
-    entries = [Entry(name, shell(tmp_path, script, name, SMALL)) for name, script in scripts.items()]
+    entries = [RunSpec(name, shell(tmp_path, script, name, SMALL)) for name, script in scripts.items()]
     taken: list[str] = []
 
-    def take_back(event: Event) -> None:
+    def take_back(event: RunEvent) -> None:
         if not taken and (jobs := text_of(tmp_path / "jobs").split()):
             taken.extend(jobs)
             slurm_cluster.call("scancel", jobs[0])

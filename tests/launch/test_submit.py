@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from a2perf.errors import ConfigError
-from a2perf.experiments.protocol_plan import Asked, plan, trains
+from a2perf.experiments.protocol_plan import RUN_OPTIONS, SubmitRequest, plan, trains
 from a2perf.experiments.submit import exit_code, submit, summary_text
-from a2perf.launch.interface import Ended, RunCommand
+from a2perf.launch.conductor import Conductor
+from a2perf.launch.interface import ExitStatus
+from a2perf.launch.run_spec import RunCommand
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import Submitted, submitted_of
 from a2perf.plain_text import markdown_text
@@ -25,6 +27,7 @@ from a2perf.runs.bundle import hash_files
 from a2perf.storage import read_record, write_json, write_record
 from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.evaluator.seeds import spawn_seeds
+from a2perf.submission.run_options import RunOptions
 from tests.metrics import made_bundles as made
 
 PROTOCOL = protocols.load("v1")
@@ -67,9 +70,10 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def asked(submission: Path, *tasks: str, **changes: Any) -> Asked:
-    fields: dict[str, Any] = {"track": "open", "generalization": False, **changes}
-    return Asked(submission=submission, protocol=PROTOCOL, tasks=tasks or (TOY,), **fields)
+def asked(submission: Path, *tasks: str, **changes: Any) -> SubmitRequest:
+    options = RunOptions({name: changes.pop(name) for name in RUN_OPTIONS if name in changes})
+    fields: dict[str, Any] = {"track": "open", "generalization": False, "options": options, **changes}
+    return SubmitRequest(submission=submission, protocol=PROTOCOL, tasks=tasks or (TOY,), **fields)
 
 
 class MadeRuns:
@@ -92,7 +96,7 @@ class MadeRuns:
         self.started: list[str] = []
         self._returns = returns or (lambda task, seed: PROTOCOL.task(task).reference("expert").mean)
         self._failing, self._steps, self._energy_kwh, self._left = failing, steps, energy_kwh, left
-        self._ended = Ended(0)
+        self._ended = ExitStatus(0)
 
     identity = "made"
 
@@ -120,7 +124,7 @@ class MadeRuns:
             write_record(path / "metrics" / "rollouts.json", results)
         record.files = hash_files(path)
         write_record(path / "manifest.json", record)
-        self._ended = Ended(1 if record.failure else 0)
+        self._ended = ExitStatus(1 if record.failure else 0)
         return self
 
     def _write_training(self, path: Path) -> None:
@@ -135,7 +139,7 @@ class MadeRuns:
             energy = {"net_kwh": self._energy_kwh, "quality": "estimated"}
             write_json(path / "metrics" / "tracking.json", {"energy": energy})
 
-    def poll(self) -> Ended:
+    def poll(self) -> ExitStatus:
         return self._ended
 
     def cancel(self) -> None: ...
@@ -232,7 +236,7 @@ def test_whole_protocol_is_scored_against_the_stored_references(folder, tmp_path
     low, high = task.reference("random").mean, task.reference("expert").mean
     shares = {1: 0.2, 2: 0.4, 3: 0.5, 4: 0.6, 5: 0.9}
     runs = MadeRuns(returns=lambda name, seed: low + shares[seed] * (high - low))
-    record, summary = submit(asked(folder(), PACE), tmp_path / "out", runs, 1)
+    record, summary = submit(asked(folder(), PACE), tmp_path / "out", Conductor(runs))
     assert exit_code(record, summary) == 0
     assert [run.normalised for run in record.runs if run.mode == "inference"] == pytest.approx(list(shares.values()))
     score = record.scores[PACE]
@@ -254,9 +258,9 @@ def test_whole_protocol_is_scored_against_the_stored_references(folder, tmp_path
 
 def test_same_command_again_runs_nothing_and_says_the_same(folder, tmp_path) -> None:
     wanted, out = asked(folder(), TOY), tmp_path / "out"
-    first, _ = submit(wanted, out, MadeRuns(), 1)
+    first, _ = submit(wanted, out, Conductor(MadeRuns()))
     again = MadeRuns(returns=lambda task, seed: 99.0)
-    second, summary = submit(wanted, out, again, 1)
+    second, summary = submit(wanted, out, Conductor(again))
     assert again.started == []
     assert summary.attempts == 0
     assert second == first == read_record(out / "protocol.json", Submitted)
@@ -264,12 +268,12 @@ def test_same_command_again_runs_nothing_and_says_the_same(folder, tmp_path) -> 
 
 def test_stopped_submission_goes_on_where_it_was(folder, tmp_path) -> None:
     wanted, out, runs = asked(folder(), TOY), tmp_path / "out", MadeRuns()
-    record, summary = submit(wanted, out, runs, 1, stop=lambda: len(runs.started) >= 3)
+    record, summary = submit(wanted, out, Conductor(runs), stop=lambda: len(runs.started) >= 3)
     assert exit_code(record, summary) == 130
     assert not record.complete
     assert "missing (it has not run)" in " ".join(record.not_rankable)
     rest = MadeRuns()
-    record, summary = submit(wanted, out, rest, 1)
+    record, summary = submit(wanted, out, Conductor(rest))
     assert exit_code(record, summary) == 0
     assert sorted(runs.started + rest.started) == sorted(run.path for run in record.runs)
 
@@ -277,7 +281,7 @@ def test_stopped_submission_goes_on_where_it_was(folder, tmp_path) -> None:
 def test_failed_seed_is_missing_and_stays_failed(folder, tmp_path) -> None:
     wanted, out = asked(folder(), TOY), tmp_path / "out"
     failing = (f"{TOY}/seed_2/inference", f"{TOY}/seed_4/train")
-    record, summary = submit(wanted, out, MadeRuns(failing=failing), 1)
+    record, summary = submit(wanted, out, Conductor(MadeRuns(failing=failing)))
     assert exit_code(record, summary) == 1
     assert (record.scores[TOY].seeds, record.scores[TOY].expected) == (3, 5)
     assert record.scores[TOY].notes == [f"{TOY}: 2 of 5 seeds missing"]
@@ -288,14 +292,14 @@ def test_failed_seed_is_missing_and_stays_failed(folder, tmp_path) -> None:
     assert not record.rankable
     assert f"{failing[0]}: failed (exception)" in record.not_rankable
     lucky = MadeRuns()
-    record, summary = submit(wanted, out, lucky, 1)
+    record, summary = submit(wanted, out, Conductor(lucky))
     assert lucky.started == []
     assert exit_code(record, summary) == 1
 
 
 def test_only_seeds_that_every_task_has_make_the_overall_score(folder, tmp_path) -> None:
     runs = MadeRuns(failing=(f"{TOY}/seed_5/inference",))
-    record, _ = submit(asked(folder(train=IDLE), PACE, TOY), tmp_path / "out", runs, 1)
+    record, _ = submit(asked(folder(train=IDLE), PACE, TOY), tmp_path / "out", Conductor(runs))
     assert (record.overall.seeds, record.overall.tasks) == (4, 2)
     assert record.scores[PACE].seeds == 5
     assert record.overall.iqm == pytest.approx(1.0)
@@ -303,31 +307,31 @@ def test_only_seeds_that_every_task_has_make_the_overall_score(folder, tmp_path)
 
 def test_further_tasks_may_join_but_no_other_submission(folder, tmp_path) -> None:
     out, submission = tmp_path / "out", folder(train=IDLE)
-    submit(asked(submission, TOY), out, MadeRuns(), 1)
+    submit(asked(submission, TOY), out, Conductor(MadeRuns()))
     more = MadeRuns()
-    record, _ = submit(asked(submission, PACE, TOY), out, more, 1)
+    record, _ = submit(asked(submission, PACE, TOY), out, Conductor(more))
     assert {name.split("/")[0] for name in more.started} == {PACE}
     assert record.tasks == [PACE, TOY]
     with pytest.raises(ConfigError, match="holds another submission: --quick was False, now True"):
-        submit(asked(submission, TOY, quick=True), out, MadeRuns(), 1)
+        submit(asked(submission, TOY, quick=True), out, Conductor(MadeRuns()))
     (submission / "inference.py").write_text(RANDOM + "\n# changed\n")
     with pytest.raises(ConfigError, match="holds another submission: submission was"):
-        submit(asked(submission, TOY), out, MadeRuns(), 1)
+        submit(asked(submission, TOY), out, Conductor(MadeRuns()))
 
 
 def test_quick_and_own_bindings_are_marked_as_not_rankable(folder, tmp_path) -> None:
-    record, _ = submit(asked(folder(), quick=True), tmp_path / "quick", MadeRuns(), 1)
+    record, _ = submit(asked(folder(), quick=True), tmp_path / "quick", Conductor(MadeRuns()))
     assert record.complete
     assert record.not_rankable == ["made with --quick, a reduced protocol"]
     assert "quick, not rankable" in record.citation
     own = asked(folder(), bindings=("Submission.call_timeout_s = 5.0",))
-    record, _ = submit(own, tmp_path / "own", MadeRuns(), 1)
+    record, _ = submit(own, tmp_path / "own", Conductor(MadeRuns()))
     assert record.not_rankable == ["made with bindings of its own: Submission.call_timeout_s = 5.0"]
 
 
 def test_record_of_a_run_is_found_from_the_run(folder, tmp_path) -> None:
     out = tmp_path / "out"
-    record, _ = submit(asked(folder(train=IDLE)), out, MadeRuns(), 1)
+    record, _ = submit(asked(folder(train=IDLE)), out, Conductor(MadeRuns()))
     assert submitted_of(out / TOY / "seed_1" / "inference") == record
     assert submitted_of(out / "other" / "seed_1" / "inference") is None
     assert submitted_of(tmp_path) is None
@@ -337,10 +341,10 @@ def test_record_of_a_run_is_found_from_the_run(folder, tmp_path) -> None:
 
 def test_environment_that_behaves_otherwise_is_not_rankable(folder, tmp_path) -> None:
     wanted, out = asked(folder(train=IDLE)), tmp_path / "out"
-    submit(wanted, out, MadeRuns(), 1)
+    submit(wanted, out, Conductor(MadeRuns()))
     path = out / TOY / "seed_3" / "inference" / "manifest.json"
     write_record(path, msgspec.structs.replace(read_record(path, Manifest), env_fingerprint="another"))
-    record, _ = submit(wanted, out, MadeRuns(), 1)
+    record, _ = submit(wanted, out, Conductor(MadeRuns()))
     assert record.not_rankable == [f"{TOY}/seed_3/inference: the environment behaves otherwise than the protocol's"]
 
 
@@ -362,7 +366,7 @@ def test_track_holds_only_where_every_training_is_known_to_have_kept_it(
     folder, tmp_path, track, runs, verdict, used, kept
 ) -> None:
     runs.started.clear()
-    record, _ = submit(asked(folder(), track=track), tmp_path / "out", runs, 1)
+    record, _ = submit(asked(folder(), track=track), tmp_path / "out", Conductor(runs))
     checks = [run.budget for run in record.runs if run.mode == "train"]
     assert {(check.verdict, check.used) for check in checks} == {(verdict, used)}
     assert record.track == (track if kept else "open")
@@ -371,7 +375,7 @@ def test_track_holds_only_where_every_training_is_known_to_have_kept_it(
 
 
 def test_submission_that_learns_nothing_keeps_every_budget(folder, tmp_path) -> None:
-    record, _ = submit(asked(folder(train=IDLE), track="fixed_energy"), tmp_path / "out", MadeRuns(), 1)
+    record, _ = submit(asked(folder(train=IDLE), track="fixed_energy"), tmp_path / "out", Conductor(MadeRuns()))
     assert record.track == "fixed_energy"
 
 

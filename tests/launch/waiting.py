@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from a2perf.launch import Ended, Job, Resources, RunCommand
+from a2perf.launch import ExitStatus, Job, Resources, RunCommand
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ def shell(folder: Path, script: str, name: str = "job", resources: Resources | N
     return RunCommand(("/bin/sh", "-c", script), name, folder, env, log, resources or Resources())
 
 
-def end_of(job: Job, within_s: float = 60.0) -> Ended:
+def end_of(job: Job, within_s: float = 60.0) -> ExitStatus:
     """Waits for the end of a job."""
     return until(job.poll, within_s)
 

@@ -8,11 +8,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.experiments.matrix import Matrix, command_matrix, run_matrix, submission_matrix
+from a2perf.experiments.benchmark_matrix import (
+    BenchmarkMatrix,
+    MatrixResult,
+    command_matrix,
+    run_matrix,
+    submission_matrix,
+)
+from a2perf.launch import Conductor, get_launcher
 from a2perf.records import Manifest, RunState
 from a2perf.rlops.store import Store
 from a2perf.runs.bundle import validate
@@ -68,13 +76,20 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def planned(project: Path, *words: str, envs: tuple[str, ...] = ENVS, seeds: int = 3, alone: bool = False) -> Matrix:
+def planned(
+    project: Path, *words: str, envs: tuple[str, ...] = ENVS, seeds: int = 3, alone: bool = False
+) -> BenchmarkMatrix:
     command = " ".join([PYTHON, "train.py", *words])
     tag = AutotagRecord(tag="v1-dirty-12345678", describe="v1", dirty=True)
     return command_matrix(
         project / "runs", command, envs, range(1, seeds + 1), tag=lambda folder: tag, cwd=project, alone=alone,
         environment={"WANDB_TAGS": "mine"},
     )  # fmt: skip
+
+
+def conducted(matrix: BenchmarkMatrix, workers: int, **watching: Any) -> MatrixResult:
+    with Conductor(get_launcher("local"), workers) as conductor:
+        return run_matrix(matrix, conductor, **watching)
 
 
 def test_seeds_go_outside_and_environments_inside(project: Path) -> None:
@@ -91,7 +106,7 @@ def test_nine_parallel_runs_each_get_their_own_curve(project: Path, monkeypatch:
     monkeypatch.setenv("WANDB_MODE", "online")  # commands must not reach out all the same
     # all write into one folder, at the same time, under names that tell nothing but the process
     matrix = planned(project, "--where", "runs/shared")
-    result = run_matrix(matrix, workers=9)
+    result = conducted(matrix, workers=9)
     assert result.exit_code == 0
     store = Store(project / "runs")
     runs = store.runs()
@@ -112,8 +127,8 @@ def test_nine_parallel_runs_each_get_their_own_curve(project: Path, monkeypatch:
 
 
 def test_usual_folder_names_and_the_folder_that_is_given(project: Path) -> None:
-    assert run_matrix(planned(project, envs=ENVS[:1], seeds=1), workers=1).exit_code == 0
-    assert run_matrix(planned(project, "--where", "given", envs=ENVS[:1], seeds=1), workers=1).exit_code == 0
+    assert conducted(planned(project, envs=ENVS[:1], seeds=1), workers=1).exit_code == 0
+    assert conducted(planned(project, "--where", "given", envs=ENVS[:1], seeds=1), workers=1).exit_code == 0
     store = Store(project / "runs")
     usual, given = sorted(store.runs(), key=lambda run: run.config.get("where", ""))
     assert [curve.values[0] for run in (usual, given) if (curve := store.curve(run))] == [1.0, 1.0]
@@ -128,7 +143,7 @@ def test_usual_folder_names_and_the_folder_that_is_given(project: Path) -> None:
 def test_failed_runs_are_told_and_cost_only_themselves(project: Path) -> None:
     matrix = planned(project, envs=("Broken-v0", "Deadly-v0", "CartPole-v1"), seeds=1)
     told: list[tuple[str, str | None, str]] = []
-    result = run_matrix(
+    result = conducted(
         matrix, workers=3,
         on_event=lambda event: event.entry and told.append((event.what.value, event.entry.kind, event.entry.reason)),
     )  # fmt: skip
@@ -150,10 +165,10 @@ def test_failed_runs_are_told_and_cost_only_themselves(project: Path) -> None:
 
 def test_same_command_keeps_finished_runs_and_repeats_the_others(project: Path) -> None:
     envs = ("CartPole-v1", "Broken-v0")
-    assert run_matrix(planned(project, envs=envs, seeds=1), workers=2).exit_code == 1
+    assert conducted(planned(project, envs=envs, seeds=1), workers=2).exit_code == 1
     before = {path.name for path in (project / "marks").iterdir()}
     kept: list[str] = []
-    again = run_matrix(
+    again = conducted(
         planned(project, envs=envs, seeds=1), workers=2, on_kept=lambda runs: kept.extend(run.env_id for run in runs)
     )
     assert kept == ["CartPole-v1"]
@@ -161,7 +176,7 @@ def test_same_command_keeps_finished_runs_and_repeats_the_others(project: Path) 
     new = {path.name for path in (project / "marks").iterdir()} - before
     assert [name.rsplit("-", 2)[0] for name in new] == ["Broken-v0"]
     # a third environment leaves what is there alone
-    more = run_matrix(planned(project, envs=("CartPole-v1", "Acrobot-v1"), seeds=1), workers=2)
+    more = conducted(planned(project, envs=("CartPole-v1", "Acrobot-v1"), seeds=1), workers=2)
     assert (more.exit_code, len(more.kept)) == (0, 1)
     # other words, other runs
     assert planned(project, "--sleep 0").runs[0].folder != planned(project).runs[0].folder
@@ -227,7 +242,7 @@ def test_leftover_of_a_command_is_ended_with_it(project: Path) -> None:
         "pathlib.Path('pid').write_text(str(child.pid))\n"
     )
     matrix = command_matrix(project / "runs", f"{PYTHON} daemon.py", ["E"], [1], cwd=project, environment={})
-    assert run_matrix(matrix, workers=1).exit_code == 0
+    assert conducted(matrix, workers=1).exit_code == 0
     assert not _alive([int((project / "pid").read_text())])
     assert matrix.plan.tags == []
     assert matrix.plan.version().startswith("untagged-")
@@ -244,7 +259,7 @@ def test_leftover_of_a_command_is_ended_with_it(project: Path) -> None:
 )
 def test_commands_that_cannot_run_are_refused(project: Path, command: str, said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
-        run_matrix(command_matrix(project / "runs", command, ["E"], [1], cwd=project), workers=1)
+        conducted(command_matrix(project / "runs", command, ["E"], [1], cwd=project), workers=1)
     assert caught.value.exit_code == 2
     assert not (project / "runs").exists()
 
@@ -256,14 +271,14 @@ def test_submission_goes_through_the_evaluator(repository: Path, tmp_path: Path)
     )  # fmt: skip
     (line,) = matrix.command_lines()
     assert line.startswith("a2perf run --submission ")
-    result = run_matrix(matrix, workers=1)
+    result = conducted(matrix, workers=1)
     assert result.exit_code == 0, (matrix.runs[0].folder / "launch.log").read_text()
     (run,) = Store(tmp_path).runs()
     assert (run.experiment, run.env_id, run.seed) == ("greedy", "CircuitTraining-ToyMacro-v0", 5)
     assert (run.source, run.state, run.modes, run.tags) == ("submission", "finished", ("train",), frozenset({"mine"}))
     manifest = read_record(run.path / "train" / "manifest.json", Manifest)
     assert manifest.root_seed == 5
-    assert len(run_matrix(matrix, workers=1).kept) == 1
+    assert len(conducted(matrix, workers=1).kept) == 1
 
 
 def test_environments_and_seeds_are_given_once_each(project: Path) -> None:
@@ -275,7 +290,7 @@ def test_environments_and_seeds_are_given_once_each(project: Path) -> None:
 
 def test_record_and_manifest_say_what_was_run(project: Path) -> None:
     matrix = planned(project, envs=("CartPole-v1",), seeds=1)
-    result = run_matrix(matrix, workers=1)
+    result = conducted(matrix, workers=1)
     record = read_record(matrix.runs[0].folder / "rlops.json", ExperimentRun)
     assert result.exit_code == 0
     assert (record.env_id, record.seed, record.version) == ("CartPole-v1", 1, "v1-dirty-12345678")

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError
-from a2perf.launch.entry import INFRASTRUCTURE, Entry, Outcome, State
-from a2perf.launch.interface import Cause, Ended, RunCommand
+from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.outcomes import classify, recorded
 from a2perf.launch.queue import Queue
+from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, QueueEntry, State
+from a2perf.launch.run_spec import RunCommand, RunSpec
 from a2perf.records import Attempt, FailureKind
 from a2perf.runs import attempts
 from a2perf.runs.attempts import AttemptClock, Used, used, with_earlier
@@ -209,7 +210,7 @@ def test_odd_names_are_recorded_and_validate(submission, launch) -> None:
 # --- what starts again ------------------------------------------------------------------------------------------------
 
 
-def entry(tmp_path: Path, state: str, level: str | None, *, started: bool, **manifest: object) -> Entry:
+def entry(tmp_path: Path, state: str, level: str | None, *, started: bool, **manifest: object) -> QueueEntry:
     bundle = tmp_path / "R" / "inference"
     bundle.mkdir(parents=True)
     last = {"started_at": "2026-01-01T00:00:00.000+00:00", "host": "h", "pid": 1, "boot_id": "b", "number": 1}
@@ -221,21 +222,21 @@ def entry(tmp_path: Path, state: str, level: str | None, *, started: bool, **man
         "sandbox": None if level is None else {"level": level}, **manifest,
     }  # fmt: skip
     (bundle / "manifest.json").write_text(json.dumps(whole))
-    return Entry("k", RunCommand(("true",)), {"bundle": str(bundle)})
+    return QueueEntry("k", RunCommand(("true",)), {"bundle": str(bundle)})
 
 
 OUR_FAULT = {"failure": {"kind": "infrastructure", "where": "inference", "message": "no space"}}
 CASES = {
-    "before the participant, disk full": ("failed", "process", False, Ended(3), OUR_FAULT, True),
-    "before the participant, crashed": ("running", None, False, Ended(None, lost=True), {}, True),
-    "disk full": ("failed", "bubblewrap", True, Ended(3), OUR_FAULT, False),
-    "left nothing": ("running", "bubblewrap", True, Ended(1), {}, False),
-    "segmentation fault": ("running", "bubblewrap", True, Ended(None, lost=True), {}, False),
-    "killed at bubblewrap": ("running", "bubblewrap", True, Ended(None, lost=True, cause=Cause.KILLED), {}, True),
-    "killed at process": ("running", "process", True, Ended(None, lost=True, cause=Cause.KILLED), {}, False),
-    "asked to end at bubblewrap": ("interrupted", "bubblewrap", True, Ended(130), {}, True),
-    "asked to end at none": ("interrupted", "none", True, Ended(130), {}, False),
-    "node failed": ("running", "process", True, Ended(None, lost=True, cause=Cause.OUTSIDE), {}, True),
+    "before the participant, disk full": ("failed", "process", False, ExitStatus(3), OUR_FAULT, True),
+    "before the participant, crashed": ("running", None, False, ExitStatus(None, lost=True), {}, True),
+    "disk full": ("failed", "bubblewrap", True, ExitStatus(3), OUR_FAULT, False),
+    "left nothing": ("running", "bubblewrap", True, ExitStatus(1), {}, False),
+    "segmentation fault": ("running", "bubblewrap", True, ExitStatus(None, lost=True), {}, False),
+    "killed at bubblewrap": ("running", "bubblewrap", True, ExitStatus(None, lost=True, cause=Cause.KILLED), {}, True),
+    "killed at process": ("running", "process", True, ExitStatus(None, lost=True, cause=Cause.KILLED), {}, False),
+    "asked to end at bubblewrap": ("interrupted", "bubblewrap", True, ExitStatus(130), {}, True),
+    "asked to end at none": ("interrupted", "none", True, ExitStatus(130), {}, False),
+    "node failed": ("running", "process", True, ExitStatus(None, lost=True, cause=Cause.OUTSIDE), {}, True),
 }
 
 
@@ -267,12 +268,12 @@ def test_a_signal_for_lack_of_memory_is_not_from_outside() -> None:
 def test_a_failure_that_the_queue_did_not_hear_of_stands(tmp_path: Path) -> None:
     wrong = {"failure": {"kind": "bad_output", "where": "infer_once", "message": "words"}, "exit_code": 1}
     run = entry(tmp_path, "failed", "bubblewrap", started=True, **wrong)
-    assert recorded(run) == Outcome(False, "bad_output", "infer_once: words", 1)
-    assert classify(run, Ended(None, lost=True, cause=Cause.OUTSIDE)).kind == "bad_output"
+    assert recorded(run) == AttemptOutcome(False, "bad_output", "infer_once: words", 1)
+    assert classify(run, ExitStatus(None, lost=True, cause=Cause.OUTSIDE)).kind == "bad_output"
 
 
 def test_a_full_disk_under_the_queue_is_the_infrastructures_and_loses_nothing(tmp_path: Path) -> None:
-    entries = [Entry(f"k{number}", RunCommand(("true", "x" * 4000))) for number in range(200)]
+    entries = [RunSpec(f"k{number}", RunCommand(("true", "x" * 4000))) for number in range(200)]
     with Queue(tmp_path / "q") as queue:
         queue.add(entries[:1])
         queue._connection.execute("PRAGMA max_page_count = 1")  # SQLite's own limit gives the error of a full disk

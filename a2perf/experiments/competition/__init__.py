@@ -1,33 +1,32 @@
-"""Competitions: secret tasks and seeds by commit and reveal, many strangers' submissions, one honest outcome each.
+"""Competitions: secret tasks and seeds by commit and reveal, many strangers' submissions, one outcome per run.
 
-``found`` makes a competition and publishes the hash of everything that decides results, ``enter`` seals who takes part,
-``conduct`` runs entrants on the public and on the secret split, ``reveal`` publishes the secrets with the bundles, and
-``check_reveal`` recomputes every claim from them.
+``create`` makes a competition and publishes the hash of everything that decides results, ``enter_all`` seals who takes
+part, ``run`` runs entrants on the public and on the secret tasks, ``reveal`` publishes the secrets with the bundles,
+and ``check_reveal`` recomputes every claim from them.
 """
 
-from a2perf.experiments.competition.conducting import Entrants, Outcomes, conduct, enter_all, entries_of
+from a2perf.experiments.competition.creation import create
 from a2perf.experiments.competition.entrants import close, read_entrants
-from a2perf.experiments.competition.founding import found
-from a2perf.experiments.competition.records import Commitment, Competition, Secret, Terms, load
-from a2perf.experiments.competition.revealing import reveal
+from a2perf.experiments.competition.publication import reveal
+from a2perf.experiments.competition.records import Commitment, Competition, CompetitionTerms, Secret, load
+from a2perf.experiments.competition.run_entrants import Entrants, enter_all, run, run_specs
 from a2perf.experiments.competition.verification import Checked, check_reveal, check_runs
 
 __all__ = [
     "Checked",
     "Commitment",
     "Competition",
+    "CompetitionTerms",
     "Entrants",
-    "Outcomes",
     "Secret",
-    "Terms",
     "check_reveal",
     "check_runs",
     "close",
-    "conduct",
+    "create",
     "enter_all",
-    "entries_of",
-    "found",
     "load",
     "read_entrants",
     "reveal",
+    "run",
+    "run_specs",
 ]

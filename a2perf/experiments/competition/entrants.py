@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.competition.admission import Admission, examine
+from a2perf.experiments.competition.folder_check import FolderCheck, examine
 from a2perf.experiments.competition.records import ENTRANTS, REVEALED, Competition, canonical_sha256
 from a2perf.records import Record
 from a2perf.runs.bundle import now
@@ -170,11 +170,11 @@ def enter(
     listed = read_entrants(competition)
     known, new, found = listed.all(), list[Entrant](), list[Entered]()
     for folder in submissions:
-        admission = examine(_absolute(folder))
-        isolated = admission.needs_packages if python_env == "auto" else python_env == "isolated"
-        entrant = _known(known, folder, admission)
+        check = examine(_absolute(folder))
+        isolated = check.needs_packages if python_env == "auto" else python_env == "isolated"
+        entrant = _known(known, folder, check)
         if entrant is None:
-            entrant = _new(known + new, folder, admission, isolated)
+            entrant = _new(known + new, folder, check, isolated)
             new.append(entrant)
         else:
             one = listed.round_of(entrant)
@@ -224,16 +224,16 @@ def _absolute(folder: Path) -> Path:
     return Path(os.path.realpath(above), name)
 
 
-def _known(known: Sequence[Entrant], folder: Path, admission: Admission) -> Entrant | None:
+def _known(known: Sequence[Entrant], folder: Path, check: FolderCheck) -> Entrant | None:
     name = printable(_absolute(folder).name)
     for entrant in known:
-        same = entrant.sha256 == admission.sha256 if admission.sha256 else entrant.refused == admission.refused
+        same = entrant.sha256 == check.sha256 if check.sha256 else entrant.refused == check.refused
         if entrant.name == name and same:
             return entrant
     return None
 
 
-def _new(known: Sequence[Entrant], folder: Path, admission: Admission, isolated: bool) -> Entrant:
+def _new(known: Sequence[Entrant], folder: Path, check: FolderCheck, isolated: bool) -> Entrant:
     name, number = printable(_absolute(folder).name), len(known) + 1
     plain = _PLAIN_NAME.fullmatch(name) and not _RESERVED.fullmatch(name)
     place = name if plain else f"entrant-{number}"
@@ -242,10 +242,10 @@ def _new(known: Sequence[Entrant], folder: Path, admission: Admission, isolated:
         number=number,
         name=name,
         place=place if times == 1 else f"{place}@{times}",
-        sha256=admission.sha256,
-        scheme=admission.scheme,
+        sha256=check.sha256,
+        scheme=check.scheme,
         isolated=isolated,
-        refused=admission.refused,
+        refused=check.refused,
     )
 
 
@@ -276,7 +276,7 @@ def _check_folders(competition: Competition, submissions: Sequence[Path]) -> Non
         if not os.path.lexists(folder):
             raise ConfigError(f"the submission folder {shown} does not exist", hint="give the folder of a submission")
         if folder.is_symlink():
-            continue  # it may be the entrant's, which its admission refuses
+            continue  # it may be the entrant's, which its check refuses
         if competition.folder.is_relative_to(real):
             raise ConfigError(
                 f"the competition lies inside the submission {shown}, which could read its secrets",

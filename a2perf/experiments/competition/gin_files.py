@@ -13,7 +13,7 @@ from gin import config_parser
 
 from a2perf.domains.registry import get_domain
 from a2perf.errors import UserError
-from a2perf.experiments.competition.records import Terms
+from a2perf.experiments.competition.records import CompetitionTerms
 
 TRAINING, PUBLIC, SECRET = "training.gin", "inference.gin", "secret.gin"
 
@@ -24,7 +24,7 @@ PATHS = (
 """What a run may be given beside its gin file."""
 
 
-def texts(terms: Terms) -> dict[str, str]:
+def texts(terms: CompetitionTerms) -> dict[str, str]:
     """Returns every gin file by name: the training run and the evaluation on the public and on a secret task."""
     evaluation = {
         "num_inference_episodes": terms.episodes,
@@ -48,7 +48,7 @@ def settings_in(text: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     try:
-        for statement in config_parser.ConfigParser(text, _Names()):
+        for statement in config_parser.ConfigParser(text, _ConfigurableNames()):
             if isinstance(statement, config_parser.BindingStatement):
                 selector = statement.selector.split(".")[-1]
                 prefix = f"{statement.scope}/" if statement.scope else ""
@@ -65,7 +65,7 @@ def binding(name: str, value: Any) -> tuple[str, str]:
     return ("--extra-gin-bindings", f"{name} = {value!r}")
 
 
-class _Names(config_parser.ParserDelegate):  # type: ignore[misc]
+class _ConfigurableNames(config_parser.ParserDelegate):  # type: ignore[misc]
     """Stands names in for what they refer to; a constant counts without its module."""
 
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> str:
@@ -75,7 +75,7 @@ class _Names(config_parser.ParserDelegate):  # type: ignore[misc]
         return "%" + ".".join(macro_name.split(".")[-2:])
 
 
-def _text(terms: Terms, mode: str, own: Mapping[str, object], *, with_task: bool) -> str:
+def _text(terms: CompetitionTerms, mode: str, own: Mapping[str, object], *, with_task: bool) -> str:
     settings = {
         **own,
         "load_timeout_s": terms.load_timeout_s,

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Record
 from a2perf.storage import read_record
@@ -35,7 +35,7 @@ METHOD = (
 _MAX_GIN_BYTES = 1 << 20
 
 
-class Terms(Record, kw_only=True):
+class CompetitionTerms(Record, kw_only=True):
     """``public/terms.json``: what everybody knows before anybody enters.
 
     Attributes:
@@ -164,7 +164,7 @@ class Competition:
     """
 
     folder: Path
-    terms: Terms
+    terms: CompetitionTerms
     commitment: Commitment
     secret: Secret
     evaluator: Evaluator
@@ -200,7 +200,7 @@ def canonical_sha256(content: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def commitment_of(terms: Terms, secret: Secret, evaluator: Evaluator, gin: Mapping[str, str]) -> str:
+def commitment_of(terms: CompetitionTerms, secret: Secret, evaluator: Evaluator, gin: Mapping[str, str]) -> str:
     """Returns the hash that ties together everything that decides results, 64 hexadecimal digits.
 
     Args:
@@ -231,7 +231,7 @@ def load(folder: Path) -> Competition:
     public, private = folder / "public", folder / "private"
     if not (public / COMMITMENT).is_file():
         raise ConfigError(f"{folder} holds no competition", hint="make one with `a2perf competition init`")
-    terms = read_record(public / TERMS, Terms)
+    terms = read_record(public / TERMS, CompetitionTerms)
     commitment = read_record(public / COMMITMENT, Commitment)
     if not (public / EVALUATOR).is_file():
         raise UserError(

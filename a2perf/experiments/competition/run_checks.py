@@ -16,9 +16,10 @@ from a2perf.domains.registry import get_domain
 from a2perf.errors import UserError
 from a2perf.experiments.competition.entrants import Entrant, Round
 from a2perf.experiments.competition.gin_files import settings_in
-from a2perf.experiments.competition.records import Evaluator, Secret, Terms
-from a2perf.experiments.competition.runs import PlannedRun, bindings_of
+from a2perf.experiments.competition.records import CompetitionTerms, Evaluator, Secret
+from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
+from a2perf.runs.files import files_of
 from a2perf.runs.inventory import problems as inventory_problems
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable, read_regular_file
@@ -45,17 +46,17 @@ class Promise:
         gin: the content of each gin file by name.
     """
 
-    terms: Terms
+    terms: CompetitionTerms
     secret: Secret
     evaluator: Evaluator
     gin: Mapping[str, bytes]
 
-    def seeds_of(self, run: PlannedRun) -> list[int]:
+    def seeds_of(self, run: RequiredRun) -> list[int]:
         """Returns the committed seeds of a run's episodes."""
         seeds = {task.name: task.seeds for task in self.secret.tasks}
         return (seeds[run.task] if run.is_secret else self.secret.public_seeds)[: self.terms.episodes]
 
-    def task_of(self, run: PlannedRun) -> tuple[str, dict[str, Any]]:
+    def task_of(self, run: RequiredRun) -> tuple[str, dict[str, Any]]:
         """Returns the environment's id and arguments of a run."""
         for task in self.secret.tasks:
             if run.is_secret and task.name == run.task:
@@ -65,7 +66,7 @@ class Promise:
 
 
 def check_run(
-    bundle: Path, manifest: Manifest, run: PlannedRun, entrant: Entrant, sealed: Round, promise: Promise,
+    bundle: Path, manifest: Manifest, run: RequiredRun, entrant: Entrant, sealed: Round, promise: Promise,
     *, published: bool = False,
 ) -> list[str]:  # fmt: skip
     """Compares one run with what was committed to.
@@ -82,7 +83,7 @@ def check_run(
     Returns:
         One sentence for each thing that differs.
     """
-    found = inventory_problems(bundle, manifest, unpublished=UNPUBLISHED if published else ())
+    found = inventory_problems(files_of(bundle), manifest, unpublished=UNPUBLISHED if published else ())
     found += _fields(manifest, run, entrant, promise)
     found += _confinement(manifest, entrant, sealed, promise)
     found += _times(manifest, sealed)
@@ -104,7 +105,7 @@ def returns_of(bundle: Path) -> list[float]:
     return [episode.episode_return for episode in _rollouts(bundle)]
 
 
-def _fields(manifest: Manifest, run: PlannedRun, entrant: Entrant, promise: Promise) -> list[str]:
+def _fields(manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Promise) -> list[str]:
     terms, code = promise.terms, promise.evaluator
     env_id, kwargs = promise.task_of(run)
     python = f"{manifest.python.get('implementation')} {manifest.python.get('version')}"
@@ -134,7 +135,7 @@ def _fields(manifest: Manifest, run: PlannedRun, entrant: Entrant, promise: Prom
     return found + _command(manifest, run)
 
 
-def _command(manifest: Manifest, run: PlannedRun) -> list[str]:
+def _command(manifest: Manifest, run: RequiredRun) -> list[str]:
     words = [word for word in manifest.command if word.startswith("--")]
     extra = sorted({word.partition("=")[0] for word in words} - _FLAGS)
     found = [f"it was started with {_shown(word)}, which the competition does not use" for word in extra]
@@ -175,7 +176,7 @@ def _times(manifest: Manifest, sealed: Round) -> list[str]:
 
 
 def _configuration(
-    bundle: Path, manifest: Manifest, run: PlannedRun, entrant: Entrant, promise: Promise
+    bundle: Path, manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Promise
 ) -> list[str]:  # fmt: skip
     text = read_regular_file(bundle, "config.gin", max_bytes=_MAX_BYTES)
     found = []
@@ -209,7 +210,7 @@ def _path(name: str, actual: Any, expected: Any) -> list[str]:
     return [f"{name} was {_shown(actual)}, which is not {inside} of the competition"]
 
 
-def _episodes(bundle: Path, run: PlannedRun, promise: Promise) -> list[str]:
+def _episodes(bundle: Path, run: RequiredRun, promise: Promise) -> list[str]:
     episodes, seeds = _rollouts(bundle), promise.seeds_of(run)
     found = []
     if [episode.seed for episode in episodes] != seeds:

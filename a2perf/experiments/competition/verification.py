@@ -16,8 +16,8 @@ from typing import TypeVar
 import msgspec
 
 from a2perf.errors import UserError
+from a2perf.experiments.competition.creation import public_seeds_file, task_files
 from a2perf.experiments.competition.entrants import Entrant, EntrantList
-from a2perf.experiments.competition.founding import public_seeds_file, task_files
 from a2perf.experiments.competition.records import (
     COMMITMENT,
     ENTRANTS,
@@ -27,16 +27,16 @@ from a2perf.experiments.competition.records import (
     TERMS,
     Commitment,
     Competition,
+    CompetitionTerms,
     Evaluator,
     Secret,
-    Terms,
     commitment_of,
     gin_hashes,
 )
+from a2perf.experiments.competition.required_runs import RequiredRun, required_runs
 from a2perf.experiments.competition.run_checks import Promise, check_run, returns_of
-from a2perf.experiments.competition.runs import PlannedRun, planned_runs
-from a2perf.experiments.competition.standing import EntrantStanding, OutcomeRecord, Standing, TaskStanding, ranked
-from a2perf.launch.entry import INFRASTRUCTURE, PREREQUISITE
+from a2perf.experiments.competition.standings import EntrantStanding, OutcomeRecord, Standing, TaskStanding, ranked
+from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
 from a2perf.records import Manifest, Record, RunState
 from a2perf.runs.inventory import is_archived, read_manifest
 from a2perf.storage import parse_record
@@ -105,7 +105,7 @@ def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) ->
     stated = _read(folder, COMMITMENT, Commitment)
     if stated.method != METHOD:
         return Checked([f"{COMMITMENT} names another method, of an earlier a2perf or none: {printable(stated.method)}"])
-    terms, secret = _read(folder, TERMS, Terms), _read(folder, SECRET, Secret)
+    terms, secret = _read(folder, TERMS, CompetitionTerms), _read(folder, SECRET, Secret)
     evaluator = _read(folder, EVALUATOR, Evaluator)
     found = commitment_of(terms, secret, evaluator, gin_hashes(folder))
     files = f"{TERMS}, {SECRET}, {EVALUATOR} and the gin files"
@@ -133,7 +133,7 @@ def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
     if runs.published and runs.entrants.rounds and runs.entrants.closed_at is None:
         checked.problems.append(f"{ENTRANTS} was never closed")
     terms, secret = runs.promise.terms, runs.promise.secret
-    expected = {entrant.place: planned_runs(terms, secret, entrant.number) for entrant in runs.entrants.all()}
+    expected = {entrant.place: required_runs(terms, secret, entrant.number) for entrant in runs.entrants.all()}
     checked.problems += _layout(runs, expected)
     found = [_check_entrant(runs, entrant, expected[entrant.place], checked) for entrant in runs.entrants.all()]
     for one in runs.entrants.rounds:
@@ -148,7 +148,7 @@ def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
     return checked
 
 
-def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[PlannedRun], checked: Checked) -> EntrantStanding:
+def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[RequiredRun], checked: Checked) -> EntrantStanding:
     sealed = runs.entrants.round_of(entrant)
     tasks: dict[str, TaskStanding] = {}
     attempts, ended = 0, dict[str, bool]()
@@ -187,7 +187,7 @@ def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[PlannedRun]
 
 
 def _without_bundle(
-    entrant: Entrant, run: PlannedRun, outcome: OutcomeRecord | None, ended: Mapping[str, bool]
+    entrant: Entrant, run: RequiredRun, outcome: OutcomeRecord | None, ended: Mapping[str, bool]
 ) -> tuple[list[str], str]:
     """Judges a run that left no bundle; returns what is wrong, and the kind of its failure."""
     if entrant.refused:
@@ -200,7 +200,7 @@ def _without_bundle(
 
 
 def _enter_result(
-    task: TaskStanding, bundle: Path, manifest: Manifest, run: PlannedRun, outcome: OutcomeRecord | None,
+    task: TaskStanding, bundle: Path, manifest: Manifest, run: RequiredRun, outcome: OutcomeRecord | None,
     problems: list[str],
 ) -> None:  # fmt: skip
     if manifest.state is RunState.FINISHED:
@@ -254,7 +254,7 @@ def _archived(bundle: Path) -> list[Path]:
     return sorted(path for path in attic.iterdir() if path.name.startswith(f"{bundle.name}-"))
 
 
-def _layout(runs: _Runs, expected: Mapping[str, Sequence[PlannedRun]]) -> Iterator[str]:
+def _layout(runs: _Runs, expected: Mapping[str, Sequence[RequiredRun]]) -> Iterator[str]:
     """Yields what lies beside the expected runs, so that nothing is hidden under whatever name."""
     if runs.folder.is_symlink():
         yield f"{RUNS} is a link"

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.experiments.performance_test.condition import Verdict
-from a2perf.experiments.performance_test.conduct import TestOutcome
+from a2perf.experiments.performance_test.run_test import TestOutcome
 from a2perf.plain_text import terminal_text
 from a2perf.storage import write_atomic, write_json
 

@@ -25,7 +25,7 @@ PHASES = ("construct", "train", "record", "reload")
 
 
 @dataclass(frozen=True)
-class Pair:
+class SmokePair:
     """One algorithm or submission with one environment.
 
     Attributes:
@@ -50,7 +50,7 @@ class Pair:
         return f"{self.what}-{self.env}".replace("/", "_")
 
 
-def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[str]) -> list[Pair]:
+def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[str]) -> list[SmokePair]:
     """Returns every pair, those that are excluded included.
 
     Raises:
@@ -77,10 +77,10 @@ def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[
                 reason = f"{name} cannot act in a {action} space"
             elif observation not in OBSERVATION_SPACES:
                 reason = f"{name} cannot read a {observation} space"
-            pairs.append(Pair(name, env, excluded=reason))
+            pairs.append(SmokePair(name, env, excluded=reason))
         for folder in submissions:
             reason = "" if domain else f"{env} belongs to no domain of a2perf"
-            pairs.append(Pair(folder.resolve().name, task or env, folder, domain, env_id, reason))
+            pairs.append(SmokePair(folder.resolve().name, task or env, folder, domain, env_id, reason))
     return pairs
 
 

@@ -1,4 +1,4 @@
-"""Founds a competition: draws the secrets, generates the held-out tasks, writes the hash that is published first."""
+"""Creates a competition: draws the secrets, generates the held-out tasks, writes the hash that is published first."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from a2perf.experiments.competition.records import (
     TERMS,
     Commitment,
     Competition,
+    CompetitionTerms,
     Evaluator,
     Secret,
     SecretTask,
-    Terms,
     commitment_of,
     gin_hashes,
     load,
@@ -33,8 +33,8 @@ _GENERATOR_SEEDS = 2**62
 _EPISODE_SEEDS = 2**31
 
 
-def found(folder: Path, terms: Terms) -> Competition:
-    """Makes a competition in an empty or new folder.
+def create(folder: Path, terms: CompetitionTerms) -> Competition:
+    """Creates a competition in an empty or new folder.
 
     Args:
         folder: its folder.
@@ -47,7 +47,7 @@ def found(folder: Path, terms: Terms) -> Competition:
         ConfigError: the folder is in use, or the terms are wrong.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is not empty", hint="choose a new folder; a competition is founded once")
+        raise ConfigError(f"{folder} is not empty", hint="choose a new folder; a competition is created once")
     domain = get_domain(terms.domain)
     domain.task(terms.public_task)  # refuses an unknown one
     if domain.held_out is None and terms.held_out:
@@ -104,7 +104,7 @@ def _write_private(private: Path, secret: Secret) -> None:
     write_tasks(private, secret)
 
 
-def _write_public(public: Path, terms: Terms, secret: Secret) -> None:
+def _write_public(public: Path, terms: CompetitionTerms, secret: Secret) -> None:
     evaluator = Evaluator.current()
     write_record(public / TERMS, terms)
     write_record(public / EVALUATOR, evaluator)
@@ -128,7 +128,7 @@ def _seed_text(seeds: list[int]) -> str:
     return "".join(f"{seed}\n" for seed in seeds)
 
 
-def _check(terms: Terms) -> None:
+def _check(terms: CompetitionTerms) -> None:
     for name in ("episodes", "call_timeout_s", "load_timeout_s"):
         if getattr(terms, name) <= 0:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""The runs that every entrant has to have: computed by whoever conducts a competition and by whoever verifies one."""
+"""The runs that every entrant has to have: computed by whoever runs a competition and by whoever verifies one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.experiments.competition import gin_files
-from a2perf.experiments.competition.founding import public_seeds_file, task_files
-from a2perf.experiments.competition.records import Secret, Terms, place_of
+from a2perf.experiments.competition.creation import public_seeds_file, task_files
+from a2perf.experiments.competition.records import CompetitionTerms, Secret, place_of
 
 
 @dataclass(frozen=True)
-class PlannedRun:
+class RequiredRun:
     """One run of an entrant.
 
     Attributes:
@@ -39,23 +39,23 @@ class PlannedRun:
         return f"{self.place}/{self.mode}"
 
 
-def planned_runs(terms: Terms, secret: Secret, entrant: int) -> list[PlannedRun]:
+def required_runs(terms: CompetitionTerms, secret: Secret, entrant: int) -> list[RequiredRun]:
     """Returns every run that an entrant, given by its number, has to have: seed by seed, the training first."""
-    found: list[PlannedRun] = []
+    found: list[RequiredRun] = []
     for seed in terms.seeds:
         plans = [(terms.public_task, "inference", gin_files.PUBLIC)]
         plans += [(task.name, "inference", gin_files.SECRET) for task in secret.tasks]
         trained = None
         if terms.train:
             trained = place_of(secret, entrant, terms.public_task, seed, "train")
-            found.append(PlannedRun(terms.public_task, "train", seed, trained, gin_files.TRAINING, False))
+            found.append(RequiredRun(terms.public_task, "train", seed, trained, gin_files.TRAINING, False))
         for task, mode, gin_file in plans:
             place = place_of(secret, entrant, task, seed, mode)
-            found.append(PlannedRun(task, mode, seed, place, gin_file, gin_file == gin_files.SECRET, trained))
+            found.append(RequiredRun(task, mode, seed, place, gin_file, gin_file == gin_files.SECRET, trained))
     return found
 
 
-def bindings_of(run: PlannedRun, competition: Path, home: Path) -> dict[str, Any]:
+def bindings_of(run: RequiredRun, competition: Path, home: Path) -> dict[str, Any]:
     """Returns what a run is given beside its gin file, by the name of the parameter.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from a2perf.launch.entry import Entry
+from a2perf.launch.queue_entry import QueueEntry
 from a2perf.records import Record
 from a2perf.stranger_files import printable
 
@@ -93,7 +93,7 @@ def ranked(entrants: Sequence[EntrantStanding]) -> list[EntrantStanding]:
     return sorted(entrants, key=lambda one: (one.rank is None, one.rank or 0, one.number))
 
 
-def outcome_of(entry: Entry) -> OutcomeRecord:
+def outcome_of(entry: QueueEntry) -> OutcomeRecord:
     """Returns how a run of the queue ended."""
     root, mode = str(entry.data["root"]), str(entry.data["mode"])
     return OutcomeRecord(

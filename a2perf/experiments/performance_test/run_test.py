@@ -1,7 +1,7 @@
-"""Conducts one performance test: starts runs, judges each as it ends, stops when the verdict is certain.
+"""Runs one performance test: starts runs, judges each as it ends, stops when the verdict is certain.
 
 Runs go through the benchmark matrix into the experiment store, so that each is a bundle with its log, costs and curves,
-and the same test on the same code goes on where it was interrupted.
+and the same test on the same code resumes where it was interrupted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.matrix import (
-    Matrix,
+from a2perf.experiments.benchmark_matrix import (
+    BenchmarkMatrix,
     MatrixRun,
     command_matrix,
     is_finished,
@@ -29,10 +29,10 @@ from a2perf.experiments.matrix import (
 )
 from a2perf.experiments.performance_test.condition import Condition, Verdict
 from a2perf.experiments.performance_test.configuration import PerformanceTest
-from a2perf.launch import Event, State
-from a2perf.launch.entry import INFRASTRUCTURE
+from a2perf.launch import Conductor, RunEvent, State
+from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.records import Manifest, RolloutResults, RunState
-from a2perf.rlops.store import Store
+from a2perf.runs.store import RunStore
 from a2perf.storage import read_record, write_json
 
 ROLLOUT_COLUMNS = ("rollouts/mean_return", "rollouts/success_rate", "rollouts/mean_length")
@@ -106,7 +106,7 @@ class _Judge:
         for run in runs:
             self.judge(run, "finished before")
 
-    def ended(self, run: MatrixRun, event: Event) -> None:
+    def ended(self, run: MatrixRun, event: RunEvent) -> None:
         """Takes the end of a run."""
         entry = event.entry
         assert entry is not None
@@ -163,21 +163,19 @@ class _Judge:
         self.say(f"Performance testing runs for {_clock(took)} of {_clock(limit)}. Max. {left} runs left.")
 
 
-def conduct(
+def run_test(
     test: PerformanceTest,
     store: Path,
+    conductor: Conductor,
     *,
-    n_jobs: int | None = None,
-    launcher: str = "local",
     say: Callable[[str], None] = print,
 ) -> TestOutcome:
-    """Conducts a test.
+    """Runs a test.
 
     Args:
         test: the test.
         store: the experiment store.
-        n_jobs: runs at the same time; the test's own number by default.
-        launcher: where they execute.
+        conductor: executes the runs.
         say: prints a line for people.
 
     Raises:
@@ -191,7 +189,7 @@ def conduct(
     by_key = {run.key: run for run in matrix.runs}
     judge.tell_progress()
 
-    def on_event(event: Event) -> None:
+    def on_event(event: RunEvent) -> None:
         run = by_key.get(event.entry.key.partition(":")[0]) if event.entry is not None else None
         if run is None or event.entry is None or run.key in judge.outcomes:
             return
@@ -201,9 +199,7 @@ def conduct(
             if not judge.is_settled():
                 judge.tell_progress()
 
-    result = run_matrix(
-        matrix, n_jobs or test.n_jobs, launcher=launcher, on_event=on_event, on_kept=judge.kept, stop=judge.is_settled
-    )
+    result = run_matrix(matrix, conductor, on_event=on_event, on_kept=judge.kept, stop=judge.is_settled)
     verdict = judge.verdict()
     interrupted = result.exit_code == 130 and not judge.is_settled()
     runs = [judge.outcomes.get(run.key) or RunOutcome(run.seed, run.key, "not run") for run in matrix.runs]
@@ -232,7 +228,7 @@ def judged_values(
     values: list[float | None] = []
     notes: list[str] = []
     last: float | None = None
-    stored = Store(store)
+    stored = RunStore(store)
     run = next((run for run in stored.runs() if run.path == folder), None)
     for column in condition.columns:
         if column in ROLLOUT_COLUMNS:
@@ -256,7 +252,7 @@ def judged_values(
 
 def logged_columns(store: Path, folder: Path) -> list[str]:
     """Returns the names of what a run logged."""
-    stored = Store(store)
+    stored = RunStore(store)
     runs = [run for run in stored.runs() if run.path == folder]
     return sorted(stored.metric_names(runs)) if runs else []
 
@@ -278,7 +274,7 @@ def _of_rollouts(folder: Path, column: str) -> float | None:
     return float(np.mean(successes)) if len(successes) == len(episodes) else None
 
 
-def _matrix(test: PerformanceTest, store: Path) -> Matrix:
+def _matrix(test: PerformanceTest, store: Path) -> BenchmarkMatrix:
     store.mkdir(parents=True, exist_ok=True)
     tag = tagger(store)
     if test.submission is not None:

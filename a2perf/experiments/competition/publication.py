@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
+from a2perf.experiments.competition.creation import write_tasks
 from a2perf.experiments.competition.entrants import close, read_entrants
-from a2perf.experiments.competition.founding import write_tasks
 from a2perf.experiments.competition.records import COMMITMENT, ENTRANTS, EVALUATOR, REVEALED, SECRET, TERMS, Competition
 from a2perf.experiments.competition.run_checks import UNPUBLISHED
-from a2perf.experiments.competition.standing import OutcomeRecord, Standing
+from a2perf.experiments.competition.standings import OutcomeRecord, Standing
 from a2perf.experiments.competition.verification import OUTCOMES, RESULTS, RUNS
 from a2perf.runs.bundle import now
 from a2perf.runs.inventory import find_bundles

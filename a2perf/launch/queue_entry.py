@@ -1,13 +1,12 @@
-"""What a queue holds: entries and their states, leases, and the outcomes that workers report."""
+"""What a queue holds: runs and where they stand, leases, and the outcomes that workers report."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from a2perf.launch.interface import RunCommand
+from a2perf.launch.run_spec import RunSpec
 
 INFRASTRUCTURE = "infrastructure"
 PREREQUISITE = "prerequisite"
@@ -26,32 +25,24 @@ class State(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One run in the queue.
+class QueueEntry(RunSpec):
+    """A run in the queue: its specification, and where it stands.
 
     Attributes:
-        key: what it is; the same key never counts twice.
-        command: what a launcher executes.
-        data: what the caller wants back with it, fit for JSON.
-        after: key of the entry that has to be finished first.
         state: where it stands.
         kind: of a failed entry, the kind of the failure.
         reason: one sentence about the last change of state.
         exit_code: of a finished or failed entry, the status of its command.
-        final: of a failed entry, whether only an explicit wish starts it again.
+        final: of a failed entry, whether it starts again only when a person asks for it.
         attempts: how often it was leased.
         retries: how many of these were repeats after a failure of the infrastructure.
-        worker: the process that holds it, ``Owner`` as text.
-        heartbeat: when that process last said that it lives, Unix time in seconds.
+        worker: the process that holds it, a process identity as text.
+        heartbeat: when that process last reported, Unix time in seconds.
         job: identity of the launcher's job.
-        started: begin of the last attempt, Unix time in seconds.
+        started: start of the last attempt, Unix time in seconds.
         ended: its end.
     """
 
-    key: str
-    command: RunCommand
-    data: Mapping[str, Any] = field(default_factory=dict)
-    after: str | None = None
     state: State = State.QUEUED
     kind: str | None = None
     reason: str = ""
@@ -65,6 +56,25 @@ class Entry:
     started: float | None = None
     ended: float | None = None
 
+    @property
+    def blocked(self) -> bool:
+        """Whether it never ran, because the run that it needs failed."""
+        return self.kind == PREREQUISITE
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the run as a JSON object."""
+        log = self.command.log
+        return {
+            **self.data,
+            "state": self.state.value,
+            "kind": self.kind,
+            "reason": self.reason,
+            "exit_code": self.exit_code,
+            "attempts": self.attempts,
+            "wall_s": None if self.started is None or self.ended is None else self.ended - self.started,
+            "log": None if log is None else str(log),
+        }
+
 
 @dataclass(frozen=True)
 class Lease:
@@ -77,14 +87,14 @@ class Lease:
         lost: the entry as that lease left it.
     """
 
-    entry: Entry
+    entry: QueueEntry
     token: str
     left_job: str | None = None
-    lost: Entry | None = None
+    lost: QueueEntry | None = None
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AttemptOutcome:
     """How an attempt ended.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Looks at an entrant's folder in a process with bounds, since whatever lies there is the entrant's.
 
-``python -m a2perf.experiments.competition.admission FOLDER`` prints what was found as JSON. Fifos, endless or sparse
+``python -m a2perf.experiments.competition.folder_check FOLDER`` prints what was found as JSON. Fifos, endless or sparse
 files, deep trees and hostile requirements end this process and nobody else's.
 """
 
@@ -30,7 +30,7 @@ _KILLS = (-signal.SIGKILL, -signal.SIGTERM)
 _MOST_WORDS = 2000
 
 
-class Admission(Record, kw_only=True):
+class FolderCheck(Record, kw_only=True):
     """What an entrant's folder is.
 
     Attributes:
@@ -46,24 +46,24 @@ class Admission(Record, kw_only=True):
     refused: str = ""
 
 
-def examine(folder: Path) -> Admission:
+def examine(folder: Path) -> FolderCheck:
     """Looks at an entrant's folder; whatever is wrong with it becomes the reason of its refusal.
 
     Args:
         folder: absolute; a link in its last part may be the entrant's and is refused.
     """
     if folder.is_symlink():
-        return Admission(refused="it is a link, which could lead to the competition or to another entrant")
+        return FolderCheck(refused="it is a link, which could lead to the competition or to another entrant")
     if not folder.is_dir():
-        return Admission(refused="it is not a folder")
+        return FolderCheck(refused="it is not a folder")
     for _ in range(TRIES):
-        admission, status = _read(folder)
+        check, status = _read(folder)
         if status not in _KILLS:
             break
-    return admission
+    return check
 
 
-def _read(folder: Path) -> tuple[Admission, int | None]:
+def _read(folder: Path) -> tuple[FolderCheck, int | None]:
     """Returns what a reader said of a folder, and its exit status; ``None`` after the time was over."""
     command = [sys.executable, "-P", "-m", __name__, str(folder)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -76,14 +76,14 @@ def _read(folder: Path) -> tuple[Admission, int | None]:
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
-            return Admission(refused=f"its folder could not be read within {WALL_S:g} s"), None
+            return FolderCheck(refused=f"its folder could not be read within {WALL_S:g} s"), None
     try:
-        return msgspec.json.decode(said, type=Admission), child.returncode
+        return msgspec.json.decode(said, type=FolderCheck), child.returncode
     except msgspec.DecodeError:
         last = words.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
         how = f"status {child.returncode}" if child.returncode >= 0 else signal.Signals(-child.returncode).name
         refused = f"reading its folder ended with {how}: {printable(last[0])}"
-        return Admission(refused=refused[:_MOST_WORDS]), child.returncode
+        return FolderCheck(refused=refused[:_MOST_WORDS]), child.returncode
 
 
 def _main(folder: Path) -> None:
@@ -96,13 +96,13 @@ def _main(folder: Path) -> None:
 
     try:
         identity = identify_submission(folder)
-        found = Admission(sha256=identity.sha256, scheme=identity.scheme)
+        found = FolderCheck(sha256=identity.sha256, scheme=identity.scheme)
         found.needs_packages = bool(read_requirements(folder / REQUIREMENTS).unsatisfied_here())
     except UserError as error:
         words = error.message.replace(str(folder), folder.name)  # the organizer's paths are not published
-        found = Admission(refused=printable(words.replace("\n", " "))[:_MOST_WORDS])
+        found = FolderCheck(refused=printable(words.replace("\n", " "))[:_MOST_WORDS])
     except (OSError, ValueError, RecursionError, MemoryError) as error:
-        found = Admission(refused=printable(f"{type(error).__name__}: {error}")[:_MOST_WORDS])
+        found = FolderCheck(refused=printable(f"{type(error).__name__}: {error}")[:_MOST_WORDS])
     print(json.dumps(msgspec.to_builtins(found)))
 
 

@@ -1,4 +1,4 @@
-"""Conducts a smoke test: every pair in processes of its own, phase by phase; one failure does not hide the others."""
+"""Runs a smoke test: every pair in processes of its own, phase by phase; one failure does not hide the others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pathlib import Path
 from a2perf import submission as submission_package
 from a2perf.errors import UserError
 from a2perf.experiments.runners.smoke import PHASES_FILE
-from a2perf.experiments.smoke_test.plan import PHASES, Pair
-from a2perf.launch import Ended, Entry, Event, Outcome, Queue, Resources, RunCommand, State, drive, get_launcher
-from a2perf.launch.scheduler import default_classify
+from a2perf.experiments.smoke_test.plan import PHASES, SmokePair
+from a2perf.launch import QUEUE_FILE, Conductor, Resources, RunCommand, RunEvent, RunSpec, State
 from a2perf.records import Manifest, RunState
 from a2perf.storage import read_record
 
@@ -23,7 +22,7 @@ _TAIL_LINES = 12
 
 
 @dataclass
-class Phase:
+class SmokePhase:
     """What a phase came to.
 
     Attributes:
@@ -47,8 +46,8 @@ class PairOutcome:
         log: where its output is.
     """
 
-    pair: Pair
-    phases: dict[str, Phase] = field(default_factory=dict)
+    pair: SmokePair
+    phases: dict[str, SmokePhase] = field(default_factory=dict)
     log: Path | None = None
 
     @property
@@ -57,12 +56,12 @@ class PairOutcome:
         return any(phase.result == "failed" for phase in self.phases.values())
 
 
-def conduct(
-    pairs: Sequence[Pair],
+def try_pairs(
+    pairs: Sequence[SmokePair],
     folder: Path,
+    conductor: Conductor,
     *,
     steps: int = 200,
-    n_jobs: int = 1,
     time_limit_s: float = 300.0,
     fail_fast: bool = False,
     say: Callable[[str], None] = print,
@@ -72,19 +71,19 @@ def conduct(
     Args:
         pairs: what to try; excluded ones are only reported.
         folder: gets a folder with models, videos and the log of each pair.
+        conductor: executes the pairs.
         steps: environment steps of a training.
-        n_jobs: pairs at the same time.
         time_limit_s: wall time of a pair (of each command, for a submission).
         fail_fast: start nothing more after the first failure.
         say: prints a line for people.
     """
     folder = folder.absolute()
     outcomes = {pair.key: PairOutcome(pair, log=folder / pair.key / "output.log") for pair in pairs}
-    entries = [entry for pair in pairs if not pair.excluded for entry in _entries(pair, folder, steps, time_limit_s)]
-    remaining = {key: sum(entry.data["pair"] == key for entry in entries) for key in outcomes}
+    specs = [spec for pair in pairs if not pair.excluded for spec in run_specs(pair, folder, steps, time_limit_s)]
+    remaining = {key: sum(spec.data["pair"] == key for spec in specs) for key in outcomes}
     failed = False
 
-    def on_event(event: Event) -> None:
+    def on_event(event: RunEvent) -> None:
         nonlocal failed
         if event.entry is None or event.entry.state not in (State.FINISHED, State.FAILED):
             return
@@ -96,21 +95,18 @@ def conduct(
             failed |= outcome.has_failed
             say(f"  {_told(outcome)}")
 
-    launcher = get_launcher("local")
-    with (
-        tempfile.TemporaryDirectory(prefix="a2perf-smoke-") as temporary,
-        Queue(Path(temporary) / "queue.sqlite") as queue,
-    ):
-        queue.add(entries)
-        drive(queue, launcher, n_jobs, classify=_classify, on_event=on_event, stop=lambda: fail_fast and failed)
-        launcher.close()
+    with tempfile.TemporaryDirectory(prefix="a2perf-smoke-") as temporary:
+        queue_file = Path(temporary) / QUEUE_FILE
+        # no retries: a failure is what a smoke test looks for
+        conductor.run(specs, queue_file, max_retries=0, on_event=on_event, stop=lambda: fail_fast and failed)
     for outcome in outcomes.values():
         if not outcome.pair.excluded:
-            outcome.phases = {name: outcome.phases.get(name, Phase("not run")) for name in PHASES}
+            outcome.phases = {name: outcome.phases.get(name, SmokePhase("not run")) for name in PHASES}
     return list(outcomes.values())
 
 
-def _entries(pair: Pair, folder: Path, steps: int, time_limit_s: float) -> list[Entry]:
+def run_specs(pair: SmokePair, folder: Path, steps: int, time_limit_s: float) -> list[RunSpec]:
+    """Returns the runs of a pair: one command for an algorithm, three for a submission, one after the other."""
     place = folder / pair.key
     place.mkdir(parents=True, exist_ok=True)
     (place / PHASES_FILE).unlink(missing_ok=True)
@@ -123,8 +119,8 @@ def _entries(pair: Pair, folder: Path, steps: int, time_limit_s: float) -> list[
 
     if pair.submission is None:
         words = ("--algorithm", pair.what, "--env-id", pair.env, "--folder", str(place), "--steps", str(steps))
-        return [Entry(pair.key, command(_RUNNER, *words), {"pair": pair.key, "phases": list(PHASES)})]
-    entries: list[Entry] = []
+        return [RunSpec(pair.key, command(_RUNNER, *words), {"pair": pair.key, "phases": list(PHASES)})]
+    specs: list[RunSpec] = []
     common = ("--submission", str(pair.submission), "--root-dir", str(place / "run"), "--task", pair.env,
               "--domain", pair.domain, "--force")  # fmt: skip
     plans: list[tuple[tuple[str, ...], list[str]]] = [
@@ -137,20 +133,20 @@ def _entries(pair: Pair, folder: Path, steps: int, time_limit_s: float) -> list[
           "--gin-bindings", "Submission.record_videos = 1"), ["record", "reload"]),
     ]  # fmt: skip
     for argv, phases in plans:
-        after = entries[-1].key if entries else None
+        after = specs[-1].key if specs else None
         key = f"{pair.key}:{phases[0]}"
-        entries.append(Entry(key, command(*argv), {"pair": pair.key, "phases": phases}, after=after))
-    return entries
+        specs.append(RunSpec(key, command(*argv), {"pair": pair.key, "phases": phases}, after=after))
+    return specs
 
 
-def _inference_config(pair: Pair) -> str:
+def _inference_config(pair: SmokePair) -> str:
     """Names the packaged configuration of the pair's task, or that of the whole domain where it has none."""
     own = f"{pair.env}/inference.gin"
     packaged = Path(submission_package.__path__[0], "configs", pair.domain)
     return own if (packaged / own).is_file() else "inference.gin"
 
 
-def _take(outcome: PairOutcome, event: Event, place: Path) -> None:
+def _take(outcome: PairOutcome, event: RunEvent, place: Path) -> None:
     """Adds what a command of a pair came to."""
     entry = event.entry
     assert entry is not None
@@ -160,29 +156,21 @@ def _take(outcome: PairOutcome, event: Event, place: Path) -> None:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:
             said = json.loads(line)
-            outcome.phases[said["phase"]] = Phase(said["result"], said.get("reason", ""), said["seconds"])
+            outcome.phases[said["phase"]] = SmokePhase(said["result"], said.get("reason", ""), said["seconds"])
         missing = [name for name in expected if name not in outcome.phases]
         if entry.state is State.FAILED and not outcome.has_failed and missing:
-            outcome.phases[missing[0]] = Phase("failed", f"{entry.reason}; {_tail(place)}", event.wall_s)
+            outcome.phases[missing[0]] = SmokePhase("failed", f"{entry.reason}; {_tail(place)}", event.wall_s)
         return
     if entry.state is State.FINISHED:
         has_video = any((place / "run").rglob("*.mp4"))
         for name in expected:
             possible = name != "record" or has_video
             reason = "" if possible else "the environment drew no video"
-            outcome.phases[name] = Phase("passed" if possible else "not possible", reason, event.wall_s)
+            outcome.phases[name] = SmokePhase("passed" if possible else "not possible", reason, event.wall_s)
     elif entry.kind != "prerequisite":
-        outcome.phases[expected[0]] = Phase(
+        outcome.phases[expected[0]] = SmokePhase(
             "failed", _failure(place) or f"{entry.reason}; {_tail(place)}", event.wall_s
         )
-
-
-def _classify(entry: Entry, ended: Ended) -> Outcome:
-    """Nothing of a smoke test is tried again: a failure is what it looks for."""
-    outcome = default_classify(entry, ended)
-    if outcome.kind == "infrastructure":
-        return Outcome(False, "exit", outcome.reason, outcome.exit_code)
-    return outcome
 
 
 def _failure(place: Path) -> str:

@@ -1,7 +1,7 @@
 """The benchmark matrix: one command, or one submission, over environments and seeds, into the store.
 
-Runs are ordered by seed, then by environment, and each is ``<command> --env-id <env> --seed <seed>``. They go through a
-durable queue, so that the same command line after any interruption repeats what is not finished and keeps what is.
+Runs are ordered by seed, then by environment, and each is ``<command> --env-id <env> --seed <seed>``. The same command
+line after any interruption repeats what is not finished and keeps what is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,11 +17,16 @@ from pathlib import Path
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments.autotag import TAGS_VARIABLE, autotag, content_hash, joined_tags, submission_tag
 from a2perf.experiments.matrix_plan import MatrixPlan
-from a2perf.launch import Ended, Entry, Event, Outcome, Queue, Resources, RunCommand, Summary, drive, get_launcher
-from a2perf.launch.scheduler import default_classify
-from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.launch import Conductor, Resources, Restart, RunCommand, RunEvent, RunSpec, Summary
+from a2perf.launch.outcomes import read_manifest
+from a2perf.launch.queue_entry import INFRASTRUCTURE
+from a2perf.records import RunState, SubmissionIdentity
+from a2perf.runs.layout import bundle_path, manifest_path
 from a2perf.runs.run_record import MODES, RUN_FILE, AutotagRecord, config_of
-from a2perf.storage import read_record, write_record
+from a2perf.storage import write_record
+
+COMMAND_MODE = "command"
+"""Name of the bundle of a plain command."""
 
 QUEUE_FOLDER = ".queue"
 
@@ -47,7 +51,7 @@ class MatrixRun:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class BenchmarkMatrix:
     """A planned matrix.
 
     Attributes:
@@ -83,7 +87,7 @@ def command_matrix(
     store: Path, command: str, env_ids: Sequence[str], seeds: Sequence[int], *,
     tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None, cwd: Path | None = None,
     alone: bool = False, environment: Mapping[str, str] | None = None,
-) -> Matrix:  # fmt: skip
+) -> BenchmarkMatrix:  # fmt: skip
     """Plans the runs of a plain command.
 
     Args:
@@ -136,14 +140,14 @@ def command_matrix(
     def commands(env_id: str, seed: int, folder: Path) -> list[tuple[str, ...]]:
         return [(*words, "--env-id", env_id, "--seed", str(seed))]
 
-    return Matrix(plan, _cells(plan, env_ids, seeds, commands))
+    return BenchmarkMatrix(plan, _cells(plan, env_ids, seeds, commands))
 
 
 def submission_matrix(
     store: Path, submission: Path, gin_configs: Sequence[str], env_ids: Sequence[str], seeds: Sequence[int], *,
     flags: Sequence[str] = (), tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Matrix:  # fmt: skip
+) -> BenchmarkMatrix:  # fmt: skip
     """Plans the runs of a submission; each goes through all configurations in the order given.
 
     Args:
@@ -184,35 +188,37 @@ def submission_matrix(
         common = ("--root-dir", str(folder), "--seed", str(seed), *_task_flags(env_id), *flags)
         return [("--submission", str(submission), "--gin-config", name, *common) for name in gin_configs]
 
-    return Matrix(plan, _cells(plan, env_ids, seeds, commands))
+    return BenchmarkMatrix(plan, _cells(plan, env_ids, seeds, commands))
 
 
 def run_matrix(
-    matrix: Matrix, workers: int, *, launcher: str = "local", resources: Resources | None = None,
-    on_event: Callable[[Event], None] | None = None, on_kept: Callable[[Sequence[MatrixRun]], None] | None = None,
+    matrix: BenchmarkMatrix,
+    conductor: Conductor,
+    *,
+    resources: Resources | None = None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
+    on_kept: Callable[[Sequence[MatrixRun]], None] = lambda runs: None,
     stop: Callable[[], bool] = lambda: False,
-) -> MatrixResult:  # fmt: skip
+) -> MatrixResult:
     """Executes what is not finished.
 
     Args:
         matrix: the plan.
-        workers: how many runs at the same time, at least 1.
-        launcher: name of the launcher.
+        conductor: executes the runs.
         resources: of each run.
-        on_event: called with every event of the queue.
+        on_event: called with every event.
         on_kept: called once, with the runs that were finished before.
-        stop: asked all the time; once true, what runs is cancelled and what waits is not started.
+        stop: asked at every turn; once true, what runs is cancelled and what waits is not started.
 
     Raises:
-        UserError: the store cannot be written, the command's program or script is not there, or the launcher is not.
+        UserError: the store cannot be written, or the command's program or script is not on this machine.
     """
     plan = matrix.plan
-    if plan.source == "command" and launcher == "local":
+    if plan.source == "command" and conductor.launcher.name == "local":
         _check_program(plan)
     kept = tuple(run for run in matrix.runs if is_finished(run.folder, len(run.commands)))
     wanted = [run for run in matrix.runs if run not in kept]
-    if on_kept is not None:
-        on_kept(kept)
+    on_kept(kept)
     if not wanted or stop():
         return MatrixResult(kept, None, 0)
     try:
@@ -221,49 +227,24 @@ def run_matrix(
         raise UserError(
             f"the store {plan.store} cannot be written: {error.strerror}", hint="give --store DIR"
         ) from error
-    entries = [entry for run in wanted for entry in _entries(matrix, run, resources or Resources())]
     for run in wanted:
         if not (run.folder / RUN_FILE).exists():
             write_record(run.folder / RUN_FILE, plan.record(run.env_id, run.seed, run.commands[0]))
-    stopping = False
-
-    def interrupt(number: int, frame: object) -> None:
-        nonlocal stopping
-        stopping = True
-
-    def must_stop() -> bool:
-        return stopping or stop()
-
-    executor = get_launcher(launcher)
-    folder = plan.store / QUEUE_FOLDER
-    folder.mkdir(exist_ok=True)
-    with Queue(folder / f"{plan.path().stem}.sqlite") as queue:
-        queue.add(entries)
-        queue.restrict([entry.key for entry in entries])
-        queue.reap()
-        # the bundles are the truth: what they do not call finished is done again, whatever the queue remembers
-        queue.reopen([entry.key for entry in entries], "to be run again")
-        previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            summary = drive(queue, executor, workers, classify=_classify, on_event=on_event, stop=must_stop)
-        finally:
-            executor.close()
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-    failed = sum(count for kind, count in summary.failed.items() if kind != "infrastructure")
+    summary = conductor.run(
+        [spec for run in wanted for spec in run_specs(matrix, run, resources or Resources())],
+        plan.store / QUEUE_FOLDER / f"{plan.path().stem}.sqlite",
+        restart=Restart(everything=True),  # the bundles are the truth: what they do not call finished is run again
+        on_event=on_event,
+        stop=stop,
+    ).summary
+    failed = sum(count for kind, count in summary.failed.items() if kind != INFRASTRUCTURE)
     return MatrixResult(kept, summary, 1 if failed and not summary.stopped else summary.exit_code)
 
 
 def is_finished(folder: Path, bundles: int = 1) -> bool:
-    """Says whether a run is done: it has that many bundles and all of them are finished."""
-    states = []
-    for mode in MODES:
-        path = folder / mode / "manifest.json"
-        if path.exists():
-            try:
-                states.append(read_record(path, Manifest).state)
-            except UserError:
-                return False
+    """Returns whether a run is done: it has that many bundles and all of them are finished."""
+    found = [bundle_path(folder, mode) for mode in MODES if manifest_path(bundle_path(folder, mode)).exists()]
+    states = [manifest.state if (manifest := read_manifest(bundle)) is not None else None for bundle in found]
     return len(states) >= bundles and all(state is RunState.FINISHED for state in states)
 
 
@@ -271,10 +252,10 @@ def _check_program(plan: MatrixPlan) -> None:
     program, cwd = plan.words[0], Path(plan.cwd)
     if shutil.which(program) is None and not (cwd / program).exists():
         hint = "set variables before a2perf" if "=" in program else "check its spelling"
-        raise UserError(f"--command begins with {program!r}, which is no program on PATH", hint=hint)
+        raise UserError(f"--command begins with {program!r}, which is not a program on PATH", hint=hint)
     script = next((word for word in plan.words if word.endswith(".py")), None)
     if script is not None and not (cwd / script).exists():
-        raise UserError(f"--command names {script}, which is not there", hint=f"it is looked for in {cwd}")
+        raise UserError(f"--command names {script}, which does not exist", hint=f"it is looked for in {cwd}")
 
 
 def _cells(
@@ -298,24 +279,25 @@ def _cells(
     return tuple(cells)
 
 
-def _entries(matrix: Matrix, run: MatrixRun, resources: Resources) -> list[Entry]:
+def run_specs(matrix: BenchmarkMatrix, run: MatrixRun, resources: Resources) -> list[RunSpec]:
+    """Returns the specifications of a run: one, or one per configuration of a submission."""
     plan = matrix.plan
     common = RunCommand(
         (), name=run.key, cwd=Path(plan.cwd), log=run.folder / "launch.log", resources=resources,
         readable=(Path(plan.cwd), plan.path()), writable=(plan.store,),
     )  # fmt: skip
-    log = run.folder / ("command/logs/output.log" if plan.source == "command" else "launch.log")
-    data = {"env_id": run.env_id, "seed": run.seed, "folder": str(run.folder), "log": str(log)}
+    data = {"env_id": run.env_id, "seed": run.seed, "root": str(run.folder)}
     if plan.source == "command":
         argv = (sys.executable, "-P", "-m", "a2perf.experiments.command_run", str(plan.path()), "--", *run.commands[0])
-        return [Entry(run.key, replace(common, argv=argv), data)]
-    entries: list[Entry] = []
+        bundle = bundle_path(run.folder, COMMAND_MODE)
+        return [RunSpec(run.key, replace(common, argv=argv), {**data, "bundle": str(bundle)})]
+    specs: list[RunSpec] = []
     for number, command in enumerate(run.commands):
         key = run.key if len(run.commands) == 1 else f"{run.key}:{number + 1}"
         argv = RunCommand.evaluator(command).argv
-        after = entries[-1].key if entries else None
-        entries.append(Entry(key, replace(common, argv=argv, name=key), data, after=after))
-    return entries
+        after = specs[-1].key if specs else None
+        specs.append(RunSpec(key, replace(common, argv=argv, name=key), data, after))
+    return specs
 
 
 def _task_flags(name: str) -> list[str]:
@@ -325,27 +307,6 @@ def _task_flags(name: str) -> list[str]:
     if any(task.name == name for domain in domains().values() for task in domain.tasks):
         return ["--task", name]
     return ["--gin-bindings", f"create_domain.env_name={name!r}"]
-
-
-def _classify(entry: Entry, ended: Ended) -> Outcome:
-    """Adds to the exit status what the bundle says of a failure."""
-    outcome = default_classify(entry, ended)
-    if outcome.finished:
-        return outcome
-    for mode in MODES:
-        path = Path(str(entry.data["folder"])) / mode / "manifest.json"
-        try:
-            manifest = read_record(path, Manifest) if path.exists() else None
-        except UserError:
-            continue
-        if manifest is None or manifest.failure is None or manifest.state is not RunState.FAILED:
-            continue
-        failure = manifest.failure
-        if outcome.kind != "infrastructure":
-            return Outcome(False, failure.kind.value, failure.message, outcome.exit_code)
-        if manifest.attempts and manifest.attempts[-1].participant_started_at:  # it may want the same seeds again
-            return replace(outcome, repeatable=False)
-    return outcome
 
 
 def tagger(

@@ -1,0 +1,121 @@
+"""The options of every command that executes many runs: where, how many at the same time, with which resources, and
+which runs start again. Each is declared once here; a command chooses by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import click
+
+from a2perf import terminal
+from a2perf.errors import ConfigError
+from a2perf.launch.conductor import Conductor
+from a2perf.launch.interface import LAUNCHERS, Launcher, get_launcher
+from a2perf.launch.preparation import Restart
+from a2perf.launch.run_spec import Resources
+from a2perf.submission.options import parse_participant_args
+
+_MEMORY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+_OPTIONS: Mapping[str, dict[str, Any]] = {
+    "workers": {
+        "type": click.IntRange(min=1), "default": 1, "show_default": True, "metavar": "N",
+        "help": "Runs at the same time.",
+    },
+    "launcher": {
+        "default": "local", "show_default": True, "metavar": "NAME",
+        "help": f"Where runs execute: {', '.join(LAUNCHERS)}.",
+    },
+    "launcher_option": {"multiple": True, "metavar": "K=V", "help": "Option of the launcher, repeatable."},
+    "cpus": {"type": click.FloatRange(min=0, min_open=True), "metavar": "N", "help": "Processors of one run."},
+    "memory": {"metavar": "SIZE", "help": "Memory of a run's participant: 4G, 512M."},
+    "gpus": {"type": click.IntRange(min=0), "default": 0, "metavar": "N", "help": "Graphics processors of one run."},
+    "time_limit": {"metavar": "TIME", "help": "Wall time of one run: 90m, 2h, or seconds."},
+    "force": {"is_flag": True, "help": "Archive existing runs and start from scratch."},
+    "retry_failed": {"is_flag": True, "help": "Run failed runs again, whatever their failure."},
+    "retry_infrastructure": {
+        "is_flag": True,
+        "help": "Start runs again that the infrastructure failed after the participant had started; recorded in the "
+        "run.",
+    },
+}  # fmt: skip
+
+
+def launch_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Returns a decorator that adds options to a click command.
+
+    Args:
+        names: which ones; all by default.
+        changes: by option, arguments of ``click.option`` that differ for this command.
+    """
+
+    def add(function: Any) -> Any:
+        for name in reversed(names or tuple(_OPTIONS)):
+            flag = f"--{name.replace('_', '-')}"
+            function = click.option(flag, name, **{**_OPTIONS[name], **changes.get(name, {})})(function)
+        return function
+
+    return add
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """The options of this module that a command was given.
+
+    Attributes:
+        given: values by name.
+    """
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def taken_from(cls, parameters: dict[str, Any]) -> Self:
+        """Takes the options out of the parameters of a click command."""
+        return cls({name: parameters.pop(name) for name in _OPTIONS if name in parameters})
+
+    def launcher(self) -> Launcher:
+        """Returns the launcher."""
+        options = parse_participant_args(",".join(self.given.get("launcher_option", ())))
+        return get_launcher(self.given["launcher"], **options)
+
+    def conductor(self, *, workers: int | None = None, live: bool = True) -> Conductor:
+        """Returns the conductor, which shows progress on standard error.
+
+        Args:
+            workers: runs at the same time, instead of those that were given.
+            live: show a live table if standard error is a terminal.
+        """
+        count = workers or self.given.get("workers") or 1
+        return Conductor(self.launcher(), count, console=terminal.console(stderr=True), live=live)
+
+    def resources(self) -> Resources:
+        """Returns the resources of one run."""
+        memory = _quantity(self.given.get("memory"), _MEMORY, "--memory", "4G or 512M")
+        return Resources(
+            cpus=self.given.get("cpus"),
+            memory_bytes=None if memory is None else int(memory),
+            gpus=self.given.get("gpus", 0),
+            wall_s=_quantity(self.given.get("time_limit"), _SECONDS, "--time-limit", "90m, 2h or seconds"),
+        )
+
+    def restart(self) -> Restart:
+        """Returns which runs start again."""
+        return Restart(
+            force=bool(self.given.get("force")),
+            failed=bool(self.given.get("retry_failed")),
+            infrastructure=bool(self.given.get("retry_infrastructure")),
+        )
+
+
+def _quantity(given: str | None, units: Mapping[str, int], flag: str, example: str) -> float | None:
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)(?:i?b)?", given.strip().lower())
+    if found is None or found[2] not in units or float(found[1]) == 0:
+        raise ConfigError(f"{flag}: {given!r} is not valid", hint=f"write {example}")
+    return float(found[1]) * units[found[2]]
