@@ -118,8 +118,11 @@ class PackedArchive:
             raise Unreadable(name, "does not exist")
         if member.kind is not Kind.FILE:
             raise NotRegular(name, f"is a {member.kind}, not a regular file")
-        with self._lock:
-            stream = self._archive.open(name)
+        try:
+            with self._lock:
+                stream = self._archive.open(name)
+        except (zipfile.BadZipFile, OSError, ValueError) as error:  # it was changed since it was checked
+            raise Unreadable(name, f"is damaged in the packed file: {error}") from error
         return io.BufferedReader(_MemberStream(stream, name))
 
     def read(self, name: str, limit: int) -> bytes:
@@ -160,10 +163,10 @@ def opened_archive(path: Path) -> PackedArchive:
 def is_packed(path: Path) -> bool:
     """Returns whether a regular file begins as a packed run; whether it is a sound one is not checked."""
     try:
-        if path.suffix != SUFFIX or not stat.S_ISREG(os.stat(path).st_mode):
+        status = os.stat(path)
+        if path.suffix != SUFFIX or not stat.S_ISREG(status.st_mode):
             return False
-        with path.open("rb") as stream:
-            return _is_marked(stream.read(LOCAL_HEADER.size + len(MARKER)))
+        return _begins_marked(path.absolute(), (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
     except (OSError, ValueError):
         return False
 
@@ -187,6 +190,19 @@ def packed_place(path: Path) -> tuple[Path, str] | None:
                 return None
         at = text.find(SUFFIX, end)
     return None
+
+
+def packed_top(path: Path) -> Path:
+    """Returns what a path stands for: the one folder at the top of a packed file, or the path itself.
+
+    Raises:
+        PackedFileError: it is a damaged or hostile packed file.
+    """
+    place = packed_place(path)
+    if place is None or place[1]:
+        return path
+    tops = opened_archive(place[0]).tops()
+    return path / tops[0] if len(tops) == 1 else path
 
 
 def unpacked_path(path: Path) -> Path:
@@ -271,6 +287,13 @@ def _opened(path: Path, status: tuple[int, ...]) -> PackedArchive:
         os.close(descriptor)
         raise Unreadable(str(path), "was replaced while it was read")
     return PackedArchive(path, descriptor)
+
+
+@lru_cache(maxsize=1024)
+def _begins_marked(path: Path, status: tuple[int, ...]) -> bool:
+    del status
+    with path.open("rb") as stream:
+        return _is_marked(stream.read(LOCAL_HEADER.size + len(MARKER)))
 
 
 def _checked(path: Path, source: _Positioned) -> tuple[zipfile.ZipFile, dict[str, Member]]:
