@@ -1,4 +1,4 @@
-"""A packed file of a stranger: every archive trick is refused with an error, and a changed byte is found or harmless."""
+"""A packed file of a stranger: every trick is refused with an error, and a changed byte is found or harmless."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a folder with content": (_with(folder(b"r/x", data=b"data")), "content"),
     "overlapping members": (_with(Forged(b"r/x", b"data"), Forged(b"r/y", b"data", offset=200)), "overlaps"),
     "a member inside of another": (_with(Forged(b"r/x", b"data", offset=0)), "overlaps"),
-    "one content of two members": (_with(Forged(b"r/x", b"data" * 99), Forged(b"r/y", b"data" * 99, offset=301)), "overlaps"),
+    "one content of two members": (
+        _with(Forged(b"r/x", b"data" * 99), Forged(b"r/y", b"data" * 99, offset=301)), "overlaps",
+    ),
     "a size that swallows the next member": (
         _with(Forged(b"r/x", b"data", packed_size=60, size=60), Forged(b"r/y")), "overlaps",
     ),
