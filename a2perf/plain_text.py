@@ -36,6 +36,9 @@ _INSIDE_WORD = re.compile(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])")  # there it is 
 _REFERENCE = re.compile(r"[@#](?=\w)")  # GitHub notifies @somebody and links #123
 _ADDRESS = re.compile(r"\b(https?|ftp|mailto|xmpp):|\b(www)\.", re.IGNORECASE)
 
+_TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
 
 class _Escapes(dict[int, str]):
     """A table for ``str.translate`` that is filled with every character that it meets."""
@@ -68,6 +71,15 @@ def terminal_line(text: str, most: int = MAX_LINE) -> str:
     """Returns text on one line: line breaks and tabs are escaped too, and the end of a longer text is left out."""
     shown = text[:most].translate(_LINE)
     return shown if len(text) <= most else f"{shown}..."
+
+
+def plain_text(text: str) -> str:
+    """Returns text without terminal sequences, control and bidirectional characters, for a name or label.
+
+    Line ends and tabs stay; what is not valid Unicode (bytes of a file name) becomes a question mark.
+    """
+    text = text.encode("utf-8", errors="replace").decode()
+    return terminal_text(_CONTROL.sub("", _TERMINAL_SEQUENCE.sub("", text)))
 
 
 def html_text(value: Any) -> Any:

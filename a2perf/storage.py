@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from a2perf.errors import UserError
 from a2perf.fault_point import fault_point
@@ -79,7 +79,15 @@ def read_json(path: Path) -> Any:
         FileNotFoundError: no such file.
         ValueError: the file is not JSON, not a regular file or larger than ``MAX_JSON_BYTES``; the message names it.
     """
-    data = read_bounded(path, MAX_JSON_BYTES)
+    return parse_json(read_bounded(path, MAX_JSON_BYTES), str(path))
+
+
+def parse_json(data: bytes, path: str) -> Any:
+    """Returns the document in the content of a JSON file.
+
+    Raises:
+        ValueError: it is not JSON; ``path`` names the file there.
+    """
     try:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as error:  # also a number of more digits than Python converts
@@ -156,6 +164,20 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def journal_entries(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
+    """Yields every complete entry of an open journal up to the first damaged line."""
+    while line := stream.readline(MAX_LINE_BYTES):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(entry, dict):
+            return
+        yield entry
+
+
 class Journal:
     """An append-only file of JSON objects, one a line, durable line by line.
 
@@ -195,16 +217,7 @@ class Journal:
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_JOURNAL_BYTES:
             raise ValueError(f"{self.path}: not a regular file of at most {MAX_JOURNAL_BYTES >> 30} GiB")
         with self.path.open("rb") as stream:
-            while line := stream.readline(MAX_LINE_BYTES):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    entry = json.loads(line)
-                except (ValueError, RecursionError):
-                    return
-                if not isinstance(entry, dict):
-                    return
-                yield entry
+            yield from journal_entries(stream)
 
     def close(self) -> None:
         """Closes the file; a later append opens it again."""

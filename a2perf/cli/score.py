@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from a2perf.runs.recorded_runs import MODES, SCORES_FILE
+from a2perf.runs.layout import MODES
+from a2perf.runs.layout import SCORES as SCORES_FILE
 from a2perf.storage import write_json
 from a2perf.submission.options import normalised
 

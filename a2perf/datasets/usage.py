@@ -15,7 +15,7 @@ from typing import Any
 from a2perf.storage import write_json
 
 FOLDER = "a2perf_datasets"
-"""In the artefacts of a training; ``a2perf.runs.recorded_datasets`` reads it."""
+"""In the artefacts of a training; ``a2perf.runs.dataset_notes`` reads it."""
 
 _SCHEMA = 1
 

@@ -23,16 +23,11 @@ import msgspec
 
 from a2perf import __version__, assets
 from a2perf.metrics.values import MetricValue, Profile, RunData
-from a2perf.runs.recorded_runs import (
-    MODES,
-    RecordedRun,
-    RunFolder,
-    RunIdentity,
-    find_runs,
-    fingerprint_of,
-    identify,
-    read_run,
-)
+from a2perf.runs.finding import find_runs, fingerprint_of
+from a2perf.runs.layout import MODES
+from a2perf.runs.reading import identify, read_run
+from a2perf.runs.run import Run, RunFolder, RunIdentity
+from a2perf.runs.tracking_record import as_mapping
 from a2perf.worker_pool import worker_pool
 
 SCHEMA = 1
@@ -93,7 +88,7 @@ def score_runs(
     }
 
 
-def run_data(runs: Sequence[RecordedRun], mode: str) -> RunData:
+def run_data(runs: Sequence[Run], mode: str) -> RunData:
     """Returns what runs of one algorithm recorded in one mode, as the metrics take it.
 
     Runs without curve, episodes or latency are left out of these fields; ``tracking`` and ``emissions`` have one entry
@@ -110,7 +105,7 @@ def run_data(runs: Sequence[RecordedRun], mode: str) -> RunData:
         successes={
             task: values for task in tasks if (values := _arrays(run.successes.get(mode, {}).get(task) for run in runs))
         },
-        tracking=[run.tracking for run in runs],
+        tracking=[as_mapping(run.tracking) for run in runs],
         emissions=[run.emissions.get(mode, {}) for run in runs],
         latency={call: _arrays(run.latency_s.get(call) for run in runs) for call in calls},
         latency_first={
@@ -123,13 +118,13 @@ def run_data(runs: Sequence[RecordedRun], mode: str) -> RunData:
     )
 
 
-def _checkpoint_costs(runs: Sequence[RecordedRun]) -> list[list[float]]:
+def _checkpoint_costs(runs: Sequence[Run]) -> list[list[float]]:
     """Returns the training energies behind each data set that was used, each data set once."""
     notes = {(note.dataset_id, note.content_sha256): note for run in runs for note in run.datasets}
     return [[math.nan if kwh is None else kwh for kwh in note.checkpoint_kwh] for _, note in sorted(notes.items())]
 
 
-def _data_energy(runs: Sequence[RecordedRun]) -> list[tuple[float, str]]:
+def _data_energy(runs: Sequence[Run]) -> list[tuple[float, str]]:
     """Returns what lies behind the samples of each run that used data sets, NaN where it is not known."""
     found = []
     for run in runs:
@@ -140,7 +135,7 @@ def _data_energy(runs: Sequence[RecordedRun]) -> list[tuple[float, str]]:
     return found
 
 
-def _learning(runs: Sequence[RecordedRun]) -> dict[str, Any]:
+def _learning(runs: Sequence[Run]) -> dict[str, Any]:
     """Returns what ties the curves to the runs and their clocks."""
     placed = [(place, run.curve) for place, run in enumerate(runs) if run.curve is not None]
     return {
@@ -171,7 +166,7 @@ def pool_of(identity: RunIdentity, run: RunFolder) -> list[str]:
     ]  # fmt: skip
 
 
-def conditions_of(runs: Sequence[RecordedRun], data: RunData, mode: str) -> list[str]:
+def conditions_of(runs: Sequence[Run], data: RunData, mode: str) -> list[str]:
     """Returns what a reader of the scores of these runs, seeds of one another, should know, in words."""
     conditions = []
     known = [run.identity.seed for run in runs if run.identity.seed is not None]
@@ -221,7 +216,7 @@ def _score_pool(folders: Sequence[RunFolder], profile: Profile) -> dict[str, Any
 
 
 def _score_group(
-    folders: Sequence[RunFolder], runs: Sequence[RecordedRun], mode: str, profile: Profile
+    folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, profile: Profile
 ) -> dict[str, Any]:
     from a2perf.metrics import application, registry
 
@@ -256,12 +251,12 @@ def is_told(value: MetricValue, mode: str) -> bool:
     return across_runs if mode == "train" else across_rollouts and mode == "inference"
 
 
-def _read(folder: RunFolder) -> RecordedRun:
+def _read(folder: RunFolder) -> Run:
     try:
         return read_run(folder)
     except (OSError, ValueError) as error:
         # a file that changed or vanished while it was read; the other runs are not to suffer
-        return RecordedRun(identify(folder), conditions=[f"could not be read: {type(error).__name__}"])
+        return Run(identify(folder), conditions=[f"could not be read: {type(error).__name__}"])
 
 
 def _fingerprint(run: RunFolder) -> str:

@@ -13,15 +13,15 @@ from functools import partial
 
 import numpy as np
 
+from a2perf.arrays import Values
 from a2perf.metrics import protocol
 from a2perf.metrics.bootstrap import Estimate, aggregate_iqm, bootstrap
 from a2perf.metrics.comparison import performance_profile
-from a2perf.metrics.values import Values
+from a2perf.plain_text import plain_text
 from a2perf.report import compared_charts as compared
 from a2perf.report.cohorts import Cohort, Setting
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import Chart, interactive
-from a2perf.report.evidence import plain_text
 from a2perf.report.tables import Column, Table, Text
 
 REPETITIONS = 5000
@@ -58,7 +58,7 @@ def run_means(cohort: Cohort) -> Values:
 
 def protocol_task(setting: Setting) -> protocol.ProtocolTask | None:
     """Returns the protocol's task of a setting, None where it has no references or the environment is another."""
-    prints = {run.recorded.identity.fingerprint for cohort in setting.in_mode("inference") for run in cohort.runs}
+    prints = {run.identity.fingerprint for cohort in setting.in_mode("inference") for run in cohort.runs}
     if len(prints) != 1:
         return None
     task = protocol.load().task_of(setting.task, prints.pop())

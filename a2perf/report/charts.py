@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 from a2perf.report.drawing import INK, new_figure
 from a2perf.report.numbers_text import shown
-from a2perf.runs.recorded_tables import Table
+from a2perf.runs.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from a2perf.metrics import application, registry
 from a2perf.metrics.scores import conditions_of, is_told, run_data
 from a2perf.metrics.values import MetricValue, Profile, RunData
-from a2perf.report.evidence import Run, plain_text
-from a2perf.runs.recorded_runs import MODES
+from a2perf.plain_text import plain_text
+from a2perf.runs.layout import MODES
+from a2perf.runs.run import Run
 
 _DIGITS = 8
 
@@ -40,7 +41,7 @@ class Cohort:
     @property
     def seeds(self) -> list[int | None]:
         """Root seed of each run."""
-        return [run.recorded.identity.seed for run in self.runs]
+        return [run.identity.seed for run in self.runs]
 
     def seed_names(self) -> list[str]:
         """Returns a name for each run, ``"seed 3"`` where that is unique."""
@@ -94,12 +95,12 @@ def settings_of(runs: Sequence[Run], profile: Profile) -> list[Setting]:
     known = [run for run in runs if run.state != "unreadable"]
     behaviours: dict[tuple[str, str, str], set[str]] = {}
     for run in known:
-        identity = run.recorded.identity
+        identity = run.identity
         behaviours.setdefault((identity.domain, identity.task, identity.mode), set()).add(identity.fingerprint)
     differing = {(domain, task) for (domain, task, _), held in behaviours.items() if len(held) > 1}
     grouped: dict[tuple[str, str, str], list[Run]] = {}
     for run in known:
-        identity = run.recorded.identity
+        identity = run.identity
         fingerprint = identity.fingerprint or "unknown" if (identity.domain, identity.task) in differing else ""
         grouped.setdefault((identity.domain, identity.task, fingerprint), []).append(run)
     return [_setting(key, grouped[key], profile) for key in sorted(grouped)]
@@ -112,7 +113,7 @@ def _setting(key: tuple[str, str, str], runs: list[Run], profile: Profile) -> Se
     for algorithm in algorithms:
         members = [run for run, name in zip(runs, names, strict=True) if name == algorithm]
         for mode in MODES:
-            in_mode = [run for run in members if mode in run.recorded.modes()]
+            in_mode = [run for run in members if mode in run.modes()]
             if in_mode:
                 cohorts.append(_cohort(algorithm, mode, in_mode, profile))
     return Setting(*key, algorithms=tuple(algorithms), cohorts=tuple(cohorts))
@@ -123,24 +124,23 @@ def _column_names(runs: Sequence[Run]) -> list[str]:
     versions: dict[str, set[str]] = {}
     layouts: dict[str, set[str]] = {}
     for run in runs:
-        versions.setdefault(run.algorithm, set()).add(run.recorded.identity.version)
+        versions.setdefault(run.algorithm, set()).add(run.identity.version)
         layouts.setdefault(run.algorithm, set()).add(run.folder.layout)
     names = []
     for run in runs:
         name = run.algorithm or "unnamed"
         if len(layouts[run.algorithm]) > 1:
             name += f" ({run.folder.layout})"
-        if len(versions[run.algorithm]) > 1 and run.recorded.identity.version:
-            name += f" ({run.recorded.identity.version[:_DIGITS]})"
+        if len(versions[run.algorithm]) > 1 and run.identity.version:
+            name += f" ({run.identity.version[:_DIGITS]})"
         names.append(name)
     return names
 
 
 def _cohort(algorithm: str, mode: str, runs: Sequence[Run], profile: Profile) -> Cohort:
-    ordered = sorted(runs, key=lambda run: (run.recorded.identity.seed or 0, run.root))
-    recorded = [run.recorded for run in ordered]
-    data = run_data(recorded, mode)
+    ordered = sorted(runs, key=lambda run: (run.identity.seed or 0, run.root))
+    data = run_data(ordered, mode)
     scores = {name: value for name, value in registry.score(data, profile).items() if is_told(value, mode)}
     tasks = application.per_task(data, profile) if mode == "generalization" else {}
-    conditions = conditions_of(recorded, data, mode)
+    conditions = conditions_of(ordered, data, mode)
     return Cohort(algorithm, mode, tuple(ordered), data, scores, tasks, tuple(conditions))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 from a2perf.report.charts import jitter, plain_counts, rows_of_names, shortened, thinned, time_axis
 from a2perf.report.drawing import DASHES, INK, SERIES, Drawing, Series, new_figure, series_key, tag
 

@@ -12,16 +12,17 @@ from collections.abc import Sequence
 
 from a2perf.metrics import registry
 from a2perf.metrics.values import Profile
+from a2perf.plain_text import plain_text
 from a2perf.report import provenance
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
 from a2perf.report.cohorts import Setting, settings_of
 from a2perf.report.conditions import Condition, conditions_of_runs, conditions_of_setting
 from a2perf.report.drawing import Chart
-from a2perf.report.evidence import Run, by_root, plain_text
 from a2perf.report.run_sections import RootSection, RunSection, counted, root_section, summary_table
 from a2perf.report.score_tables import ScoreTable, score_table
 from a2perf.report.setting_charts import charts_of_setting
 from a2perf.report.tables import Table
+from a2perf.runs.run import Run
 
 MAX_RUNS_WITH_CHARTS = 12
 """In a larger report runs are lines in the charts of their setting; their own charts would be too many to look at."""
@@ -129,6 +130,14 @@ class _Names:
         return name
 
 
+def by_root(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Returns the runs of each root, in order."""
+    grouped: dict[str, list[Run]] = {}
+    for run in runs:
+        grouped.setdefault(run.root, []).append(run)
+    return grouped
+
+
 def _setting_section(setting: Setting, profile: Profile, names: _Names) -> SettingSection:
     anchor = names.new(setting.title)
     return SettingSection(
@@ -157,7 +166,7 @@ def _lede(runs: Sequence[Run]) -> str:
     submissions = len({run.algorithm for run in runs if run.state != "unreadable"})
     environments = len({manifest.env_id for manifest in manifests} - {"", None})
     if not environments:
-        environments = len({(run.recorded.identity.domain, run.recorded.identity.task) for run in runs})
+        environments = len({(run.identity.domain, run.identity.task) for run in runs})
     counts = Counter(run.state for run in runs)
     states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     days = sorted({attempt.started_at[:10] for manifest in manifests for attempt in manifest.attempts} - {""})

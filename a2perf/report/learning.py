@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
+from a2perf.arrays import Values
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.curves import clean
 from a2perf.metrics.efficiency import logged_at
-from a2perf.metrics.values import Values
 from a2perf.report.cohorts import Cohort
 from a2perf.report.compared_charts import Lines
 
@@ -29,7 +29,7 @@ def learned(cohort: Cohort, place: int, axis: Axis) -> Lines | None:
         place: of the algorithm in its setting.
         axis: what the curves run over.
     """
-    with_curve = [run for run in cohort.runs if run.recorded.curve is not None]
+    with_curve = [run for run in cohort.runs if run.curve is not None]
     names = dict(zip((id(run) for run in cohort.runs), cohort.seed_names(), strict=True))
     runs = []
     for index, run in enumerate(with_curve):

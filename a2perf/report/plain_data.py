@@ -180,7 +180,7 @@ def _reported_setting(section: SettingSection) -> ReportedSetting:
     return ReportedSetting(
         domain=setting.domain,
         task=setting.task,
-        fingerprints=sorted({r.recorded.identity.fingerprint for c in setting.cohorts for r in c.runs} - {""}),
+        fingerprints=sorted({r.identity.fingerprint for c in setting.cohorts for r in c.runs} - {""}),
         algorithms=list(setting.algorithms),
         runs={f"{c.algorithm}/{c.mode}": [run.key for run in c.runs] for c in setting.cohorts},
         seeds={f"{c.algorithm}/{c.mode}": c.seeds for c in setting.cohorts},
@@ -236,7 +236,7 @@ def _reported_run(section: RunSection) -> ReportedRun:
 
 
 def _identity(section: RunSection) -> dict[str, Any]:
-    run, manifest, identity = section.run, section.run.manifest, section.run.recorded.identity
+    run, manifest, identity = section.run, section.run.manifest, section.run.identity
     cells: dict[str, Any] = {
         "level": "run", "run": run.root, "mode": run.mode, "state": section.state, "submission": identity.algorithm,
         "domain": identity.domain, "task": identity.task, "env_fingerprint": identity.fingerprint,

@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from a2perf.plain_text import plain_text
 from a2perf.records import Manifest
 from a2perf.report.cohorts import Cohort, Setting
-from a2perf.report.evidence import Run, plain_text
-from a2perf.report.run_numbers import section
 from a2perf.report.tables import Column, Quantity, Table, Text, quantity_text
+from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import TrackingReport
 
 _HASH_DIGITS = 16
 
@@ -39,7 +40,7 @@ def sources_table(settings: Sequence[Setting], anchors: Mapping[str, str]) -> Ta
 
 def _source_row(setting: Setting, cohort: Cohort, anchors: Mapping[str, str]) -> tuple[Text, ...]:
     manifests = [run.manifest for run in cohort.runs if run.manifest is not None]
-    identities = [run.recorded.identity for run in cohort.runs]
+    identities = [run.identity for run in cohort.runs]
 
     def told(words: Iterable[str]) -> str:
         return plain_text("; ".join(dict.fromkeys(word for word in words if word))) or "–"
@@ -108,14 +109,14 @@ def failure(run: Run) -> tuple[list[tuple[str, str]], str]:
     if record.log is not None:
         lines.append(("Log", record.log))
     parts = [plain_text(record.traceback or "").rstrip()]
-    if run.log_tail.strip() and run.log_tail.strip() not in parts[0]:
-        parts.append(f"last lines of {record.log}:\n{run.log_tail.rstrip()}")
+    if run.details.log_tail.strip() and run.details.log_tail.strip() not in parts[0]:
+        parts.append(f"last lines of {record.log}:\n{run.details.log_tail.rstrip()}")
     return lines, "\n\n".join(part for part in parts if part)
 
 
 def conditions(run: Run) -> list[str]:
     """Returns everything that a reader of the numbers should know: damage, noise, failed trackers, warnings."""
-    found = dict.fromkeys(run.conditions)
+    found = dict.fromkeys(plain_text(words) for words in (*run.conditions, *run.details.conditions))
     manifest = run.manifest
     if run.state == "unfinished":
         found["The run has not ended: it goes on elsewhere, or was killed; the same command resumes it."] = None
@@ -124,11 +125,11 @@ def conditions(run: Run) -> list[str]:
     noisy = noise(run)
     if noisy:
         found[f"Noisy host, so times should be doubted: {'; '.join(noisy)}."] = None
-    for task, broken in run.task_failures.items():
+    for task, broken in run.details.task_failures.items():
         words = f"Task {task} failed in {broken.where} ({broken.kind.value}): {broken.message}"
         found[plain_text(words)] = None
     for report in _reports(run).values():
-        found.update(dict.fromkeys(plain_text(str(words)) for words in report.get("notes") or ()))
+        found.update(dict.fromkeys(plain_text(words) for words in report.notes))
     if manifest is not None:
         for tracker in manifest.tracker_failures:
             name, error = tracker.get("tracker", "without a name"), tracker.get("error", "no message")
@@ -142,10 +143,9 @@ def noise(run: Run) -> list[str]:
     """Returns why the host was too busy to trust times; empty for a quiet one."""
     reasons: dict[str, None] = {}
     for task, report in _reports(run).items():
-        host = section(report, "host")
-        if host.get("noisy"):
-            stated = host.get("reasons") or ["no reason recorded"]
-            reasons.update(dict.fromkeys(plain_text(f"{task}: {reason}" if task else str(reason)) for reason in stated))
+        if report.host.noisy:
+            stated = report.host.reasons or ["no reason recorded"]
+            reasons.update(dict.fromkeys(plain_text(f"{task}: {reason}" if task else reason) for reason in stated))
     if not reasons and run.manifest is not None:
         prefix = "noisy host"
         told = [words for words in run.manifest.warnings if words.startswith(prefix)]
@@ -194,9 +194,9 @@ def command(run: Run, manifest: Manifest) -> str:
     return shlex.join(words)
 
 
-def _reports(run: Run) -> Mapping[str, Mapping[str, Any]]:
+def _reports(run: Run) -> Mapping[str, TrackingReport]:
     """Returns the tracking report of each task; of a run of one task under the name ``""``."""
-    return run.recorded.tracking_by_task or {"": run.recorded.tracking}
+    return run.tracking_by_task or {"": run.tracking}
 
 
 def _sandbox(manifest: Manifest) -> str:

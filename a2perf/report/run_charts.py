@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
+from a2perf.plain_text import plain_text
 from a2perf.report import charts
 from a2perf.report.drawing import Chart, single
-from a2perf.report.evidence import Run, clock, plain_text
 from a2perf.report.numbers_text import shown
-from a2perf.report.run_numbers import episode_values, reward_terms, section
+from a2perf.report.run_numbers import episode_values, reward_terms
 from a2perf.report.tables import Quantity, quantity_text
+from a2perf.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +40,7 @@ def charts_of(anchor: str, run: Run) -> list[Chart]:
 def _returns(run: Run) -> _Plan | None:
     returns = {
         plain_text(task): episode_values(episodes, "episode_return")
-        for task, episodes in run.recorded.episodes.items()
+        for task, episodes in run.episodes.items()
         if episodes
     }
     if len(returns) == 1:
@@ -63,9 +64,9 @@ def _returns(run: Run) -> _Plan | None:
 
 
 def _rewards(run: Run) -> _Plan | None:
-    if len(run.recorded.episodes) != 1:
+    if len(run.episodes) != 1:
         return None
-    (episodes,) = run.recorded.episodes.values()
+    (episodes,) = run.episodes.values()
     terms = {plain_text(name): values for name, values in reward_terms(episodes).items()}
     if not terms:
         return None
@@ -79,18 +80,18 @@ def _rewards(run: Run) -> _Plan | None:
 
 
 def _system(run: Run) -> _Plan | None:
-    seconds = clock(run.trace)
-    if run.trace is None or seconds is None or seconds[-1] - seconds[0] < _SHORTEST_RUN_S:
+    seconds = run.details.clock()
+    if run.details.trace is None or seconds is None or seconds[-1] - seconds[0] < _SHORTEST_RUN_S:
         return None
-    energy = section(run.recorded.tracking, "energy")
-    known = energy.get("quality") not in (None, "none") and energy.get("method")
-    how = f"Power: {energy['quality']}, {_methods(str(energy['method']))}. " if known else ""
+    energy = run.tracking.energy
+    known = energy.quality not in ("", "none") and energy.method
+    how = f"Power: {energy.quality}, {_methods(energy.method)}. " if known else ""
     return (
         "system",
         "Power, memory and CPU by phase",
         f"{how}Memory and CPU: the participant's process tree.",
         f"{seconds.size} samples over {quantity_text(Quantity(value=float(seconds[-1] - seconds[0]), unit='s'))}.",
-        partial(charts.system_over_time, run.trace, seconds),
+        partial(charts.system_over_time, run.details.trace, seconds),
     )
 
 

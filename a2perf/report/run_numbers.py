@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
+from a2perf.arrays import Values
 from a2perf.metrics import application, registry
 from a2perf.metrics.scores import run_data
-from a2perf.metrics.values import MetricValue, Profile, Values
+from a2perf.metrics.values import MetricValue, Profile
 from a2perf.records import Episode
-from a2perf.report.evidence import Run
 from a2perf.report.tables import Quantity
-from a2perf.runs.recorded_runs import RecordedRun
+from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import recorded
 
 EPISODE_SPREAD = "standard deviation over episodes, ddof 1"
 _SIDE_NOTES = (
@@ -49,7 +49,7 @@ class Measure(msgspec.Struct, kw_only=True, frozen=True):
 
 def measures(run: Run, profile: Profile) -> list[Measure]:
     """Returns every number that a run holds: metrics in the order of the registry, then side notes."""
-    found = [measure for mode in run.recorded.modes() for measure in _of_mode(run.recorded, mode, profile)]
+    found = [measure for mode in run.modes() for measure in _of_mode(run, mode, profile)]
     return [*found, *_side_notes(run)]
 
 
@@ -73,23 +73,9 @@ def reward_terms(episodes: list[Episode]) -> dict[str, Values]:
     }
 
 
-def section(tracking: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Returns a nested mapping, empty when it is not there."""
-    value = tracking.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def number(mapping: Mapping[str, Any], name: str) -> float | None:
-    """Returns an entry that is a finite number."""
-    value = mapping.get(name)
-    if isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value):
-        return float(value)
-    return None
-
-
-def _of_mode(recorded: RecordedRun, mode: str, profile: Profile) -> Iterator[Measure]:
+def _of_mode(run: Run, mode: str, profile: Profile) -> Iterator[Measure]:
     metrics = registry.all_metrics()
-    data = run_data([recorded], mode)
+    data = run_data([run], mode)
     scores = registry.score(data, profile)
     spread = scores.get("StddevAcrossRollouts")
     for name, value in scores.items():
@@ -99,8 +85,8 @@ def _of_mode(recorded: RecordedRun, mode: str, profile: Profile) -> Iterator[Mea
             quantity = _quantity(value, over_episodes, episodes)
             metric = metrics[name]
             yield Measure(key=name, label=metric.label, category=metric.category, mode=mode, quantity=quantity)
-    for task, episodes_of in recorded.episodes.items():
-        if episodes_of and recorded.identity.mode == mode:
+    for task, episodes_of in run.episodes.items():
+        if episodes_of and run.identity.mode == mode:
             lengths = episode_values(episodes_of, "length")
             mean = Quantity(
                 value=float(lengths.mean()), unit="steps", n=lengths.size, provenance="recorded",
@@ -142,24 +128,19 @@ def _quantity(value: MetricValue, over_episodes: MetricValue | None, episodes: i
 
 
 def _side_notes(run: Run) -> Iterator[Measure]:
-    reports = run.recorded.tracking_by_task or ({"": run.recorded.tracking} if run.recorded.tracking else {})
-    for task, report in reports.items():
+    for task, report in (run.tracking_by_task or {"": run.tracking}).items():
         for key, label, name, unit, words in _SIDE_NOTES:
-            yield from _note(run, key, label, number(report, name), unit, "measured", words, task)
-        energy = section(report, "energy")
-        if task and energy.get("quality") not in (None, "none"):
-            gross, method = number(energy, "gross_kwh"), str(energy.get("method") or "")
-            yield from _note(run, "energy_gross", "Energy", gross, "kWh", str(energy["quality"]), method, task)
-        for part in ("cpu", "gpu", "ram"):
-            component = section(energy, part)
-            if component.get("quality") not in (None, "none"):
-                label, method = f"Power, {part.upper()}, idle", str(component.get("method") or "")
-                quality = str(component["quality"])
-                yield from _note(
-                    run, f"power_{part}_idle", label, number(component, "idle_w"), "W", quality, method, task
-                )
-    if run.train is not None:
-        size, files = float(run.train.artifact_bytes), f"{run.train.artifact_files} file(s)"
+            yield from _note(run, key, label, recorded(getattr(report, name)), unit, "measured", words, task)
+        energy = report.energy
+        if task and energy.quality not in ("", "none"):
+            gross = recorded(energy.gross_kwh)
+            yield from _note(run, "energy_gross", "Energy", gross, "kWh", energy.quality, energy.method, task)
+        for part, component in (("cpu", energy.cpu), ("gpu", energy.gpu), ("ram", energy.ram)):
+            if component.quality not in ("", "none"):
+                key, label, idle_w = f"power_{part}_idle", f"Power, {part.upper()}, idle", recorded(component.idle_w)
+                yield from _note(run, key, label, idle_w, "W", component.quality, component.method, task)
+    if run.details.train is not None:
+        size, files = float(run.details.train.artifact_bytes), f"{run.details.train.artifact_files} file(s)"
         yield from _note(run, "artifacts", "Artefacts written", size, "bytes", "measured", files, "")
 
 

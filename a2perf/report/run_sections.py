@@ -6,18 +6,21 @@ import base64
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import PurePosixPath
 
 import msgspec
 
 from a2perf.metrics.values import Profile
+from a2perf.plain_text import plain_text
 from a2perf.records import Episode
 from a2perf.report import provenance
 from a2perf.report.drawing import Chart
-from a2perf.report.evidence import Run, plain_text
 from a2perf.report.run_charts import charts_of
-from a2perf.report.run_numbers import Measure, find, measures, number, section
+from a2perf.report.run_numbers import Measure, find, measures
 from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
+from a2perf.runs.details import MediaFile
+from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import recorded
 
 MAX_MEDIA_BYTES = 4 * 2**20
 MAX_MEDIA = 4
@@ -83,7 +86,7 @@ def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile,
     """
     manifest = next((run.manifest for run in runs if run.manifest is not None), None)
     if manifest is None:
-        identity = runs[0].recorded.identity
+        identity = runs[0].identity
         unreadable = runs[0].state == "unreadable"
         title = label if unreadable else runs[0].algorithm
         subtitle = "no manifest could be read" if unreadable else f"{runs[0].folder.layout} · folder {label}"
@@ -145,7 +148,7 @@ def summary_table(runs: Sequence[RunSection]) -> Table:
 
 def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
     run, found = section_of.run, section_of.measures
-    identity = run.recorded.identity
+    identity = run.identity
     where = Text(text="–")
     if run.manifest is not None:
         where = Text(
@@ -216,18 +219,18 @@ def _phases_table(anchor: str, run: Run) -> Table | None:
         Column(key="memory", title="Peak RSS", align="right"),
     )
     rows = []
-    for task, report in (run.recorded.tracking_by_task or {"": run.recorded.tracking}).items():
-        quality = str(section(report, "energy").get("quality") or "none")
-        kind = None if quality == "none" else "measured" if quality == "measured" else "estimated"
-        for phase, cost in section(report, "phases").items():
-            if phase == "end" or not isinstance(cost, dict):
+    for task, report in (run.tracking_by_task or {"": run.tracking}).items():
+        quality = report.energy.quality
+        kind = None if quality in ("", "none") else "measured" if quality == "measured" else "estimated"
+        for phase, cost in report.phases.items():
+            if phase == "end":
                 continue
             rows.append((
                 Text(text=plain_text(f"{task}: {phase}" if task else phase)),
-                Quantity(value=number(cost, "wall_s"), unit="s", provenance="measured"),
-                Quantity(value=number(cost, "cpu_seconds"), unit="s", provenance="measured"),
-                Quantity(value=number(cost, "energy_gross_kwh") if kind else None, unit="kWh", provenance=kind),
-                Quantity(value=number(cost, "rss_peak_bytes"), unit="bytes", provenance="measured"),
+                Quantity(value=recorded(cost.wall_s), unit="s", provenance="measured"),
+                Quantity(value=recorded(cost.cpu_seconds), unit="s", provenance="measured"),
+                Quantity(value=recorded(cost.energy_gross_kwh) if kind else None, unit="kWh", provenance=kind),
+                Quantity(value=recorded(cost.rss_peak_bytes), unit="bytes", provenance="measured"),
             ))  # fmt: skip
     if not rows:
         return None
@@ -237,12 +240,12 @@ def _phases_table(anchor: str, run: Run) -> Table | None:
 def _endings(run: Run) -> list[str]:
     """Says how the episodes of each task ended."""
     lines = []
-    for task, episodes in run.recorded.episodes.items():
+    for task, episodes in run.episodes.items():
         ways = Counter(_ending(episode) for episode in episodes)
         if ways:
             ordered = sorted(ways.items(), key=lambda item: (-item[1], item[0]))
             words = ", ".join(f"{count} by {way}" for way, count in ordered)
-            where = f" on {plain_text(task)}" if len(run.recorded.episodes) > 1 else ""
+            where = f" on {plain_text(task)}" if len(run.episodes) > 1 else ""
             lines.append(f"{counted(len(episodes), 'episode')}{where} ended: {words}.")
     return lines
 
@@ -255,21 +258,22 @@ def _ending(episode: Episode) -> str:
 
 def _pictures(run: Run, most: int) -> list[Picture]:
     found = []
-    for path in run.media[:most]:
+    for media in run.details.media[:most]:
+        path = PurePosixPath(media.name)
         episode = path.stem.replace("_", " ")
-        if path.stat().st_size > MAX_MEDIA_BYTES:
+        if media.size > MAX_MEDIA_BYTES:
             words = f"{path.name} is larger than {MAX_MEDIA_BYTES // 2**20} MiB and stays in the run's folder"
             found.append(Picture("image", "", "", words))
         elif path.suffix == ".png":
             caption = f"{episode}: evenly spaced frames, from left to right"
-            found.append(Picture("image", _data_uri(path, "image/png"), f"Picture strip of {caption}", caption))
+            found.append(Picture("image", _data_uri(media, "image/png"), f"Picture strip of {caption}", caption))
         else:
-            found.append(Picture("video", _data_uri(path, "video/mp4"), f"Film of {episode}", episode))
+            found.append(Picture("video", _data_uri(media, "video/mp4"), f"Film of {episode}", episode))
     return found
 
 
-def _data_uri(path: Path, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+def _data_uri(media: MediaFile, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(media.read(MAX_MEDIA_BYTES)).decode()}"
 
 
 def counted(count: int, noun: str) -> str:

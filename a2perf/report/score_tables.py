@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from a2perf.errors import UserError
 from a2perf.metrics import registry
 from a2perf.metrics.values import Category, Metric, MetricValue
+from a2perf.plain_text import plain_text
 from a2perf.report.cohorts import Cohort, Setting
-from a2perf.report.evidence import plain_text
 from a2perf.report.numbers_text import Scale, Written, row_scale, written
-from a2perf.runs.recorded_runs import MODES
+from a2perf.runs.layout import MODES
 
 CATEGORIES: tuple[Category, ...] = ("application", "reliability", "system", "data")
 MODE_WORDS = {"train": "training", "inference": "inference", "generalization": "generalization"}

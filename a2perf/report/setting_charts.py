@@ -8,18 +8,18 @@ from functools import partial
 
 import numpy as np
 
+from a2perf.arrays import Values, as_finite
 from a2perf.metrics.system_series import energy_course
-from a2perf.metrics.values import Values, as_finite
 from a2perf.report import compared_charts as compared
 from a2perf.report.across_tasks import profile_lines, protocol_task, run_means
 from a2perf.report.charts import reliable
 from a2perf.report.cohorts import Cohort, Setting
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import Chart, Drawing, interactive
-from a2perf.report.evidence import Run, clock
 from a2perf.report.learning import Axis, learned
 from a2perf.report.numbers_text import shown
 from a2perf.report.score_tables import MODE_WORDS
+from a2perf.runs.run import Run
 
 _AXES: tuple[tuple[Axis, str, str], ...] = (
     ("steps", "steps", ""), ("time", "time since the start of the training", "s"), ("energy", "energy used", "kWh"),
@@ -223,9 +223,9 @@ def _over_time(setting: Setting, mode: str, new_name: Names) -> list[Chart]:
 
 def _power(run: Run, mode: str) -> tuple[Values, Values] | None:
     """Returns seconds and watts: of the samples, or where there are none of the emissions table's intervals."""
-    seconds = clock(run.trace)
-    if run.trace is not None and seconds is not None:
-        trace = reliable(run.trace, seconds)
+    seconds = run.details.clock()
+    if run.details.trace is not None and seconds is not None:
+        trace = reliable(run.details.trace, seconds)
         parts = [values for name in _POWER if (values := trace.numbers(name)) is not None]
         if parts:
             total = np.nansum(parts, axis=0)
@@ -233,7 +233,7 @@ def _power(run: Run, mode: str) -> tuple[Values, Values] | None:
             known = np.isfinite(parts[0]) & (total > 0)
             if known.any():
                 return seconds[known], total[known]
-    course = energy_course(run.recorded.emissions.get(mode, {}))
+    course = energy_course(run.emissions.get(mode, {}))
     if course is None or course.elapsed_s.size < 2:
         return None
     watts = np.diff(course.kwh) * 3.6e6 / np.maximum(np.diff(course.elapsed_s), 1e-9)
@@ -242,12 +242,12 @@ def _power(run: Run, mode: str) -> tuple[Values, Values] | None:
 
 def _memory(run: Run, mode: str) -> tuple[Values, Values] | None:
     """Returns seconds and MiB: of the samples, or of the emissions table."""
-    seconds = clock(run.trace)
-    if run.trace is not None and seconds is not None:
-        values = reliable(run.trace, seconds).numbers("rss_bytes")
+    seconds = run.details.clock()
+    if run.details.trace is not None and seconds is not None:
+        values = reliable(run.details.trace, seconds).numbers("rss_bytes")
         if values is not None and (known := np.isfinite(values) & (values > 0)).any():
             return seconds[known], values[known] / 2.0**20
-    columns = run.recorded.emissions.get(mode, {})
+    columns = run.emissions.get(mode, {})
     duration, memory = columns.get("duration"), columns.get("ram_process")
     one_process = len(set(columns.get("run_id", ()))) < 2
     if not (isinstance(duration, np.ndarray) and isinstance(memory, np.ndarray) and one_process):

@@ -11,11 +11,11 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
 from a2perf.report.content import Report, make_report
-from a2perf.report.evidence import load_runs
 from a2perf.report.latex import latex_document, score_table_latex
 from a2perf.report.markdown import FIGURES, to_markdown_report
 from a2perf.report.page import to_page
 from a2perf.report.plain_data import ReportRecord, report_record, tables_csv
+from a2perf.runs.reading import read_runs
 from a2perf.storage import write_atomic, write_json
 
 TABLES = "tables"
@@ -50,7 +50,7 @@ def write_report(
     Raises:
         UserError: a folder does not exist, holds no run, or ``out`` cannot be written.
     """
-    found = load_runs(runs)
+    found = read_runs(runs)
     try:
         for folder in (FIGURES, TABLES):
             (out / folder).mkdir(parents=True, exist_ok=True)  # before the minute that a large report takes

@@ -16,13 +16,15 @@ from pathlib import Path
 import filelock
 import msgspec
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import Failure, Manifest, RunState
 from a2perf.runs import attempts, inventory
 from a2perf.runs.attempts import AttemptClock, Used, now
-from a2perf.runs.inventory import SIGNATURE, hash_files, read_manifest, record_files
+from a2perf.runs.files import files_of
+from a2perf.runs.inventory import hash_files, read_manifest, record_files
+from a2perf.runs.layout import SIGNATURE
 from a2perf.storage import Journal, json_text, read_record, write_record
 from a2perf.submission.evaluator import disk_space, folder_content
 from a2perf.submission.evaluator.seeds import KEYED, PUBLIC
@@ -235,7 +237,7 @@ def integrity(path: Path, manifest: Manifest) -> list[str]:
 
     Whatever was added, removed or changed since the run ended, and episodes that share a seed.
     """
-    problems = inventory.problems(path, manifest)
+    problems = inventory.problems(files_of(path), manifest)
     seeds = manifest.seeds.get("episodes", [])
     if len(seeds) != len(set(seeds)):
         problems.append("two episodes share a seed")

@@ -29,7 +29,7 @@ from a2perf.experiments.matrix_plan import folder_name
 from a2perf.records import Attempt, Manifest, RunState, SubmissionIdentity
 from a2perf.runs.bundle import record_files, write_manifest
 from a2perf.runs.recorded_curves import STEP_COLUMNS, kind_of
-from a2perf.runs.recorded_tables import Table, read_table
+from a2perf.runs.tables import Table, read_table
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun, user_name
 from a2perf.runs.run_series import read_series
 from a2perf.runs.tracker_tables import Series, chart_curves, history_series, kept_run

@@ -11,41 +11,30 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from a2perf import stranger_files
 from a2perf.errors import UserError
 from a2perf.records import InventoryItem, Manifest, RunState
+from a2perf.runs.files import RUN_BOUNDS, BundleFile, BundleFiles, FileStatus, files_of, folders_of
+from a2perf.runs.layout import CONFIG, FOLDERS, JOURNAL, LOCK, LOGS, MANIFEST, MODES, SIGNATURE, is_archived_name
+from a2perf.runs.packed_archive import packed_place, packed_top
 from a2perf.storage import json_text, parse_record
-from a2perf.stranger_files import (
-    Bounds,
-    Entry,
-    Kind,
-    StrangerFileError,
-    chunks,
-    printable,
-    read_regular_file,
-    walk,
-)
+from a2perf.stranger_files import BoundExceeded, Kind, StrangerFileError, printable
 
-MANIFEST, SIGNATURE, LOCK = "manifest.json", "signature.json", ".lock"
-MODES = ("train", "inference", "generalization")
 VERSION = 2
 """Of the list; 1 is the hash of every regular file and nothing else."""
 
 MAX_MANIFEST_BYTES = 256 << 20
+_PIECE_BYTES = 1 << 20
 _CHECKSUM_SINCE = 1  # schema of the manifest
-_BOUNDS = Bounds(entries=2_000_000)
 _HOLES_BYTES = 16 << 30  # more than this without content would take minutes to hash and holds no information
 _SPARSE = "not hashed: almost nothing of its size is stored"
-_STANDARD_FOLDERS = ("metrics", "logs", "artifacts", "media")
-_PARTS = (MANIFEST, "config.gin", "logs", "journal.jsonl", LOCK)
-_ARCHIVED = re.compile(rf"({'|'.join(MODES)})-\d{{8}}T\d{{6}}\.\d+")
-_MOST_PROBLEMS = 100
+_PARTS = (MANIFEST, CONFIG, LOGS, JOURNAL, LOCK)
+_OWN = (MANIFEST, SIGNATURE, LOCK)  # no list holds them
+_MAX_PROBLEMS = 100
 # What a copy under another umask changes is left out: who else may read, write as the group, or enter a folder.
 _FILE_MODE, _FOLDER_MODE = 0o7713, 0o5702
 
@@ -55,27 +44,28 @@ def record_files(bundle: Path, manifest: Manifest) -> None:
     manifest.files, manifest.inventory, manifest.inventory_version = {}, {}, VERSION
     errors: list[str] = []
     try:
-        for entry in walk(bundle, _BOUNDS, on_error=lambda error: errors.append(error.message)):
-            if entry.path in (MANIFEST, SIGNATURE, LOCK):
+        for file in files_of(bundle).entries("", RUN_BOUNDS, lambda error: errors.append(error.message)):
+            status = file.status
+            if status.path in _OWN:
                 continue
-            name = _key(entry.path, VERSION)
-            manifest.inventory[name] = _item(entry)
-            if entry.kind is Kind.FILE:
+            name = _key(status.path, VERSION)
+            manifest.inventory[name] = _item(status)
+            if status.kind is Kind.FILE:
                 try:
-                    manifest.files[name] = _hash(entry)
+                    manifest.files[name] = _hash(file, status)
                 except StrangerFileError as error:  # mode 000 of another user: validation says it again
                     errors.append(error.message)
     except StrangerFileError as error:
         errors.append(error.message)
-    manifest.warnings += [f"not in the inventory: {message}" for message in errors[:_MOST_PROBLEMS]]
+    manifest.warnings += [f"not in the inventory: {message}" for message in errors[:_MAX_PROBLEMS]]
 
 
 def hash_files(bundle: Path) -> dict[str, str]:
     """Returns the SHA-256 of every regular file of a bundle but its manifest, signature and lock, by relative path."""
     return {
-        _key(entry.path, 1): _hash(entry)
-        for entry in walk(bundle, _BOUNDS)
-        if entry.kind is Kind.FILE and entry.path not in (MANIFEST, SIGNATURE, LOCK)
+        _key(status.path, 1): _hash(file, status)
+        for file in files_of(bundle).entries("", RUN_BOUNDS)
+        if (status := file.status).kind is Kind.FILE and status.path not in _OWN
     }
 
 
@@ -85,24 +75,29 @@ def read_manifest(bundle: Path) -> Manifest:
     Raises:
         UserError: it does not exist, is not a regular file, is larger than any manifest, or is not a valid record.
     """
-    return parse_record(_manifest_bytes(bundle), Manifest, str(bundle / MANIFEST))
+    return manifest_in(files_of(bundle))
 
 
-def problems(bundle: Path, manifest: Manifest, *, unpublished: Iterable[str] = ()) -> list[str]:
+def manifest_in(files: BundleFiles) -> Manifest:
+    """Returns the manifest among the files of a bundle; see ``read_manifest``."""
+    return parse_record(_manifest_bytes(files), Manifest, str(files.path / MANIFEST))
+
+
+def problems(files: BundleFiles, manifest: Manifest, *, unpublished: Iterable[str] = ()) -> list[str]:
     """Compares the bundle of an ended run with its manifest.
 
     Args:
-        bundle: the folder.
+        files: of the bundle.
         manifest: its manifest, as ``read_manifest`` returns it.
         unpublished: folders at the top of the bundle that may be missing or incomplete; nothing may be added to them.
 
     Returns:
-        One sentence for everything that was added, removed or changed since, at most ``_MOST_PROBLEMS``; empty for a
+        One sentence for everything that was added, removed or changed since, at most ``_MAX_PROBLEMS``; empty for a
         run that is not over, since its manifest lists nothing yet.
     """
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         return []
-    found = manifest_problems(bundle)
+    found = manifest_problems(files)
     if not manifest.files and not manifest.inventory:
         return [*found, f"{MANIFEST} lists no files"]
     seen: set[str] = set()
@@ -110,17 +105,18 @@ def problems(bundle: Path, manifest: Manifest, *, unpublished: Iterable[str] = (
     folders |= {parent for name in list(folders) for parent in _parents(name)}
     errors: list[str] = []
     try:
-        for entry in walk(Path(os.path.realpath(bundle)), _BOUNDS, on_error=lambda error: errors.append(error.message)):
-            name = _key(entry.path, manifest.inventory_version)
+        for file in files.entries("", RUN_BOUNDS, lambda error: errors.append(error.message)):
+            status = file.status
+            name = _key(status.path, manifest.inventory_version)
             seen.add(name)
-            if entry.path in (MANIFEST, SIGNATURE, LOCK):
-                found += _own(entry)
+            if status.path in _OWN:
+                found += _own(status)
             elif manifest.inventory_version < VERSION:
-                found += _against_hashes(entry, name, manifest, folders)
+                found += _against_hashes(file, status, name, manifest, folders)
             else:
-                found += _against_inventory(entry, name, manifest)
-            if len(found) > _MOST_PROBLEMS:
-                return [*found[:_MOST_PROBLEMS], "further problems are not listed"]
+                found += _against_inventory(file, status, name, manifest)
+            if len(found) > _MAX_PROBLEMS:
+                return [*found[:_MAX_PROBLEMS], "further problems are not listed"]
     except StrangerFileError as error:
         return [*found, *errors, error.message]
     absent = tuple(unpublished)
@@ -128,13 +124,13 @@ def problems(bundle: Path, manifest: Manifest, *, unpublished: Iterable[str] = (
     found += [
         f"{_shown(name)} is missing" for name in expected if name not in seen and name.partition("/")[0] not in absent
     ]
-    return [*found, *errors][:_MOST_PROBLEMS]
+    return [*found, *errors][:_MAX_PROBLEMS]
 
 
-def manifest_problems(bundle: Path) -> list[str]:
+def manifest_problems(files: BundleFiles) -> list[str]:
     """Compares the manifest's bytes with what a2perf wrote."""
     try:
-        text = _manifest_bytes(bundle).decode("utf-8", "surrogateescape")
+        text = _manifest_bytes(files).decode("utf-8", "surrogateescape")
         data = json.loads(text)
     except (UserError, ValueError, RecursionError) as error:
         return [getattr(error, "message", f"{MANIFEST} is not JSON")]
@@ -157,12 +153,12 @@ def checksum(data: dict[str, Any]) -> str:
 
 def is_bundle(folder: Path) -> bool:
     """Whether a folder is a bundle: named after a mode, with anything that the evaluator writes into one."""
-    return folder.name in MODES and any(os.path.lexists(folder / name) for name in _PARTS)
+    return folder.name in MODES and any(_holds(folder, name) for name in _PARTS)
 
 
 def is_archived(folder: Path) -> bool:
     """Whether a folder is a bundle that a later attempt of the same run has replaced."""
-    return folder.parent.name == "attic" and _ARCHIVED.fullmatch(folder.name) is not None
+    return is_archived_name(folder)
 
 
 def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
@@ -171,25 +167,25 @@ def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
     Below a bundle nothing is a bundle, whatever a participant wrote there; links are not followed.
 
     Args:
-        top: a bundle, which counts under any name if it holds a manifest, or a folder that holds some.
+        top: a bundle, which counts under any name if it holds a manifest, a folder that holds some, or a packed file.
         archived: also return the earlier attempts in ``attic``.
     """
-    if os.path.lexists(top / MANIFEST) or is_bundle(top):
+    top = packed_top(top)
+    if _holds(top, MANIFEST) or is_bundle(top):
         return [top]
     found: list[Path] = []
-    for text, names, files in stranger_files.folders(top, _BOUNDS):
+    for text, names, _ in folders_of(top):
         folder = Path(text)
         kept = []
         for name in sorted(names):
             inner = folder / name
             if inner.is_symlink() or (is_archived(inner) and not archived):
                 continue
-            if is_bundle(inner) or os.path.lexists(inner / MANIFEST):
+            if is_bundle(inner) or _holds(inner, MANIFEST):
                 found.append(inner)
             else:
                 kept.append(name)
         names[:] = kept
-        del files
     return sorted(found)
 
 
@@ -213,59 +209,68 @@ def listed_file(bundle: Path, manifest: Manifest | None, name: str) -> Path | No
     return bundle / name if regular and not any(folder.is_symlink() for folder in folders) else None
 
 
-def _manifest_bytes(bundle: Path) -> bytes:
-    folder = Path(os.path.realpath(bundle))
-    if not os.path.lexists(folder / MANIFEST):
-        raise UserError(f"{bundle / MANIFEST} does not exist", hint="give the folder of a run made by a2perf")
-    return read_regular_file(folder, MANIFEST, max_bytes=MAX_MANIFEST_BYTES)
+def _holds(folder: Path, name: str) -> bool:
+    if packed_place(folder) is None:
+        return os.path.lexists(folder / name)
+    return files_of(folder).status(name) is not None
 
 
-def _own(entry: Entry) -> list[str]:
+def _manifest_bytes(files: BundleFiles) -> bytes:
+    if files.status(MANIFEST) is None:
+        raise UserError(f"{files.path / MANIFEST} does not exist", hint="give the folder of a run made by a2perf")
+    return files.read(MANIFEST, MAX_MANIFEST_BYTES)
+
+
+def _own(status: FileStatus) -> list[str]:
     """Checks the three files that no list holds: regular, not executable, the lock empty."""
-    if entry.kind is not Kind.FILE:
-        return [f"{entry.path} is a {entry.kind}, not a regular file"]
-    if entry.path == LOCK:
-        return [f"{LOCK} is not empty"] if entry.status.st_size else []
-    mode = stat.S_IMODE(entry.status.st_mode)
-    if mode & _FILE_MODE != 0o600:
-        return [f"the mode of {entry.path} was changed: {mode:04o}"]
+    if status.kind is not Kind.FILE:
+        return [f"{status.path} is a {status.kind}, not a regular file"]
+    if status.path == LOCK:
+        return [f"{LOCK} is not empty"] if status.size else []
+    if status.mode & _FILE_MODE != 0o600:
+        return [f"the mode of {status.path} was changed: {status.mode:04o}"]
     return []
 
 
-def _against_inventory(entry: Entry, name: str, manifest: Manifest) -> list[str]:
-    listed, found = manifest.inventory.get(name), _item(entry)
+def _against_inventory(file: BundleFile, status: FileStatus, name: str, manifest: Manifest) -> list[str]:
+    listed, found = manifest.inventory.get(name), _item(status)
     if listed is None:
-        return [f"{_shown(name)}: a {entry.kind} that is not in the manifest"]
+        return [f"{_shown(name)}: a {status.kind} that is not in the manifest"]
     if found.kind != listed.kind:
         return [f"{_shown(name)} was a {listed.kind} and is a {found.kind}"]
-    if entry.kind not in (Kind.FILE, Kind.FOLDER, Kind.LINK):
-        return [f"{_shown(name)} is a {entry.kind}, which cannot be part of a bundle"]
+    if status.kind not in (Kind.FILE, Kind.FOLDER, Kind.LINK):
+        return [f"{_shown(name)} is a {status.kind}, which cannot be part of a bundle"]
     changed = []
     if found.mode != listed.mode:
         changed.append(f"the mode of {_shown(name)} was changed: {found.mode}, recorded {listed.mode}")
     if found.target != listed.target:
         changed.append(f"the link {_shown(name)} was changed after the run")
-    if entry.kind is Kind.FILE:
-        changed += _content(entry, name, manifest, listed.size)
+    if status.kind is Kind.FILE:
+        changed += _content(file, status, name, manifest, listed.size)
     return changed
 
 
-def _against_hashes(entry: Entry, name: str, manifest: Manifest, folders: set[str]) -> list[str]:
+def _against_hashes(
+    file: BundleFile, status: FileStatus, name: str, manifest: Manifest, folders: set[str]
+) -> list[str]:
     """Compares with a manifest that lists regular files only."""
-    if entry.kind is Kind.FILE:
+    if status.kind is Kind.FILE:
         if name not in manifest.files:
             return [f"{_shown(name)} is not in the manifest"]
-        if stat.S_IMODE(entry.status.st_mode) & 0o6000:
+        if status.mode & 0o6000:
             return [f"the mode of {_shown(name)} was changed: it has a set-id bit"]
-        return _content(entry, name, manifest, None)
-    if entry.kind is Kind.FOLDER and (entry.path in folders or entry.path in _STANDARD_FOLDERS):
+        return _content(file, status, name, manifest, None)
+    if status.kind is Kind.FOLDER and (status.path in folders or status.path in FOLDERS):
         return []
-    return [f"{_shown(name)}: a {entry.kind} that is not in the manifest"]
+    return [f"{_shown(name)}: a {status.kind} that is not in the manifest"]
 
 
-def _content(entry: Entry, name: str, manifest: Manifest, size: int | None) -> list[str]:
-    if size is None or size == entry.status.st_size:
-        digest = _hash(entry)
+def _content(file: BundleFile, status: FileStatus, name: str, manifest: Manifest, size: int | None) -> list[str]:
+    if size is None or size == status.size:
+        try:
+            digest = _hash(file, status)
+        except OSError as error:  # a broken disk, or a damaged packed file
+            return [f"{_shown(name)} cannot be read: {error.strerror or _shown(str(error))}"]
         if digest == _SPARSE:
             return [f"{_shown(name)} was {_SPARSE}"]
         if manifest.files.get(name) == digest:
@@ -273,26 +278,26 @@ def _content(entry: Entry, name: str, manifest: Manifest, size: int | None) -> l
     return [f"{_shown(name)} was changed after the run"]
 
 
-def _item(entry: Entry) -> InventoryItem:
-    status = entry.status
-    if entry.kind is Kind.LINK:
-        return InventoryItem(kind=entry.kind.value, target=_key(entry.target(), VERSION))
-    kept = stat.S_IMODE(status.st_mode) & (_FOLDER_MODE if entry.kind is Kind.FOLDER else _FILE_MODE)
+def _item(status: FileStatus) -> InventoryItem:
+    if status.kind is Kind.LINK:
+        return InventoryItem(kind=status.kind.value, target=_key(status.target, VERSION))
+    kept = status.mode & (_FOLDER_MODE if status.kind is Kind.FOLDER else _FILE_MODE)
     return InventoryItem(
-        kind=entry.kind.value, mode=f"{kept:04o}", size=status.st_size if entry.kind is Kind.FILE else None
+        kind=status.kind.value, mode=f"{kept:04o}", size=status.size if status.kind is Kind.FILE else None
     )
 
 
-def _hash(entry: Entry) -> str:
-    if entry.status.st_size - entry.status.st_blocks * 512 > _HOLES_BYTES:
+def _hash(file: BundleFile, status: FileStatus) -> str:
+    if status.size - status.stored > _HOLES_BYTES:
         return _SPARSE
     digest = hashlib.sha256()
-    descriptor = entry.open()
-    try:
-        for piece in chunks(descriptor, entry.path, max_bytes=entry.status.st_size):
-            digest.update(piece)
-    finally:
-        os.close(descriptor)
+    left = status.size
+    with file.open() as stream:
+        while data := stream.read(_PIECE_BYTES):
+            left -= len(data)
+            if left < 0:
+                raise BoundExceeded("bytes", status.path, "grew while it was read")
+            digest.update(data)
     return digest.hexdigest()
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from a2perf.runs.event_cache import EventCache
 from a2perf.runs.event_files import ScalarSeries
-from a2perf.runs.recorded_tables import Table, read_table
+from a2perf.runs.tables import Table, read_table
 from a2perf.stranger_files import Bounds, Kind, StrangerFileError, walk
 
 RETURN_TAGS = (

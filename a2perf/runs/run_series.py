@@ -28,7 +28,7 @@ from a2perf.runs.recorded_curves import (
     averaged,
     kind_of,
 )
-from a2perf.runs.recorded_tables import Table, read_table
+from a2perf.runs.tables import Table, read_table
 from a2perf.runs.run_record import MODES
 from a2perf.runs.wandb_log import read_wandb_log
 from a2perf.storage import read_record

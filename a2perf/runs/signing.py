@@ -22,9 +22,12 @@ import msgspec
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.records import Manifest, Record, RunState
 from a2perf.runs.bundle import integrity, now
-from a2perf.runs.inventory import MANIFEST, MAX_MANIFEST_BYTES, SIGNATURE, find_bundles, read_manifest
+from a2perf.runs.files import files_of
+from a2perf.runs.inventory import MAX_MANIFEST_BYTES, find_bundles, read_manifest
+from a2perf.runs.layout import MANIFEST, SIGNATURE
+from a2perf.runs.packed_archive import packed_place
 from a2perf.storage import json_text, parse_record, write_atomic, write_record
-from a2perf.stranger_files import printable, read_regular_file
+from a2perf.stranger_files import printable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -112,6 +115,8 @@ def sign(bundle: Path, key_file: Path) -> Signature:
         MissingDependency: the library is not installed.
     """
     private = _private_key(key_file)
+    if packed_place(bundle) is not None:
+        raise UserError(f"{bundle} is packed, and packed files are never changed", hint="sign the run, then pack it")
     manifest = read_manifest(bundle)
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         raise UserError(f"{bundle} is not finished (state: {manifest.state.value})", hint="sign it when it has ended")
@@ -149,10 +154,11 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Verdict
     problems = integrity(bundle, manifest)
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         problems.append(f"the run is not finished (state: {manifest.state.value})")
-    if not os.path.lexists(bundle / SIGNATURE):
+    files = files_of(bundle)
+    if files.status(SIGNATURE) is None:
         return Verdict([*problems, "it is not signed"])
     try:
-        text = read_regular_file(Path(os.path.realpath(bundle)), SIGNATURE, max_bytes=_MAX_SIGNATURE_BYTES)
+        text = files.read(SIGNATURE, _MAX_SIGNATURE_BYTES)
         found = parse_record(text, Signature, SIGNATURE)
         raw, mark = _decoded(found.public_key), _decoded(found.signature)
         public = _public_key(raw)
@@ -177,7 +183,8 @@ def bundles_of(given: Iterable[str]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for name in given:
-        below = find_bundles(Path(name)) if Path(name).is_dir() else []
+        path = Path(name)
+        below = find_bundles(path) if path.is_dir() or packed_place(path) is not None else []
         if not below:
             raise ConfigError(
                 f"{printable(name)} holds no bundle", hint="give the --root_dir of a run, or a bundle below it"
@@ -241,8 +248,7 @@ def _against(
 
 
 def _sha256_of(bundle: Path, name: str) -> str:
-    content = read_regular_file(Path(os.path.realpath(bundle)), name, max_bytes=MAX_MANIFEST_BYTES)
-    return hashlib.sha256(content).hexdigest()
+    return hashlib.sha256(files_of(bundle).read(name, MAX_MANIFEST_BYTES)).hexdigest()
 
 
 def _canonical(statement: Statement) -> bytes:

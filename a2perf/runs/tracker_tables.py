@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.errors import UserError
-from a2perf.runs.recorded_tables import Table
+from a2perf.runs.tables import Table
 from a2perf.runs.wandb_log import WandbLog
 from a2perf.stranger_files import StrangerFileError, read_file
 

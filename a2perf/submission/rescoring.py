@@ -13,8 +13,11 @@ from typing import Any
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import LatencyResults, RolloutResults, RunState
+from a2perf.runs.files import files_of
+from a2perf.runs.finding import find_runs
 from a2perf.runs.inventory import problems, read_manifest
-from a2perf.runs.recorded_runs import EARLIER, SCORES_FILE, find_runs
+from a2perf.runs.layout import SCORES as SCORES_FILE
+from a2perf.runs.run import EARLIER
 from a2perf.storage import Journal, read_record, write_json, write_record
 from a2perf.submission.evaluator import results
 from a2perf.submission.evaluator.inference import completed_episodes
@@ -43,7 +46,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
             f"{path} holds no recorded run", hint="run the mode first, or give the --root_dir of a recorded run"
         )
     manifest = read_manifest(path)
-    for problem in problems(path, manifest):
+    for problem in problems(files_of(path), manifest):
         progress.say(f"CHANGED: {path}: {problem}")
     ended = manifest.state in (RunState.FINISHED, RunState.FAILED)  # its files are listed and never written again
     for journal in [] if ended else sorted(path.rglob("journal.jsonl")):

@@ -21,10 +21,11 @@ from a2perf.errors import UserError
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.protocol import Protocol, ProtocolTask
 from a2perf.metrics.scores import run_data
-from a2perf.metrics.values import MetricValue, Values
+from a2perf.arrays import Values
+from a2perf.metrics.values import MetricValue
 from a2perf.records import Manifest, RolloutResults
 from a2perf.report.leaderboard import Entry, LeaderboardRecord
-from a2perf.runs.recorded_runs import RunFolder, find_runs, read_run
+from a2perf.runs import RunFolder, find_runs, read_run
 from a2perf.storage import read_record
 
 HERE = Path(__file__).resolve().parent

@@ -21,7 +21,7 @@ from a2perf.cli.validate import validate as validate_command
 from a2perf.runs import signing
 from a2perf.runs.bundle import validate, write_manifest
 from a2perf.runs.inventory import find_bundles, read_manifest, record_files
-from a2perf.runs.recorded_runs import find_runs, read_run
+from a2perf.runs import find_runs, read_run
 from a2perf.sandbox import LADDER
 from tests.launch.test_signing import finished, run
 

@@ -15,10 +15,10 @@ import pytest
 
 from a2perf import cli
 from a2perf.records import Failure, FailureKind, SubmissionIdentity
-from a2perf.runs import event_series, recorded_curves, recorded_tables
+from a2perf.runs import event_series, recorded_curves, tables
 from a2perf.runs.event_files import read_event_file
-from a2perf.runs.recorded_datasets import read_notes
-from a2perf.runs.recorded_runs import find_runs, read_run
+from a2perf.runs.dataset_notes import read_notes
+from a2perf.runs import find_runs, read_run
 from a2perf.sandbox import LADDER
 from a2perf.storage import Journal, json_text, read_json
 from tests.metrics import event_bytes as made
@@ -239,9 +239,9 @@ def test_damage_in_many_places_ends_the_reading(tmp_path: Path) -> None:
 
 
 def test_tables_beyond_a_bound_keep_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded_tables, "MAX_CELLS", 100)
+    monkeypatch.setattr(tables, "MAX_CELLS", 100)
     (tmp_path / "progress.csv").write_text("step,r\n" + "1,2\n" * 1000)
-    table = recorded_tables.read_table(tmp_path / "progress.csv")
+    table = tables.read_table(tmp_path / "progress.csv")
     assert table.rows == 49
     assert table.conditions == ["more than 100 cells; what follows was left out"]
 
@@ -249,8 +249,8 @@ def test_tables_beyond_a_bound_keep_what_was_read(tmp_path: Path, monkeypatch: p
 def test_tables_of_many_headers_are_not_joined_without_end(tmp_path: Path) -> None:
     lines = "".join(f"step,c{index}\n1,2\n" for index in range(5000))
     (tmp_path / "progress.csv").write_text(lines)
-    table = recorded_tables.read_table(tmp_path / "progress.csv")
-    assert len(table.columns) <= recorded_tables.MAX_HEADERS + 1
+    table = tables.read_table(tmp_path / "progress.csv")
+    assert len(table.columns) <= tables.MAX_HEADERS + 1
     assert any("header lines" in condition for condition in table.conditions)
 
 

@@ -148,7 +148,7 @@ def test_a_data_set_of_another_environment_is_refused(write: Write) -> None:
 def test_a_training_leaves_a_note_of_what_it_used(
     write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from a2perf.runs.recorded_datasets import read_notes
+    from a2perf.runs.dataset_notes import read_notes
 
     data = write()
     artifacts = tmp_path / "artifacts"

@@ -11,16 +11,17 @@ import pytest
 
 from a2perf.errors import UserError
 from a2perf.metrics.registry import score
-from a2perf.metrics.values import RunData
 from a2perf.records import RunState
-from a2perf.runs.recorded_runs import RecordedRun, find_runs, fingerprint_of, identify, read_run
-from a2perf.runs.recorded_tables import read_table
+from a2perf.runs import Run, find_runs, read_run
+from a2perf.runs.finding import fingerprint_of
+from a2perf.runs.reading import identify
+from a2perf.runs.tables import read_table
 from a2perf.storage import Journal, write_json
 from tests.metrics import event_bytes as made
 from tests.metrics import made_bundles
 
 
-def only(path: Path) -> RecordedRun:
+def only(path: Path) -> Run:
     (run,) = find_runs([path])
     return read_run(run)
 
@@ -264,7 +265,7 @@ def test_killed_run_has_the_memory_and_time_of_its_trace(tmp_path: Path):
     )
     run = only(tmp_path)
     assert run.tracking == {"rss_peak_bytes": 300.0, "rss_mean_bytes": 200.0, "cpu_seconds": 0.4, "wall_s": 2.0}
-    scores = score(RunData(tracking=[run.tracking], emissions=[run.emissions["inference"]]))
+    scores = score(runs_of(tracking=[run.tracking], emissions=[run.emissions["inference"]]))
     assert scores["memory_rss_peak"].value == 300.0
     # what the trace does not say comes from the emissions table
     assert scores["energy_gross"].value == pytest.approx(40.0 * 20 / 3.6e6)

@@ -10,14 +10,6 @@ import msgspec
 import numpy as np
 from PIL import Image
 
-from a2perf.metrics.trackers.report import (
-    ComponentEnergy,
-    Emissions,
-    Energy,
-    HostConditions,
-    PhaseCost,
-    TrackingReport,
-)
 from a2perf.records import (
     Attempt,
     Episode,
@@ -30,6 +22,14 @@ from a2perf.records import (
     SandboxRecord,
     SubmissionIdentity,
     TrainResults,
+)
+from a2perf.runs.tracking_record import (
+    ComponentEnergy,
+    Emissions,
+    HostConditions,
+    PhaseCost,
+    TrackedEnergy,
+    TrackingReport,
 )
 from a2perf.storage import write_record
 
@@ -226,7 +226,7 @@ class RunMaker:
             gross_kwh=float(kwh[-1]), net_kwh=float(kwh[-1]) * 0.8, power_mean_w=float(power.mean()),
             power_peak_w=float(power.max()), idle_w=4.0, method="tdp_model:table", quality=quality, scope="tree",
         )  # fmt: skip
-        energy = Energy(
+        energy = TrackedEnergy(
             cpu=component,
             gross_kwh=float(kwh[-1]),
             net_kwh=float(kwh[-1]) * 0.8,

@@ -13,7 +13,7 @@ from a2perf.report import compared_charts as compared
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import INK, POINTS_SHOWN, draw, inline_svg, interactive, single
 from a2perf.report.learning import pooled_over_runs
-from a2perf.runs.recorded_tables import Table
+from a2perf.runs.tables import Table
 
 
 def test_thinning_keeps_every_peak_and_both_ends() -> None:

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from a2perf.errors import UserError
+from a2perf.plain_text import plain_text
 from a2perf.records import Failure, FailureKind, RunState
-from a2perf.report.evidence import Run, load_runs, plain_text
 from a2perf.report.run_numbers import Measure, find
 from a2perf.report.run_numbers import measures as measures_of
+from a2perf.runs import Run, read_runs
 from tests.report.recorded_runs import RunMaker
 
 
 def _only(runs: RunMaker) -> Run:
-    (run,) = load_runs([runs.top])
+    (run,) = read_runs([runs.top])
     return run
 
 
@@ -60,24 +61,24 @@ def test_bundles_are_found_at_any_depth_and_named_by_their_path(runs: RunMaker) 
     runs.manifest("a/seed_2", "train")
     runs.manifest("a/seed_2", "inference")
     runs.manifest("a/seed_2/attic", "inference-20260102T030405.678901")
-    keys = [run.key for run in load_runs([runs.top])]
+    keys = [run.key for run in read_runs([runs.top])]
     assert keys == ["a/seed_1/inference", "a/seed_2/train", "a/seed_2/inference"]
-    assert [run.key for run in load_runs([runs.top / "a" / "seed_2"])] == ["seed_2/train", "seed_2/inference"]
+    assert [run.key for run in read_runs([runs.top / "a" / "seed_2"])] == ["seed_2/train", "seed_2/inference"]
 
 
 def test_roots_of_one_name_are_told_apart_by_their_folders(runs: RunMaker) -> None:
     runs.manifest("a/seed_1", "train")
     runs.manifest("b/seed_1", "inference")
-    keys = [run.key for run in load_runs([runs.top / "a" / "seed_1", runs.top / "b" / "seed_1"])]
+    keys = [run.key for run in read_runs([runs.top / "a" / "seed_1", runs.top / "b" / "seed_1"])]
     assert keys == ["a/seed_1/train", "b/seed_1/inference"]
 
 
 def test_a_folder_without_runs_is_an_error_that_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing recorded in") as caught:
-        load_runs([tmp_path])
+        read_runs([tmp_path])
     assert "give bundles" in (caught.value.hint or "")
     with pytest.raises(UserError, match="does not exist"):
-        load_runs([tmp_path / "nothing"])
+        read_runs([tmp_path / "nothing"])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_newer_schema_is_said_and_not_guessed_at(inference_run: RunMaker) -> N
     path = inference_run.top / "gait" / "inference" / "metrics" / "rollouts.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
     run = _only(inference_run)
-    assert not run.recorded.episodes
+    assert not run.episodes
     assert "schema 99" in " ".join(run.conditions)
     assert find(measures(run), "latency_infer_once_median") is not None
 
@@ -198,7 +199,7 @@ def test_the_log_of_a_failure_is_taken_from_inside_the_bundle_alone(runs: RunMak
     failure = Failure(kind=FailureKind.EXIT, where="train", message="m", log="../../../outside.log")
     runs.failed("a", failure)
     runs.failed("b", msgspec.structs.replace(failure, log="logs/participant.log"), log="\x1b[31mred\x1b[0m\a\nlast")
-    first, second = load_runs([runs.top])
+    first, second = read_runs([runs.top])
     assert first.log_tail == ""
     assert second.log_tail == "red\nlast"
 

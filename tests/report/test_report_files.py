@@ -17,7 +17,7 @@ from a2perf.errors import UserError
 from a2perf.records import Failure, FailureKind, RunState
 from a2perf.report import write_report
 from a2perf.report.cohorts import settings_of
-from a2perf.report.evidence import load_runs
+from a2perf.runs import read_runs
 from a2perf.report.page import content_hash
 from tests.report.recorded_runs import RunMaker
 
@@ -181,7 +181,7 @@ def test_different_fingerprints_never_share_a_table(runs: RunMaker) -> None:
     for name, fingerprint in (("a", "11"), ("b", "11"), ("c", "22")):
         runs.manifest(name, "inference", env_fingerprint=fingerprint)
         runs.rollouts(name, [100.0, 101.0])
-    settings = settings_of(load_runs([runs.top]), "corrected")
+    settings = settings_of(read_runs([runs.top]), "corrected")
     assert [(setting.fingerprint, setting.algorithms) for setting in settings] == [("11", ("a", "b")), ("22", ("c",))]
 
 

@@ -20,6 +20,7 @@ from a2perf.experiments.competition.records import CompetitionTerms, Evaluator, 
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.runs.files import files_of
+from a2perf.runs.files import files_of
 from a2perf.runs.inventory import problems as inventory_problems
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable, read_regular_file

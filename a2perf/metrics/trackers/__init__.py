@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from a2perf.metrics.trackers.emissions import EmissionsSettings, resolve_settings, track_emissions_decorator
     from a2perf.metrics.trackers.host import HostDescription, describe_host
     from a2perf.metrics.trackers.latency import LatencyTimer
-    from a2perf.metrics.trackers.report import TrackingReport
     from a2perf.metrics.trackers.sampler import Sampler
 
 _HOMES = {
@@ -22,7 +21,6 @@ _HOMES = {
     "HostDescription": "host",
     "LatencyTimer": "latency",
     "Sampler": "sampler",
-    "TrackingReport": "report",
     "describe_host": "host",
     "resolve_settings": "emissions",
     "track_emissions_decorator": "emissions",
@@ -33,7 +31,6 @@ __all__ = [
     "HostDescription",
     "LatencyTimer",
     "Sampler",
-    "TrackingReport",
     "describe_host",
     "resolve_settings",
     "track_emissions_decorator",

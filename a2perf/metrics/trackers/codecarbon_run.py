@@ -23,7 +23,7 @@ from typing import Any
 from a2perf.metrics.trackers.carbon_factors import codecarbon_version
 from a2perf.metrics.trackers.emissions import EmissionsSettings, make_tracker
 from a2perf.metrics.trackers.host import describe_host
-from a2perf.metrics.trackers.report import CodecarbonResult
+from a2perf.runs.tracking_record import CodecarbonResult
 
 GRACE_S = 1.0
 STOP_S = 1.0

@@ -8,7 +8,7 @@ from a2perf.metrics.trackers.carbon_factors import CarbonFactor, find_factor
 from a2perf.metrics.trackers.codecarbon_run import CodecarbonRun
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.energy import CpuEnergy
-from a2perf.metrics.trackers.report import Emissions, Energy
+from a2perf.runs.tracking_record import Emissions, TrackedEnergy
 from a2perf.metrics.trackers.tick import Tick
 
 
@@ -92,7 +92,7 @@ class EmissionsTracker:
             return f"{energy}+codecarbon"
         return f"{energy}+factor:{self.factor.source if self.factor is not None else 'none'}"
 
-    def emissions(self, energy: Energy) -> Emissions:
+    def emissions(self, energy: TrackedEnergy) -> Emissions:
         """The emissions of so much energy."""
         result, factor = self._emissions, self.factor
         result.kg_per_kwh = self.kg_per_kwh

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from a2perf.metrics.trackers import procfs
-from a2perf.metrics.trackers.report import HostConditions
+from a2perf.runs.tracking_record import HostConditions
 from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick
 
 CONTAINER_VARIABLE = "A2PERF_CONTAINER"

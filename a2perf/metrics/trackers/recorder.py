@@ -13,7 +13,14 @@ from a2perf.metrics.trackers.emissions_account import EmissionsTracker
 from a2perf.metrics.trackers.energy import JOULES_PER_KWH, CpuEnergy, GpuEnergy, RamEnergy
 from a2perf.metrics.trackers.host import HostTracker, describe_host
 from a2perf.metrics.trackers.process_tree import TreeSample
-from a2perf.metrics.trackers.report import Account, Energy, IdleBaseline, PhaseCost, TrackerFailure, TrackingReport
+from a2perf.runs.tracking_record import (
+    Account,
+    IdleBaseline,
+    PhaseCost,
+    TrackedEnergy,
+    TrackerFailure,
+    TrackingReport,
+)
 from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, RowFile
 from a2perf.metrics.trackers.tick import MIN_BASELINE_S, Tick, Tracker
 from a2perf.metrics.trackers.unaccounted import ACCOUNTS, Unaccounted
@@ -191,7 +198,7 @@ class Recorder:
             report.notes = [report.emissions.note]
         return report
 
-    def _energy(self, wall_s: float) -> Energy:
+    def _energy(self, wall_s: float) -> TrackedEnergy:
         parts = {"cpu": self._cpu.energy(), "gpu": self._gpu.energy(), "ram": self._ram.energy()}
         parts["cpu"].account = ACCOUNTS.get(self._report.cpu_method, "")
         parts["ram"].account = "machine" if parts["ram"].scope == "machine" else "resident sets, sampled"
@@ -199,7 +206,7 @@ class Recorder:
         gross = sum(part.gross_kwh for part in parts.values())
         mean_w = gross * JOULES_PER_KWH / wall_s if wall_s > 0 else 0.0
         drawing = [part for part in parts.values() if part.gross_kwh > 0]
-        return Energy(
+        return TrackedEnergy(
             **parts,
             gross_kwh=gross,
             net_kwh=sum(part.net_kwh for part in parts.values()),
@@ -269,7 +276,7 @@ class Recorder:
             }
         self._write("system_trace", row | tick.values)
 
-    def _row_watts(self, energy: Energy) -> dict[str, float]:
+    def _row_watts(self, energy: TrackedEnergy) -> dict[str, float]:
         """Mean power since the row before; the run's mean when that was a moment ago."""
         parts = {"cpu": energy.cpu, "gpu": energy.gpu, "ram": energy.ram}
         now = {name: part.gross_kwh for name, part in parts.items()}

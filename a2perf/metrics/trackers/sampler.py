@@ -22,7 +22,7 @@ from a2perf.metrics.trackers.codecarbon_run import GRACE_S
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
 from a2perf.metrics.trackers.recorder import Recorder
-from a2perf.metrics.trackers.report import TrackerFailure, TrackingReport
+from a2perf.runs.tracking_record import TrackerFailure, TrackingReport
 from a2perf.metrics.trackers.tick import Tick, Tracker
 from a2perf.metrics.trackers.tree_succession import TreeSuccession
 

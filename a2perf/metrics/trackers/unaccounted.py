@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.procfs import CLOCK_TICKS_PER_S
-from a2perf.metrics.trackers.report import Account
+from a2perf.runs.tracking_record import Account
 
 ACCOUNTS = {
     "cgroup_v1": "control group",

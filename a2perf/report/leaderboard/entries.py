@@ -18,7 +18,9 @@ from a2perf.errors import UserError
 from a2perf.records import Manifest, Record, RunState
 from a2perf.report.leaderboard.terms import Terms, TermsReader
 from a2perf.report.leaderboard.words import plain
-from a2perf.runs.recorded_runs import BUNDLE, MODES, RunFolder, find_runs
+from a2perf.runs.finding import find_runs
+from a2perf.runs.layout import MODES
+from a2perf.runs.run import BUNDLE, RunFolder
 from a2perf.storage import read_record
 
 MAX_MANIFEST_BYTES = 32 << 20

@@ -22,7 +22,9 @@ from a2perf.metrics.values import MetricValue, not_enough
 from a2perf.records import Record
 from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RunLine
 from a2perf.report.leaderboard.words import plain
-from a2perf.runs.recorded_runs import MODES, RecordedRun, RunFolder, read_run
+from a2perf.runs.layout import MODES
+from a2perf.runs.reading import read_run
+from a2perf.runs.run import Run, RunFolder
 
 REPETITIONS = 10_000
 NOT_RECORDED = "not recorded"
@@ -158,7 +160,7 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
     )  # fmt: skip
 
 
-def _read(folder: RunFolder, line: RunLine) -> RecordedRun | None:
+def _read(folder: RunFolder, line: RunLine) -> Run | None:
     """Reads a run; one that vanished or changed meanwhile costs only itself."""
     try:
         run = read_run(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from a2perf.report.evidence import plain_text
+from a2perf.plain_text import plain_text
 
 
 def plain(text: str, limit: int = 400) -> str:

@@ -16,7 +16,7 @@ import pytest
 from a2perf.metrics.trackers import sampler as sampler_module
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.host import describe_host
-from a2perf.metrics.trackers.report import TrackingReport
+from a2perf.runs.tracking_record import TrackingReport
 from a2perf.metrics.trackers.sampler import Sampler
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"

@@ -8,34 +8,35 @@ distributed run keep a table each; their rows are told apart by ``run_id``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from a2perf.runs.recorded_tables import Table, read_table, stacked
+from a2perf.runs.files import BundleFiles
+from a2perf.runs.tables import Table, stacked, table_of
+from a2perf.stranger_files import Kind
 
 NEEDED = ("run_id", "timestamp", "duration", "energy_consumed", "cpu_power", "gpu_power", "ram_power")
 
 
-def read_emissions(paths: Sequence[Path], root: Path) -> tuple[dict[str, Any], list[str]]:
+def read_emissions(files: BundleFiles, names: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Reads the emissions tables of one run.
 
     Args:
-        paths: one table a writer.
-        root: folder that paths in conditions are relative to.
+        files: of the run.
+        names: one table per writer.
 
     Returns:
         The columns of all tables one below the other, and what a reader should know.
     """
     tables: list[Table] = []
     conditions: list[str] = []
-    for path in paths:
-        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-        if path.is_symlink():
-            conditions.append(f"{name}: symbolic link, not followed")
+    for name in names:
+        status = files.status(name)
+        if status is not None and status.kind is Kind.LINK:
+            conditions.append(f"{status.path}: symbolic link, not followed")
             continue
-        table = read_table(path, needs=NEEDED)
+        table = table_of(files, name, needs=NEEDED)
         conditions += [f"{name}: {condition}" for condition in [*table.conditions, *_remarks(table)]]
         if table.rows:
             tables.append(table)

@@ -15,13 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
+from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.emissions_tables import read_emissions
 from a2perf.runs.event_cache import EventCache
+from a2perf.runs.files import BundleFiles
+from a2perf.runs.layout import GENERALIZATION_RESULTS_FILE, INFERENCE_RESULTS_FILE, METRICS, emissions_file
+from a2perf.runs.packed_archive import unpacked_path
 from a2perf.runs.recorded_curves import CurveFiles, curve_of_table, find_curve_files, kind_of, read_curve
-from a2perf.runs.recorded_emissions import read_emissions
-from a2perf.runs.recorded_runs import EARLIER, LOGS, RecordedRun, RunFolder, RunIdentity
-from a2perf.runs.recorded_tables import read_table
-from a2perf.storage import read_json
+from a2perf.runs.run import EARLIER, LOGS, Run, RunFolder, RunIdentity
+from a2perf.runs.tables import read_table
+from a2perf.stranger_files import Kind, StrangerFileError
 
 _SEED = re.compile(r"(?:^|[_\-])seed[_\-=]?(\d+)", re.IGNORECASE)
 _RUN_NUMBER = re.compile(r"^(.*?)[_\-](\d+)$")
@@ -30,7 +34,7 @@ _DOMAINS = ("web_navigation", "quadruped_locomotion", "circuit_training")
 
 def identify(run: RunFolder) -> RunIdentity:
     """Says what a run is a run of, by its path."""
-    path = Path(os.path.abspath(run.path))
+    path = unpacked_path(Path(os.path.abspath(run.path)))
     parts = path.parts
     seeded = [index for index, part in enumerate(parts) if _SEED.search(part)]
     if run.layout == EARLIER and seeded and seeded[-1] >= 4:
@@ -52,84 +56,79 @@ def identify(run: RunFolder) -> RunIdentity:
     return RunIdentity(domain=domain, algorithm=name, mode=_mode(run))
 
 
-def read(run: RunFolder) -> RecordedRun:
+def read(folder: RunFolder) -> Run:
     """Reads a run of any layout but a bundle."""
-    if run.layout == EARLIER:
-        return _earlier(run)
-    found = RecordedRun(identify(run))
-    if run.layout == LOGS:
+    if folder.layout == EARLIER:
+        return _earlier(folder)
+    run = Run(identify(folder), folder)
+    path = folder.path
+    files = CurveFiles()
+    if folder.layout == LOGS:
         # a folder further down that holds logs is a run of its own
-        files = CurveFiles()
-        for entry in sorted(os.scandir(run.path), key=lambda entry: entry.name):
+        for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
             kind = kind_of(entry.name)
             if kind is not None and entry.is_file(follow_symlinks=False):
                 getattr(files, kind).append(Path(entry.path))
-        root = run.path
-    else:
-        kind, root = kind_of(run.path.name), run.path.parent
-        files = CurveFiles()
-        if kind is not None:
-            getattr(files, kind).append(run.path)
+    elif (kind := kind_of(path.name)) is not None:
+        getattr(files, kind).append(path)
     if files.all():
-        found.curve, found.conditions = read_curve(files, root, EventCache())
+        root = path if folder.layout == LOGS else path.parent
+        run.curve, run.conditions = read_curve(files, root, EventCache())
     else:
-        table = read_table(run.path)
-        found.conditions = [f"{run.path.name}: {condition}" for condition in table.conditions]
-        found.curve = curve_of_table(table, "CSV file")
-    if found.curve is None:
-        found.conditions.append("no returns in these files")
-    return found
+        table = read_table(path)
+        run.conditions = [f"{path.name}: {condition}" for condition in table.conditions]
+        run.curve = curve_of_table(table, "CSV file")
+    if run.curve is None:
+        run.conditions.append("no returns in these files")
+    return run
 
 
-def _earlier(run: RunFolder) -> RecordedRun:
-    found = RecordedRun(identify(run))
-    folders = [run.path / "metrics"]
-    folders += sorted(path for path in (run.path / "collect").glob("*/metrics") if path.is_dir())
+def _earlier(folder: RunFolder) -> Run:
+    run = Run(identify(folder), folder)
+    files = folder.files()
+    places = [METRICS, *_collectors(files, run)]
     for mode in ("train", "inference"):
-        tables = [folder / f"{mode}_emissions.csv" for folder in folders]
-        tables = [path for path in tables if path.exists() or path.is_symlink()]
+        tables = [f"{place}/{emissions_file(mode)}" for place in places]
+        tables = [name for name in tables if files.status(name) is not None]
         if tables:
-            columns, conditions = read_emissions(tables, run.path)
+            columns, conditions = read_emissions(files, tables)
             if columns:
-                found.emissions[mode] = columns
-            found.conditions += conditions
-    results = _json(run.path / "metrics" / "inference_metrics_results.json", found)
+                run.emissions[mode] = columns
+            run.conditions += conditions
+    reader = BundleReader(files, None)
+    results = reader.tolerant(f"{METRICS}/{INFERENCE_RESULTS_FILE}", reader.json_object) or {}
     times = _values(results.get("inference_time"))
     if times is not None:
-        found.latency_s["infer_once"] = times
+        run.latency_s["infer_once"] = times
         if len(times):
-            found.latency_first_s["infer_once"] = float(times[0])
+            run.latency_first_s["infer_once"] = float(times[0])
     returns = _values(results.get("rollout_returns"))
     if returns is not None:
-        found.returns["inference"] = {found.identity.task or "task": returns}
-    tasks = _json(run.path / "metrics" / "generalization_rollouts.json", found)
+        run.returns["inference"] = {run.identity.task or "task": returns}
+    name = f"{METRICS}/{GENERALIZATION_RESULTS_FILE}"
+    tasks = reader.tolerant(name, reader.json_object) or {}
     for task, values in sorted(tasks.items()):
         array = _values({"values": values})
         if array is None:
-            found.conditions.append(f"metrics/generalization_rollouts.json: {task} holds no list of numbers")
+            run.conditions.append(f"{name}: {task} holds no list of numbers")
         else:
-            found.returns.setdefault("generalization", {})[task] = array
-    found.curve, conditions = read_curve(find_curve_files(run.path), run.path, EventCache())
-    found.conditions += conditions
-    return found
+            run.returns.setdefault("generalization", {})[task] = array
+    run.curve, conditions = read_curve(find_curve_files(folder.path), folder.path, EventCache())
+    run.conditions += [*reader.conditions, *conditions]
+    return run
 
 
-def _json(path: Path, found: RecordedRun) -> dict[str, Any]:
-    name = f"metrics/{path.name}"
-    if path.is_symlink():
-        found.conditions.append(f"{name}: symbolic link, not followed")
-        return {}
-    if not path.exists():
-        return {}
+def _collectors(files: BundleFiles, run: Run) -> list[str]:
+    """Returns the ``metrics`` folder of each host of a distributed run."""
+    found = []
     try:
-        value = read_json(path)
-    except (OSError, ValueError) as error:
-        found.conditions.append(f"{name} could not be read: {str(error).replace(str(path), name)}")
-        return {}
-    if not isinstance(value, dict):
-        found.conditions.append(f"{name} could not be read: not a JSON object")
-        return {}
-    return value
+        for file in files.entries("collect"):
+            status = file.status
+            if status.kind is Kind.FOLDER and status.name == METRICS and status.path.count("/") == 2:
+                found.append(status.path)
+    except StrangerFileError as error:
+        run.conditions.append(error.message)
+    return sorted(found)
 
 
 def _values(entry: Any) -> Values | None:

@@ -7,17 +7,16 @@ participant's words, and are read as such: bounded in size and checked field by 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import msgspec
 
-from a2perf.storage import read_bounded
+from a2perf.runs.files import BundleFiles
+from a2perf.runs.layout import ARTIFACTS
+from a2perf.runs.layout import DATASET_NOTES as FOLDER
+from a2perf.stranger_files import Kind, StrangerFileError
 
-FOLDER = "a2perf_datasets"
-"""Below the artefacts of a training."""
-
-_MOST_NOTES = 100
-_MOST_BYTES = 2**20
+_MAX_NOTES = 100
+_MAX_BYTES = 2**20
 
 
 class NotedEnergy(msgspec.Struct, kw_only=True, frozen=True):
@@ -71,36 +70,40 @@ class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
         return [*wrong, *(["samples"] if not 0 <= self.samples < 2**63 else [])]
 
 
-def read_notes(artifacts: Path) -> tuple[list[DatasetNote], list[str]]:
-    """Reads the notes of a training.
-
-    Args:
-        artifacts: the folder of its artefacts.
+def read_notes(files: BundleFiles) -> tuple[list[DatasetNote], list[str]]:
+    """Reads the notes of a training run.
 
     Returns:
         The notes by file name, and what is wrong with those that cannot be read.
     """
-    folder = artifacts / FOLDER
-    if folder.is_symlink() or not folder.is_dir():
-        return [], []
+    top = f"{ARTIFACTS}/{FOLDER}"
     found: list[DatasetNote] = []
     conditions: list[str] = []
-    files = sorted(path for path in folder.glob("*.json") if path.is_file() and not path.is_symlink())
-    for path in files[:_MOST_NOTES]:
+    names = []
+    try:
+        for entry in files.entries(top):
+            status = entry.status
+            if status.kind is Kind.FILE and status.name.endswith(".json") and status.path == f"{top}/{status.name}":
+                names.append(status.path)
+    except StrangerFileError as error:
+        conditions.append(error.message)
+    for name in names[:_MAX_NOTES]:
         try:
-            note = msgspec.json.decode(read_bounded(path, _MOST_BYTES), type=DatasetNote)
+            note = msgspec.json.decode(files.read(name, _MAX_BYTES), type=DatasetNote)
+        except StrangerFileError as error:
+            conditions.append(f"{name} could not be read: {error.message.removeprefix(f'{name} ')}")
+            continue
         except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
-            conditions.append(f"artifacts/{FOLDER}/{path.name} could not be read: {error}")
+            conditions.append(f"{name} could not be read: {error}")
             continue
         if wrong := note.problems():
-            conditions.append(f"artifacts/{FOLDER}/{path.name} claims what cannot be: {', '.join(wrong)}; left out")
-        elif note.generation.provenance == "measured" or note.training.provenance == "measured":
-            found.append(note)
-            conditions.append(f"artifacts/{FOLDER}/{path.name}: energy claimed by the participant, not measured here")
-        else:
-            found.append(note)
-    if len(files) > _MOST_NOTES:
-        conditions.append(f"artifacts/{FOLDER} holds {len(files)} notes, of which {_MOST_NOTES} were read")
+            conditions.append(f"{name} claims what cannot be: {', '.join(wrong)}; left out")
+            continue
+        found.append(note)
+        if note.generation.provenance == "measured" or note.training.provenance == "measured":
+            conditions.append(f"{name}: energy claimed by the participant, not measured here")
+    if len(names) > _MAX_NOTES:
+        conditions.append(f"{top} holds {len(names)} notes, of which {_MAX_NOTES} were read")
     return found, conditions
 
 

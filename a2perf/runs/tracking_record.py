@@ -1,10 +1,18 @@
-"""The typed result of tracking one run. Units are part of every name; percentages are 0..100.
+"""``tracking.json``: what tracking one run found. Units are part of every name; percentages are 0..100.
 
-``method`` says how a number came about (``"rapl"``, ``"nvml"``, ``"tdp_model:<source>"``, ...) and ``quality`` whether
-it was ``"measured"`` by a counter or sensor or ``"estimated"`` by a model.
+``method`` states how a number was found (``"rapl"``, ``"nvml"``, ``"tdp_model:<source>"``, ...), ``quality`` whether it
+was ``"measured"`` by a counter or sensor or ``"estimated"`` by a model. Trackers write these records and
+``read_tracking`` reads them. In a record that was read, what is missing or damaged is NaN (a float), 0 (a count),
+``""`` or empty: a file of an older version has fewer fields.
 """
 
 from __future__ import annotations
+
+import functools
+import math
+import types
+import typing
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -34,7 +42,7 @@ class ComponentEnergy(msgspec.Struct, kw_only=True):
     account: str = ""
 
 
-class Energy(msgspec.Struct, kw_only=True):
+class TrackedEnergy(msgspec.Struct, kw_only=True):
     """Energy of the run by component and in total.
 
     Attributes:
@@ -123,7 +131,7 @@ class Gpu(msgspec.Struct, kw_only=True):
 
     count: int = 0
     model: str = ""
-    memory_peak_bytes: int = 0
+    memory_peak_bytes: float = 0
     memory_mean_bytes: float = 0.0
     utilization_mean_percent: float = 0.0
     utilization_peak_percent: float = 0.0
@@ -178,7 +186,7 @@ class PhaseCost(msgspec.Struct, kw_only=True):
     wall_s: float = 0.0
     cpu_seconds: float = 0.0
     energy_gross_kwh: float = 0.0
-    rss_peak_bytes: int = 0
+    rss_peak_bytes: float = 0
 
 
 class TrackerFailure(msgspec.Struct, kw_only=True):
@@ -216,15 +224,15 @@ class TrackingReport(msgspec.Struct, kw_only=True):
     cpu_method: str = "none"
     account: Account = msgspec.field(default_factory=Account)
     cpu_utilization_mean_percent: float = 0.0
-    rss_peak_bytes: int = 0
+    rss_peak_bytes: float = 0
     rss_mean_bytes: float = 0.0
-    pss_peak_bytes: int | None = None
+    pss_peak_bytes: float | None = None
     pss_mean_bytes: float | None = None
-    processes_peak: int = 0
-    threads_peak: int = 0
-    io_read_bytes: int = 0
-    io_write_bytes: int = 0
-    energy: Energy = msgspec.field(default_factory=Energy)
+    processes_peak: float = 0
+    threads_peak: float = 0
+    io_read_bytes: float = 0
+    io_write_bytes: float = 0
+    energy: TrackedEnergy = msgspec.field(default_factory=TrackedEnergy)
     idle: IdleBaseline = msgspec.field(default_factory=IdleBaseline)
     emissions: Emissions = msgspec.field(default_factory=Emissions)
     gpu: Gpu = msgspec.field(default_factory=Gpu)
@@ -235,3 +243,91 @@ class TrackingReport(msgspec.Struct, kw_only=True):
     own_cpu_seconds: float = 0.0
     own_cpu_percent: float = 0.0
     files: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+COMPONENTS = ("cpu", "gpu", "ram")
+"""Fields of ``TrackedEnergy`` that hold a ``ComponentEnergy``."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def read_tracking(content: Any, problems: list[str] | None = None) -> TrackingReport:
+    """Returns the content of ``tracking.json`` as a record, whichever version wrote it.
+
+    Args:
+        content: the decoded JSON document.
+        problems: receives one sentence for each value that has the wrong type and was left out.
+    """
+    return _lenient(content, TrackingReport, "", [] if problems is None else problems)
+
+
+def nothing_tracked() -> TrackingReport:
+    """Returns the record of a run without a tracking report."""
+    return _lenient({}, TrackingReport, "", [])
+
+
+def recorded(value: float | None) -> float | None:
+    """Returns a number of a record that was read, None where it is not known."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def as_mapping(record: msgspec.Struct) -> dict[str, Any]:
+    """Returns the recorded values of a record as nested mappings; what is not known is left out."""
+    found: dict[str, Any] = {}
+    unknown = False
+    for name, value in msgspec.structs.asdict(record).items():
+        if isinstance(value, msgspec.Struct):
+            if inner := as_mapping(value):
+                found[name] = inner
+        elif isinstance(value, float) and math.isnan(value):
+            unknown = True
+        elif name == "phases":
+            found[name] = {phase: as_mapping(cost) for phase, cost in value.items()}
+        elif value not in (None, ""):
+            found[name] = value
+    return {} if unknown and not any(found.values()) else found
+
+
+def _lenient(content: Any, kind: type[T], place: str, problems: list[str]) -> T:
+    given = content if isinstance(content, dict) else {}
+    if given is not content and content is not None:
+        problems.append(f"{place or 'the document'} is not a JSON object")
+    values: dict[str, Any] = {}
+    for name, wanted, inner, absent in _fields(kind):
+        value = given.get(name)
+        if inner is not None:
+            values[name] = _lenient(value, inner, f"{place}{name}.", problems)
+        elif value is None:
+            values[name] = absent() if callable(absent) else absent
+        elif wanted is float and type(value) in (float, int):
+            values[name] = value if -_LARGEST < value < _LARGEST else math.nan
+        elif name == "phases" and isinstance(value, dict):
+            values[name] = {
+                str(phase): _lenient(cost, PhaseCost, f"{place}{name}.{phase}.", problems)
+                for phase, cost in value.items()
+                if isinstance(cost, dict)
+            }
+        else:
+            try:
+                values[name] = msgspec.convert(value, wanted)
+            except (msgspec.ValidationError, OverflowError) as error:
+                problems.append(f"{place}{name}: {error}")
+                values[name] = absent() if callable(absent) else absent
+    return kind(**values)
+
+
+_LARGEST = 1.7e308
+
+
+@functools.cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any, type[msgspec.Struct] | None, Any], ...]:
+    """Returns name, type, record (where the type is one) and the value that stands for a missing one."""
+    found = []
+    for name, wanted in typing.get_type_hints(kind).items():
+        inner = wanted if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct) else None
+        optional = isinstance(wanted, types.UnionType)
+        absent: Any = None if optional else {float: math.nan, int: 0, str: "", bool: False}.get(wanted)
+        if absent is None and not optional:
+            absent = typing.get_origin(wanted)  # list or dict
+        found.append((name, float if wanted == float | None else wanted, inner, absent))
+    return tuple(found)

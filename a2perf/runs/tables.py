@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.storage import read_bounded
+from a2perf.runs.files import BundleFiles, FolderFiles
+from a2perf.stranger_files import BoundExceeded, NotRegular, StrangerFileError
 
 Column = NDArray[np.float64] | list[str]
 MAX_BYTES = 256 << 20
@@ -48,10 +48,16 @@ class Table:
 
 
 def read_table(path: Path, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> Table:
+    """Reads a CSV file at a path; see ``table_of``."""
+    return table_of(FolderFiles(path.parent), path.name, skip_comments=skip_comments, needs=needs)
+
+
+def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> Table:
     """Reads a CSV file with a header line.
 
     Args:
-        path: the file.
+        files: of the run.
+        name: of the file.
         skip_comments: leave out leading lines that begin with ``#``, as Monitor files have.
         needs: columns whose absence is stated.
 
@@ -59,18 +65,15 @@ def read_table(path: Path, *, skip_comments: bool = False, needs: Sequence[str] 
         The table; a file that cannot be read is an empty one with a condition.
     """
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for for ever
-            return Table(conditions=["not a regular file, not read"])
-        if status.st_size > MAX_BYTES:
-            return Table(conditions=[f"larger than {MAX_BYTES >> 20} MiB; left out"])
-        text = read_bounded(path, MAX_BYTES).decode("utf-8")
-    except OSError as error:
-        return Table(conditions=[f"cannot be read: {error.strerror}"])
+        text = files.read(name, MAX_BYTES).decode("utf-8")
+    except NotRegular:
+        return Table(conditions=["not a regular file, not read"])
+    except BoundExceeded:
+        return Table(conditions=[f"larger than {MAX_BYTES >> 20} MiB; left out"])
+    except StrangerFileError as error:
+        return Table(conditions=[error.message.removeprefix(f"{name} ")])
     except UnicodeDecodeError as error:
         return Table(conditions=[f"not a text file (byte {error.start})"])
-    except ValueError:  # it grew or was replaced since it was looked at
-        return Table(conditions=["changed while it was read; left out"])
     if "\x00" in text:
         return Table(conditions=["not a text file (it holds null bytes)"])
     if skip_comments:

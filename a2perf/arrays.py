@@ -1,0 +1,17 @@
+"""The array type that recorded numbers are kept in."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values: TypeAlias = NDArray[np.float64]
+
+
+def as_finite(values: Any) -> tuple[Values, int]:
+    """Returns the finite values as a flat float64 array, and how many were left out."""
+    array = np.asarray(values, dtype=np.float64).ravel()
+    finite = np.isfinite(array)
+    return array[finite], int(array.size - np.count_nonzero(finite))

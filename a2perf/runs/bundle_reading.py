@@ -1,0 +1,338 @@
+"""Reading a2perf's own bundles. Every file is read by itself, so that a damaged one costs only itself."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from a2perf.arrays import Values, as_finite
+from a2perf.errors import UserError
+from a2perf.records import Episode, LatencyResults, Manifest, Record, RolloutResults, RunState, TrainResults
+from a2perf.runs import inventory, layout
+from a2perf.runs.dataset_notes import read_notes
+from a2perf.runs.emissions_tables import read_emissions
+from a2perf.runs.event_cache import EventCache
+from a2perf.runs.files import BundleFiles, FileStatus
+from a2perf.runs.recorded_curves import CurveFiles, find_curve_files, read_curve
+from a2perf.runs.run import Run, RunFolder, RunIdentity
+from a2perf.runs.tables import table_of
+from a2perf.runs.task_totals import summed
+from a2perf.runs.tracking_record import TrackingReport, nothing_tracked, read_tracking
+from a2perf.storage import (
+    MAX_JOURNAL_BYTES,
+    MAX_JSON_BYTES,
+    MAX_RECORD_BYTES,
+    journal_entries,
+    parse_json,
+    parse_record,
+)
+from a2perf.stranger_files import Kind, StrangerFileError
+
+_LATENCY = {
+    "infer_ns": "infer_once", "preprocess_ns": "preprocess_observation", "round_trip_ns": "round_trip",
+    "tree_cpu_ns": "processor_time",
+}  # fmt: skip
+_MAX_CHANGES = 10
+_MAX_ARRAY_BYTES = 1 << 30  # of the arrays in a compressed file
+_DAMAGE = (
+    UserError, OSError, ValueError, TypeError, EOFError, KeyError, OverflowError, RecursionError, MemoryError,
+    zipfile.BadZipFile, zlib.error, msgspec.MsgspecError,
+)  # fmt: skip
+T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+
+
+def identify(folder: RunFolder) -> RunIdentity:
+    """Returns what a bundle is a run of."""
+    return _identity(folder, BundleReader.of(folder.files()).manifest)
+
+
+def read(folder: RunFolder) -> Run:
+    """Reads a bundle."""
+    reader = BundleReader.of(folder.files())
+    manifest = reader.manifest
+    run = Run(_identity(folder, manifest), folder, manifest=manifest, conditions=reader.conditions)
+    if manifest is not None:
+        changes = inventory.problems(reader.files, manifest)
+        run.changed = bool(changes)
+        run.conditions += [*changes[:_MAX_CHANGES], *(["more was changed"] if len(changes) > _MAX_CHANGES else [])]
+        run.conditions += [*_how_it_ended(manifest), *_earlier_attempts(manifest)]
+    mode = run.identity.mode
+    tracking = reader.tracking(layout.TRACKING)
+    if tracking is None:
+        run.tracking_by_task = _tracked_tasks(reader)
+        tracking = summed(list(run.tracking_by_task.values())) or _of_trace(reader)
+    run.tracking = tracking
+    for episodes, task in _rollouts(reader):
+        run.episodes[task] = episodes
+        returns = np.array([episode.episode_return for episode in episodes], np.float64)
+        run.returns.setdefault(mode, {})[task] = returns
+        if episodes and all(episode.success is not None for episode in episodes):
+            successes = np.array([float(bool(episode.success)) for episode in episodes])
+            run.successes.setdefault(mode, {})[task] = successes
+    if mode == "inference":
+        run.latency_s = reader.tolerant(layout.LATENCY_VALUES, lambda name: _latency_seconds(reader.files, name)) or {}
+        latency = reader.record(layout.LATENCY, LatencyResults)
+        for call in _LATENCY.values():
+            summary = getattr(latency, call, None)
+            if summary is not None:
+                run.latency_first_s[call] = summary.first_s
+    if reader.is_there(layout.emissions(mode)):
+        run.emissions[mode], conditions = read_emissions(reader.files, [layout.emissions(mode)])
+        run.conditions += conditions
+    if mode == "train":
+        results = reader.record(layout.TRAIN, TrainResults)
+        run.wall_clock_s = None if results is None else results.wall_s
+        artifacts = reader.files.status(layout.ARTIFACTS)
+        if artifacts is None or artifacts.kind is not Kind.LINK:
+            run.curve, conditions = read_curve(_listed_curves(reader, folder), folder.path, EventCache())
+            run.conditions += conditions
+            run.datasets, conditions = read_notes(reader.files)
+            run.conditions += conditions
+    return run
+
+
+class BundleReader:
+    """Reads the files of a bundle one by one and keeps what went wrong.
+
+    Of a run that is over, only files that its manifest lists are read; nothing is read through a link.
+
+    Attributes:
+        files: of the bundle.
+        manifest: None if it is missing or cannot be read.
+        conditions: what went wrong, in words.
+    """
+
+    def __init__(self, files: BundleFiles, manifest: Manifest | None) -> None:
+        self.files = files
+        self.manifest = manifest
+        self.conditions: list[str] = []
+
+    @classmethod
+    def of(cls, files: BundleFiles) -> BundleReader:
+        """Returns a reader of a bundle whose manifest is read first."""
+        reader = cls(files, None)
+        if files.status(layout.MANIFEST) is None:
+            reader.conditions.append(f"{layout.MANIFEST} is missing")
+            return reader
+        try:
+            reader.manifest = inventory.manifest_in(files)
+        except UserError as error:
+            words = error.message.replace(str(files.path / layout.MANIFEST), layout.MANIFEST)
+            reader.conditions.append(f"{layout.MANIFEST} could not be read: {words}")
+        return reader
+
+    def listed(self, name: str) -> FileStatus | None:
+        """Returns the status of a regular file that may be read; None if it is missing, a link, or not listed."""
+        status = self.files.status(name)
+        if status is None or status.path != name or status.kind is not Kind.FILE:
+            return None
+        return status if inventory.is_listed(self.manifest, name) else None
+
+    def below(self, folder: str, endings: tuple[str, ...]) -> list[str]:
+        """Returns the listed regular files at any depth below a folder whose name ends as given."""
+        found = []
+        try:
+            for entry in self.files.entries(folder, on_error=lambda error: self.conditions.append(error.message)):
+                status = entry.status
+                wanted = status.kind is Kind.FILE and status.name.endswith(endings)
+                if wanted and inventory.is_listed(self.manifest, status.path):
+                    found.append(status.path)
+        except StrangerFileError as error:
+            self.conditions.append(error.message)
+        return found
+
+    def is_there(self, name: str) -> bool:
+        """Returns whether a file may be read; a link or special file in its place becomes a condition."""
+        status = self.files.status(name)
+        if status is None:
+            return False
+        if status.kind is Kind.LINK:
+            self.conditions.append(f"{status.path}: symbolic link, not followed")
+            return False
+        if status.path != name:
+            return False
+        if status.kind is not Kind.FILE:
+            self.conditions.append(f"{name}: not a regular file, not read")
+            return False
+        return inventory.is_listed(self.manifest, name)
+
+    def tolerant(self, name: str, read: Callable[[str], T]) -> T | None:
+        """Returns what ``read`` makes of a file; None if it is not there or damaged, which becomes a condition."""
+        if not self.is_there(name):
+            return None
+        try:
+            return read(name)
+        except _DAMAGE as error:
+            words = error.message if isinstance(error, UserError) else str(error)
+            self.conditions.append(f"{name} could not be read: {words}")
+            return None
+
+    def record(self, name: str, kind: type[R]) -> R | None:
+        """Returns a record; None if it is not there or damaged, which becomes a condition."""
+        return self.tolerant(name, lambda name: self.read_record(name, kind))
+
+    def tracking(self, name: str) -> TrackingReport | None:
+        """Returns a tracking report; None if it is not there, empty or damaged, which becomes a condition."""
+        content = self.tolerant(name, self.json_object)
+        if not content:
+            return None
+        problems: list[str] = []
+        report = read_tracking(content, problems)
+        self.conditions += [f"{name}: {words}; left out" for words in problems[:_MAX_CHANGES]]
+        return report
+
+    def read_record(self, name: str, kind: type[R]) -> R:
+        """Returns a record.
+
+        Raises:
+            UserError: it cannot be read, or is not a valid record.
+        """
+        return parse_record(self.files.read(name, MAX_RECORD_BYTES), kind, name)
+
+    def json_object(self, name: str) -> dict[str, Any]:
+        """Returns the content of a JSON file.
+
+        Raises:
+            UserError: it cannot be read.
+            ValueError: it is not a JSON object.
+        """
+        value = parse_json(self.files.read(name, MAX_JSON_BYTES), name)
+        if not isinstance(value, dict):
+            raise ValueError("not a JSON object")
+        return value
+
+
+def _identity(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
+    mode = folder.path.name
+    if manifest is None:
+        return RunIdentity(algorithm=folder.label, mode=mode, state="unreadable")
+    return RunIdentity(
+        domain=manifest.domain,
+        task=manifest.task,
+        algorithm=manifest.submission.name,
+        version=manifest.submission.sha256,
+        fingerprint=manifest.env_fingerprint or "",
+        mode=mode,
+        seed=manifest.root_seed,
+        state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
+    )
+
+
+def _earlier_attempts(manifest: Manifest) -> list[str]:
+    if len(manifest.attempts) < 2:
+        return []
+    ends = [attempt.outcome or "no outcome" for attempt in manifest.attempts[:-1]]
+    counted = ", ".join(f"{ends.count(end)} x {end}" for end in dict.fromkeys(ends))
+    return [f"attempt {len(manifest.attempts)} of this run; earlier attempts ended: {counted}"]
+
+
+def _how_it_ended(manifest: Manifest) -> list[str]:
+    if manifest.state is RunState.FINISHED:
+        return []
+    if manifest.state is RunState.FAILED and manifest.failure is not None:
+        return [f"the run failed: {manifest.failure.kind.value} in {manifest.failure.where}"]
+    if manifest.state is RunState.FAILED:
+        return ["the run failed"]
+    return ["the run is not finished; what it had measured is scored"]
+
+
+def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], str]]:
+    """Yields the episodes by task; those of a run that was killed are taken from its journal."""
+    manifest = reader.manifest
+    folders = {"": layout.METRICS}
+    for name in reader.below(layout.TASKS, (layout.ROLLOUTS_FILE, layout.JOURNAL)):
+        folder = name.rpartition("/")[0]
+        folders[folder.removeprefix(f"{layout.TASKS}/")] = folder
+    for task, folder in sorted(folders.items()):
+        name = task or (manifest.task if manifest is not None else "task")
+        results = reader.record(f"{folder}/{layout.ROLLOUTS_FILE}", RolloutResults)
+        if results is not None:
+            yield results.episodes, results.task or name
+            continue
+        journal = f"{folder}/{layout.JOURNAL}" if task else layout.JOURNAL
+        episodes = reader.tolerant(journal, lambda name: _journalled(reader.files, name))
+        if episodes:
+            missing = f"{folder}/{layout.ROLLOUTS_FILE} is not there"
+            reader.conditions.append(f"{missing}; {len(episodes)} episode(s) of the journal")
+            yield episodes, name
+
+
+def _tracked_tasks(reader: BundleReader) -> dict[str, TrackingReport]:
+    """Returns the tracking report of each task of a run of several."""
+    found = {}
+    for name in reader.below(layout.TASKS, (layout.TRACKING_FILE,)):
+        report = reader.tracking(name)
+        if report is not None:
+            found[name.removeprefix(f"{layout.TASKS}/").rpartition("/")[0]] = report
+    return found
+
+
+def _listed_curves(reader: BundleReader, folder: RunFolder) -> CurveFiles:
+    files = find_curve_files(folder.path / layout.ARTIFACTS)
+    for kind in (files.events, files.progress, files.monitors):
+        kind[:] = [
+            path for path in kind if inventory.is_listed(reader.manifest, path.relative_to(folder.path).as_posix())
+        ]
+    return files
+
+
+def _journalled(files: BundleFiles, name: str) -> list[Episode]:
+    status = files.status(name)
+    if status is None or status.size > MAX_JOURNAL_BYTES:
+        raise ValueError(f"not a regular file of at most {MAX_JOURNAL_BYTES >> 30} GiB")
+    episodes: dict[int, Episode] = {}
+    with files.open(name) as stream:
+        for entry in journal_entries(stream):
+            if entry.get("kind") == "episode":
+                episode = msgspec.convert(entry.get("episode"), Episode)
+                episodes[episode.index] = episode
+    return [episodes[index] for index in sorted(episodes)]
+
+
+def _of_trace(reader: BundleReader) -> TrackingReport:
+    """Returns what the samples of the process tree say, for a run that was killed before its tracking report."""
+    report = nothing_tracked()
+    if not reader.is_there(layout.TRACE):
+        return report
+    table = table_of(reader.files, layout.TRACE, needs=("elapsed_s", "rss_bytes", "cpu_seconds"))
+    reader.conditions += [f"{layout.TRACE}: {condition}" for condition in table.conditions]
+
+    def sampled(column: str) -> Values:
+        numbers = table.numbers(column)
+        return as_finite(() if numbers is None else numbers)[0]
+
+    known = 0
+    for values, highest, mean in (
+        (sampled("rss_bytes"), "rss_peak_bytes", "rss_mean_bytes"),
+        (sampled("pss_bytes"), "pss_peak_bytes", "pss_mean_bytes"),
+        (sampled("cpu_seconds"), "cpu_seconds", ""),
+        (sampled("elapsed_s"), "wall_s", ""),
+    ):
+        if values.size:
+            known += 1
+            setattr(report, highest, float(values.max()))
+            if mean:
+                setattr(report, mean, float(values.mean()))
+    if known:
+        reader.conditions.append(f"no tracking report; memory and time are of {table.rows} sample(s) of the trace")
+    return report
+
+
+def _latency_seconds(files: BundleFiles, name: str) -> dict[str, Values]:
+    with files.open(name) as stream:
+        with zipfile.ZipFile(stream) as archive:
+            if sum(item.file_size for item in archive.infolist()) > _MAX_ARRAY_BYTES:
+                raise ValueError(f"unpacks to more than {_MAX_ARRAY_BYTES >> 30} GiB")
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as arrays:
+            return {
+                call: np.asarray(arrays[key], np.float64).ravel() * 1e-9
+                for key, call in _LATENCY.items()
+                if key in arrays.files and arrays[key].size
+            }

@@ -1,0 +1,337 @@
+"""Access to the files of one recorded run, whether they lie in a folder or in a packed file.
+
+Everything that reads a run goes through ``BundleFiles``. Names are POSIX paths relative to the run's folder. No
+implementation follows a link, waits for a fifo or reads more than it is allowed to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from a2perf.runs.packed_archive import PackedArchive, is_packed, opened_archive, packed_place
+from a2perf.runs.packed_format import SUFFIX, Member
+from a2perf.stranger_files import (
+    DEFAULT_BOUNDS,
+    Bounds,
+    Entry,
+    Kind,
+    StrangerFileError,
+    folders,
+    open_regular,
+    read_regular_file,
+    walk,
+)
+
+RUN_BOUNDS = Bounds(entries=2_000_000)
+"""Names looked at in one run."""
+
+OnError = Callable[[StrangerFileError], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """What a name stands for.
+
+    Attributes:
+        path: the name; where a part of it above is a link or not a folder, that part.
+        kind: a link is never followed.
+        mode: permission bits.
+        size: bytes of a regular file.
+        stored: bytes that are stored for it; less than ``size`` for a file with holes.
+        target: text of a link.
+        stamp: differs when the content of a regular file has changed, in practice; empty where nobody can tell.
+    """
+
+    path: str
+    kind: Kind
+    mode: int
+    size: int
+    stored: int
+    target: str = ""
+    stamp: str = ""
+
+    @property
+    def name(self) -> str:
+        """The last part of ``path``."""
+        return self.path.rpartition("/")[2]
+
+
+class BundleFile(Protocol):
+    """One name met by ``BundleFiles.entries``; ``open`` is valid until the next one is met."""
+
+    @property
+    def status(self) -> FileStatus:
+        """What it is."""
+
+    def open(self) -> AbstractContextManager[IO[bytes]]:
+        """Opens a regular file for reading.
+
+        Raises:
+            StrangerFileError: it is not a regular file, cannot be opened, or was replaced since it was listed.
+        """
+
+
+class BundleFiles(Protocol):
+    """The files of one run."""
+
+    @property
+    def path(self) -> Path:
+        """Where the run lies, for messages; inside a packed file no such path exists."""
+
+    def status(self, name: str) -> FileStatus | None:
+        """Returns what a name stands for; None where there is nothing."""
+
+    def entries(
+        self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
+    ) -> Iterator[BundleFile]:
+        """Yields everything below a folder, each folder before its content, names in the order of their bytes.
+
+        Yields nothing if ``below`` is missing or is not a folder.
+
+        Args:
+            below: a folder; ``""`` for all files.
+            bounds: how much is looked at.
+            on_error: is given what cannot be listed, and the walk continues beside it; by default it is raised.
+
+        Raises:
+            BoundExceeded: there is more than ``bounds``.
+        """
+
+    def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        """Opens a regular file for reading; the stream can seek.
+
+        Raises:
+            StrangerFileError: it does not exist, is not a regular file, or a link is part of its name.
+        """
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Returns the content of a regular file.
+
+        Raises:
+            BoundExceeded: it is larger than ``limit`` bytes; no more than that is read.
+            StrangerFileError: as ``open``.
+        """
+
+    def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
+        """Returns a hash that changes when a file does; contents are not read.
+
+        Args:
+            without: names (last parts) of files that do not count.
+            folders: whether folders count.
+        """
+
+
+class FolderFiles:
+    """The files of a run that lies in a folder.
+
+    Args:
+        path: the folder; its own last part may be a link.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._real = Path(os.path.realpath(path))
+
+    def status(self, name: str) -> FileStatus | None:
+        """See ``BundleFiles.status``."""
+        parts = name.split("/")
+        if name.startswith("/") or ".." in parts or "\0" in name:
+            return None
+        for count in range(1, len(parts) + 1):
+            part = "/".join(parts[:count])
+            place = os.path.join(self._real, part)
+            try:
+                found = os.lstat(place)
+            except OSError:
+                return None
+            kind = Kind.of(found.st_mode)
+            if count == len(parts) or kind is not Kind.FOLDER:
+                return _status(part, kind, found, os.readlink(place) if kind is Kind.LINK else "")
+        return None
+
+    def entries(
+        self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
+    ) -> Iterator[BundleFile]:
+        """See ``BundleFiles.entries``."""
+        if below:
+            found = self.status(below)
+            if found is None or found.kind is not Kind.FOLDER or found.path != below:
+                return
+        prefix = f"{below}/" if below else ""
+        for entry in walk(self._real / below, bounds, on_error=on_error):
+            yield _FolderFile(entry, prefix)
+
+    def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        """See ``BundleFiles.open``."""
+        return os.fdopen(open_regular(self._real, name), "rb")
+
+    def read(self, name: str, limit: int) -> bytes:
+        """See ``BundleFiles.read``."""
+        return read_regular_file(self._real, name, max_bytes=limit)
+
+    def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
+        """See ``BundleFiles.fingerprint``."""
+        digest = hashlib.sha256()
+        try:
+            # what cannot be listed counts with its name; reading the run reports why
+            for entry in walk(
+                self._real, RUN_BOUNDS, on_error=lambda error: digest.update(error.message.encode("utf-8", "replace"))
+            ):
+                status = entry.status
+                if entry.kind is Kind.FOLDER:
+                    if folders:  # an empty folder is a change too
+                        digest.update(f"{entry.path}\0{status.st_mode}\0".encode("utf-8", "surrogateescape"))
+                elif entry.name not in without:
+                    # the time of the last change of a file's state cannot be set back, unlike that of its content
+                    stamps = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_mode}"
+                    digest.update(f"{entry.path}\0{stamps}\0".encode("utf-8", "surrogateescape"))
+        except StrangerFileError as error:
+            digest.update(error.message.encode("utf-8", "replace"))
+        return digest.hexdigest()
+
+
+class _FolderFile:
+    __slots__ = ("_entry", "_prefix")
+
+    def __init__(self, entry: Entry, prefix: str) -> None:
+        self._entry = entry
+        self._prefix = prefix
+
+    @property
+    def status(self) -> FileStatus:
+        entry = self._entry
+        target = entry.target() if entry.kind is Kind.LINK else ""
+        return _status(self._prefix + entry.path, entry.kind, entry.status, target)
+
+    def open(self) -> AbstractContextManager[IO[bytes]]:
+        return os.fdopen(self._entry.open(), "rb")
+
+
+class PackedFiles:
+    """The files of a run that lies in a packed file.
+
+    Args:
+        path: the packed file, and behind it the name of the run inside of it, as ``find_runs`` returns it.
+
+    Raises:
+        PackedFileError: the file is not a packed run, or a damaged or hostile one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        file, self._below = packed_place(path) or (path, "")
+        self._archive = opened_archive(file)
+
+    def status(self, name: str) -> FileStatus | None:
+        """See ``BundleFiles.status``."""
+        parts = name.split("/")
+        for count in range(1, len(parts) + 1):
+            part = "/".join(parts[:count])
+            member = self._archive.members.get(self._full(part))
+            if member is None:
+                return None
+            if count == len(parts) or member.kind is not Kind.FOLDER:
+                return _packed_status(part, member, self._archive.stamp)
+        return None
+
+    def entries(
+        self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
+    ) -> Iterator[BundleFile]:
+        """See ``BundleFiles.entries``; a packed file is bounded as a whole, and nothing in it fails to be listed."""
+        del bounds, on_error
+        top = self._full(below) if below else self._below
+        prefix = f"{self._below}/" if self._below else ""
+        for member in self._archive.below(top):
+            yield _PackedFile(self._archive, member, member.name.removeprefix(prefix))
+
+    def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        """See ``BundleFiles.open``."""
+        return self._archive.open(self._full(name))
+
+    def read(self, name: str, limit: int) -> bytes:
+        """See ``BundleFiles.read``."""
+        return self._archive.read(self._full(name), limit)
+
+    def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
+        """See ``BundleFiles.fingerprint``; the packed file changes as a whole."""
+        del without, folders
+        return hashlib.sha256(f"{self._archive.stamp}\0{self._below}".encode()).hexdigest()
+
+    def _full(self, name: str) -> str:
+        return f"{self._below}/{name}" if self._below else name
+
+
+class _PackedFile:
+    __slots__ = ("_archive", "_member", "_name")
+
+    def __init__(self, archive: PackedArchive, member: Member, name: str) -> None:
+        self._archive = archive
+        self._member = member
+        self._name = name
+
+    @property
+    def status(self) -> FileStatus:
+        return _packed_status(self._name, self._member, self._archive.stamp)
+
+    def open(self) -> AbstractContextManager[IO[bytes]]:
+        return self._archive.open(self._member.name)
+
+
+def files_of(path: Path) -> BundleFiles:
+    """Returns the files of the run at a path, which may lead into a packed file."""
+    return FolderFiles(path) if packed_place(path) is None else PackedFiles(path)
+
+
+def folders_of(top: Path, bounds: Bounds = RUN_BOUNDS) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yields folders from the top down as ``stranger_files.folders`` does, with the folders in packed files.
+
+    The folders in a packed file are yielded after the folder that holds the file, with paths that ``files_of`` takes.
+    Names that the caller takes out of either list are not descended into.
+
+    Raises:
+        BoundExceeded: there are more names than ``bounds.entries``.
+        PackedFileError: a packed file is damaged or hostile.
+    """
+    if packed_place(top) is not None:
+        yield from _packed_folders(top)
+        return
+    for folder, names, others in folders(top, bounds):
+        yield folder, names, others
+        for name in sorted(others):
+            place = Path(folder, name)
+            if name.endswith(SUFFIX) and not place.is_symlink() and is_packed(place):
+                yield from _packed_folders(place)
+
+
+def _packed_folders(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    file, inner = packed_place(top) or (top, "")
+    archive = opened_archive(file)
+    below: dict[str, tuple[list[str], list[str]]] = {inner: ([], [])}
+    for member in archive.below(inner):
+        above, _, name = member.name.rpartition("/")
+        below[above][0 if member.kind is Kind.FOLDER else 1].append(name)
+        if member.kind is Kind.FOLDER:
+            below[member.name] = ([], [])
+    stack = [inner]
+    while stack:
+        folder = stack.pop()
+        names, others = below[folder]
+        yield str(file / folder), names, others
+        stack += [f"{folder}/{name}" if folder else name for name in reversed(names)]
+
+
+def _packed_status(path: str, member: Member, stamp: str) -> FileStatus:
+    return FileStatus(path, member.kind, member.mode, member.size, member.size, member.target, stamp=stamp)
+
+
+def _status(path: str, kind: Kind, found: os.stat_result, target: str) -> FileStatus:
+    size = found.st_size if kind is Kind.FILE else 0
+    stamp = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+    return FileStatus(path, kind, stat.S_IMODE(found.st_mode), size, found.st_blocks * 512, target, stamp)

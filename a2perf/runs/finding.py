@@ -1,0 +1,121 @@
+"""Finding the recorded runs at or below given paths.
+
+Layouts: bundles of a2perf, the folders of the earlier public platform, logs of Stable-Baselines3 and other trainers
+(event files, ``progress.csv``, ``monitor.csv``), and single CSV files. Symbolic links are never followed. What a packed
+file holds is found as if it lay unpacked beside the file; such runs have paths that only ``files_of`` understands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from a2perf.errors import UserError
+from a2perf.plain_text import plain_text
+from a2perf.runs.files import files_of, folders_of
+from a2perf.runs.inventory import is_archived, is_bundle
+from a2perf.runs.layout import EARLIER_FILES, LOCK, METRICS, MODES, SCORES
+from a2perf.runs.packed_archive import packed_place, packed_top, unpacked_path
+from a2perf.runs.recorded_curves import kind_of
+from a2perf.runs.run import BUNDLE, EARLIER, LOGS, TABLE, RunFolder
+from a2perf.stranger_files import Kind
+
+
+def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
+    """Finds every run at or below the given folders and files, in a stable order and each once.
+
+    Raises:
+        UserError: a path does not exist, or nothing recorded lies at any of them.
+    """
+    found: dict[str, RunFolder] = {}
+    for given in paths:
+        if packed_place(given) is None and not given.exists():
+            raise UserError(f"{given} does not exist", hint="give a run, or a folder that holds runs")
+        for run in _find(given):
+            found.setdefault(os.path.abspath(run.path), run)
+    if not found:
+        raise UserError(
+            f"nothing recorded in {', '.join(str(path) for path in paths)}",
+            hint="give bundles, event files, progress.csv or monitor.csv, a CSV file, or a folder that holds some",
+        )
+    runs = sorted(found.values(), key=lambda run: (run.label, str(run.path)))
+    if len({run.label for run in runs}) < len(runs):  # two folders given on one command line can hold the same names
+        common = os.path.commonpath([os.path.abspath(run.path) for run in runs])
+        relative = [os.path.relpath(os.path.abspath(run.path), common) for run in runs]
+        runs = [dataclasses.replace(run, label=label) for run, label in zip(runs, relative, strict=True)]
+    return [dataclasses.replace(run, root=root) for run, root in zip(runs, _root_names(runs), strict=True)]
+
+
+def fingerprint_of(run: RunFolder) -> str:
+    """Returns a hash of the names, sizes and modification times of a run's files; their content is not read."""
+    digest = hashlib.sha256(f"{run.layout}\0{os.path.abspath(run.path)}\0{run.label}\0{run.links}".encode())
+    if run.layout == TABLE:
+        status = run.path.stat()
+        digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+    elif run.layout == BUNDLE:
+        digest.update(run.files().fingerprint().encode())
+    else:
+        digest.update(run.files().fingerprint((LOCK, SCORES), folders=False).encode())
+    return digest.hexdigest()
+
+
+def _find(given: Path) -> Iterator[RunFolder]:
+    if packed_place(given) is None and given.is_file():
+        kind = kind_of(given.name)
+        label = given.name if kind is None else (given.parent.name or given.name)
+        if kind is None and given.suffix != ".csv":
+            raise UserError(
+                f"{given} is not a recorded run", hint="give a folder, an event file or a file that ends in .csv"
+            )
+        yield RunFolder(TABLE, given, label)
+        return
+    top = packed_top(Path(os.path.abspath(given)))
+    shown_top = unpacked_path(top)
+    for folder, names, others in folders_of(top):
+        path = Path(folder)
+        others[:] = [name for name in others if not name.startswith(".")]
+        names[:] = sorted(name for name in names if not is_archived(path / name) and not name.startswith("."))
+        shown = unpacked_path(path)
+        label = shown.relative_to(shown_top).as_posix() if path != top else shown.name
+        if is_bundle(path):
+            names.clear()
+            others.clear()
+            yield RunFolder(BUNDLE, path, label)
+            continue
+        modes = [name for name in MODES if name in names and is_bundle(path / name)]
+        if modes:
+            # the classic files beside bundles are views of them
+            names[:] = [name for name in names if name != METRICS]
+            continue
+        links = tuple(sorted(name for name in [*names, *others] if _kind(path, name) is Kind.LINK))
+        if METRICS in names and any(_kind(path, f"{METRICS}/{name}") is not None for name in EARLIER_FILES):
+            names.clear()
+            others.clear()
+            yield RunFolder(EARLIER, path, label, links)
+        elif any(kind_of(name) for name in others):
+            yield RunFolder(LOGS, path, label, links)
+
+
+def _kind(folder: Path, name: str) -> Kind | None:
+    status = files_of(folder).status(name)
+    return None if status is None else status.kind
+
+
+def _root_names(found: Sequence[RunFolder]) -> list[str]:
+    """Names the root of each run by its path below what was given, or below all runs where that is not unique."""
+    roots, names = [], []
+    for folder in found:
+        path = Path(os.path.abspath(folder.path))
+        in_root = folder.layout == BUNDLE
+        roots.append(path.parent if in_root else path)
+        names.append((folder.label.rpartition("/")[0] or unpacked_path(path).parent.name) if in_root else folder.label)
+    holders: dict[str, set[Path]] = {}
+    for name, root in zip(names, roots, strict=True):
+        holders.setdefault(name, set()).add(root)
+    if any(len(held) > 1 for held in holders.values()):
+        common = os.path.commonpath([root.parent for root in roots])
+        names = [os.path.relpath(root, common) for root in roots]
+    return [plain_text(name) for name in names]

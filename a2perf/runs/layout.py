@@ -1,0 +1,94 @@
+"""File and folder names of recorded runs. No other module spells them.
+
+Names are POSIX paths relative to a bundle (``R/<mode>``) unless a comment says otherwise. A run root ``R`` holds one
+bundle per mode and, in ``attic``, the bundles of archived attempts.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from pathlib import Path
+
+# Modes of a submission; each names its bundle's folder.
+MODES = ("train", "inference", "generalization")
+
+# At the top of a bundle.
+MANIFEST = "manifest.json"
+SIGNATURE = "signature.json"
+LOCK = ".lock"
+HEARTBEAT = ".heartbeat"
+CONFIG = "config.gin"
+JOURNAL = "journal.jsonl"
+METRICS = "metrics"
+LOGS = "logs"
+ARTIFACTS = "artifacts"
+MEDIA = "media"
+FOLDERS = (METRICS, LOGS, ARTIFACTS, MEDIA)
+WRITTEN = (ARTIFACTS, CONFIG, JOURNAL, LOGS, MANIFEST, MEDIA, METRICS, LOCK)
+
+# Inside ``metrics``, and inside the folder of each task of a generalization run.
+TRACKING_FILE = "tracking.json"
+ROLLOUTS_FILE = "rollouts.json"
+LATENCY_FILE = "latency.json"
+LATENCY_VALUES_FILE = "latency.npz"
+TRAIN_FILE = "train.json"
+TRACE_FILE = "system_trace.csv"
+OUTCOME_FILE = "outcome.json"
+
+TASKS = f"{METRICS}/tasks"
+TRACKING = f"{METRICS}/{TRACKING_FILE}"
+ROLLOUTS = f"{METRICS}/{ROLLOUTS_FILE}"
+LATENCY = f"{METRICS}/{LATENCY_FILE}"
+LATENCY_VALUES = f"{METRICS}/{LATENCY_VALUES_FILE}"
+TRAIN = f"{METRICS}/{TRAIN_FILE}"
+TRACE = f"{METRICS}/{TRACE_FILE}"
+DATASET_NOTES = "a2perf_datasets"  # below ``artifacts``
+
+# Beside or above bundles.
+ATTIC = "attic"
+SCORES = "scores.json"
+RUN_RECORD = "rlops.json"
+
+# The earlier platform's files below ``metrics``.
+INFERENCE_RESULTS_FILE = "inference_metrics_results.json"
+GENERALIZATION_RESULTS_FILE = "generalization_rollouts.json"
+
+_ARCHIVED = re.compile(rf"({'|'.join(MODES)})-\d{{8}}T\d{{6}}\.\d+")
+
+
+def emissions_file(mode: str) -> str:
+    """Returns the name of a mode's emissions table inside ``metrics``."""
+    return f"{mode}_emissions.csv"
+
+
+def emissions(mode: str) -> str:
+    """Returns the path of a mode's emissions table below the bundle."""
+    return f"{METRICS}/{emissions_file(mode)}"
+
+
+EARLIER_FILES = (
+    emissions_file("train"), emissions_file("inference"), INFERENCE_RESULTS_FILE, GENERALIZATION_RESULTS_FILE,
+)  # fmt: skip
+"""Any of them below ``metrics`` marks a folder of the earlier platform."""
+
+
+def manifest_path(bundle: Path) -> Path:
+    """Returns where the manifest of a bundle lies."""
+    return bundle / MANIFEST
+
+
+def bundle_path(root: Path, mode: str) -> Path:
+    """Returns where the bundle of a mode lies below a run root."""
+    return root / mode
+
+
+def archive_path(root: Path, name: str) -> Path:
+    """Returns a fresh place in the attic for ``name``, a bundle or another folder of a run root."""
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
+    return root / ATTIC / f"{name}-{stamp}"
+
+
+def is_archived_name(folder: Path) -> bool:
+    """Whether a path is that of an archived bundle."""
+    return folder.parent.name == ATTIC and _ARCHIVED.fullmatch(folder.name) is not None

@@ -1,0 +1,162 @@
+"""What a recorded run is: where it lies, what it is a run of, and its content in memory."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a2perf.arrays import Values
+from a2perf.plain_text import plain_text
+from a2perf.records import Episode, Manifest
+from a2perf.runs.layout import MODES
+from a2perf.runs.tracking_record import TrackingReport, nothing_tracked
+
+if TYPE_CHECKING:
+    from a2perf.runs.dataset_notes import DatasetNote
+    from a2perf.runs.details import RunDetails
+    from a2perf.runs.files import BundleFiles
+    from a2perf.runs.recorded_curves import Curve
+
+BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training logs", "CSV file"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run lies.
+
+    Attributes:
+        layout: ``BUNDLE``, ``EARLIER``, ``LOGS`` or ``TABLE``.
+        path: the folder, or the file of ``TABLE``.
+        label: path below the folder that was given; stable when the whole tree moves.
+        links: symbolic links met on the way that were not followed, below ``path``.
+        root: name of the run root (submission x task x seed), unique among the runs found together.
+    """
+
+    layout: str
+    path: Path
+    label: str
+    links: tuple[str, ...] = ()
+    root: str = ""
+
+    def files(self) -> BundleFiles:
+        """Returns access to the files of the run; for ``TABLE``, to those of its folder."""
+        from a2perf.runs.files import files_of
+
+        return files_of(self.path if self.layout != TABLE else self.path.parent)
+
+
+IN_MEMORY = RunFolder("in memory", Path(), "")
+"""Stands for the folder of a run that was not read from files."""
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """What a run is a run of; runs that agree in domain, task and algorithm are seeds of one another.
+
+    Attributes:
+        domain: the domain, ``""`` when unknown.
+        task: the task, ``""`` when unknown or when there are several.
+        algorithm: name of the submission or algorithm.
+        version: hash of the submission's files, ``""`` when unknown.
+        fingerprint: hash of the environment's behaviour, ``""`` when unknown; different ones are never pooled.
+        mode: ``"train"``, ``"inference"``, ``"generalization"``, or ``""`` for a folder of all of them.
+        seed: the root seed, None when unknown.
+        state: how the run ended, ``"recorded"`` when the layout does not say.
+        env_kwargs: arguments of the environment, as ``seed_groups.env_arguments`` writes them.
+    """
+
+    domain: str = ""
+    task: str = ""
+    algorithm: str = ""
+    version: str = ""
+    fingerprint: str = ""
+    mode: str = ""
+    seed: int | None = None
+    state: str = "recorded"
+    env_kwargs: str = ""
+
+
+@dataclass
+class Run:
+    """One recorded run, whichever layout it was read from.
+
+    Attributes:
+        identity: what it is a run of.
+        folder: where it lies; ``IN_MEMORY`` for a run that was not read from files.
+        curve: training returns, where logged.
+        returns: episode returns by mode (``"inference"``, ``"generalization"``) and task.
+        successes: 0 or 1 per episode by mode and task, where the environment reports it.
+        latency_s: seconds per timed call, warm-up left out, by call.
+        latency_first_s: seconds of the very first call, by call.
+        tracking: costs by the trackers; of a run of several tasks their totals. Missing values are NaN.
+        tracking_by_task: costs of each task in a run of several tasks.
+        emissions: columns of the emissions table by mode.
+        wall_clock_s: seconds of the participant's phase, by the evaluator's clock.
+        manifest: of a bundle; None in other layouts and if it cannot be read.
+        episodes: the records behind ``returns`` by task; only bundles have them.
+        datasets: what a training run noted about the offline data that it used.
+        changed: whether the bundle differs from what was recorded; the conditions name the differences.
+        conditions: what a reader should know, in words, each with its file.
+    """
+
+    identity: RunIdentity
+    folder: RunFolder = IN_MEMORY
+    curve: Curve | None = None
+    returns: dict[str, dict[str, Values]] = field(default_factory=dict)
+    successes: dict[str, dict[str, Values]] = field(default_factory=dict)
+    latency_s: dict[str, Values] = field(default_factory=dict)
+    latency_first_s: dict[str, float] = field(default_factory=dict)
+    tracking: TrackingReport = field(default_factory=nothing_tracked)
+    tracking_by_task: dict[str, TrackingReport] = field(default_factory=dict)
+    emissions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    wall_clock_s: float | None = None
+    manifest: Manifest | None = None
+    episodes: dict[str, list[Episode]] = field(default_factory=dict)
+    datasets: list[DatasetNote] = field(default_factory=list)
+    changed: bool = False
+    conditions: list[str] = field(default_factory=list)
+
+    @property
+    def mode(self) -> str:
+        """The mode; ``""`` for a layout that keeps several modes in one folder."""
+        return self.identity.mode
+
+    @property
+    def state(self) -> str:
+        """A ``RunState`` value, ``"unfinished"``, ``"unreadable"`` or ``"recorded"``."""
+        return self.identity.state
+
+    @property
+    def root(self) -> str:
+        """Name of the run root."""
+        return self.folder.root
+
+    @property
+    def key(self) -> str:
+        """Identity among the runs read together: ``root/mode``."""
+        return f"{self.root}/{self.mode}" if self.mode else self.root
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the submission or algorithm, safe to print."""
+        return plain_text(self.identity.algorithm)
+
+    def modes(self) -> list[str]:
+        """Returns the modes that the run holds something of, in the order of ``MODES``."""
+        if self.identity.mode:
+            return [self.identity.mode]
+        held = {*self.emissions, *self.returns}
+        if self.curve is not None:
+            held.add("train")
+        if self.latency_s:
+            held.add("inference")
+        return [mode for mode in MODES if mode in held]
+
+    @functools.cached_property
+    def details(self) -> RunDetails:
+        """What is shown but never scored; read from the files on first use."""
+        from a2perf.runs.details import read_details
+
+        return read_details(self)

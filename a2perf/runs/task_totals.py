@@ -1,0 +1,76 @@
+"""Costs of a run of several tasks, put together from the tracking report of each.
+
+Energy, emissions, processor time and traffic are sums over the tasks; memory is the highest of them. Tasks that ran
+side by side share counters of the whole machine; ``method`` then says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from a2perf.runs.tracking_record import (
+    COMPONENTS,
+    ComponentEnergy,
+    Emissions,
+    TrackedEnergy,
+    TrackingReport,
+    nothing_tracked,
+)
+
+
+def summed(reports: Sequence[TrackingReport]) -> TrackingReport | None:
+    """Returns one report for tasks that belong to one run; None without reports.
+
+    Power and wall clock of the result are not known: tasks may have run at the same time.
+    """
+    if not reports:
+        return None
+    total = nothing_tracked()
+    for name in ("cpu_seconds", "io_read_bytes", "io_write_bytes", "own_cpu_seconds"):
+        _put(total, name, reports, sum)
+    for name in ("rss_peak_bytes", "pss_peak_bytes", "processes_peak", "threads_peak"):
+        _put(total, name, reports, max)
+    methods = {report.cpu_method for report in reports}
+    total.cpu_method = methods.pop() if len(methods) == 1 else "several"
+    energies = [report.energy for report in reports]
+    machine_wide = any(getattr(energy, part).scope == "machine" for energy in energies for part in COMPONENTS)
+    _sum_energy(total.energy, energies, "; tasks side by side share machine-wide counters" if machine_wide else "")
+    for part in COMPONENTS:
+        _sum_energy(getattr(total.energy, part), [getattr(energy, part) for energy in energies], "")
+    _sum_emissions(total.emissions, [report.emissions for report in reports])
+    return total
+
+
+Energies = Sequence[TrackedEnergy] | Sequence[ComponentEnergy]
+
+
+def _sum_energy(total: TrackedEnergy | ComponentEnergy, energies: Energies, remark: str) -> None:
+    known = [energy for energy in energies if energy.quality not in ("", "none")]
+    if not known:
+        total.quality = "none"
+        return
+    qualities = {energy.quality for energy in known}
+    methods = dict.fromkeys(energy.method for energy in known)
+    total.quality = qualities.pop() if len(qualities) == 1 else "mixed"
+    total.method = f"{' | '.join(methods)}; sum over {len(known)} tasks{remark}"
+    for name in ("gross_kwh", "net_kwh"):
+        _put(total, name, known, sum)
+
+
+def _sum_emissions(total: Emissions, tasks: Sequence[Emissions]) -> None:
+    for name in msgspec.structs.asdict(total):
+        first = getattr(tasks[0], name)
+        if all(getattr(other, name) == first for other in tasks):
+            setattr(total, name, first)
+    _put(total, "kg_co2eq", tasks, sum)
+
+
+def _put(
+    total: msgspec.Struct, name: str, parts: Iterable[msgspec.Struct], combine: Callable[[list[float]], float]
+) -> None:
+    values = [value for part in parts if (value := getattr(part, name)) is not None and math.isfinite(value)]
+    if values:
+        setattr(total, name, combine(values))
