@@ -119,7 +119,8 @@ def empty_task(source: TaskSource) -> ProtocolTask:
         budget=source.budget,
         evaluation=Evaluation(
             episodes=source.episodes,
-            seeds="a2perf.submission.evaluator.seeds.spawn_seeds(training seed, 'episodes', episodes)",
+            # the wording of version 1, which is part of the protocol's hash; the function now lies in `evaluator`
+            seeds="a2perf.submission.seeds.spawn_seeds(training seed, 'episodes', episodes)",
             seeds_sha256=hashlib.sha256("".join(f"{seed}\n" for seed in seeds).encode()).hexdigest(),
             warmup_calls=100,
             timed_calls=1000,
