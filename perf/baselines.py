@@ -130,8 +130,8 @@ def interpreter(name: str, tf_python: str) -> tuple[str, str]:
 
 PROBE = """
 import functools, importlib, json, os, runpy, sys, threading, time
-from a2perf.learning import Run
-points, log, lock, spent = [], Run.log, threading.Lock(), [0.0]
+from a2perf.learning import TrainingRun
+points, log, lock, spent = [], TrainingRun.log, threading.Lock(), [0.0]
 def logging(self, values, step):
     log(self, values, step)
     points.append((step, time.process_time(), time.perf_counter(), spent[0]))
@@ -145,7 +145,7 @@ def timed(call):
             with lock:
                 spent[0] += time.thread_time() - started
     return timing
-Run.log = logging
+TrainingRun.log = logging
 module, name = os.environ["ENVIRONMENT"].split(":")
 kind = getattr(importlib.import_module(module), name)
 kind.step, kind.reset = timed(kind.step), timed(kind.reset)
@@ -191,12 +191,12 @@ def environment_rate(env_id: str, steps: int = 2000) -> float:
     A robot that only stands touches the ground with all feet for 600 steps, which costs more than the steps of one that
     walks and falls.
     """
-    from a2perf.domains.quadruped_locomotion.reference_control import ReferenceControl
+    from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
     from a2perf.domains.tfa.suite_gym import make_environment
 
     kwargs = {"mode": "test"} if env_id == TROT else {}
     with make_environment(env_id, kwargs) as env:
-        rng, control = np.random.default_rng(0), ReferenceControl()
+        rng, control = np.random.default_rng(0), ResidualControl()
         observation, info = env.reset(seed=0)
         taken, started = 0, 0.0
         for number in range(steps + 200):
@@ -219,7 +219,7 @@ def collection() -> dict:
     """Two robots in threads of one process and in processes of their own, in turn; steps/s and two over one."""
     from stable_baselines3.common.vec_env import SubprocVecEnv
 
-    from a2perf.learning.sb3.quadruped import QuadrupedSettings, robots, single_robot
+    from a2perf.domains.quadruped_locomotion.agents.sb3_training import QuadrupedSettings, robots, single_robot
 
     def threads(count: int):
         return robots(TROT, {}, QuadrupedSettings(robots=2, actors=count))

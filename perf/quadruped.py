@@ -62,7 +62,7 @@ def speed():
         for loop in ("native", "python")
     }
     probe = QuadrupedLocomotionEnv(clip="synthetic_trot", mode="test", physics_loop="python")
-    timer = probe._world._bullet = StepTimer(probe._world._bullet)
+    timer = probe._physics._bullet = StepTimer(probe._physics._bullet)
     moves = actions(STEPS)
 
     def run(env):

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import psutil
 
-from a2perf.domains.web_navigation.backend import Row
+from a2perf.domains.web_navigation.backend import PageRow
 from a2perf.domains.web_navigation.browser import FLAGS, find_programs
 from a2perf.domains.web_navigation.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.html import body_of, empty_page
-from a2perf.domains.web_navigation.nodes import Role
+from a2perf.domains.web_navigation.nodes import NodeRole
 from a2perf.domains.web_navigation.observation import Encoder, Sizes, encode, new_frame
 from a2perf.domains.web_navigation.vocabulary import UnlockedVocabulary
 from a2perf.domains.web_navigation.website import Site, checked_design
@@ -94,7 +94,9 @@ class Baseline:
             element.click()
         tags, values, texts, classes, boxes = (self.driver.execute_script(_VISIBLE % read) for read in READS)
         rows = [
-            Row(n, f"{tag}_{kind}" if tag == "input" else tag, value, *text, *look[:1], identity, look[1], False, *box)
+            PageRow(
+                n, f"{tag}_{kind}" if tag == "input" else tag, value, *text, *look[:1], identity, look[1], False, *box
+            )
             for (tag, kind, n, identity), value, text, look, box in zip(
                 tags, values, texts, classes, boxes, strict=True
             )
@@ -105,7 +107,7 @@ class Baseline:
 def actions(env: WebNavigationEnv, seed: int) -> list[tuple[int, int, Any]]:
     """Draws (action, node, value): text fields, checkboxes and labels, which both programs can act on."""
     random = np.random.default_rng(seed)
-    roles = (Role.TEXT, Role.CHECK, Role.LABEL)
+    roles = (NodeRole.TEXT, NodeRole.CHECK, NodeRole.LABEL)
     rows = [number for number, row in enumerate(env.elements) if env.site.nodes[row.node].role in roles]
     values = [None, *(env.profile[key] for key in sorted(env.profile))]
     drawn = []

@@ -1,7 +1,7 @@
 """What every training of a participant needs around its algorithm: settings, a resume guard, checkpoints, the curve.
 
-    settings = training.read_settings(Settings, participant_args, Path(__file__).parent)
-    with training.begin(settings) as run:
+    settings = learning.read_settings(Settings, participant_args, Path(__file__).parent)
+    with learning.begin(settings) as run:
         ...
         run.average_return(value, step)
         run.save(step, write, state)
@@ -10,15 +10,15 @@ It knows no framework and runs in the participant process. ``training.tf_agents`
 TF-Agents; it is imported by those who use it.
 """
 
-from a2perf.learning._checkpoints import Checkpoint, replace, restore_rng, rng_state
+from a2perf.learning._checkpoints import TrainingCheckpoint, replace, restore_rng, rng_state
 from a2perf.learning._command_line import main
 from a2perf.learning._evaluation import evaluate, evaluate_vector
-from a2perf.learning._run import Run, begin
+from a2perf.learning._run import TrainingRun, begin
 from a2perf.learning._settings import domain_module, domain_name, may_change, read_settings, task_names
 
 __all__ = [
-    "Checkpoint",
-    "Run",
+    "TrainingCheckpoint",
+    "TrainingRun",
     "begin",
     "domain_module",
     "domain_name",

@@ -29,7 +29,7 @@ _ARRAY, _BIG = 1, 2  # msgpack extension types
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class TrainingCheckpoint:
     """One moment of a training.
 
     Attributes:
@@ -89,13 +89,13 @@ class CheckpointFolder:
             shutil.rmtree(old, ignore_errors=True)
         return target
 
-    def latest(self, say: Callable[[str], None]) -> Checkpoint | None:
+    def latest(self, say: Callable[[str], None]) -> TrainingCheckpoint | None:
         """Returns the newest checkpoint that is whole; ``say`` hears of each damaged one that is passed over."""
         for folder in reversed(self._folders()):
             problem = _problem(folder)
             if problem is None:
                 content = msgpack.unpackb((folder / _STATE).read_bytes(), ext_hook=_decoded, strict_map_key=False)
-                return Checkpoint(int(folder.name[5:]), folder, content["state"], content["bookkeeping"])
+                return TrainingCheckpoint(int(folder.name[5:]), folder, content["state"], content["bookkeeping"])
             say(f"the checkpoint {folder.name} is left out: {problem}")
         return None
 

@@ -14,7 +14,7 @@ FOLDER = "train"
 RETURN_TAG = "Metrics/AverageReturn"
 
 
-class Curve:
+class LearningCurve:
     """The event files of one training.
 
     Args:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.learning._checkpoints import Checkpoint, CheckpointFolder
-from a2perf.learning._curve import RETURN_TAG, Curve
+from a2perf.learning._checkpoints import CheckpointFolder, TrainingCheckpoint
+from a2perf.learning._curve import RETURN_TAG, LearningCurve
 from a2perf.learning._progress import Progress
 from a2perf.learning._settings import ID_VARIABLE, KWARGS_VARIABLE, Dataclass, fixed_fields
 from a2perf.storage import json_text, read_json, write_json
@@ -32,7 +32,7 @@ FOLDER_VARIABLE, STEPS_VARIABLE = "A2PERF_ARTIFACTS", "A2PERF_TRAIN_STEPS"
 _NOT_GIVEN = "(not there)"
 
 
-class Run:
+class TrainingRun:
     """One training, from its first call to its last; made by ``begin``, used as a context.
 
     Attributes:
@@ -56,7 +56,7 @@ class Run:
         self._started = time.monotonic()
         self._elapsed_before = 0.0
         self._progress = Progress(self.total_steps if limits else None)
-        self._curve = Curve(folder)
+        self._curve = LearningCurve(folder)
         self._checkpoints = CheckpointFolder(folder)
         self._last_return = ""
 
@@ -112,7 +112,7 @@ class Run:
             return
         _refuse(_differences({"": record["spaces"]}, {"": described}), self.folder)
 
-    def latest(self) -> Checkpoint | None:
+    def latest(self) -> TrainingCheckpoint | None:
         """Returns the newest whole checkpoint and goes on from there; None where the training is new."""
         found = self._checkpoints.latest(self.say)
         if found is None:
@@ -156,7 +156,7 @@ class Run:
         """Prints one line."""
         self._progress.say(text)
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> TrainingRun:
         """Returns the run."""
         return self
 
@@ -168,7 +168,7 @@ class Run:
         self._progress.close()
 
 
-def begin(settings: Dataclass, *, ignore_env_kwargs: Sequence[str] = ()) -> Run:
+def begin(settings: Dataclass, *, ignore_env_kwargs: Sequence[str] = ()) -> TrainingRun:
     """Opens the training that ``A2PERF_ARTIFACTS`` holds, or begins one there.
 
     Args:
@@ -187,7 +187,7 @@ def begin(settings: Dataclass, *, ignore_env_kwargs: Sequence[str] = ()) -> Run:
         )
     folder = Path(os.environ[FOLDER_VARIABLE])
     env_kwargs = json.loads(os.environ.get(KWARGS_VARIABLE) or "{}")
-    run = Run(settings, folder, os.environ[ID_VARIABLE], env_kwargs, int(os.environ.get("SEED") or 0))
+    run = TrainingRun(settings, folder, os.environ[ID_VARIABLE], env_kwargs, int(os.environ.get("SEED") or 0))
     shared = fixed_fields(settings)
     digest = hashlib.sha256(json_text({"kind": type(settings).__qualname__, **shared}).encode()).hexdigest()
     configuration = {

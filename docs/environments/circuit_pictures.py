@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 import a2perf
-from a2perf.domains.circuit_training.rendering import Picture
+from a2perf.domains.circuit_training.rendering import PlacementPicture
 from a2perf.errors import AssetUnavailable
 
 HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ def play(env, choose):
 
 def draw(env, name, overlays, info, cost):
     """Writes a picture of the placement and prints its cost."""
-    picture = Picture(overlays, SIZE).draw(env.unwrapped.plc)
+    picture = PlacementPicture(overlays, SIZE).draw(env.unwrapped.plc)
     path = HERE / "pictures" / f"{name}.png"
     Image.fromarray(picture).quantize(48, dither=Image.Dither.NONE).save(path, optimize=True)
     parts = ", ".join(f"{part} {info[part]:.4f}" for part in ("wirelength", "congestion", "density"))

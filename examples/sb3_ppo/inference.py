@@ -1,5 +1,5 @@
 """Runs the policy that `train.py` left in the training artefacts."""
 
-from a2perf.submission.participant.adapters import quadruped
+from a2perf.domains.quadruped_locomotion.agents import sb3_adapter
 
-load_policy, preprocess_observation, infer_once = quadruped.contract("policy", algorithm="PPO")
+load_policy, preprocess_observation, infer_once = sb3_adapter.contract("policy", algorithm="PPO")

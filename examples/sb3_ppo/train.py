@@ -16,13 +16,13 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecNormalize
 
-from a2perf import learning as training
-from a2perf.learning.sb3 import quadruped
+from a2perf import learning
+from a2perf.domains.quadruped_locomotion.agents import sb3_training
 from a2perf.submission.participant.adapters.origin import record_environment
 
 
 @dataclass(frozen=True)
-class Settings(quadruped.QuadrupedSettings):
+class Settings(sb3_training.QuadrupedSettings):
     """Parameters of the training, beside those that every quadruped has.
 
     Attributes:
@@ -47,10 +47,10 @@ class Settings(quadruped.QuadrupedSettings):
 
 def train(**participant_args: str) -> None:
     """Trains until the budget is used up."""
-    settings = training.read_settings(Settings, participant_args, Path(__file__).parent)
-    with training.begin(settings) as run:
+    settings = learning.read_settings(Settings, participant_args, Path(__file__).parent)
+    with learning.begin(settings) as run:
         record_environment(run.folder)
-        quadruped.train(
+        sb3_training.train(
             run, PPO, lambda envs: _new_model(envs, settings, run.seed), gamma=settings.gamma, normalize_reward=True
         )
 
@@ -77,4 +77,4 @@ def _new_model(envs: VecNormalize, settings: Settings, seed: int) -> PPO:
 
 
 if __name__ == "__main__":
-    training.main(train)
+    learning.main(train)

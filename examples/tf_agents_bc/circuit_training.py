@@ -13,7 +13,7 @@ import numpy as np
 from cloning import Cloner, Demonstrations
 from numpy.typing import NDArray
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.domains.candidates import CandidateEnv
 from a2perf.domains.circuit_training.annealing import Annealing, Schedule
 from a2perf.learning.tf_agents.frameworks import seed_everything
@@ -48,10 +48,10 @@ class Settings:
     batch_size: int = 32
     learning_rate: float = 2e-3
     layers: tuple[int, ...] = (128, 128)
-    time_budget_s: float = training.may_change(900.0)
+    time_budget_s: float = learning.may_change(900.0)
 
 
-def train(run: training.Run) -> None:
+def train(run: learning.TrainingRun) -> None:
     """Clones; see the file's docstring."""
     settings: Settings = run.settings
     seed_everything(run.seed)
@@ -64,7 +64,7 @@ def train(run: training.Run) -> None:
     done, step = 0, 0
     if (found := run.latest()) is not None:
         learner.read(found.path)
-        training.restore_rng(rng, found.state["rng"])
+        learning.restore_rng(rng, found.state["rng"])
         done, step = found.state["rounds"], found.step
         cells = np.asarray(found.state["cells"])
     else:
@@ -87,7 +87,7 @@ def train(run: training.Run) -> None:
         run.average_return(value, step)
         run.say(f"round {done}: {len(seen)} examples, loss {loss:.4f}, return {value:.4f}")
         export.save(step)
-        run.save(step, learner.write, {"rng": training.rng_state(rng), "rounds": done, "cells": cells})
+        run.save(step, learner.write, {"rng": learning.rng_state(rng), "rounds": done, "cells": cells})
     env.close()
 
 
@@ -100,7 +100,7 @@ def evaluate(env: CandidateEnv, choose: Any) -> float:
             return float(info["episode_return"])
 
 
-def _anneal(run: training.Run, env: CandidateEnv, settings: Settings) -> NDArray[np.int64]:
+def _anneal(run: learning.TrainingRun, env: CandidateEnv, settings: Settings) -> NDArray[np.int64]:
     """Returns a cell for each macro, in the order of placing."""
     schedule = Schedule(time_budget_s=np.inf, max_moves=settings.moves, replace_every=settings.replace_every)
     annealing = Annealing(env.env, schedule, run.seeds("annealing", 1)[0])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.domains.candidates import padded
 from a2perf.learning.tf_agents.frameworks import tf  # before TF-Agents
 
@@ -70,7 +70,7 @@ class Cloner:
 
     def fit(
         self,
-        run: training.Run,
+        run: learning.TrainingRun,
         seen: Demonstrations,
         rng: np.random.Generator,
         rates: Sequence[float],
@@ -92,7 +92,7 @@ class Cloner:
         """Returns the greedy policy as it is now, in NumPy."""
         return Chooser.of(self.network)
 
-    def export(self, run: training.Run) -> PolicyExport:
+    def export(self, run: learning.TrainingRun) -> PolicyExport:
         """Returns what saves the greedy policy."""
         return PolicyExport(self.agent.policy, run.folder)
 

@@ -22,12 +22,12 @@ import numpy as np
 
 import a2perf  # noqa: F401  registers the ids
 from a2perf.domains.web_navigation import generator
-from a2perf.domains.web_navigation.website import Design, checked_design
+from a2perf.domains.web_navigation.website import WebsiteDesign, checked_design
 
 
-def unseen(level: int, seed: int, count: int, seen: set[Design]) -> list[Design]:
+def unseen(level: int, seed: int, count: int, seen: set[WebsiteDesign]) -> list[WebsiteDesign]:
     """Returns designs of a level that were not shown in the training."""
-    found: list[Design] = []
+    found: list[WebsiteDesign] = []
     for measured in generator.generate(level, seed, count + len(seen)):
         if measured.design not in seen:
             found.append(measured.design)

@@ -15,7 +15,7 @@ import numpy as np
 from experts import expert_for
 from numpy.typing import NDArray
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.learning.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
 from a2perf.submission.participant.adapters.origin import record_environment
 
@@ -57,7 +57,7 @@ class Settings:
     rounds: int = 6
     rows: int = 601
     members: int = 5
-    actors: int = training.may_change(1)
+    actors: int = learning.may_change(1)
     mode: str = "test"
     randomize: bool = False
     noise: float = 0.2
@@ -67,7 +67,7 @@ class Settings:
     batch_size: int = 256
     learning_rate: float = 1e-3
     layers: tuple[int, ...] = (512, 256)
-    time_budget_s: float = training.may_change(900.0)
+    time_budget_s: float = learning.may_change(900.0)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Learner:
         return NumpyNetwork.of(self.layers)
 
 
-def train(run: training.Run) -> None:
+def train(run: learning.TrainingRun) -> None:
     """Clones; see the file's docstring."""
     settings: Settings = run.settings
     seed_everything(run.seed)
@@ -150,7 +150,7 @@ def train(run: training.Run) -> None:
         done, step = 0, 0
         if (found := run.latest()) is not None:
             checkpoint.read(found.path, agent=learner.agent, layers=learner.layers, optimizer=learner.optimizer)
-            training.restore_rng(rng, found.state["rng"])
+            learning.restore_rng(rng, found.state["rng"])
             seen = Seen(found.state["observations"], found.state["actions"])
             done, step = found.state["rounds"], found.step
         export = PolicyExport(learner.agent.policy, run.folder)
@@ -175,7 +175,7 @@ def train(run: training.Run) -> None:
             loss = _fit(run, learner, seen, rng, step, last=done == rounds)
             run.log({"Loss/cloning": loss}, step)
             export.save(step)
-            state = {"rng": training.rng_state(rng), "rounds": done, "observations": seen.observations}
+            state = {"rng": learning.rng_state(rng), "rounds": done, "observations": seen.observations}
             run.save(
                 step,
                 lambda folder: checkpoint.write(
@@ -200,12 +200,12 @@ class Seen:
         return Seen(np.concatenate([self.observations, observations]), np.concatenate([self.actions, actions]))
 
 
-def _environments(run: training.Run, settings: Settings) -> Callable[[], Any]:
+def _environments(run: learning.TrainingRun, settings: Settings) -> Callable[[], Any]:
     changed = {"mode": settings.mode, "enable_randomizer": settings.randomize or None}
     return run.env_maker(**changed)
 
 
-def _demonstrations(dataset: str, learner: Learner, run: training.Run) -> Seen:
+def _demonstrations(dataset: str, learner: Learner, run: learning.TrainingRun) -> Seen:
     from a2perf.datasets import open_dataset
 
     data = open_dataset(dataset)
@@ -217,7 +217,9 @@ def _demonstrations(dataset: str, learner: Learner, run: training.Run) -> Seen:
     return Seen(np.asarray(transitions.observations, np.float32), np.asarray(transitions.policy_actions, np.float32))
 
 
-def _fit(run: training.Run, learner: Learner, seen: Seen, rng: np.random.Generator, step: int, *, last: bool) -> float:
+def _fit(
+    run: learning.TrainingRun, learner: Learner, seen: Seen, rng: np.random.Generator, step: int, *, last: bool
+) -> float:
     settings: Settings = run.settings
     updates = settings.last_updates if last else settings.updates
     if settings.dataset:

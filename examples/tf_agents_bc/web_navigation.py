@@ -14,12 +14,12 @@ import gymnasium
 import numpy as np
 from cloning import Cloner, Demonstrations
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.domains.candidates import CandidateEnv
 from a2perf.domains.registry import find_environment
 from a2perf.domains.web_navigation.generator import training_designs
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import Design
+from a2perf.domains.web_navigation.website import WebsiteDesign
 from a2perf.learning.tf_agents.frameworks import seed_everything
 from a2perf.submission.participant.adapters.origin import record_environment
 from a2perf.submission.participant.adapters.tf_agents_candidates import contract, record_candidates
@@ -54,10 +54,10 @@ class Settings:
     learning_rate: float = 1e-3
     layers: tuple[int, ...] = (128, 64)
     evaluation_designs: int = 50
-    time_budget_s: float = training.may_change(900.0)
+    time_budget_s: float = learning.may_change(900.0)
 
 
-def train(run: training.Run) -> None:
+def train(run: learning.TrainingRun) -> None:
     """Clones; see the file's docstring."""
     settings: Settings = run.settings
     seed_everything(run.seed)
@@ -70,7 +70,7 @@ def train(run: training.Run) -> None:
     done, step = 0, 0
     if (found := run.latest()) is not None:
         learner.read(found.path)
-        training.restore_rng(rng, found.state["rng"])
+        learning.restore_rng(rng, found.state["rng"])
         done, step = found.state["rounds"], found.step
     levels = settings.levels or _levels(run)
     design_seeds = run.seeds("designs", settings.rounds + 1)
@@ -93,11 +93,11 @@ def train(run: training.Run) -> None:
         run.average_return(returns, step)
         run.say(f"round {done}: {len(seen)} examples, loss {loss:.4f}, {solved:.0%} of {len(trial)} new designs solved")
         export.save(step)
-        run.save(step, learner.write, {"rng": training.rng_state(rng), "rounds": done})
+        run.save(step, learner.write, {"rng": learning.rng_state(rng), "rounds": done})
     env.close()
 
 
-def evaluate(env: CandidateEnv, choose: Any, designs: list[Design], seed: int = 0) -> tuple[float, float]:
+def evaluate(env: CandidateEnv, choose: Any, designs: list[WebsiteDesign], seed: int = 0) -> tuple[float, float]:
     """Returns the mean return and the share of solved episodes, one episode a design."""
     returns, solved = [], []
     for number, design in enumerate(designs):
@@ -116,20 +116,24 @@ def _any_design() -> gymnasium.Env[Any, Any]:
     return gymnasium.make("WebNavigation-v0", num_websites=1, difficulty=1)
 
 
-def _levels(run: training.Run) -> tuple[int, ...]:
+def _levels(run: learning.TrainingRun) -> tuple[int, ...]:
     """Returns the level of the run's task; all of them where it names none."""
     _, environment = find_environment(run.env_id)
     level = {**environment.kwargs, **run.env_kwargs}.get("difficulty")
     return (1, 2, 3) if level is None else (int(level),)
 
 
-def _designs(levels: tuple[int, ...], seed: int, count: int) -> list[Design]:
+def _designs(levels: tuple[int, ...], seed: int, count: int) -> list[WebsiteDesign]:
     drawn = [training_designs(level, seed, -(-count // len(levels))) for level in levels]
     return [design for designs in zip(*drawn, strict=True) for design in designs][:count]
 
 
 def _show(
-    env: CandidateEnv, designs: list[Design], settings: Settings, seen: Demonstrations, shown: list[Design]
+    env: CandidateEnv,
+    designs: list[WebsiteDesign],
+    settings: Settings,
+    seen: Demonstrations,
+    shown: list[WebsiteDesign],
 ) -> int:
     """Shows solutions of some designs; returns the steps that it took."""
     before = len(seen)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.domains.candidates import CandidateEnv
 from a2perf.learning.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
 from a2perf.submission.participant.adapters.origin import record_environment
@@ -56,9 +56,9 @@ class Settings:
         evaluation_episodes: of an evaluation, the same ones every time.
     """
 
-    total_steps: int = training.may_change(10_000)
-    time_budget_s: float = training.may_change(900.0)
-    actors: int = training.may_change(1)
+    total_steps: int = learning.may_change(10_000)
+    time_budget_s: float = learning.may_change(900.0)
+    actors: int = learning.may_change(1)
     members: int = 4
     rows: int = 8
     updates: int = 8
@@ -130,16 +130,16 @@ class Learner:
 
 def train(**participant_args: str) -> None:
     """Trains on the run's environment until its steps are made or its time is used up."""
-    settings = training.read_settings(Settings, participant_args, Path(__file__).parent)
-    with training.begin(settings) as run:
+    settings = learning.read_settings(Settings, participant_args, Path(__file__).parent)
+    with learning.begin(settings) as run:
         _train(run)
 
 
-def _train(run: training.Run) -> None:
+def _train(run: learning.TrainingRun) -> None:
     settings: Settings = run.settings
     seed_everything(run.seed)
     arguments = {}
-    if training.domain_name() == "web_navigation":
+    if learning.domain_name() == "web_navigation":
         arguments = {"elements": settings.elements, "fields": settings.fields, "per_key": settings.per_key}
     make_env = run.env_maker()
     env = CandidateEnv(make_env(), shaped=False, **arguments)
@@ -174,7 +174,7 @@ def _train(run: training.Run) -> None:
             if step < next_evaluation and step < run.total_steps:
                 continue
             next_evaluation = step + settings.evaluate_every
-            value = float(training.evaluate(Chooser.of(learner.network).best, env, seeds).mean())
+            value = float(learning.evaluate(Chooser.of(learner.network).best, env, seeds).mean())
             run.average_return(value, step)
             if value > best:
                 best = value
@@ -187,4 +187,4 @@ def _train(run: training.Run) -> None:
 
 
 if __name__ == "__main__":
-    training.main(train)
+    learning.main(train)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from masked import MaskedSettings, train_masked
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.submission.participant.adapters.tf_agents_candidates import contract
 
 __all__ = ["Settings", "contract", "train"]
@@ -21,6 +21,6 @@ class Settings(MaskedSettings):
     gamma: float = 1.0
 
 
-def train(run: training.Run) -> None:
+def train(run: learning.TrainingRun) -> None:
     """Trains on the run's environment."""
     train_masked(run, {})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.domains.candidates import CandidateEnv
 from a2perf.learning.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
 from a2perf.submission.participant.adapters.tf_agents_candidates import record_candidates
@@ -35,7 +35,7 @@ class MaskedSettings(PPOSettings):
     value_width: int = 64
 
 
-def train_masked(run: training.Run, arguments: Mapping[str, Any]) -> None:
+def train_masked(run: learning.TrainingRun, arguments: Mapping[str, Any]) -> None:
     """Trains on the run's environment.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.learning.tf_agents.frameworks import tf  # before TF-Agents
 from a2perf.submission.participant.adapters.origin import record_environment
 
@@ -49,9 +49,9 @@ class PPOSettings:
             is one episode of each environment, the same every time.
     """
 
-    total_steps: int = training.may_change(200_000)
-    time_budget_s: float = training.may_change(3600.0)
-    actors: int = training.may_change(1)
+    total_steps: int = learning.may_change(200_000)
+    time_budget_s: float = learning.may_change(3600.0)
+    actors: int = learning.may_change(1)
     members: int = 8
     rows: int = 256
     epochs: int = 6
@@ -92,7 +92,7 @@ class Parts:
     restore: Callable[[Mapping[str, Any]], None] = lambda state: None
 
 
-def train_ppo(run: training.Run, parts: Parts, step_spec: Any, action_spec: Any) -> None:
+def train_ppo(run: learning.TrainingRun, parts: Parts, step_spec: Any, action_spec: Any) -> None:
     """Trains until the steps are made or the time is used up.
 
     Args:
@@ -127,7 +127,7 @@ def train_ppo(run: training.Run, parts: Parts, step_spec: Any, action_spec: Any)
     step, best = 0, -math.inf
     if (found := run.latest()) is not None:
         checkpoint.read(found.path, **trackables)
-        training.restore_rng(rng, found.state["rng"])
+        learning.restore_rng(rng, found.state["rng"])
         parts.restore(found.state["domain"])
         step, best = found.step, found.state["best"]
     export = PolicyExport(agent.policy, run.folder)
@@ -159,7 +159,7 @@ def train_ppo(run: training.Run, parts: Parts, step_spec: Any, action_spec: Any)
                 export.save(step)
             else:
                 export.save_checkpoint(step)
-            state = {"rng": training.rng_state(rng), "best": best, "domain": dict(parts.state())}
+            state = {"rng": learning.rng_state(rng), "best": best, "domain": dict(parts.state())}
             run.save(step, lambda folder: checkpoint.write(folder, **trackables), state)
             actors.restart(step)
     run.say(f"done: {step} steps, best return {best:.4g}, {run.elapsed_s:.0f} s")

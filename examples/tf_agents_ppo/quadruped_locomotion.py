@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.learning.tf_agents.frameworks import seed_everything  # before TF-Agents
 
 from a2perf.learning.tf_agents.collection import Rollout  # isort: skip
 from a2perf.learning.tf_agents.networks import Affine, Moments  # isort: skip
-from a2perf.learning.tf_agents.quadruped import open_task, reference_prior  # isort: skip
+from a2perf.domains.quadruped_locomotion.agents.tf_agents_training import open_task, reference_prior  # isort: skip
 from gaussian import GaussianActor, Value  # isort: skip
 from ppo import Parts, PPOSettings, train_ppo  # isort: skip
 from tf_agents.trajectories import time_step as ts  # isort: skip
@@ -42,7 +42,7 @@ class Settings(PPOSettings):
     reach: float = 0.5
 
 
-def train(run: training.Run) -> None:
+def train(run: learning.TrainingRun) -> None:
     """Trains on the run's environment."""
     settings: Settings = run.settings
     seed_everything(run.seed)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from a2perf import learning as training
+from a2perf import learning
 
 
 def train(**participant_args: str) -> None:
     """Trains on the run's environment until its steps are made or its time is used up."""
     folder = Path(__file__).parent
-    part = training.domain_module(folder)
-    settings = training.read_settings(part.Settings, participant_args, folder)
-    with training.begin(settings) as run:
+    part = learning.domain_module(folder)
+    settings = learning.read_settings(part.Settings, participant_args, folder)
+    with learning.begin(settings) as run:
         part.train(run)
 
 
 if __name__ == "__main__":
-    training.main(train)
+    learning.main(train)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from masked import MaskedSettings, train_masked
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.submission.participant.adapters.tf_agents_candidates import contract
 
 __all__ = ["Settings", "contract", "train"]
@@ -26,7 +26,7 @@ class Settings(MaskedSettings):
     per_key: int = 8
 
 
-def train(run: training.Run) -> None:
+def train(run: learning.TrainingRun) -> None:
     """Trains on the run's environment."""
     settings: Settings = run.settings
     limits = {"elements": settings.elements, "fields": settings.fields, "per_key": settings.per_key}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.learning.tf_agents.frameworks import seed_everything, tf  # before TF-Agents
 from a2perf.submission.participant.adapters.origin import record_environment
 
@@ -20,7 +20,7 @@ from a2perf.learning.tf_agents import checkpoint  # isort: skip
 from a2perf.learning.tf_agents.collection import Actors, Rollout  # isort: skip
 from a2perf.learning.tf_agents.export import PolicyExport  # isort: skip
 from a2perf.learning.tf_agents.networks import Affine, Moments  # isort: skip
-from a2perf.learning.tf_agents.quadruped import Task, open_task, reference_prior  # isort: skip
+from a2perf.domains.quadruped_locomotion.agents.tf_agents_training import LearnerTask, open_task, reference_prior  # isort: skip
 from squashed import Actor, Critic, Deployed, RandomPolicy  # isort: skip
 from tf_agents.agents.sac.sac_agent import SacAgent  # isort: skip
 from tf_agents.policies.actor_policy import ActorPolicy  # isort: skip
@@ -60,9 +60,9 @@ class Settings:
             is one episode of each environment, the same every time.
     """
 
-    total_steps: int = training.may_change(60_000)
-    time_budget_s: float = training.may_change(3600.0)
-    actors: int = training.may_change(1)
+    total_steps: int = learning.may_change(60_000)
+    time_budget_s: float = learning.may_change(3600.0)
+    actors: int = learning.may_change(1)
     members: int = 4
     rows: int = 16
     mode: str = "test"
@@ -85,7 +85,7 @@ class Settings:
     evaluate_every: int = 5_000
 
 
-def train(run: training.Run) -> None:
+def train(run: learning.TrainingRun) -> None:
     """Trains until the steps are made or the time is used up."""
     settings: Settings = run.settings
     seed_everything(run.seed)
@@ -142,7 +142,7 @@ class Learner:
         settings: how.
     """
 
-    def __init__(self, task: Task, settings: Settings) -> None:
+    def __init__(self, task: LearnerTask, settings: Settings) -> None:
         self._settings = settings
         deviation_spec = tensor_spec.BoundedTensorSpec(task.action_spec.shape, tf.float32, -1.0, 1.0, "deviation")
         step_spec = ts.time_step_spec(task.observation_spec)

@@ -17,7 +17,7 @@ from a2perf.learning.tf_agents.frameworks import tf  # before TF-Agents
 
 import tensorflow_probability as tfp  # isort: skip
 from a2perf.learning.tf_agents.networks import Affine, NumpyNetwork  # isort: skip
-from a2perf.learning.tf_agents.quadruped import Prior  # isort: skip
+from a2perf.domains.quadruped_locomotion.agents.tf_agents_training import Prior  # isort: skip
 from tf_agents.distributions.utils import SquashToSpecNormal  # isort: skip
 from tf_agents.networks import network  # isort: skip
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from a2perf.domains.web_navigation.nodes import Node, Role
+from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
 from a2perf.domains.web_navigation.primitives import CATALOGUE
 from a2perf.domains.web_navigation.vocabulary import UnlockedVocabulary, tokenize
 
 TAG, VALUE, TEXT, PLACEHOLDER, CLASS = range(5)
 TAMPERED = 1
-_CONTROLS = (Role.TEXT, Role.CHECK, Role.SELECT, Role.RADIO)
+_CONTROLS = (NodeRole.TEXT, NodeRole.CHECK, NodeRole.SELECT, NodeRole.RADIO)
 
 
 class Reader:
@@ -53,7 +53,7 @@ class Reader:
         return [self._words.get(int(number), "") for number, real in zip(ids, mask, strict=True) if real]
 
 
-def _signature(root: Node) -> tuple[str, list[str], list[str]]:
+def _signature(root: PageNode) -> tuple[str, list[str], list[str]]:
     """Tag, placeholder and label of a control, as tokens; a radio group is known by the label of its first button."""
     nodes = list(_walk(root))
     control = next(node for node in nodes if node.role in _CONTROLS)
@@ -61,7 +61,7 @@ def _signature(root: Node) -> tuple[str, list[str], list[str]]:
     return control.listed_tag, tokenize(control.placeholder), tokenize(label)
 
 
-def _walk(node: Node) -> Iterator[Node]:
+def _walk(node: PageNode) -> Iterator[PageNode]:
     yield node
     for child in node.children:
         yield from _walk(child)

@@ -106,17 +106,17 @@ def test_a_resumed_training_is_the_uninterrupted_one(train, name: str) -> None:
 def test_the_policy_acts_in_the_environment(train, repository: Path, name: str) -> None:
     import gymnasium
 
-    from a2perf.domains.quadruped_locomotion.reference_control import ReferenceControl
+    from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
 
     artifacts = train(name, total_steps="32", scale="0.25")
-    assert ReferenceControl.read(artifacts / "policy") == ReferenceControl(scale=0.25, differences=False)
+    assert ResidualControl.read(artifacts / "policy") == ResidualControl(scale=0.25, differences=False)
     sys.path.insert(0, str(repository / "examples" / name))
     inference = importlib.import_module("inference")
     sys.path.pop(0)
     with gymnasium.make(TROT, mode="test") as env:
         policy = inference.load_policy(env)
         observation, _ = env.reset(seed=0)
-        control = ReferenceControl(scale=0.25)
+        control = ResidualControl(scale=0.25)
         for _ in range(3):
             action = inference.infer_once(policy, inference.preprocess_observation(observation))
             deviation = np.abs(action - control.reference(observation))

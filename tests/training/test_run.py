@@ -17,14 +17,14 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.errors import ConfigError, UserError
 from a2perf.runs.event_files import event_files_below, read_event_file
 
 
 @dataclass(frozen=True)
 class Settings:
-    total_steps: int = training.may_change(60)
+    total_steps: int = learning.may_change(60)
     rate: float = 0.5
     layers: tuple[int, ...] = (8, 8)
 
@@ -34,19 +34,19 @@ WALK = textwrap.dedent(
     from dataclasses import dataclass
     from pathlib import Path
     import numpy as np
-    from a2perf import learning as training
+    from a2perf import learning
 
     @dataclass(frozen=True)
     class Settings:
-        total_steps: int = training.may_change(60)
+        total_steps: int = learning.may_change(60)
         rate: float = 0.5
 
     def train(**given):
-        settings = training.read_settings(Settings, given, Path("."))
-        with training.begin(settings) as run:
+        settings = learning.read_settings(Settings, given, Path("."))
+        with learning.begin(settings) as run:
             rng, place, step = np.random.default_rng(run.seed), np.zeros(2), 0
             if (found := run.latest()) is not None:
-                training.restore_rng(rng, found.state["rng"])
+                learning.restore_rng(rng, found.state["rng"])
                 place, step = found.state["place"], found.step
                 assert (found.path / "place.txt").read_text() == str(place.tolist())
             while step < run.total_steps:
@@ -55,10 +55,10 @@ WALK = textwrap.dedent(
                 run.average_return(float(place.sum()), step)
                 if step % 20 == 0:
                     write = lambda folder: (folder / "place.txt").write_text(str(place.tolist()))
-                    run.save(step, write, {"rng": training.rng_state(rng), "place": place})
+                    run.save(step, write, {"rng": learning.rng_state(rng), "place": place})
 
     if __name__ == "__main__":
-        training.main(train)
+        learning.main(train)
     """
 )
 
@@ -108,9 +108,9 @@ def test_a_resume_with_another_configuration_names_every_difference(tmp_path: Pa
 def test_other_spaces_are_refused_part_by_part(a_run: Callable[..., Path]) -> None:
     a_run()
     action = gymnasium.spaces.Discrete(3)
-    with training.begin(Settings()) as run:
+    with learning.begin(Settings()) as run:
         run.require_spaces(gymnasium.spaces.Box(0, 1, (3,)), action)
-    with training.begin(Settings()) as run:
+    with learning.begin(Settings()) as run:
         run.require_spaces(gymnasium.spaces.Box(0, 1, (3,)), action)
         with pytest.raises(UserError, match=r'observation was "float32\[3\]" and is "float32\[4\]"'):
             run.require_spaces(gymnasium.spaces.Box(0, 1, (4,)), action)
@@ -118,12 +118,12 @@ def test_other_spaces_are_refused_part_by_part(a_run: Callable[..., Path]) -> No
 
 def test_a_damaged_checkpoint_is_passed_over(a_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
     folder = a_run()
-    with training.begin(Settings()) as run:
+    with learning.begin(Settings()) as run:
         for step in (10, 20, 30):
             run.save(step, lambda path: (path / "weights.bin").write_bytes(b"x" * 100), {"step": step})
     assert sorted(path.name[-2:] for path in (folder / "resume").iterdir()) == ["20", "30"]
     (folder / "resume" / "step_000000000030" / "weights.bin").write_bytes(b"y" * 100)
-    with training.begin(Settings(total_steps=90)) as run:
+    with learning.begin(Settings(total_steps=90)) as run:
         found = run.latest()
     assert found is not None
     assert (found.step, found.state) == (20, {"step": 20})
@@ -134,33 +134,33 @@ def test_states_of_generators_and_arrays_survive(a_run: Callable[..., Path]) -> 
     a_run()
     numbers, plain = np.random.default_rng(5), random.Random(5)
     arrays = {"half": np.ones((2, 0, 3), np.float16), "flags": np.array([True, False]), "huge": 2**200, "less": -5}
-    with training.begin(Settings()) as run:
-        state = {"numpy": training.rng_state(numbers), "python": training.rng_state(plain), **arrays}
+    with learning.begin(Settings()) as run:
+        state = {"numpy": learning.rng_state(numbers), "python": learning.rng_state(plain), **arrays}
         run.save(1, None, state)
         expected = numbers.random(4).tolist(), plain.random()
         found = run.latest()
     assert found is not None
-    training.restore_rng(numbers, found.state["numpy"])
-    training.restore_rng(plain, found.state["python"])
+    learning.restore_rng(numbers, found.state["numpy"])
+    learning.restore_rng(plain, found.state["python"])
     assert (numbers.random(4).tolist(), plain.random()) == expected
     assert (found.state["huge"], found.state["less"]) == (2**200, -5)
     for name in ("half", "flags"):
         np.testing.assert_array_equal(found.state[name], arrays[name])
         assert found.state[name].dtype == arrays[name].dtype
     with pytest.raises(UserError, match="another kind"):
-        training.restore_rng(np.random.Generator(np.random.MT19937(1)), found.state["numpy"])
+        learning.restore_rng(np.random.Generator(np.random.MT19937(1)), found.state["numpy"])
 
 
 def test_the_budget_of_the_protocol_is_kept(a_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     a_run()
     monkeypatch.setenv("A2PERF_TRAIN_STEPS", "50")
-    assert training.begin(Settings(total_steps=60)).total_steps == 50
-    assert training.begin(Settings(total_steps=40)).total_steps == 40
+    assert learning.begin(Settings(total_steps=60)).total_steps == 50
+    assert learning.begin(Settings(total_steps=40)).total_steps == 40
 
 
 def test_seeds_follow_from_the_run_and_the_name(a_run: Callable[..., Path]) -> None:
     a_run(seed=1)
-    run = training.begin(Settings())
+    run = learning.begin(Settings())
     assert run.seeds("evaluation", 3) == run.seeds("evaluation", 3)
     assert not set(run.seeds("evaluation", 3)) & set(run.seeds("actors", 3))
     assert all(0 <= seed < 2**31 for seed in run.seeds("actors", 100))
@@ -168,12 +168,12 @@ def test_seeds_follow_from_the_run_and_the_name(a_run: Callable[..., Path]) -> N
 
 def test_a_training_outside_a_run_says_how_to_start_it() -> None:
     with pytest.raises(ConfigError, match="A2PERF_ARTIFACTS and A2PERF_ENV_ID not set"):
-        training.begin(Settings())
+        learning.begin(Settings())
 
 
 def test_a_replaced_folder_is_the_new_one(tmp_path: Path) -> None:
     for text in ("old", "new"):
-        training.replace(tmp_path / "policies", lambda path, text=text: (path.mkdir(), (path / text).touch()))
+        learning.replace(tmp_path / "policies", lambda path, text=text: (path.mkdir(), (path / text).touch()))
     assert [path.name for path in (tmp_path / "policies").iterdir()] == ["new"]
     assert [path.name for path in tmp_path.iterdir()] == ["policies"]
 
@@ -183,13 +183,13 @@ def test_vector_and_single_evaluations_agree() -> None:
         return (np.asarray(observations)[..., 2] > 0).astype(np.int64)
 
     seeds = [5, 6, 7, 8, 9]
-    single = training.evaluate(act, gymnasium.make("CartPole-v1"), seeds)
+    single = learning.evaluate(act, gymnasium.make("CartPole-v1"), seeds)
     kwargs = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
     envs = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs=kwargs)
-    np.testing.assert_array_equal(training.evaluate_vector(act, envs, seeds), single)
+    np.testing.assert_array_equal(learning.evaluate_vector(act, envs, seeds), single)
     assert len(set(single)) > 1
     with pytest.raises(UserError, match="autoreset"):
-        training.evaluate_vector(act, gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"), seeds)
+        learning.evaluate_vector(act, gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"), seeds)
 
 
 def test_maker_of_the_environment_can_be_sent_to_another_process(
@@ -198,7 +198,7 @@ def test_maker_of_the_environment_can_be_sent_to_another_process(
     monkeypatch.setenv("A2PERF_ARTIFACTS", str(tmp_path))
     monkeypatch.setenv("A2PERF_ENV_ID", "WebNavigation-Difficulty-01-v0")
     monkeypatch.setenv("A2PERF_ENV_KWARGS", '{"num_websites": 2}')
-    with training.begin(Settings()) as run:
+    with learning.begin(Settings()) as run:
         make = pickle.loads(pickle.dumps(run.env_maker(num_websites=1)))
     env = make()
     assert env.spec.id == "WebNavigation-Difficulty-01-v0"

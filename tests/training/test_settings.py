@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.errors import ConfigError
 
 
 @dataclass(frozen=True)
 class Settings:
-    total_steps: int = training.may_change(100)
+    total_steps: int = learning.may_change(100)
     rate: float = 1e-3
     layers: tuple[int, ...] = (64, 64)
     dataset: str | None = None
@@ -36,27 +36,27 @@ def test_the_task_decides_which_file_is_read(a_run: Callable[..., Path], tmp_pat
         default="Settings.rate = 3.0\n",
     )
     a_run("QuadrupedLocomotion-DogPace-v0", mode="train")
-    assert training.read_settings(Settings, {}, tmp_path) == Settings(total_steps=7, rate=1.0, layers=(8, 4))
+    assert learning.read_settings(Settings, {}, tmp_path) == Settings(total_steps=7, rate=1.0, layers=(8, 4))
     a_run("QuadrupedLocomotion-DogTrot-v0")
-    assert training.read_settings(Settings, {}, tmp_path) == Settings(rate=1.0, layers=(8, 4))
+    assert learning.read_settings(Settings, {}, tmp_path) == Settings(rate=1.0, layers=(8, 4))
     a_run("CartPole-v1")
-    assert training.read_settings(Settings, {}, tmp_path).rate == 3.0
+    assert learning.read_settings(Settings, {}, tmp_path).rate == 3.0
 
 
 def test_keyword_arguments_of_the_environment_tell_tasks_apart(a_run: Callable[..., Path]) -> None:
     a_run("WebNavigation-Difficulty-01-v0", num_websites=5)
-    assert training.task_names()[0] == "difficulty_level_1_num_websites_5"
+    assert learning.task_names()[0] == "difficulty_level_1_num_websites_5"
     a_run("WebNavigation-Difficulty-01-v0", num_websites=77)
-    assert training.task_names() == ["WebNavigation-Difficulty-01-v0", "web_navigation", "default"]
+    assert learning.task_names() == ["WebNavigation-Difficulty-01-v0", "web_navigation", "default"]
 
 
 def test_participant_arguments_come_last(a_run: Callable[..., Path], tmp_path: Path) -> None:
     a_run()
     write(tmp_path, default="Settings.rate = 3.0\n", other="Settings.dataset = 'x'\n")
     given = {"layers": "32:16", "total_steps": "5_000", "normalise": "false"}
-    settings = training.read_settings(Settings, given, tmp_path)
+    settings = learning.read_settings(Settings, given, tmp_path)
     assert settings == Settings(total_steps=5000, rate=3.0, layers=(32, 16), normalise=False)
-    assert training.read_settings(Settings, {"config": "other"}, tmp_path) == Settings(dataset="x")
+    assert learning.read_settings(Settings, {"config": "other"}, tmp_path) == Settings(dataset="x")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_wrong_line_is_named_by_file_and_number(
 ) -> None:
     a_run()
     with pytest.raises(ConfigError, match=message):
-        training.read_settings(Settings, {}, write(tmp_path, default=text))
+        learning.read_settings(Settings, {}, write(tmp_path, default=text))
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_a_wrong_participant_argument_is_named(
 ) -> None:
     a_run()
     with pytest.raises(ConfigError, match=message):
-        training.read_settings(Settings, given, write(tmp_path, dog_pace=""))
+        learning.read_settings(Settings, given, write(tmp_path, dog_pace=""))
 
 
 def test_a_domain_that_a_submission_does_not_know_is_named(a_run: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "web_navigation.py").touch()
     a_run("QuadrupedLocomotion-DogPace-v0")
     with pytest.raises(ConfigError, match="learns nothing in quadruped_locomotion") as refused:
-        training.domain_module(tmp_path)
+        learning.domain_module(tmp_path)
     assert refused.value.hint == "it learns in web_navigation"

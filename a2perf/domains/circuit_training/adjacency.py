@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
 from a2perf.domains.circuit_training.netlist import KIND_PORT
 from a2perf.domains.circuit_training.placement import Placement, PlacementError
+from a2perf.domains.compilation import compiled_without_allocation
 
 Floats = NDArray[np.float64]
 
 
-@compiled
+@compiled_without_allocation
 def _connect(
     net_start: NDArray[np.int64],
     net_pins: NDArray[np.int32],

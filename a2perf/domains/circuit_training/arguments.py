@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from a2perf.domains.arguments import RENDER_MODES, one_of, refuse_unknown
 from a2perf.domains.circuit_training import designs
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf.domains.circuit_training.node_order import NODE_ORDERS
-from a2perf.domains.circuit_training.rendering import OVERLAYS, require_display
-from a2perf.errors import MissingDependency, did_you_mean
+from a2perf.domains.circuit_training.rendering import OVERLAYS
+from a2perf.domains.display import require_display
+from a2perf.errors import MissingDependency
 
-RENDER_MODES = ("human", "rgb_array")
 PLACER_MODES = ("fd", "dreamplace")
+_one_of = functools.partial(one_of, error=ArgumentError)
 
 
-def refuse_unknown(spec: Mapping[str, Any]) -> None:
+def refuse_unknown_specification(spec: Mapping[str, Any]) -> None:
     """Refuses arguments that neither the environment nor a generated design has.
 
     Raises:
         ArgumentError: there is one; the message names the nearest valid argument.
     """
-    import inspect
-
     from a2perf.domains.circuit_training.environment import CircuitEnv
 
-    known = [*inspect.signature(CircuitEnv).parameters, *designs.SPEC_FIELDS]
-    for name in spec:
-        if name not in designs.SPEC_FIELDS:
-            raise ArgumentError(
-                f"{name!r} is not an argument of the circuit environment{did_you_mean(name, known)}",
-                hint=f"of a generated design there are: {', '.join(designs.SPEC_FIELDS)}",
-            )
+    refuse_unknown(
+        (name for name in spec if name not in designs.SPEC_FIELDS),
+        [*inspect.signature(CircuitEnv).parameters, *designs.SPEC_FIELDS],
+        "an argument of the circuit environment",
+        hint=f"of a generated design there are: {', '.join(designs.SPEC_FIELDS)}",
+        error=ArgumentError,
+    )
 
 
 def check_arguments(
@@ -85,10 +87,3 @@ def resolve_files(
             "no netlist_file was given", hint=f"give netlist_file and init_placement, or design={designs.NAMES[0]!r}"
         )
     return designs.design_files(design, spec)
-
-
-def _one_of(name: str, value: Any, valid: Sequence[str]) -> None:
-    if value not in valid:
-        raise ArgumentError(
-            f"{name} is {value!r}{did_you_mean(str(value), valid)}", hint=f"choose one of: {', '.join(valid)}"
-        )

@@ -87,14 +87,14 @@ def show(file: Path, placement: Path, output: Path, overlays: tuple[str, ...], p
     from PIL import Image
 
     from a2perf.domains.circuit_training.cost_model import cost_info_function, create_placement_cost
-    from a2perf.domains.circuit_training.rendering import Picture
+    from a2perf.domains.circuit_training.rendering import PlacementPicture
     from a2perf.domains.circuit_training.starting_point import place_soft_macros
 
     plc = create_placement_cost(file, placement)
     if place_soft:
         place_soft_macros(plc)
     output.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(Picture(overlays).draw(plc)).quantize(64).save(output)
+    Image.fromarray(PlacementPicture(overlays).draw(plc)).quantize(64).save(output)
     cost, parts = cost_info_function(plc, True)
     click.echo(f"{output}: cost {cost:.4f} = " + ", ".join(f"{name} {value:.4f}" for name, value in parts.items()))
     return 0

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.rules import Rules, Step
+from a2perf.domains.circuit_training.rules import PlacementRules, Step
 
 
-class CompatRules(Rules):
-    """Overrides of ``Rules``."""
+class CompatPlacementRules(PlacementRules):
+    """Overrides of ``PlacementRules``."""
 
     seeded_orders = False
     runtime_every_step = True

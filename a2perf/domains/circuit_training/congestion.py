@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 from a2perf.domains.circuit_training.density import mean_of_largest
 from a2perf.domains.circuit_training.net_routing import find_cells, route
 from a2perf.domains.circuit_training.placement import Placement
 from a2perf.domains.circuit_training.wirelength import NetsOfNodes
+from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class RoutingRules:
     smooth_range: int
 
 
-@compiled
+@compiled_without_allocation
 def _smoothed_usage(
     horizontal_differences: Floats,
     vertical_differences: Floats,
@@ -94,7 +94,7 @@ def _is_partial(first: int, last: int, true_last: int, low: float, high: float, 
     return min(high, (last + 1) * size) - max(low, last * size) != size
 
 
-@compiled
+@compiled_without_allocation
 def _add_macros(
     macros: NDArray[np.int64],
     x: Floats,

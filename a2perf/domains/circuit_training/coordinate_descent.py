@@ -17,7 +17,7 @@ from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf.domains.circuit_training.netlist import KIND_STDCELL
 from a2perf.domains.circuit_training.node_order import node_order as ordered_nodes
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.rules import Rules
+from a2perf.domains.circuit_training.rules import PlacementRules
 
 _LEAST_GAIN = 1e-3  # of the cost, by an epoch
 _ORDER_SEED = 111
@@ -75,7 +75,7 @@ class CoordinateDescentPlacer:
         self._bound = k_distance_bound if k_distance_bounded_search else 0
         self._shuffles = node_order == "random"
         self._generator = np.random.default_rng(seed)
-        nodes = ordered_nodes(plc, node_order, np.random.default_rng(_ORDER_SEED), Rules())
+        nodes = ordered_nodes(plc, node_order, np.random.default_rng(_ORDER_SEED), PlacementRules())
         hard = {int(node) for node in plc.hard_macro_indices}
         self._hard = hard
         self._nodes = [node for node in nodes if node in hard or not use_stdcell_placer]

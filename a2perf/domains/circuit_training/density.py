@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
 from a2perf.domains.circuit_training.placement import Placement
+from a2perf.domains.compilation import compiled_without_allocation
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ def mean_of_largest(values: Floats, count: int) -> float:
     return float(_mean_of_largest(values.copy(), count, np.empty(_BINS + 1, dtype=np.int64)))
 
 
-@compiled
+@compiled_without_allocation
 def _mean_of_largest(rest: Floats, missing: int, bins: NDArray[np.int64]) -> float:
     """Sorts values into bins, adds up the full ones and goes on inside the one that the limit cuts.
 
@@ -62,7 +62,7 @@ def _mean_of_largest(rest: Floats, missing: int, bins: NDArray[np.int64]) -> flo
     return total / count
 
 
-@compiled
+@compiled_without_allocation
 def add_box(
     low_x: float,
     low_y: float,
@@ -91,7 +91,7 @@ def add_box(
                 density[row * columns + column] += rate * (overlap_x * overlap_y / area)
 
 
-@compiled
+@compiled_without_allocation
 def add_nodes(
     nodes: NDArray[np.int64],
     is_cell: bool,

@@ -17,7 +17,7 @@ NETLIST_NAME = "netlist.pb.txt"
 PLACEMENT_NAME = "initial.plc"
 
 
-class Node(NamedTuple):
+class NetlistNode(NamedTuple):
     """One node of a netlist.
 
     Attributes:
@@ -60,12 +60,12 @@ class Design:
     comment: Sequence[str]
     canvas: tuple[float, float]
     grid: tuple[int, int]
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[NetlistNode] = field(default_factory=list)
     placement: list[Placed] = field(default_factory=list)
 
     def add(self, name: str, kind: str, drives: Sequence[str] = (), **attributes: float | str) -> int:
         """Appends a node and returns its index."""
-        self.nodes.append(Node(name, kind, attributes, drives))
+        self.nodes.append(NetlistNode(name, kind, attributes, drives))
         return len(self.nodes) - 1
 
     def netlist_text(self) -> str:

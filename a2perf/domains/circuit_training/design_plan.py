@@ -81,7 +81,7 @@ class DesignSpec:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DesignPlan:
     """Everything that is settled before nets are drawn; lengths in um.
 
     Attributes:
@@ -108,7 +108,7 @@ class Plan:
     weighted_share: float = 0.574  # of the cluster nets with one sink
 
 
-def plan_of(spec: DesignSpec, generator: np.random.Generator) -> Plan:
+def plan_of(spec: DesignSpec, generator: np.random.Generator) -> DesignPlan:
     """Returns the plan of a specification."""
     macros = _macro_sizes(spec.num_macros, generator)
     macro_area = float(macros.prod(axis=1).sum())
@@ -141,7 +141,7 @@ def plan_of(spec: DesignSpec, generator: np.random.Generator) -> Plan:
     positions, sides = _port_ring(ports, canvas)
     port_nets = min(ports // 2, max(1, nets // 4))
     macro_nets = max(1, min(int(_MACRO_NET_SHARE * nets), 40 * spec.num_macros))
-    return Plan(
+    return DesignPlan(
         canvas=canvas,
         grid=grid,
         macro_sizes=macros,
@@ -207,14 +207,14 @@ def _port_ring(count: int, canvas: tuple[float, float]) -> tuple[NDArray[np.floa
     return positions, tuple(sides)
 
 
-def ariane_twin_plan(generator: np.random.Generator) -> Plan:
+def ariane_twin_plan(generator: np.random.Generator) -> DesignPlan:
     """Returns the plan of the twin: 133 equal macros of 59 pins, 782 clusters, 495 ports on the left, 12,422 nets."""
     side, columns = 1433.406, 24
     areas = np.exp(generator.normal(0.0, 0.75, 782))
     areas *= 428871.8 / areas.sum()
     width = side / columns
     ports = np.stack([np.full(495, _PORT_INSET), 216.0 + 2.0 * np.arange(495)], axis=1)
-    return Plan(
+    return DesignPlan(
         canvas=(side, side),
         grid=(columns, 21),
         macro_sizes=np.tile([57.57, 133.0], (133, 1)),

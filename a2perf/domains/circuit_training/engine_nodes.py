@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.engine_settings import EngineSettings
+from a2perf.domains.circuit_training.engine_settings import EngineAccessors
 from a2perf.domains.circuit_training.netlist import (
     KIND_MACRO,
     KIND_MACRO_PIN,
@@ -25,12 +25,12 @@ from a2perf.domains.circuit_training.netlist import (
 from a2perf.domains.circuit_training.placement import Placement, PlacementError
 from a2perf.errors import did_you_mean
 
-Node = int | str
+NetlistNode = int | str
 
 PORT_INSET = 0.001  # um from the edge at which ports with a side lie
 
 
-class EngineNodes(EngineSettings):
+class EngineNodes(EngineAccessors):
     """The part of the engine that knows nodes and moves them.
 
     Attributes:
@@ -69,37 +69,37 @@ class EngineNodes(EngineSettings):
         """Returns the index of the node of that name."""
         return self.netlist.names.find(name)
 
-    def get_node_type(self, node: Node) -> str:
+    def get_node_type(self, node: NetlistNode) -> str:
         """Returns MACRO, MACRO_PIN, STDCELL or PORT; empty behind the last node."""
         if not isinstance(node, str) and int(node) >= self.netlist.num_nodes:
             return ""
         return KINDS[self.netlist.kind[self._node(node)]]
 
-    def get_node_name(self, node: Node) -> str:
+    def get_node_name(self, node: NetlistNode) -> str:
         """Returns the name of a node."""
         return self.netlist.names[self._node(node)]
 
-    def get_node_width_height(self, node: Node) -> tuple[float, float]:
+    def get_node_width_height(self, node: NetlistNode) -> tuple[float, float]:
         """Returns the size of a node in orientation N, um."""
         index = self._node(node)
         return float(self.state.width[index]), float(self.state.height[index])
 
-    def get_node_location(self, node: Node) -> tuple[float, float]:
+    def get_node_location(self, node: NetlistNode) -> tuple[float, float]:
         """Returns the centre of a node, um; (-1, -1) where it is not placed."""
         index = self._node(node)
         if not self.state.placed[index]:
             return -1.0, -1.0
         return float(self.state.x[index]), float(self.state.y[index])
 
-    def get_node_weight(self, node: Node) -> float:
+    def get_node_weight(self, node: NetlistNode) -> float:
         """Returns the weight of the net that a node drives."""
         return float(self.netlist.weight[self._node(node)])
 
-    def get_ref_node_id(self, node: Node) -> int:
+    def get_ref_node_id(self, node: NetlistNode) -> int:
         """Returns the macro of a macro pin, -1 for other nodes."""
         return int(self.netlist.owner[self._node(node)])
 
-    def get_fan_outs_of_node(self, node: Node) -> list[int]:
+    def get_fan_outs_of_node(self, node: NetlistNode) -> list[int]:
         """Returns the distinct nodes that a node drives."""
         netlist, index = self.state.netlist, self._node(node)
         starts = netlist.net_start[:-1]
@@ -109,24 +109,24 @@ class EngineNodes(EngineSettings):
         fan_outs: list[int] = netlist.net_pins[starts[net[0]] + 1 : netlist.net_start[net[0] + 1]].tolist()
         return fan_outs
 
-    def is_node_soft_macro(self, node: Node) -> bool:
+    def is_node_soft_macro(self, node: NetlistNode) -> bool:
         """Returns whether a node is a soft macro."""
         return bool(self.netlist.soft[self._node(node)])
 
-    def is_node_placed(self, node: Node) -> bool:
+    def is_node_placed(self, node: NetlistNode) -> bool:
         """Returns whether a node is placed."""
         return bool(self.state.placed[self._node(node)])
 
-    def is_node_fixed(self, node: Node) -> bool:
+    def is_node_fixed(self, node: NetlistNode) -> bool:
         """Returns whether a node is fixed."""
         return bool(self.state.fixed[self._node(node)])
 
-    def fix_node_coord(self, node: Node) -> bool:
+    def fix_node_coord(self, node: NetlistNode) -> bool:
         """Forbids moving a node."""
         self.state.fixed[self._movable(node)] = 1
         return True
 
-    def unfix_node_coord(self, node: Node) -> bool:
+    def unfix_node_coord(self, node: NetlistNode) -> bool:
         """Allows moving a node."""
         self.state.fixed[self._movable(node)] = 0
         return True
@@ -135,14 +135,14 @@ class EngineNodes(EngineSettings):
         """Returns left, lower, right and upper edge of nodes as they lie, um, shape (n, 4)."""
         return self.state.boxes(nodes)
 
-    def get_macro_bloat_width(self, node: Node) -> float:
+    def get_macro_bloat_width(self, node: NetlistNode) -> float:
         """Returns 0, as the earlier engine always did."""
         self._node(node)
         return 0.0
 
     get_macro_bloat_height = get_macro_bloat_width
 
-    def _node(self, node: Node) -> int:
+    def _node(self, node: NetlistNode) -> int:
         if isinstance(node, str):
             return self.netlist.names.find(node)
         try:
@@ -155,7 +155,7 @@ class EngineNodes(EngineSettings):
             )
         return index
 
-    def _movable(self, node: Node) -> int:
+    def _movable(self, node: NetlistNode) -> int:
         index = self._node(node)
         if self.netlist.kind[index] == KIND_MACRO_PIN:
             raise PlacementError(
@@ -163,13 +163,13 @@ class EngineNodes(EngineSettings):
             )
         return index
 
-    def _unfixed(self, node: Node, what: str) -> int:
+    def _unfixed(self, node: NetlistNode, what: str) -> int:
         index = self._movable(node)
         if self.state.fixed[index]:
             raise PlacementError(f"cannot {what} fixed node {self.netlist.names[index]!r}", hint="unfix it first")
         return index
 
-    def _macro(self, node: Node) -> int:
+    def _macro(self, node: NetlistNode) -> int:
         index = self._node(node)
         if self.netlist.kind[index] != KIND_MACRO:
             raise PlacementError(f"{self.netlist.names[index]!r} is no macro", hint="name a macro")
@@ -177,7 +177,7 @@ class EngineNodes(EngineSettings):
 
     # --- placing ---------------------------------------------------------------------------------------------------
 
-    def place_node(self, node: Node, cell: int) -> bool:
+    def place_node(self, node: NetlistNode, cell: int) -> bool:
         """Moves the centre of a node to the centre of a cell, whether the cell is free or not.
 
         Raises:
@@ -195,7 +195,7 @@ class EngineNodes(EngineSettings):
         self.state.put(index, x, y)
         return True
 
-    def unplace_node(self, node: Node) -> bool:
+    def unplace_node(self, node: NetlistNode) -> bool:
         """Takes a node off the canvas."""
         self.state.take(self._unfixed(node, "unplace"))
         return True
@@ -205,7 +205,7 @@ class EngineNodes(EngineSettings):
         self.state.take_all()
         return True
 
-    def update_node_coords(self, node: Node, x: float, y: float) -> bool:
+    def update_node_coords(self, node: NetlistNode, x: float, y: float) -> bool:
         """Places a node at a position; a port with a side is put onto that edge.
 
         Raises:
@@ -221,7 +221,7 @@ class EngineNodes(EngineSettings):
         self.state.put(index, float(x), float(y))
         return True
 
-    def get_grid_cell_of_node(self, node: Node) -> int:
+    def get_grid_cell_of_node(self, node: NetlistNode) -> int:
         """Returns the placement cell of a node's centre; -1 where it is not placed or outside the grid."""
         index = self._node(node)
         columns, rows = self._grid
@@ -231,11 +231,11 @@ class EngineNodes(EngineSettings):
         row = int(self.state.y[index] / (self._canvas[1] / rows))
         return row * columns + column if 0 <= column < columns and 0 <= row < rows else -1
 
-    def get_macro_orientation(self, node: Node) -> str:
+    def get_macro_orientation(self, node: NetlistNode) -> str:
         """Returns the orientation of a macro."""
         return ORIENTATIONS[self.state.orientation[self._macro(node)]]
 
-    def update_macro_orientation(self, node: Node, orientation: str) -> bool:
+    def update_macro_orientation(self, node: NetlistNode, orientation: str) -> bool:
         """Turns a macro about its centre."""
         index = self._macro(node)
         if orientation not in ORIENTATIONS:

@@ -26,7 +26,7 @@ def _count(name: str, value: int, low: int, high: int) -> int:
     return int(number)
 
 
-class EngineSettings:
+class EngineAccessors:
     """Getters and setters under the names of the earlier client; a setter returns True, or raises."""
 
     def __init__(self, area: float, source: str) -> None:

@@ -11,28 +11,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import gin
 import gymnasium
 import numpy as np
 from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
+from a2perf.domains.arguments import RENDER_MODES, EpisodeOverError, completed_by_gin
 from a2perf.domains.circuit_training import cost_model, starting_point
 from a2perf.domains.circuit_training.action_space import CellSpace
-from a2perf.domains.circuit_training.arguments import (
-    RENDER_MODES,
-    check_arguments,
-    refuse_unknown,
-    resolve_files,
-)
-from a2perf.domains.circuit_training.compat import CompatRules
-from a2perf.domains.circuit_training.errors import ArgumentError, EpisodeOverError, InfeasibleActionError
+from a2perf.domains.circuit_training.arguments import check_arguments, refuse_unknown_specification, resolve_files
+from a2perf.domains.circuit_training.compat import CompatPlacementRules
+from a2perf.domains.circuit_training.errors import ArgumentError, InfeasibleActionError
 from a2perf.domains.circuit_training.node_order import node_order
 from a2perf.domains.circuit_training.observation import Observation, ObservationConfig, ObservationExtractor
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.rendering import Picture, Window
-from a2perf.domains.circuit_training.rules import Rules
+from a2perf.domains.circuit_training.rendering import PlacementPicture
+from a2perf.domains.circuit_training.rules import PlacementRules
 from a2perf.domains.circuit_training.saving import Saver
+from a2perf.domains.display import PictureWindow
 
 CostFunction = Callable[..., tuple[float, dict[str, float]]]
 _NOT_EVALUATED = {"wirelength": -1.0, "congestion": -1.0, "density": -1.0}
@@ -118,13 +114,13 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "spec", "__class__")}
         EzPickle.__init__(self, **given, **spec)
-        self._picture: Picture | None = None
-        self._window: Window | None = None
+        self._picture: PlacementPicture | None = None
+        self._window: PictureWindow | None = None
         self._plc: PlacementCost | None = None
-        refuse_unknown(spec)
+        refuse_unknown_specification(spec)
         check_arguments(std_cell_placer_mode, node_order, render_mode, overlays, netlist_index)
         netlist, placement = resolve_files(netlist_file, init_placement, design, spec)
-        self.rules: Rules = CompatRules() if compat else Rules()
+        self.rules: PlacementRules = CompatPlacementRules() if compat else PlacementRules()
         self.render_mode = render_mode
         self.observation_config = ObservationConfig() if observation_config is None else observation_config
         self.environment_name = str(netlist)
@@ -370,13 +366,13 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
 
     def _draw(self) -> NDArray[np.uint8]:
         if self._picture is None:
-            self._picture = Picture(self._overlays)
+            self._picture = PlacementPicture(self._overlays)
         return self._picture.draw(self._engine(), self.macro_order)
 
     def _show(self) -> None:
         if self.render_mode == "human":
             if self._window is None:
-                self._window = Window()
+                self._window = PictureWindow("a2perf circuit training", pause_s=0.001)
             self._window.show(self._draw())
 
 
@@ -398,12 +394,9 @@ def _saver(
     return Saver(Path(output), best_only, snapshots, None if refined is None else Path(refined), train_step)
 
 
+_with_gin_bindings = completed_by_gin("CircuitEnv", module="a2perf.circuit_training")
+
+
 def create_circuit_environment(**kwargs: Any) -> CircuitEnv:
     """Makes the environment; what is bound to ``CircuitEnv`` in gin fills in what is not given."""
     return CircuitEnv(**_with_gin_bindings(**kwargs))
-
-
-@gin.configurable("CircuitEnv", module="a2perf.circuit_training")
-def _with_gin_bindings(**kwargs: Any) -> dict[str, Any]:
-    """Returns the arguments, completed by gin; apart, since gin rewrites the errors of what it calls."""
-    return kwargs

@@ -14,10 +14,6 @@ class ArgumentError(ConfigError, ValueError):
     """An argument of the environment is unknown, out of its range, or does not fit the design."""
 
 
-class EpisodeOverError(UserError, RuntimeError):
-    """A step after the end of an episode, before a reset, or on a closed environment."""
-
-
 class InfeasibleActionError(SubmissionError, ValueError):
     """An action outside the mask.
 

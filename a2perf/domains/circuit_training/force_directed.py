@@ -22,7 +22,7 @@ FULL_SLACK_UP_TO = 10.0  # attraction above which the slack of an edge shrinks
 
 
 @dataclass(frozen=True)
-class Phase:
+class ForcePhase:
     """One phase of a schedule.
 
     Attributes:
@@ -43,7 +43,7 @@ def phases_of(
     max_move_distance: Sequence[float],
     attract_factor: Sequence[float],
     repel_factor: Sequence[float],
-) -> list[Phase]:
+) -> list[ForcePhase]:
     """Returns the phases of a schedule that is given as one list per quantity.
 
     Raises:
@@ -58,7 +58,7 @@ def phases_of(
         )
     if not all(np.isfinite(given).all() and (given >= 0).all() for given in lists):
         raise PlacementError("the schedule holds a negative or infinite value", hint="use finite values from 0 on")
-    return [Phase(int(steps), move, attract, repel) for steps, move, attract, repel in zip(*lists, strict=True)]
+    return [ForcePhase(int(steps), move, attract, repel) for steps, move, attract, repel in zip(*lists, strict=True)]
 
 
 class _Edges:
@@ -135,7 +135,7 @@ def place_by_forces(
     placement: Placement,
     canvas: tuple[float, float],
     grid: tuple[int, int],
-    phases: Sequence[Phase],
+    phases: Sequence[ForcePhase],
     *,
     use_current_location: bool,
     move_standard_cells: bool = True,

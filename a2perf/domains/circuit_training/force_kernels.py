@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled, compiled_part
+from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -176,7 +176,7 @@ def scratch(slots: int, macros: int, cells: int) -> tuple[Floats, Ints, Ints, In
     )
 
 
-@compiled
+@compiled_without_allocation
 def run_phase(
     steps: int,
     max_move: float,

@@ -16,8 +16,8 @@ from a2perf.domains.circuit_training.connectivity import hilbert_positions, rent
 from a2perf.domains.circuit_training.design import Design, Placed
 from a2perf.domains.circuit_training.design_plan import (
     VERSION,
+    DesignPlan,
     DesignSpec,
-    Plan,
     ariane_twin_plan,
     in_rows,
     plan_of,
@@ -55,7 +55,7 @@ def _rounded(values: NDArray[np.float64]) -> list[Any]:
 class _Builder:
     """Adds nodes in file order (ports, macros and their pins, clusters and theirs) from nets between leaves."""
 
-    def __init__(self, plan: Plan, generator: np.random.Generator, *, flat: bool) -> None:
+    def __init__(self, plan: DesignPlan, generator: np.random.Generator, *, flat: bool) -> None:
         self.plan, self.generator, self.flat = plan, generator, flat
         macros, clusters = len(plan.macro_sizes), len(plan.cluster_sizes)
         self.leaves = macros + clusters
@@ -104,7 +104,7 @@ class _Builder:
 def _build(
     name: str,
     comment: tuple[str, ...],
-    plan: Plan,
+    plan: DesignPlan,
     rent_exponent: float,
     flat: bool,
     generator: np.random.Generator,
@@ -148,7 +148,7 @@ def _spread(owners: int, count: int, generator: np.random.Generator) -> NDArray[
     return np.concatenate([first, rest]).astype(np.int64)
 
 
-def _add_ports(design: Design, plan: Plan, sinks: list[list[str]]) -> None:
+def _add_ports(design: Design, plan: DesignPlan, sinks: list[list[str]]) -> None:
     for k, ((x, y), side) in enumerate(zip(_rounded(plan.ports), plan.port_sides, strict=True)):
         drives = sinks[k] if k < len(plan.port_nets) else []
         index = design.add(f"P{k}", "PORT", drives, side=side, x=x, y=y)
@@ -157,7 +157,7 @@ def _add_ports(design: Design, plan: Plan, sinks: list[list[str]]) -> None:
 
 def _add_macros(
     design: Design,
-    plan: Plan,
+    plan: DesignPlan,
     builder: _Builder,
     leaf_of: NDArray[np.int64],
     owners: NDArray[np.int64],
@@ -191,7 +191,7 @@ def _add_macros(
 
 def _add_clusters(
     design: Design,
-    plan: Plan,
+    plan: DesignPlan,
     generator: np.random.Generator,
     owners: NDArray[np.int64],
     sinks: list[list[str]],
@@ -218,7 +218,7 @@ def _add_clusters(
 
 def _add_cells(
     design: Design,
-    plan: Plan,
+    plan: DesignPlan,
     generator: np.random.Generator,
     owners: NDArray[np.int64],
     sinks: list[list[str]],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 from a2perf.domains.circuit_training.density import EDGE_TOLERANCE
+from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ def _span(low: float, high: float, size: float, count: int) -> tuple[int, int]:
     return max(int((low + EDGE_TOLERANCE) / size), 0), min(int((high - EDGE_TOLERANCE) / size), count - 1)
 
 
-@compiled
+@compiled_without_allocation
 def macro_mask(
     width: float,
     height: float,

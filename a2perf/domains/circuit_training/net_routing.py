@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled, compiled_part
+from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 
 Floats = NDArray[np.float64]
 Pins = NDArray[np.int32]
@@ -33,7 +33,7 @@ def _unpacked(cell: int) -> tuple[int, int]:
     return (cell >> _BITS) - _SHIFT, (cell & _LOW) - _SHIFT
 
 
-@compiled
+@compiled_without_allocation
 def find_cells(
     nodes: Pins,
     x: Floats,
@@ -116,7 +116,7 @@ def _route_three(a: int, b: int, c: int, weight: float, horizontal: Floats, vert
     _mark_column(vertical, column2, low2, high2, weight)
 
 
-@compiled
+@compiled_without_allocation
 def route(
     nets: Pins,
     sign: float,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled, compiled_part
+from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -21,7 +21,7 @@ def _hash(blob: Bytes, start: int, length: int) -> int:
     return int(value ^ (value >> 17))
 
 
-@compiled
+@compiled_without_allocation
 def resolve(blob: Bytes, names: Ints, wanted: Ints, table: NDArray[np.int32], found: NDArray[np.int32]) -> int:
     """Finds the node of each wanted name.
 
@@ -60,7 +60,7 @@ def resolve(blob: Bytes, names: Ints, wanted: Ints, table: NDArray[np.int32], fo
     return -1
 
 
-@compiled
+@compiled_without_allocation
 def build_nets(
     kind: NDArray[np.int8],
     sinks: NDArray[np.int32],

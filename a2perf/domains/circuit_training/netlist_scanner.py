@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 from a2perf.domains.circuit_training.netlist import KINDS, ORIENTATIONS, SIDES
+from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -153,7 +153,7 @@ def _number(text: Bytes, start: int, end: int) -> tuple[bool, float]:
     return True, -value if negative else value
 
 
-@compiled
+@compiled_without_allocation
 def scan(
     text: Bytes,
     last: bool,

@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.rules import Rules
+from a2perf.domains.circuit_training.rules import PlacementRules
 from a2perf.errors import did_you_mean
 
 NODE_ORDERS = ("descending_size_macro_first", "random", "random_macro_first")
 
 
-def node_order(plc: PlacementCost, order: str, generator: np.random.Generator, rules: Rules) -> list[int]:
+def node_order(plc: PlacementCost, order: str, generator: np.random.Generator, rules: PlacementRules) -> list[int]:
     """Returns all macros that are not fixed, in the order of placing: hard ones first.
 
     Args:

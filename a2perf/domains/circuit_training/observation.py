@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf.domains.circuit_training.netlist import KIND_PORT
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.rules import Rules
+from a2perf.domains.circuit_training.rules import PlacementRules
 from a2perf.domains.circuit_training.starting_point import SparseAdjacency
 
 Observation = dict[str, NDArray[Any]]
@@ -132,7 +132,7 @@ class ObservationExtractor:
         locations: FloatArray,
         adjacency: SparseAdjacency,
         netlist_index: int,
-        rules: Rules,
+        rules: PlacementRules,
     ) -> None:
         self._plc, self._config, self._rules = plc, config, rules
         self._adjacency = adjacency

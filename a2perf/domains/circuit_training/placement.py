@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled
 from a2perf.domains.circuit_training.netlist import (
     KIND_MACRO,
     KIND_MACRO_PIN,
@@ -20,6 +19,7 @@ from a2perf.domains.circuit_training.netlist import (
     ORIENTATIONS,
     Netlist,
 )
+from a2perf.domains.compilation import compiled_without_allocation
 from a2perf.errors import UserError
 
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ class PlacementError(UserError, ValueError):
     """The engine refuses: a node, cell or value that does not exist or is not allowed."""
 
 
-@compiled
+@compiled_without_allocation
 def _follow(
     node: int,
     pins_start: NDArray[np.int64],
@@ -67,7 +67,7 @@ def _follow(
         placed[pin] = placed[node]
 
 
-@compiled
+@compiled_without_allocation
 def follow_all(
     owner: NDArray[np.int32], offset_x: Floats, offset_y: Floats, x: Floats, y: Floats, placed: NDArray[np.uint8]
 ) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from a2perf.domains.circuit_training.adjacency import macro_adjacency, macro_and_port_adjacency
 from a2perf.domains.circuit_training.congestion import Congestion
 from a2perf.domains.circuit_training.density import Density, density_cost
-from a2perf.domains.circuit_training.engine_nodes import EngineNodes, Node
+from a2perf.domains.circuit_training.engine_nodes import EngineNodes, NetlistNode
 from a2perf.domains.circuit_training.force_directed import phases_of, place_by_forces
 from a2perf.domains.circuit_training.mask import macro_mask, port_mask, standard_cell_mask
 from a2perf.domains.circuit_training.netlist import KIND_PORT, KIND_STDCELL, SIDES, Netlist, load_netlist
@@ -120,12 +120,12 @@ class PlacementCost(EngineNodes):
 
     # --- mask ------------------------------------------------------------------------------------------------------
 
-    def can_place_node(self, node: Node, cell: int) -> bool:
+    def can_place_node(self, node: NetlistNode, cell: int) -> bool:
         """Returns whether the mask allows a cell."""
         mask = self.get_node_mask(node)
         return 0 <= cell < len(mask) and bool(mask[cell])
 
-    def get_node_mask(self, node: Node) -> NDArray[np.int32]:
+    def get_node_mask(self, node: NetlistNode) -> NDArray[np.int32]:
         """Returns 1 for each cell that a node may be placed at, 0 for the others."""
         index = self._movable(node)
         columns, rows = self._grid
@@ -171,7 +171,7 @@ class PlacementCost(EngineNodes):
         adjacency, cells = macro_and_port_adjacency(self.state, self._canvas, self._grid)
         return adjacency.reshape(-1), cells
 
-    def add_fake_net(self, weight: float, nodes: Sequence[Node]) -> bool:
+    def add_fake_net(self, weight: float, nodes: Sequence[NetlistNode]) -> bool:
         """Adds a net that only the fake net cost and the observation's heat map know of."""
         if not math.isfinite(weight) or len(nodes) < 2:
             raise PlacementError("a fake net needs a finite weight and two nodes", hint="give both")

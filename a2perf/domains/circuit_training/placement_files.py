@@ -11,13 +11,13 @@ import numpy as np
 
 from a2perf.domains.circuit_training.engine_nodes import EngineNodes
 from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_MACRO_PIN, KIND_PORT, KIND_STDCELL
-from a2perf.domains.circuit_training.plc_file import PlacementFileError, Row
+from a2perf.domains.circuit_training.plc_file import PlacementFileError, PlcRow
 
 if TYPE_CHECKING:
     from a2perf.domains.circuit_training.placement_cost import PlacementCost
 
 
-def checked_rows(plc: EngineNodes, path: str | Path, rows: Sequence[Row]) -> Sequence[Row]:
+def checked_rows(plc: EngineNodes, path: str | Path, rows: Sequence[PlcRow]) -> Sequence[PlcRow]:
     """Returns the rows of a placement file if they fit the netlist.
 
     Raises:
@@ -48,12 +48,12 @@ def checked_rows(plc: EngineNodes, path: str | Path, rows: Sequence[Row]) -> Seq
     return rows
 
 
-def rows_of(plc: EngineNodes) -> Iterator[Row]:
+def rows_of(plc: EngineNodes) -> Iterator[PlcRow]:
     """Yields the row of each placed node that is no pin."""
     state, netlist = plc.state, plc.netlist
     for node in np.flatnonzero((state.placed == 1) & (netlist.kind != KIND_MACRO_PIN)).tolist():
         turned = int(state.orientation[node]) if netlist.kind[node] == KIND_MACRO else -1
-        yield Row(0, node, float(state.x[node]), float(state.y[node]), turned, bool(state.fixed[node]))
+        yield PlcRow(0, node, float(state.x[node]), float(state.y[node]), turned, bool(state.fixed[node]))
 
 
 def header_comments(plc: PlacementCost, path: str, user_comments: str) -> Iterator[str]:

@@ -49,7 +49,7 @@ class Header:
     blockages: tuple[Blockage, ...] = ()
 
 
-class Row(NamedTuple):
+class PlcRow(NamedTuple):
     """One line of a placement.
 
     Attributes:
@@ -132,7 +132,7 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def read_placement(path: str | Path) -> list[Row]:
+def read_placement(path: str | Path) -> list[PlcRow]:
     """Reads the lines of a placement.
 
     Raises:
@@ -152,7 +152,7 @@ def read_placement(path: str | Path) -> list[Row]:
     return rows
 
 
-def _row(path: Path, line: int, tokens: list[str]) -> Row:
+def _row(path: Path, line: int, tokens: list[str]) -> PlcRow:
     def fault(what: str) -> PlacementFileError:
         return PlacementFileError(
             f"{path}, line {line}: {what}", hint="a line is: index x y orientation fixed, as in `17 125.5 80 N 0`"
@@ -174,10 +174,10 @@ def _row(path: Path, line: int, tokens: list[str]) -> Row:
     if fixed not in ("0", "1"):
         raise fault(f"the last token is {fixed[:40]!r} instead of 0 or 1")
     turned = -1 if orientation == "-" else ORIENTATIONS.index(orientation)
-    return Row(line, int(index), *position, turned, fixed == "1")
+    return PlcRow(line, int(index), *position, turned, fixed == "1")
 
 
-def format_placement(comments: Iterable[str], rows: Iterable[Row]) -> str:
+def format_placement(comments: Iterable[str], rows: Iterable[PlcRow]) -> str:
     """Returns the text of a placement file; positions keep six significant digits."""
     lines = [f"# {comment}".rstrip() for comment in comments]
     for row in rows:

@@ -6,10 +6,8 @@ grey. Overlays shade cells from transparent to red by their share of the fullest
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from a2perf.domains.circuit_training.netlist import KIND_PORT, KIND_STDCELL
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.errors import ConfigError
 
 OVERLAYS = ("nets", "congestion", "density")
 WIDTH, HEIGHT = 800, 600  # px
@@ -32,7 +29,7 @@ _BLACK = (0, 0, 0, 255)
 _MOST_NETS = 4000
 
 
-class Picture:
+class PlacementPicture:
     """Draws placements.
 
     Args:
@@ -78,31 +75,6 @@ class Picture:
                 middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
                 draw.text(middle, label, fill=_BLACK, font=self._font, anchor="mm")
         return np.asarray(image, dtype=np.uint8).copy()
-
-
-class Window:
-    """Shows pictures in a window, the latest one in place of the one before."""
-
-    def __init__(self) -> None:
-        require_display()
-        import matplotlib.pyplot as plt
-
-        plt.ion()
-        self._plt = plt
-        self._figure, axes = plt.subplots(num="a2perf circuit training")
-        axes.set_axis_off()
-        self._axes, self._image = axes, cast(Any, None)
-
-    def show(self, picture: NDArray[np.uint8]) -> None:
-        """Shows a picture, shape (height, width, 3)."""
-        if self._image is None:
-            self._image = self._axes.imshow(picture)
-        self._image.set_data(picture)
-        self._plt.pause(0.001)
-
-    def close(self) -> None:
-        """Closes the window."""
-        self._plt.close(self._figure)
 
 
 class _Frame:
@@ -173,16 +145,3 @@ def _draw_small_nodes(draw: ImageDraw.ImageDraw, frame: _Frame) -> None:
     for node in _placed(plc, np.flatnonzero(plc.netlist.kind == KIND_PORT)):
         x, y = frame.point(float(plc.state.x[node]), float(plc.state.y[node]))
         draw.rectangle((x - 1.5, y - 1.5, x + 1.5, y + 1.5), fill=_PORT)
-
-
-def require_display() -> None:
-    """Checks that a window can be opened.
-
-    Raises:
-        ConfigError: there is no display.
-    """
-    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        raise ConfigError(
-            "a window needs a display, and DISPLAY is not set",
-            hint="use render_mode='rgb_array', or run under a display (xvfb-run)",
-        )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
-class Rules:
+class PlacementRules:
     """Version 0."""
 
     # Seeds of reset() lead to the order of the nodes where it is random.

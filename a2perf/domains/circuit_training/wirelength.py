@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.compilation import compiled, compiled_part
 from a2perf.domains.circuit_training.netlist import Netlist
 from a2perf.domains.circuit_training.placement import Placement
+from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def net_length(
     return float(weight[driver] * ((high_x - low_x) + (high_y - low_y)))
 
 
-@compiled
+@compiled_without_allocation
 def update_lengths(
     nets: NDArray[np.int32],
     net_start: NDArray[np.int64],

@@ -12,30 +12,17 @@ from typing import Any
 import numpy as np
 
 from a2perf import assets
+from a2perf.domains.arguments import RENDER_MODES, integer_of_at_least, one_of, refuse_unknown
+from a2perf.domains.display import require_display
 from a2perf.domains.quadruped_locomotion import ASSETS, randomization
 from a2perf.domains.quadruped_locomotion.gaits import FAMILIES, GAITS, synthetic_clip
 from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip, load_clip
-from a2perf.domains.quadruped_locomotion.rendering import require_display
 from a2perf.domains.quadruped_locomotion.robot import FloatArray
 from a2perf.errors import ConfigError, did_you_mean
 
-RENDER_MODES = ("human", "rgb_array")
 _RESET_OPTIONS = ("clip", "phase", "randomize")
 _MODES = ("train", "test")
 _PHYSICS_LOOPS = ("auto", "native", "python")
-
-
-def refuse_unknown(unknown: Mapping[str, Any], valid: Sequence[str]) -> None:
-    """Refuses arguments that the environment does not have.
-
-    Raises:
-        ConfigError: there is one; the message names the nearest valid argument.
-    """
-    for name in unknown:
-        raise ConfigError(
-            f"{name!r} is not an argument of the quadruped environment{did_you_mean(name, valid)}",
-            hint=f"valid arguments: {', '.join(valid)}",
-        )
 
 
 def check_arguments(
@@ -46,24 +33,15 @@ def check_arguments(
     Raises:
         ConfigError: one of them is out of its range, or a window is asked for without a display.
     """
-    if mode not in _MODES:
-        raise ConfigError(f"mode is {mode!r}{did_you_mean(str(mode), _MODES)}", hint="use 'train' or 'test'")
-    if render_mode is not None and render_mode not in RENDER_MODES:
-        raise ConfigError(
-            f"render_mode is {render_mode!r}{did_you_mean(str(render_mode), RENDER_MODES)}",
-            hint="use 'rgb_array', 'human' or None",
-        )
-    if physics_loop not in _PHYSICS_LOOPS:
-        raise ConfigError(
-            f"physics_loop is {physics_loop!r}{did_you_mean(str(physics_loop), _PHYSICS_LOOPS)}",
-            hint=f"choose one of: {', '.join(_PHYSICS_LOOPS)}",
-        )
-    if isinstance(gait_seed, bool) or not isinstance(gait_seed, int) or gait_seed < 0:
-        raise ConfigError(f"gait_seed is {gait_seed!r}; it must be an integer of at least 0")
+    one_of("mode", mode, _MODES)
+    if render_mode is not None:
+        one_of("render_mode", render_mode, RENDER_MODES)
+    one_of("physics_loop", physics_loop, _PHYSICS_LOOPS)
+    integer_of_at_least(0, "gait_seed", gait_seed)
     if isinstance(num_parallel_envs, bool) or int(num_parallel_envs) != num_parallel_envs or num_parallel_envs < 1:
         raise ConfigError(f"num_parallel_envs is {num_parallel_envs!r}; it must be a positive integer")
     if render_mode == "human":
-        require_display()
+        require_display(x11=True)  # PyBullet ends the process if no window can be opened
 
 
 def checked_dtype(given: Any) -> np.dtype[Any]:
@@ -113,12 +91,8 @@ def checked_options(options: Mapping[str, Any] | None, clips: Sequence[MotionCli
         ConfigError: an option is unknown or out of its range.
     """
     chosen: dict[str, Any] = {}
+    refuse_unknown(options or (), _RESET_OPTIONS, "an option of reset")
     for name, value in (options or {}).items():
-        if name not in _RESET_OPTIONS:
-            raise ConfigError(
-                f"{name!r} is not an option of reset{did_you_mean(str(name), _RESET_OPTIONS)}",
-                hint=f"valid options: {', '.join(_RESET_OPTIONS)}",
-            )
         if name == "clip":
             by_name = {Path(clip.name).stem: clip for clip in clips}
             if value not in by_name:

@@ -2,7 +2,7 @@
 
 The wheel's extension module exports Bullet's shared-memory client functions. They are undocumented, so they are used
 only with the PyBullet version they were written for, all symbols are looked up before any is called, and
-``native_world`` compares a known step before it trusts them. Clients, commands and statuses are opaque addresses.
+``native_backend`` compares a known step before it trusts them. Clients, commands and statuses are opaque addresses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ctypes import CDLL, POINTER, c_char_p, c_double, c_int, c_void_p
 
 import numpy as np
 
-from a2perf.domains.quadruped_locomotion.compilation import NUMBA_AVAILABLE
+from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.quadruped_locomotion.robot import IntArray
 
 SUPPORTED_VERSION = "3.2.7"

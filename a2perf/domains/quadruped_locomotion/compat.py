@@ -16,14 +16,14 @@ from a2perf.domains.quadruped_locomotion.robot import FloatArray
 from a2perf.domains.quadruped_locomotion.rules import (
     LONGEST_EPISODE,
     SHORTEST_EPISODE,
-    Rules,
+    LocomotionRules,
     curriculum_limit,
     joint_range,
 )
 
 
-class CompatRules(Rules):
-    """Overrides of ``Rules``."""
+class CompatLocomotionRules(LocomotionRules):
+    """Overrides of ``LocomotionRules``."""
 
     inertia_from_shape = True
     default_observation_dtype = np.float64

@@ -10,23 +10,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import gin
 import gymnasium
 import numpy as np
 from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
+from a2perf.domains.arguments import RENDER_MODES, EpisodeOverError, completed_by_gin, refuse_unknown
 from a2perf.domains.quadruped_locomotion import randomization
 from a2perf.domains.quadruped_locomotion.arguments import (
-    RENDER_MODES,
     check_arguments,
     checked_action,
     checked_dtype,
     checked_options,
-    refuse_unknown,
     resolve_clips,
 )
-from a2perf.domains.quadruped_locomotion.compat import CompatRules
+from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend, make_physics, return_memory
+from a2perf.domains.quadruped_locomotion.compat import CompatLocomotionRules
 from a2perf.domains.quadruped_locomotion.gaits import FAMILIES, VARIANTS, varied_clip
 from a2perf.domains.quadruped_locomotion.imitation import MAX_ROOT_ANGLE, MAX_ROOT_DISTANCE_SQUARED, TERMS
 from a2perf.domains.quadruped_locomotion.reference import REFERENCE_STATE_PROBABILITY, WARM_UP_TIME, ReferenceMotion
@@ -39,7 +38,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     FloatArray,
 )
 from a2perf.domains.quadruped_locomotion.rotations import heading
-from a2perf.domains.quadruped_locomotion.rules import Rules, observation_bounds
+from a2perf.domains.quadruped_locomotion.rules import LocomotionRules, observation_bounds
 from a2perf.domains.quadruped_locomotion.sensors import (
     DEFAULT_LATENCY,
     fill_sensors,
@@ -52,8 +51,6 @@ from a2perf.domains.quadruped_locomotion.task import (
     new_task,
     write_targets,
 )
-from a2perf.domains.quadruped_locomotion.worlds import World, make_world, return_memory
-from a2perf.errors import UserError
 
 ACTION_BOUND = 6.28318548203  # rad, of an offset from the default motor pose
 _ARGUMENTS = (
@@ -69,10 +66,6 @@ _ARGUMENTS = (
     "physics_loop",
     "gait_seed",
 )
-
-
-class ClosedEnvironmentError(UserError):
-    """A closed environment, or one that was not reset, was used."""
 
 
 class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle):
@@ -136,13 +129,13 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             gait_seed=gait_seed,
             **unknown,
         )
-        self._world: World | None = None
+        self._physics: PhysicsBackend | None = None
         self._camera: Camera | None = None
         self._ready = False
         self.render_mode = "human" if enable_rendering else render_mode
-        refuse_unknown(unknown, _ARGUMENTS)
+        refuse_unknown(unknown, _ARGUMENTS, "an argument of the quadruped environment")
         check_arguments(mode, self.render_mode, num_parallel_envs, physics_loop, gait_seed)
-        self.rules: Rules = CompatRules() if compat else Rules()
+        self.rules: LocomotionRules = CompatLocomotionRules() if compat else LocomotionRules()
         self.clips = resolve_clips(motion_files, clip)
         self._family = clip if motion_files is None and clip in FAMILIES else None
         self._gait_seed = gait_seed
@@ -159,8 +152,8 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
         self.action_space = gymnasium.spaces.Box(-ACTION_BOUND, ACTION_BOUND, (12,), np.float32)
 
-        self._world = self._make_world(physics_loop)
-        self._nominal = randomization.nominal_dynamics(self._world)
+        self._physics = self._make_physics(physics_loop)
+        self._nominal = randomization.nominal_dynamics(self._physics)
         self._dynamics_changed = False
         self._latency = DEFAULT_LATENCY
         self._reference = ReferenceMotion(self.clips[0])
@@ -186,9 +179,9 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
         Raises:
             ConfigError: an option is unknown or out of its range.
-            ClosedEnvironmentError: the environment is closed.
+            EpisodeOverError: the environment is closed.
         """
-        world = self._open_world()
+        physics = self._open_physics()
         chosen = checked_options(options, self.clips)
         super().reset(seed=seed)
         self._steps = 0
@@ -197,15 +190,15 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
         task = self._task
         task.action[:] = 0.0
-        world.reset_robot(task.actuation)
+        physics.reset_robot(task.actuation)
         fill_sensors(task.actuation.history, self._latency, task.action, task.scratch, task.observation)
-        self._begin_motion(world, chosen)
+        self._begin_motion(physics, chosen)
         task = self._task
         write_targets(task, self._latency, self._reference.warm_up)
         observation = task.observation.astype(self._dtype)
-        self._set_dynamics(world, chosen.get("randomize", self._randomize))
+        self._set_dynamics(physics, chosen.get("randomize", self._randomize))
         self._ready = True
-        world.read_state(task.state, task.feet)
+        physics.read_state(task.state, task.feet)
         if self.render_mode == "human":
             self._show()
         return observation, self._info(None)
@@ -218,14 +211,14 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
         Raises:
             ConfigError: the action has another shape or is not finite.
-            ClosedEnvironmentError: the environment is closed or was not reset.
+            EpisodeOverError: the environment is closed or was not reset.
         """
-        world = self._open_world()
+        physics = self._open_physics()
         if not self._ready:
-            raise ClosedEnvironmentError("step() before the first reset()", hint="call env.reset(seed=...) first")
+            raise EpisodeOverError("step() before the first reset()", hint="call env.reset(seed=...) first")
         task = self._task
         np.add(checked_action(action), DEFAULT_MOTOR_POSE, out=task.action)
-        world.run(task, self._latency, self._steps, self._reference.warm_up)
+        physics.run(task, self._latency, self._steps, self._reference.warm_up)
         reason = self._task_end()
 
         self._steps += 1
@@ -245,11 +238,11 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         """Returns a picture, RGB, uint8, shape (360, 480, 3), in render mode ``"rgb_array"``.
 
         Raises:
-            ClosedEnvironmentError: the environment is closed or was not reset.
+            EpisodeOverError: the environment is closed or was not reset.
         """
-        self._open_world()
+        self._open_physics()
         if not self._ready:
-            raise ClosedEnvironmentError("render() before the first reset()", hint="call env.reset(seed=...) first")
+            raise EpisodeOverError("render() before the first reset()", hint="call env.reset(seed=...) first")
         if self.render_mode != "rgb_array":
             return None
         if self._camera is None:
@@ -259,12 +252,12 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
     def close(self) -> None:
         """Frees physics and pictures; calling it again changes nothing."""
-        for part in (self._world, self._camera):
+        for part in (self._physics, self._camera):
             if part is not None:
                 part.close()
-        if self._world is not None:
+        if self._physics is not None:
             return_memory()
-        self._world = self._camera = None
+        self._physics = self._camera = None
 
     # --- What reports and tools look at
 
@@ -290,7 +283,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
     def link_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
         """Mass (kg), principal inertia (kg m^2, shape (3,)) and lateral friction of a link (-1: the chassis)."""
-        return self._open_world().get_dynamics(link)
+        return self._open_physics().get_dynamics(link)
 
     @property
     def latency(self) -> float:
@@ -299,15 +292,15 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
     # --- Parts of reset and step
 
-    def _make_world(self, physics_loop: str) -> World:
-        return make_world(physics_loop)
+    def _make_physics(self, physics_loop: str) -> PhysicsBackend:
+        return make_physics(physics_loop)
 
-    def _open_world(self) -> World:
-        if self._world is None:
-            raise ClosedEnvironmentError("the environment is closed", hint="make a new one with gymnasium.make")
-        return self._world
+    def _open_physics(self) -> PhysicsBackend:
+        if self._physics is None:
+            raise EpisodeOverError("the environment is closed", hint="make a new one with gymnasium.make")
+        return self._physics
 
-    def _begin_motion(self, world: World, chosen: Mapping[str, Any]) -> None:
+    def _begin_motion(self, physics: PhysicsBackend, chosen: Mapping[str, Any]) -> None:
         generator = self.np_random
         warm_up = not generator.uniform(0.0, 1.0) < REFERENCE_STATE_PROBABILITY
         clip = self.clips[int(generator.integers(0, len(self.clips)))] if len(self.clips) > 1 else self.clips[0]
@@ -321,9 +314,9 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         reference = self._reference
         reference.begin(clip, offset, warm_up, DEFAULT_POSITION, float(heading(*DEFAULT_ORIENTATION)))
         self._task = self._task._replace(clip=clip.data)
-        world.place_robot(reference.pose, reference.velocity, self._task.actuation)
+        physics.place_robot(reference.pose, reference.velocity, self._task.actuation)
 
-    def _set_dynamics(self, world: World, choice: bool | Mapping[str, FloatArray]) -> None:
+    def _set_dynamics(self, physics: PhysicsBackend, choice: bool | Mapping[str, FloatArray]) -> None:
         if choice is True:
             values = randomization.draw(self.rules.randomization_generator(self.np_random))
         elif choice is False:
@@ -336,7 +329,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             return
         self._dynamics_changed = True
         self._latency, self._task.actuation.strength[:] = randomization.apply(
-            world, self._nominal, randomization.scaled(values), inertia_from_shape=self.rules.inertia_from_shape
+            physics, self._nominal, randomization.scaled(values), inertia_from_shape=self.rules.inertia_from_shape
         )
 
     def _task_end(self) -> str | None:
@@ -367,12 +360,9 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         self._camera.wait(CONTROL_STEP)
 
 
+_with_gin_bindings = completed_by_gin("build_imitation_env", module="a2perf.quadruped_locomotion")
+
+
 def build_imitation_env(**kwargs: Any) -> QuadrupedLocomotionEnv:
     """Makes the environment; what is bound to ``build_imitation_env`` in gin fills in what is not given."""
     return QuadrupedLocomotionEnv(**_with_gin_bindings(**kwargs))
-
-
-@gin.configurable("build_imitation_env", module="a2perf.quadruped_locomotion")
-def _with_gin_bindings(**kwargs: Any) -> dict[str, Any]:
-    """Returns the arguments, completed by gin; apart, since gin rewrites the errors of what it calls."""
-    return kwargs

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.compilation import compiled
 from a2perf.domains.quadruped_locomotion.robot import DEFAULT_ORIENTATION, FloatArray
 from a2perf.domains.quadruped_locomotion.rotations import heading, product, rotate, rotation_angle
 
@@ -53,7 +53,8 @@ def imitation_terms(
 
     Args:
         state: of the robot, layout of ``robot``, shape (37,).
-        feet: centres of mass of its foot links as ``World.read_feet`` gives them (one sub-step old), m, shape (8, 3).
+        feet: centres of mass of its foot links as ``PhysicsBackend.read_feet`` gives them (one sub-step old), m, shape
+            (8, 3).
         pose: reference pose, shape (19,).
         velocity: reference velocity, shape (18,).
         reference_feet: centres of mass of the reference's foot links, m, shape (8, 3).

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from a2perf.domains.quadruped_locomotion.compilation import NUMBA_AVAILABLE, compiled
+from a2perf.domains.compilation import NUMBA_AVAILABLE, compiled
 from a2perf.domains.quadruped_locomotion.mujoco_model import SUBSTEPS, TIME_STEP, TOUCH_MARGIN, UNSTABLE_SPEED
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, pd_torques
 from a2perf.domains.quadruped_locomotion.robot import TIME_STEP as HISTORY_TIME_STEP
 from a2perf.domains.quadruped_locomotion.robot import FloatArray, foot_positions, link_frames
 from a2perf.domains.quadruped_locomotion.rotations import rotate
 from a2perf.domains.quadruped_locomotion.sensors import push_joints, write_base
-from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, Task, after_physics, before_physics
+from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, ImitationTask, after_physics, before_physics
 
 LATENCY_SCALE = TIME_STEP / HISTORY_TIME_STEP
 
@@ -98,7 +98,9 @@ def prepare_substep(simulation: Simulation, actuation: Actuation, latency: float
 
 
 @compiled
-def finish(simulation: Simulation, task: Task, latency: float, steps: int, warm_up: bool, failed: bool) -> None:
+def finish(
+    simulation: Simulation, task: ImitationTask, latency: float, steps: int, warm_up: bool, failed: bool
+) -> None:
     """Computes what follows the sub-steps: feet, task, and whether the body touches the ground (or failed)."""
     state = task.state
     link_frames(task.tree, state, state[3:7], state[13:25], task.frames)
@@ -125,8 +127,8 @@ def finish(simulation: Simulation, task: Task, latency: float, steps: int, warm_
 if NUMBA_AVAILABLE:
 
     @compiled
-    def run(simulation: Simulation, task: Task, latency: float, steps: int, warm_up: bool) -> None:
-        """Runs a whole control step of the task; see ``worlds.World.run``."""
+    def run(simulation: Simulation, task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
+        """Runs a whole control step of the task; see ``backends.PhysicsBackend.run``."""
         before_physics(task, latency, steps)
         failed = False
         for substep in range(SUBSTEPS):
@@ -140,7 +142,7 @@ if NUMBA_AVAILABLE:
 
 
 def run_interpreted(
-    simulate: Any, simulation: Simulation, task: Task, latency: float, steps: int, warm_up: bool
+    simulate: Any, simulation: Simulation, task: ImitationTask, latency: float, steps: int, warm_up: bool
 ) -> None:
     """The same as ``run`` through MuJoCo's Python interface; ``simulate()`` runs one sub-step."""
     before_physics(task, latency, steps)

@@ -12,11 +12,12 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import gin
 import numpy as np
 
+from a2perf.domains.arguments import completed_by_gin
+from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.quadruped_locomotion import mujoco_loop, mujoco_model
-from a2perf.domains.quadruped_locomotion.compilation import NUMBA_AVAILABLE
+from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend
 from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
 from a2perf.domains.quadruped_locomotion.robot import (
@@ -32,8 +33,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
 )
 from a2perf.domains.quadruped_locomotion.rotations import rotate
 from a2perf.domains.quadruped_locomotion.sensors import clear
-from a2perf.domains.quadruped_locomotion.task import Task
-from a2perf.domains.quadruped_locomotion.worlds import World
+from a2perf.domains.quadruped_locomotion.task import ImitationTask
 from a2perf.errors import MissingDependency
 
 _FIRST_BODY = 2  # of link 0; the world is 0, the chassis 1
@@ -64,8 +64,8 @@ def _step_address(folder: str) -> int:
     return address
 
 
-class MuJoCoWorld:
-    """One robot on a plane in MuJoCo; implements ``worlds.World``."""
+class MuJoCoBackend:
+    """One robot on a plane in MuJoCo; implements ``backends.PhysicsBackend``."""
 
     def __init__(self, physics_loop: str = "auto") -> None:
         self._mujoco = mujoco = import_mujoco()
@@ -98,7 +98,7 @@ class MuJoCoWorld:
         return self._data
 
     def reset_robot(self, actuation: Actuation) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         self._mujoco.mj_resetData(self._model, self._data)
         self._model.dof_frictionloss[:] = 0.0
         clear(actuation.history)
@@ -106,7 +106,7 @@ class MuJoCoWorld:
         self.place_robot(pose, np.zeros(18), actuation)
 
     def place_robot(self, pose: FloatArray, velocity: FloatArray, actuation: Actuation) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         qpos, qvel = self._data.qpos, self._data.qvel
         x, y, z, w = (float(part) for part in pose[3:7])
         qpos[:3], qpos[3:7], qpos[7:] = pose[:3], (w, x, y, z), pose[7:]
@@ -114,8 +114,8 @@ class MuJoCoWorld:
         qvel[3:6] = rotate(-x, -y, -z, w, float(velocity[3]), float(velocity[4]), float(velocity[5]))
         mujoco_loop.measure(self._simulation, actuation, self._state)
 
-    def run(self, task: Task, latency: float, steps: int, warm_up: bool) -> None:
-        """See ``World``."""
+    def run(self, task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
+        """See ``PhysicsBackend``."""
         latency = latency / mujoco_loop.LATENCY_SCALE
         if self._compiled:
             mujoco_loop.run(self._simulation, task, latency, steps, warm_up)
@@ -126,13 +126,13 @@ class MuJoCoWorld:
         self._mujoco.mj_step(self._model, self._data)
 
     def read_state(self, state: FloatArray, feet: FloatArray) -> None:
-        """See ``World``; the feet are where they are now."""
+        """See ``PhysicsBackend``; the feet are where they are now."""
         mujoco_loop.read_state(self._simulation, state)
         link_frames(self._tree, state, state[3:7], state[13:25], self._frames)
         foot_positions(self._tree, self._frames, feet)
 
     def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
-        """See ``World``; a mass alone scales the inertia, as an engine does that derives it from the shape."""
+        """See ``PhysicsBackend``; a mass alone scales the inertia, as an engine does that derives it from the shape."""
         model, body = self._model, _FIRST_BODY + link
         if mass is not None:
             model.body_mass[body] = mass
@@ -147,32 +147,29 @@ class MuJoCoWorld:
             self._mujoco.mj_setConst(self._model, self._data)
 
     def get_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         model, body = self._model, _FIRST_BODY + link
         friction = float(model.geom_friction[model.body_geomadr[body], 0]) / mujoco_model.GROUND_FRICTION
         return float(model.body_mass[body]), np.array(model.body_inertia[body]), friction
 
     def set_joint_friction(self, link: int, torque: float) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         self._model.dof_frictionloss[6 + MOTOR_LINKS.index(link)] = torque
 
     def close(self) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
 
 
 class MuJoCoQuadrupedEnv(QuadrupedLocomotionEnv):
     """``QuadrupedLocomotionEnv`` with MuJoCo physics; takes the same arguments."""
 
-    def _make_world(self, physics_loop: str) -> World:
-        return MuJoCoWorld(physics_loop)
+    def _make_physics(self, physics_loop: str) -> PhysicsBackend:
+        return MuJoCoBackend(physics_loop)
+
+
+_with_gin_bindings = completed_by_gin("build_mujoco_env", module="a2perf.quadruped_locomotion")
 
 
 def build_mujoco_env(**kwargs: Any) -> MuJoCoQuadrupedEnv:
     """Makes the environment; what is bound to ``build_mujoco_env`` in gin fills in what is not given."""
     return MuJoCoQuadrupedEnv(**_with_gin_bindings(**kwargs))
-
-
-@gin.configurable("build_mujoco_env", module="a2perf.quadruped_locomotion")
-def _with_gin_bindings(**kwargs: Any) -> dict[str, Any]:
-    """Returns the arguments, completed by gin."""
-    return kwargs

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.domains.compilation import compiled
 from a2perf.domains.quadruped_locomotion.c_api import CONTACT_SIZE, LINK_STATE_SIZE, TORQUE_MODE, addresses
-from a2perf.domains.quadruped_locomotion.compilation import compiled
 from a2perf.domains.quadruped_locomotion.native_calls import (
     call_int,
     call_pointer,
@@ -23,7 +23,7 @@ from a2perf.domains.quadruped_locomotion.native_calls import (
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, pd_torques
 from a2perf.domains.quadruped_locomotion.robot import FOOT_LINKS, SUBSTEPS, FloatArray, IntArray
 from a2perf.domains.quadruped_locomotion.sensors import push_joints, write_base
-from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, Task, after_physics, before_physics
+from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, ImitationTask, after_physics, before_physics
 
 # Positions in the table of addresses, as ``c_api.COMPILED_CALLS`` orders them.
 _SUBMIT, _CONTROL, _TORQUE, _STEP, _REQUEST, _STATE, _LINK, _CONTACTS, _BODY_A, _BODY_B, _GET_CONTACTS = range(11)
@@ -32,7 +32,7 @@ _FIRST_U = 6
 
 
 class Handles(NamedTuple):
-    """What the compiled code needs of one native world.
+    """What the compiled code needs of one native physics client.
 
     Attributes:
         calls: addresses of the C functions, shape (11,).
@@ -58,7 +58,7 @@ class Handles(NamedTuple):
 
 
 def new_handles(client: int, robot: int, ground: int) -> Handles:
-    """Returns the handles of a world whose bodies are loaded."""
+    """Returns the handles of a physics client whose bodies are loaded."""
     return Handles(
         calls=addresses(),
         client=client,
@@ -178,14 +178,14 @@ def touches_ground(handles: Handles) -> bool:
 @compiled
 def run(
     handles: Handles,
-    task: Task,
+    task: ImitationTask,
     latency: float,
     steps: int,
     warm_up: bool,
     orientation: FloatArray,
     angular: FloatArray,
 ) -> None:
-    """Runs a whole control step of the task; see ``worlds.World.run``."""
+    """Runs a whole control step of the task; see ``backends.PhysicsBackend.run``."""
     before_physics(task, latency, steps)
     control_step(handles, task.actuation, latency, orientation, angular)
     read_state(handles, task.state, task.feet)

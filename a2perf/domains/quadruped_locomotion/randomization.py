@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend
 from a2perf.domains.quadruped_locomotion.robot import CHASSIS_GROUP, FOOT_LINKS, LEG_GROUP, LOWER_LEG_LINKS, FloatArray
 from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY
-from a2perf.domains.quadruped_locomotion.worlds import World
 from a2perf.errors import ConfigError, did_you_mean
 
 
@@ -56,9 +56,9 @@ class NominalDynamics:
     links: Mapping[int, tuple[float, FloatArray, float]]
 
 
-def nominal_dynamics(world: World) -> NominalDynamics:
-    """Reads the dynamics of a world that has just been built."""
-    return NominalDynamics({link: world.get_dynamics(link) for link in (*CHASSIS_GROUP, *LEG_GROUP)})
+def nominal_dynamics(physics: PhysicsBackend) -> NominalDynamics:
+    """Reads the dynamics of a backend that was just built."""
+    return NominalDynamics({link: physics.get_dynamics(link) for link in (*CHASSIS_GROUP, *LEG_GROUP)})
 
 
 def draw(generator: Uniform) -> dict[str, FloatArray]:
@@ -107,12 +107,12 @@ def scaled(values: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
 
 
 def apply(
-    world: World, nominal: NominalDynamics, parameters: Mapping[str, FloatArray], *, inertia_from_shape: bool
+    physics: PhysicsBackend, nominal: NominalDynamics, parameters: Mapping[str, FloatArray], *, inertia_from_shape: bool
 ) -> tuple[float, FloatArray]:
-    """Applies scaled parameters to a world; one that is not given takes its nominal value.
+    """Applies scaled parameters to a physics backend; one that is not given takes its nominal value.
 
     Args:
-        world: to change.
+        physics: to change.
         nominal: its dynamics as loaded.
         parameters: scaled values by name.
         inertia_from_shape: let the engine derive the inertia of a changed mass from the collision shape, which makes
@@ -126,7 +126,7 @@ def apply(
     for group, links in enumerate((CHASSIS_GROUP, LEG_GROUP)):
         for link in links:
             mass, inertia, _ = nominal.links[link]
-            world.set_dynamics(
+            physics.set_dynamics(
                 link,
                 mass=mass * float(mass_ratio[group]),
                 inertia=None if inertia_from_shape else inertia * inertia_ratio[group],
@@ -135,9 +135,9 @@ def apply(
     for number, link in enumerate(FOOT_LINKS):
         friction = parameters.get("lateral_friction")
         value = nominal.links[link][2] if friction is None else float(friction[0])
-        world.set_dynamics(link, mass=None, inertia=None, friction=value)
+        physics.set_dynamics(link, mass=None, inertia=None, friction=value)
         if link in LOWER_LEG_LINKS and "joint_friction" in parameters:
-            world.set_joint_friction(link, float(parameters["joint_friction"][number]))
+            physics.set_joint_friction(link, float(parameters["joint_friction"][number]))
     latency = parameters.get("latency")
     strength = parameters.get("motor_strength", np.ones(12))
     return (DEFAULT_LATENCY if latency is None else float(latency[0])), np.array(strength)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.compilation import compiled
 from a2perf.domains.quadruped_locomotion.motion_clip import (
     POSE_SIZE,
     VELOCITY_SIZE,
@@ -38,7 +38,7 @@ TARGET_COUNT = len(TARGET_STEPS)
 CLOCK_TIME, CLOCK_PHASE, CLOCK_OFFSET, CLOCK_START = range(4)
 
 
-class Placement(NamedTuple):
+class ClipPlacement(NamedTuple):
     """How the clip of an episode lies in the world; the arrays are written in place.
 
     Attributes:
@@ -58,7 +58,7 @@ def default_pose() -> FloatArray:
 
 
 @compiled
-def reference_pose(clip: ClipData, placement: Placement, warm_up: bool, time: float, pose: FloatArray) -> None:
+def reference_pose(clip: ClipData, placement: ClipPlacement, warm_up: bool, time: float, pose: FloatArray) -> None:
     """Writes the reference pose in the world at a motion time (s), shape (19,)."""
     if warm_up and time < 0.0:
         pose[:] = placement.standing
@@ -74,7 +74,9 @@ def reference_pose(clip: ClipData, placement: Placement, warm_up: bool, time: fl
 
 
 @compiled
-def reference_velocity(clip: ClipData, placement: Placement, warm_up: bool, time: float, velocity: FloatArray) -> None:
+def reference_velocity(
+    clip: ClipData, placement: ClipPlacement, warm_up: bool, time: float, velocity: FloatArray
+) -> None:
     """Writes the reference velocity in the world at a motion time (s), shape (18,)."""
     if warm_up and time < 0.0:
         velocity[:] = 0.0
@@ -89,7 +91,7 @@ def reference_velocity(clip: ClipData, placement: Placement, warm_up: bool, time
 @compiled
 def advance(
     clip: ClipData,
-    placement: Placement,
+    placement: ClipPlacement,
     warm_up: bool,
     time: float,
     previous_phase: float,
@@ -131,7 +133,7 @@ def advance(
 @compiled
 def target_frames(
     clip: ClipData,
-    placement: Placement,
+    placement: ClipPlacement,
     warm_up: bool,
     time: float,
     yaw: float,
@@ -187,7 +189,7 @@ class ReferenceMotion:
         self.clip = clip
         self.pose = np.zeros(POSE_SIZE)
         self.velocity = np.zeros(VELOCITY_SIZE)
-        self.placement = Placement(np.array([0.0, 0.0, 0.0, 1.0]), np.zeros(3), default_pose())
+        self.placement = ClipPlacement(np.array([0.0, 0.0, 0.0, 1.0]), np.zeros(3), default_pose())
         self.clock = np.zeros(4)
         self.warm_up = False
 

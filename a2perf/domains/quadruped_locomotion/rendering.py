@@ -5,19 +5,15 @@ The simulation itself carries no visual shapes (they cost over 300 MB), so they 
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
 import time
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.domains.display import require_display
 from a2perf.domains.quadruped_locomotion import robot
-from a2perf.domains.quadruped_locomotion.bullet_world import import_pybullet, place
+from a2perf.domains.quadruped_locomotion.bullet_backend import import_pybullet, place
 from a2perf.domains.quadruped_locomotion.robot import FloatArray
-from a2perf.errors import ConfigError
 
 WIDTH = 480  # px
 HEIGHT = 360  # px
@@ -40,7 +36,7 @@ class Camera:
 
     def __init__(self, *, window: bool = False) -> None:
         if window:
-            require_display()
+            require_display(x11=True)
         self._bullet = bullet = import_pybullet()
         self._client: int = bullet.connect(bullet.GUI if window else bullet.DIRECT)
         bullet.loadURDF(str(robot.urdf_path("plane.urdf")), physicsClientId=self._client)
@@ -119,41 +115,3 @@ class Camera:
             if self._bullet.isConnected(physicsClientId=self._client):
                 self._bullet.disconnect(physicsClientId=self._client)
             self._client = -1
-
-
-def require_display() -> None:
-    """Checks that a window can be opened; the engine would end the whole process otherwise.
-
-    Raises:
-        ConfigError: there is no X display, or nothing listens on it.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    hint = "use render_mode='rgb_array', or run under a display (xvfb-run)"
-    display = os.environ.get("DISPLAY", "")
-    if not display:
-        raise ConfigError("a window needs a display, and DISPLAY is not set", hint=hint)
-    host, _, number = display.rpartition(":")
-    number = number.partition(".")[0]
-    if not number.isdigit() or not _listens(host, int(number)):
-        raise ConfigError(f"a window needs a display, and nothing listens on DISPLAY={display}", hint=hint)
-
-
-def _listens(host: str, number: int) -> bool:
-    attempts: list[tuple[socket.AddressFamily, Any]] = []
-    if host in ("", "unix"):
-        attempts += [
-            (socket.AF_UNIX, f"/tmp/.X11-unix/X{number}"),
-            (socket.AF_UNIX, f"\0/tmp/.X11-unix/X{number}"),
-        ]
-    else:
-        attempts.append((socket.AF_INET, (host, 6000 + number)))
-    for family, address in attempts:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.settimeout(2.0)
-            try:
-                probe.connect(address)
-            except OSError:
-                continue
-            return True
-    return False

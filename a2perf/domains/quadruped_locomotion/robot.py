@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.compilation import compiled
 from a2perf.domains.quadruped_locomotion.rotations import product, rotate
 from a2perf.errors import MissingDependency
 

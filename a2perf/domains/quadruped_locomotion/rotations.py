@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.compilation import compiled
 
 Quaternion = tuple[float, float, float, float]
 Vector = tuple[float, float, float]

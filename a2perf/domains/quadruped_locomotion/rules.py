@@ -45,7 +45,7 @@ def curriculum_limit(total_steps: int, parallel_environments: int, shortest: int
     return int((1.0 - progress) * shortest + progress * longest)
 
 
-class Rules:
+class LocomotionRules:
     """Version 0."""
 
     # Setting a mass would make the engine overwrite the drawn inertia, so the inertia is set after it.
@@ -103,7 +103,7 @@ def joint_range(clips: tuple[MotionClip, ...]) -> tuple[FloatArray, FloatArray]:
 
 
 def observation_bounds(
-    rules: Rules, clips: tuple[MotionClip, ...], dtype: np.dtype[Any], *, any_gait: bool
+    rules: LocomotionRules, clips: tuple[MotionClip, ...], dtype: np.dtype[Any], *, any_gait: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns lower and upper bounds of the observation, shape (160,).
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.compilation import compiled
 from a2perf.domains.quadruped_locomotion.robot import (
     DEFAULT_ORIENTATION,
     MOTOR_DIRECTION,

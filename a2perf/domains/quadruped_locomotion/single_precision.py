@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.compilation import compiled
 
 Single = np.float32
 Number = float | np.float32

@@ -1,7 +1,7 @@
 """One control step of the imitation task, apart from its physics: what comes before the sub-steps and what after.
 
-All state of one robot's task lies in the arrays of a ``Task``, so that a world with compiled physics runs a whole step
-in one compiled call. The order of the calls is part of the task's definition.
+All state of one robot's task lies in the arrays of a ``ImitationTask``, so that a backend with compiled physics runs a
+whole step in one compiled call. The order of the calls is part of the task's definition.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from a2perf.domains.quadruped_locomotion.compilation import compiled
+from a2perf.domains.compilation import compiled
 from a2perf.domains.quadruped_locomotion.imitation import TERMS, WEIGHTS, imitation_terms
 from a2perf.domains.quadruped_locomotion.motion_clip import ClipData
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, filter_action, new_actuation
@@ -20,7 +20,7 @@ from a2perf.domains.quadruped_locomotion.reference import (
     CLOCK_START,
     CLOCK_TIME,
     TARGET_STEPS,
-    Placement,
+    ClipPlacement,
     ReferenceMotion,
     advance,
     target_frames,
@@ -41,7 +41,7 @@ from a2perf.domains.quadruped_locomotion.sensors import OBSERVATION_SIZE, delaye
 OUTCOME_REWARD, OUTCOME_DISTANCE, OUTCOME_ANGLE, OUTCOME_TOUCH = range(4)
 
 
-class Task(NamedTuple):
+class ImitationTask(NamedTuple):
     """Everything that a control step reads and writes; the arrays are written in place.
 
     Attributes:
@@ -65,7 +65,7 @@ class Task(NamedTuple):
     """
 
     clip: ClipData
-    placement: Placement
+    placement: ClipPlacement
     clock: FloatArray
     actuation: Actuation
     tree: KinematicTree
@@ -83,9 +83,9 @@ class Task(NamedTuple):
     observation: FloatArray
 
 
-def new_task(reference: ReferenceMotion) -> Task:
+def new_task(reference: ReferenceMotion) -> ImitationTask:
     """Returns the state of a task that follows a reference motion."""
-    return Task(
+    return ImitationTask(
         clip=reference.clip.data,
         placement=reference.placement,
         clock=reference.clock,
@@ -107,13 +107,13 @@ def new_task(reference: ReferenceMotion) -> Task:
 
 
 @compiled
-def before_physics(task: Task, latency: float, steps: int) -> None:
+def before_physics(task: ImitationTask, latency: float, steps: int) -> None:
     """Filters the action; ``steps`` is the number of control steps that the episode has had."""
     filter_action(task.actuation, task.action, latency, steps == 0)
 
 
 @compiled
-def write_targets(task: Task, latency: float, warm_up: bool) -> None:
+def write_targets(task: ImitationTask, latency: float, warm_up: bool) -> None:
     """Writes the target frames of the observation, seen from the heading that the sensors show."""
     delayed_base(task.actuation.history, latency, task.scratch)
     yaw = task.scratch[2]
@@ -131,7 +131,7 @@ def write_targets(task: Task, latency: float, warm_up: bool) -> None:
 
 
 @compiled
-def after_physics(task: Task, latency: float, steps: int, warm_up: bool) -> None:
+def after_physics(task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
     """Updates sensors, reference, reward and observation from ``task.state`` and ``task.feet``."""
     update_sensors(task.actuation.history, latency, task.action, task.scratch, task.observation)
     elapsed = (steps + 1) * SUBSTEPS * TIME_STEP

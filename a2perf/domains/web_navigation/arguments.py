@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from a2perf.domains.arguments import integer_of_at_least, one_of, refuse_unknown
 from a2perf.domains.web_navigation.designs import check_designs, load_designs
 from a2perf.domains.web_navigation.observation import Sizes
 from a2perf.domains.web_navigation.primitives import GOLD
 from a2perf.domains.web_navigation.solver import check_solvable
 from a2perf.domains.web_navigation.vocabulary import VOCABULARIES, DistributedVocabulary, read_vocabulary
-from a2perf.domains.web_navigation.website import Design, Site, checked_design
+from a2perf.domains.web_navigation.website import Site, WebsiteDesign, checked_design
 from a2perf.errors import ConfigError, did_you_mean
 
 BACKENDS = ("model", "chromium")
-RENDER_MODES = ("rgb_array", "human")
 _RESET_OPTIONS = ("design", "profile")
 # arguments of the earlier implementation that do nothing any more
 WITHOUT_EFFECT = (
@@ -38,43 +38,6 @@ WITHOUT_EFFECT = (
 )
 
 
-def refuse_unknown(unknown: Mapping[str, Any], valid: Sequence[str]) -> None:
-    """Refuses arguments that the environment does not have; those without effect pass.
-
-    Raises:
-        ConfigError: there is one; the message names the nearest valid argument.
-    """
-    for name in unknown:
-        if name not in WITHOUT_EFFECT:
-            raise ConfigError(
-                f"{name!r} is not an argument of the web environment{did_you_mean(name, valid)}",
-                hint=f"valid arguments: {', '.join(valid)}",
-            )
-
-
-def one_of(name: str, given: Any, valid: Sequence[str]) -> None:
-    """Refuses a word that is not among the valid ones.
-
-    Raises:
-        ConfigError: it is not.
-    """
-    if given not in valid:
-        raise ConfigError(
-            f"{name} is {given!r}{did_you_mean(str(given), valid)}", hint=f"choose one of: {', '.join(valid)}"
-        )
-
-
-def positive(name: str, given: Any) -> int:
-    """Returns a positive integer.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
-        raise ConfigError(f"{name} is {given!r}", hint="give a positive integer")
-    return int(given)
-
-
 def checked_sizes(
     elements: int, fields: int, words: int, profile_words: int, action_types: int, keyboard_action_size: int
 ) -> Sizes:
@@ -84,11 +47,11 @@ def checked_sizes(
         ConfigError: one is not positive, or the keyboard does not fit the profile.
     """
     sizes = Sizes(
-        positive("number_of_dom_elements", elements),
-        positive("number_of_fields", fields),
-        positive("dom_attribute_sequence_length", words),
-        positive("profile_length", profile_words),
-        positive("number_of_action_types", action_types),
+        integer_of_at_least(1, "number_of_dom_elements", elements),
+        integer_of_at_least(1, "number_of_fields", fields),
+        integer_of_at_least(1, "dom_attribute_sequence_length", words),
+        integer_of_at_least(1, "profile_length", profile_words),
+        integer_of_at_least(1, "number_of_action_types", action_types),
     )
     if keyboard_action_size != fields:
         raise ConfigError(
@@ -108,7 +71,7 @@ def choose_designs(
     designs: Any,
     data_dir: str | Path | None,
     seed: int,
-) -> tuple[Design, ...]:
+) -> tuple[WebsiteDesign, ...]:
     """Draws the websites of an environment.
 
     Args:
@@ -135,7 +98,7 @@ def choose_designs(
             hint="give difficulty=1, 2 or 3, or a list of designs",
         )
     known = check_designs(designs) if difficulty is None else load_designs(difficulty, data_dir)
-    count = positive("num_websites", num_websites)
+    count = integer_of_at_least(1, "num_websites", num_websites)
     if count > len(known):
         raise ConfigError(f"num_websites is {count}", hint=f"there are {len(known)} designs to choose from")
     if count == len(known):
@@ -144,7 +107,7 @@ def choose_designs(
     return tuple(known[number] for number in chosen)
 
 
-def refuse_unsolvable(designs: Sequence[Design], step_limit: int, sizes: Sizes) -> None:
+def refuse_unsolvable(designs: Sequence[WebsiteDesign], step_limit: int, sizes: Sizes) -> None:
     """Refuses designs without a solution.
 
     Raises:
@@ -155,19 +118,14 @@ def refuse_unsolvable(designs: Sequence[Design], step_limit: int, sizes: Sizes) 
 
 
 def checked_options(
-    options: Mapping[str, Any] | None, designs: Sequence[Design]
-) -> tuple[Design | None, Mapping[str, Any]]:
+    options: Mapping[str, Any] | None, designs: Sequence[WebsiteDesign]
+) -> tuple[WebsiteDesign | None, Mapping[str, Any]]:
     """Returns the design and the gold values that a reset fixes.
 
     Raises:
         ConfigError: an option is unknown, or a design or its number is wrong.
     """
-    for name in options or ():
-        if name not in _RESET_OPTIONS:
-            raise ConfigError(
-                f"{name!r} is not an option of reset{did_you_mean(str(name), _RESET_OPTIONS)}",
-                hint=f"valid options: {', '.join(_RESET_OPTIONS)}",
-            )
+    refuse_unknown(options or (), _RESET_OPTIONS, "an option of reset")
     design = (options or {}).get("design")
     profile = (options or {}).get("profile") or {}
     if not isinstance(profile, Mapping):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Value = str | bool | None
 
 
-class Row(NamedTuple):
+class PageRow(NamedTuple):
     """One listed element of the page as it is now.
 
     Attributes:
@@ -65,7 +65,7 @@ class End(IntEnum):
     WRONG = 3
 
 
-class Outcome(NamedTuple):
+class ActionOutcome(NamedTuple):
     """What an action did.
 
     Attributes:
@@ -95,14 +95,14 @@ class Backend(Protocol):
             texts: text of each slot of the site.
         """
 
-    def act(self, row: int, value: Value) -> Outcome:
+    def act(self, row: int, value: Value) -> ActionOutcome:
         """Acts on a row of the page as it is now.
 
         Raises:
             BackendLost: what shows the page is gone.
         """
 
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[PageRow]:
         """Returns the listed elements in document order."""
 
     def picture(self) -> NDArray[np.uint8]:
@@ -112,7 +112,7 @@ class Backend(Protocol):
         """Frees what it holds."""
 
 
-def rows_changed(before: Sequence[Row], after: Sequence[Row]) -> bool:
+def rows_changed(before: Sequence[PageRow], after: Sequence[PageRow]) -> bool:
     """Whether a page changed: other elements, or another tag, text, value, class, size or click mark of one.
 
     Position and focus do not count.

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from a2perf.domains.web_navigation.backend import BackendLost, End, Outcome, Row, Value, rows_changed
+from a2perf.domains.web_navigation.backend import ActionOutcome, BackendLost, End, PageRow, Value, rows_changed
 from a2perf.domains.web_navigation.browser import (
     FLAGS,
     Browser,
@@ -77,8 +77,8 @@ class ChromiumBackend:
         find_programs()
         self._browser: Browser | None = None
         self._tab = -1
-        self._rows: Sequence[Row] = ()
-        self._told: dict[int, Row] = {}  # the last that the tab said of each element
+        self._rows: Sequence[PageRow] = ()
+        self._told: dict[int, PageRow] = {}  # the last that the tab said of each element
         self._listed: list[int] = []
         self._shown: tuple[Site, Mapping[str, str | bool], Mapping[str, str]] | None = None
         self._done: list[tuple[int, Value]] = []
@@ -127,12 +127,12 @@ class ChromiumBackend:
         call = f"tabs.get({self._tab}).{function}({json.dumps(arguments)[1:-1]})"
         end, matched, listed, changed = json.loads(self._browser.evaluate(call))
         for row in changed:
-            self._told[row[0]] = Row(*row)
+            self._told[row[0]] = PageRow(*row)
         self._listed = self._listed if listed is None else listed
         self._rows = [self._told[node] for node in self._listed]
         return end, matched
 
-    def act(self, row: int, value: Value) -> Outcome:
+    def act(self, row: int, value: Value) -> ActionOutcome:
         """Acts on a listed element and reads the whole page, in one round trip.
 
         Raises:
@@ -149,7 +149,7 @@ class ChromiumBackend:
             self._shown = None
             raise
         self._done.append((node, value))
-        return Outcome(rows_changed(before, self._rows), matched, End(end))
+        return ActionOutcome(rows_changed(before, self._rows), matched, End(end))
 
     def _rebuild(self) -> None:
         """Brings the page back in a new browser: pages are deterministic."""
@@ -161,7 +161,7 @@ class ChromiumBackend:
             self._shown = None
             raise
 
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[PageRow]:
         """Returns the listed elements as the last action left them; no round trip."""
         return self._rows
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from a2perf.domains.web_navigation.nodes import Node, Role
-from a2perf.domains.web_navigation.rules import Rules
+from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
+from a2perf.domains.web_navigation.rules import WebRules
 
 
-class CompatRules(Rules):
+class CompatWebRules(WebRules):
     """The older rules."""
 
     compat = True
@@ -28,7 +28,7 @@ class CompatRules(Rules):
         return ended or limit_reached, limit_reached
 
 
-def weaken(nodes: Sequence[Node]) -> None:
+def weaken(nodes: Sequence[PageNode]) -> None:
     """Takes from the nodes of a site what never worked.
 
     Of several elements with one id only the first can be acted on, and a radio group is found by the part of its key
@@ -36,8 +36,8 @@ def weaken(nodes: Sequence[Node]) -> None:
     """
     seen: set[str] = set()
     for node in nodes:
-        if node.id in seen and node.role is not Role.NONE:
-            node.role = Role.NONE
-        elif node.role is Role.RADIO and "_" in node.field:
-            node.role = Role.CLICK
+        if node.id in seen and node.role is not NodeRole.NONE:
+            node.role = NodeRole.NONE
+        elif node.role is NodeRole.RADIO and "_" in node.field:
+            node.role = NodeRole.CLICK
         seen.add(node.id)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.domains.web_navigation import LEVELS
-from a2perf.domains.web_navigation.website import Design, checked_design
+from a2perf.domains.web_navigation.website import WebsiteDesign, checked_design
 from a2perf.errors import ConfigError
 
 
 @functools.cache
-def shipped_designs(level: int) -> tuple[Design, ...]:
+def shipped_designs(level: int) -> tuple[WebsiteDesign, ...]:
     """The designs of a level that come with the package.
 
     Raises:
@@ -42,7 +42,7 @@ def shipped_record(level: int) -> dict[str, Any]:
     return record
 
 
-def pack(designs: Sequence[Design], about: dict[str, Any]) -> bytes:
+def pack(designs: Sequence[WebsiteDesign], about: dict[str, Any]) -> bytes:
     """Packs designs: names once, then per design the numbers of its primitives and their pages."""
     names = sorted({name for design in designs for name, _ in design.parts})
     numbers = {name: number for number, name in enumerate(names)}
@@ -51,17 +51,17 @@ def pack(designs: Sequence[Design], about: dict[str, Any]) -> bytes:
     return gzip.compress(text.encode(), mtime=0)
 
 
-def unpack(record: dict[str, Any]) -> tuple[Design, ...]:
+def unpack(record: dict[str, Any]) -> tuple[WebsiteDesign, ...]:
     """Returns the designs of a packed set."""
     names = record["primitives"]
     designs = []
     for numbers, pages in record["designs"]:
         parts = tuple((names[number], page) for number, page in zip(numbers, pages, strict=True))
-        designs.append(Design(max(pages) + 1, parts))
+        designs.append(WebsiteDesign(max(pages) + 1, parts))
     return tuple(designs)
 
 
-def load_designs(level: int, data_dir: str | Path | None) -> tuple[Design, ...]:
+def load_designs(level: int, data_dir: str | Path | None) -> tuple[WebsiteDesign, ...]:
     """The designs of a level: shipped, or those of ``<data_dir>/<level, two digits>.json`` (or ``.json.zip``).
 
     Raises:
@@ -87,7 +87,7 @@ def load_designs(level: int, data_dir: str | Path | None) -> tuple[Design, ...]:
     return check_designs(given)
 
 
-def check_designs(given: Any) -> tuple[Design, ...]:
+def check_designs(given: Any) -> tuple[WebsiteDesign, ...]:
     """Checks a list of designs.
 
     Raises:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from a2perf.domains.web_navigation.backend import Row
+from a2perf.domains.web_navigation.backend import PageRow
 from a2perf.domains.web_navigation.font import font_file
-from a2perf.domains.web_navigation.nodes import PAGE_MIN_HEIGHT, PAGE_WIDTH, Node
+from a2perf.domains.web_navigation.nodes import PAGE_MIN_HEIGHT, PAGE_WIDTH, PageNode
 from a2perf.domains.web_navigation.website import Site
 
 WINDOW = (int(PAGE_WIDTH), int(PAGE_MIN_HEIGHT))
@@ -42,7 +42,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(str(font_file()), size)
 
 
-def _look(row: Row) -> tuple[str | None, str | None, str]:
+def _look(row: PageRow) -> tuple[str | None, str | None, str]:
     names = row.classes.split()
     for key, fill, outline, text in _LOOKS:
         if key in names or row.tag == key or (key == "input_" and row.tag.startswith(key)):
@@ -50,7 +50,7 @@ def _look(row: Row) -> tuple[str | None, str | None, str]:
     return None, None, "black"
 
 
-def draw(rows: Sequence[Row], site: Site, height: int = WINDOW[1]) -> NDArray[np.uint8]:
+def draw(rows: Sequence[PageRow], site: Site, height: int = WINDOW[1]) -> NDArray[np.uint8]:
     """Draws the listed elements.
 
     Args:
@@ -76,7 +76,7 @@ def draw(rows: Sequence[Row], site: Site, height: int = WINDOW[1]) -> NDArray[np
     return np.asarray(picture)
 
 
-def _write(brush: ImageDraw.ImageDraw, row: Row, node: Node, colour: str) -> None:
+def _write(brush: ImageDraw.ImageDraw, row: PageRow, node: PageNode, colour: str) -> None:
     if isinstance(row.value, bool):
         if row.value:
             inner = (row.left + 3, row.top + 3, row.left + row.width - 4, row.top + row.height - 4)

@@ -6,46 +6,46 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import gin
 import gymnasium
 import numpy as np
 from gymnasium.utils import EzPickle, seeding
 from numpy.typing import NDArray
 
+from a2perf.domains.arguments import (
+    RENDER_MODES,
+    EpisodeOverError,
+    completed_by_gin,
+    integer_of_at_least,
+    one_of,
+    refuse_unknown,
+)
+from a2perf.domains.display import PictureWindow, require_display
 from a2perf.domains.web_navigation.arguments import (
     BACKENDS,
-    RENDER_MODES,
+    WITHOUT_EFFECT,
     checked_action,
     checked_options,
     checked_profile,
     checked_sizes,
     checked_vocabulary,
     choose_designs,
-    one_of,
-    positive,
-    refuse_unknown,
     refuse_unsolvable,
 )
-from a2perf.domains.web_navigation.backend import Backend, End, Row
-from a2perf.domains.web_navigation.compat import CompatRules
-from a2perf.domains.web_navigation.episode import ActionMasks, Episode, draw_episode
+from a2perf.domains.web_navigation.backend import Backend, End, PageRow
+from a2perf.domains.web_navigation.compat import CompatWebRules
+from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode, draw_episode
 from a2perf.domains.web_navigation.observation import Encoder, Sizes, new_frame, observation_space
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.reward import RAW, REASON, Reward
-from a2perf.domains.web_navigation.rules import Rules
+from a2perf.domains.web_navigation.rules import WebRules
 from a2perf.domains.web_navigation.site_tables import preload
 from a2perf.domains.web_navigation.solver import check_solvable
 from a2perf.domains.web_navigation.vocabulary import DistributedVocabulary
-from a2perf.domains.web_navigation.website import Design, Site, build_site
-from a2perf.domains.web_navigation.window import Window, require_display
-from a2perf.errors import ConfigError, UserError
+from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
+from a2perf.errors import ConfigError
 
 Observation = dict[str, NDArray[Any]]
 _PRELOADED = 20  # sites whose tables are made ahead; more than that would make a long construction
-
-
-class EpisodeOverError(UserError):
-    """A step was taken before a reset, after an episode ended, or in a closed environment."""
 
 
 EnvironmentTerminateError = EpisodeOverError
@@ -128,19 +128,20 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         given = {name: value for name, value in locals().items() if name in ARGUMENTS}
         EzPickle.__init__(self, **given, **unknown)
         self._backend: Backend | None = None
-        self._window: Window | None = None
-        refuse_unknown(unknown, ARGUMENTS)
+        self._window: PictureWindow | None = None
+        refuse_unknown(
+            (name for name in unknown if name not in WITHOUT_EFFECT), ARGUMENTS, "an argument of the web environment"
+        )
         one_of("backend", backend, BACKENDS)
         if render_mode is not None:
             one_of("render_mode", render_mode, RENDER_MODES)
         if backend != "model" and (compat or use_conceptual):
             raise ConfigError("compat and use_conceptual need the page model", hint="leave backend out")
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise ConfigError(f"seed is {seed!r}", hint="give an integer of at least 0")
+        integer_of_at_least(0, "seed", seed)
         if render_mode == "human":
             require_display()
         self.render_mode = render_mode
-        self.rules: Rules = CompatRules() if compat else Rules()
+        self.rules: WebRules = CompatWebRules() if compat else WebRules()
         self.sizes: Sizes = checked_sizes(
             number_of_dom_elements,
             number_of_fields,
@@ -149,7 +150,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             number_of_action_types,
             keyboard_action_size,
         )
-        self.step_limit = positive("step_limit", step_limit)
+        self.step_limit = integer_of_at_least(1, "step_limit", step_limit)
         self.reward = Reward(
             cyclic_action_penalty, timestep_penalty, exact_wob_reward, final_reward_bias, use_potential_based_reward
         )
@@ -169,7 +170,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
 
         self._backend = self._make_backend(backend, browser_args)
         self._frame = new_frame(self.sizes, self.encoder.padding)
-        self._episode = Episode(
+        self._episode = WebEpisode(
             self._backend,
             self._frame,
             self.encoder,
@@ -286,7 +287,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
     # --- What agents, reports and tools look at
 
     @property
-    def elements(self) -> list[Row]:
+    def elements(self) -> list[PageRow]:
         """The listed elements of the page, in the order of the rows of the observation."""
         return list(self._open_backend().rows()) if self._site is not None else []
 
@@ -335,7 +336,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
     def _observation(self) -> Observation:
         return {key: array.copy() for key, array in self._frame.arrays.items()}
 
-    def _build(self, design: Design) -> Site:
+    def _build(self, design: WebsiteDesign) -> Site:
         return build_site(design, self.rules.compat)
 
     def _open_backend(self) -> Backend:
@@ -353,7 +354,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
     def _show(self) -> None:
         """Shows the page in a window."""
         if self._window is None:
-            self._window = Window()
+            self._window = PictureWindow("web navigation", pause_s=0.1, size=(3.75, 6.67))  # a person can follow
         self._window.show(self._open_backend().picture())
 
 
@@ -364,12 +365,9 @@ ARGUMENTS = tuple(
 )
 
 
+_with_gin_bindings = completed_by_gin("WebNavigationEnv", module="a2perf.web_navigation")
+
+
 def build_web_env(**kwargs: Any) -> WebNavigationEnv:
     """Makes the environment; what is bound to ``WebNavigationEnv`` in gin fills in what is not given."""
     return WebNavigationEnv(**_with_gin_bindings(**kwargs))
-
-
-@gin.configurable("WebNavigationEnv", module="a2perf.web_navigation")
-def _with_gin_bindings(**kwargs: Any) -> dict[str, Any]:
-    """Returns the arguments, completed by gin; apart, since gin rewrites the errors of what it calls."""
-    return kwargs

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.web_navigation.backend import Backend, End, Outcome, Value
+from a2perf.domains.web_navigation.backend import ActionOutcome, Backend, End, Value
 from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, encode, profile_rows
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.reward import Reward, potential
-from a2perf.domains.web_navigation.rules import Rules
-from a2perf.domains.web_navigation.website import Design, Profile, Site, build_site
+from a2perf.domains.web_navigation.rules import WebRules
+from a2perf.domains.web_navigation.website import Profile, Site, WebsiteDesign, build_site
 
 _RUNNING = End.RUNNING
 
 
-class Episode:
+class WebEpisode:
     """An episode and the arrays that show it.
 
     Args:
@@ -38,7 +38,7 @@ class Episode:
         encoder: Encoder,
         sizes: Sizes,
         reward: Reward,
-        rules: Rules,
+        rules: WebRules,
         step_limit: int,
         conceptual: bool = False,
     ) -> None:
@@ -118,7 +118,7 @@ class Episode:
         self.running = not (terminated or truncated)
         return reward, terminated, truncated
 
-    def _act(self, row: int, value: Value) -> Outcome:
+    def _act(self, row: int, value: Value) -> ActionOutcome:
         """Acts and writes the observation."""
         model = self._model
         if model is None:
@@ -177,7 +177,7 @@ class ActionMasks:
 
 
 def draw_episode(
-    designs: Sequence[Design], random: np.random.Generator, compat: bool, chosen: Design | None = None
+    designs: Sequence[WebsiteDesign], random: np.random.Generator, compat: bool, chosen: WebsiteDesign | None = None
 ) -> tuple[Site, Profile, dict[str, str]]:
     """Draws the site, the gold values and the texts of an episode."""
     if chosen is None:

@@ -9,27 +9,27 @@ from a2perf.domains.web_navigation.nodes import (
     FORM_WIDTH,
     LARGE,
     NORMAL,
-    Node,
-    Role,
+    NodeRole,
+    PageNode,
     placed,
     placed_text,
 )
 
 
-def _form_group(concept: str, height: float, children: list[Node], classes: str = "form-group") -> Node:
-    return Node("div", f"group_{concept}", classes, h=height, children=children)
+def _form_group(concept: str, height: float, children: list[PageNode], classes: str = "form-group") -> PageNode:
+    return PageNode("div", f"group_{concept}", classes, h=height, children=children)
 
 
-def text_input(concept: str, label: str, placeholder: str = "", kind: str = "text") -> Callable[[int], Node]:
+def text_input(concept: str, label: str, placeholder: str = "", kind: str = "text") -> Callable[[int], PageNode]:
     """An input with a label where there is a caption for it."""
 
-    def build(page: int) -> Node:
+    def build(page: int) -> PageNode:
         top = 0.0
         children = []
         if label:
             children.append(
                 placed_text(
-                    "label", 0, 0, label, id=f"label_{concept}", control=f"actionable_{concept}", role=Role.LABEL
+                    "label", 0, 0, label, id=f"label_{concept}", control=f"actionable_{concept}", role=NodeRole.LABEL
                 )
             )
             top = 32.0
@@ -45,7 +45,7 @@ def text_input(concept: str, label: str, placeholder: str = "", kind: str = "tex
                 type=kind,
                 placeholder=placeholder,
                 field=concept,
-                role=Role.TEXT,
+                role=NodeRole.TEXT,
                 font=NORMAL,
                 pad=12.0,
             )
@@ -55,10 +55,10 @@ def text_input(concept: str, label: str, placeholder: str = "", kind: str = "tex
     return build
 
 
-def checkbox(concept: str, label: str) -> Callable[[int], Node]:
+def checkbox(concept: str, label: str) -> Callable[[int], PageNode]:
     """A checkbox with its label to the right."""
 
-    def build(page: int) -> Node:
+    def build(page: int) -> PageNode:
         control = f"actionable_{concept}"
         return _form_group(
             concept,
@@ -74,7 +74,7 @@ def checkbox(concept: str, label: str) -> Callable[[int], Node]:
                     classes="form-check-input",
                     type="checkbox",
                     field=concept,
-                    role=Role.CHECK,
+                    role=NodeRole.CHECK,
                 ),
                 placed_text(
                     "label",
@@ -84,7 +84,7 @@ def checkbox(concept: str, label: str) -> Callable[[int], Node]:
                     id=f"label_{concept}",
                     classes="form-check-label",
                     control=control,
-                    role=Role.LABEL,
+                    role=NodeRole.LABEL,
                 ),
             ],
             "form-check",
@@ -93,10 +93,10 @@ def checkbox(concept: str, label: str) -> Callable[[int], Node]:
     return build
 
 
-def selection(concept: str, options: tuple[str, ...]) -> Callable[[int], Node]:
+def selection(concept: str, options: tuple[str, ...]) -> Callable[[int], PageNode]:
     """A select without a label."""
 
-    def build(page: int) -> Node:
+    def build(page: int) -> PageNode:
         control = placed(
             "select",
             0,
@@ -107,7 +107,7 @@ def selection(concept: str, options: tuple[str, ...]) -> Callable[[int], Node]:
             classes="custom-select d-block",
             options=options,
             field=concept,
-            role=Role.SELECT,
+            role=NodeRole.SELECT,
             font=NORMAL,
             pad=12.0,
         )
@@ -116,10 +116,10 @@ def selection(concept: str, options: tuple[str, ...]) -> Callable[[int], Node]:
     return build
 
 
-def radios(concept: str, heading: str, choices: tuple[str, ...]) -> Callable[[int], Node]:
+def radios(concept: str, heading: str, choices: tuple[str, ...]) -> Callable[[int], PageNode]:
     """Radio buttons below a heading, each with a label that does nothing."""
 
-    def build(page: int) -> Node:
+    def build(page: int) -> PageNode:
         items = []
         for number, choice in enumerate(choices):
             button = placed(
@@ -133,23 +133,23 @@ def radios(concept: str, heading: str, choices: tuple[str, ...]) -> Callable[[in
                 type="radio",
                 choice=choice,
                 field=concept,
-                role=Role.RADIO,
+                role=NodeRole.RADIO,
             )
             label = placed_text("label", 24, 0, choice, classes="custom-control-label")
             group = f"group_{concept}_p{page}_i{number}"
-            items.append(Node("div", group, "custom-control custom-radio", h=26.0, children=[button, label]))
+            items.append(PageNode("div", group, "custom-control custom-radio", h=26.0, children=[button, label]))
         # a heading without text has no height and is therefore not listed
-        title = Node("h6", classes="mb-3", text=heading, h=32.0 if heading else 0.0, font=NORMAL)
-        rows = Node("div", classes=f"d-block my-3 {concept}root", children=items)
-        return Node("div", f"group_{concept}_p{page}", "d-block my-3", children=[title, rows])
+        title = PageNode("h6", classes="mb-3", text=heading, h=32.0 if heading else 0.0, font=NORMAL)
+        rows = PageNode("div", classes=f"d-block my-3 {concept}root", children=items)
+        return PageNode("div", f"group_{concept}_p{page}", "d-block my-3", children=[title, rows])
 
     return build
 
 
-def page_button(concept: str, caption: str, role: Role) -> Callable[[int], Node]:
+def page_button(concept: str, caption: str, role: NodeRole) -> Callable[[int], PageNode]:
     """The button that leads to the next page or submits."""
 
-    def build(page: int) -> Node:
+    def build(page: int) -> PageNode:
         button = placed(
             "button",
             0,
@@ -162,22 +162,22 @@ def page_button(concept: str, caption: str, role: Role) -> Callable[[int], Node]
             classes="btn btn-primary btn-lg btn-block",
             role=role,
         )
-        return Node("div", f"group_{concept}_p{page}", "form-group", h=64.0, children=[button])
+        return PageNode("div", f"group_{concept}_p{page}", "form-group", h=64.0, children=[button])
 
     return build
 
 
-def forgotten_link(concept: str, caption: str) -> Callable[[int], Node]:
+def forgotten_link(concept: str, caption: str) -> Callable[[int], PageNode]:
     """A link that ends the episode."""
 
-    def build(page: int) -> Node:
-        link = placed_text("a", 0, 0, caption, id=f"actionable_{concept}", role=Role.END)
-        return Node("div", f"group_{concept}_p{page}", "form-group", h=40.0, children=[link])
+    def build(page: int) -> PageNode:
+        link = placed_text("a", 0, 0, caption, id=f"actionable_{concept}", role=NodeRole.END)
+        return PageNode("div", f"group_{concept}_p{page}", "form-group", h=40.0, children=[link])
 
     return build
 
 
-def search_box(page: int) -> Node:
+def search_box(page: int) -> PageNode:
     """An input that belongs to no profile key."""
     box = placed(
         "input",
@@ -189,8 +189,8 @@ def search_box(page: int) -> Node:
         classes="form-control",
         type="text",
         placeholder="Search",
-        role=Role.TEXT,
+        role=NodeRole.TEXT,
         font=NORMAL,
         pad=12.0,
     )
-    return Node("div", f"group_inputgroup_p{page}", "input-group", h=CONTROL_HEIGHT + 16.0, children=[box])
+    return PageNode("div", f"group_inputgroup_p{page}", "input-group", h=CONTROL_HEIGHT + 16.0, children=[box])

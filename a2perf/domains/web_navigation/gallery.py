@@ -16,7 +16,7 @@ from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.font import font_file
 from a2perf.domains.web_navigation.html import element, paint
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import Design, Site, build_site
+from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 
 _STYLE = """
 html { background: #eceff2; } body { margin: 24px; color: #24292f; font: 15px/1.4 Pages, sans-serif; }
@@ -28,7 +28,7 @@ figure { margin: 0; } figcaption { max-width: 380px; margin-top: 6px; font-size:
 """
 
 
-class Shown(NamedTuple):
+class GallerySite(NamedTuple):
     """A site of the gallery.
 
     Attributes:
@@ -37,12 +37,12 @@ class Shown(NamedTuple):
         length: actions of the shortest solution.
     """
 
-    design: Design
+    design: WebsiteDesign
     success: float | None
     length: int
 
 
-def of_level(level: int, data_dir: Path | None = None) -> list[Shown]:
+def of_level(level: int, data_dir: Path | None = None) -> list[GallerySite]:
     """Returns the sites of a level: the shipped ones with their measured difficulty, or those of a folder.
 
     Raises:
@@ -51,11 +51,11 @@ def of_level(level: int, data_dir: Path | None = None) -> list[Shown]:
     if data_dir is None:
         record = shipped_record(level)
         measured = zip(shipped_designs(level), record["success"], record["length"], strict=True)
-        return [Shown(design, success, length) for design, success, length in measured]
-    return [Shown(design, None, len(design.fields) + design.pages) for design in load_designs(level, data_dir)]
+        return [GallerySite(design, success, length) for design, success, length in measured]
+    return [GallerySite(design, None, len(design.fields) + design.pages) for design in load_designs(level, data_dir)]
 
 
-def choose(shown: Sequence[Shown], count: int) -> list[Shown]:
+def choose(shown: Sequence[GallerySite], count: int) -> list[GallerySite]:
     """Returns ``count`` of the sites, from the easiest to the hardest, evenly spread where success was measured."""
     ordered = sorted(shown, key=lambda one: (-(one.success or 0.0), one.length))
     if len(ordered) <= count:
@@ -63,7 +63,7 @@ def choose(shown: Sequence[Shown], count: int) -> list[Shown]:
     return [ordered[place] for place in np.linspace(0, len(ordered) - 1, count).round().astype(int)]
 
 
-def gallery_page(sites: Mapping[str, Sequence[Shown]], seed: int = 0) -> str:
+def gallery_page(sites: Mapping[str, Sequence[GallerySite]], seed: int = 0) -> str:
     """Returns a self-contained HTML page.
 
     Args:
@@ -84,7 +84,7 @@ def gallery_page(sites: Mapping[str, Sequence[Shown]], seed: int = 0) -> str:
     )
 
 
-def _summary(shown: Sequence[Shown]) -> str:
+def _summary(shown: Sequence[GallerySite]) -> str:
     if not shown:
         return "no site"
     lengths = [one.length for one in shown]
@@ -95,7 +95,7 @@ def _summary(shown: Sequence[Shown]) -> str:
     return text
 
 
-def _figure(number: int, one: Shown, random: np.random.Generator) -> str:
+def _figure(number: int, one: GallerySite, random: np.random.Generator) -> str:
     site = build_site(one.design)
     texts = site.draw_texts(random)
     # inert: fields and links of a gallery are to be looked at
@@ -108,7 +108,7 @@ def _figure(number: int, one: Shown, random: np.random.Generator) -> str:
     return f'<figure><div class="pages">{pages}</div><figcaption>{html.escape(caption)}</figcaption></figure>'
 
 
-def write_pictures(designs: Mapping[str, Design], backend: str, folder: Path, seed: int = 0) -> list[Path]:
+def write_pictures(designs: Mapping[str, WebsiteDesign], backend: str, folder: Path, seed: int = 0) -> list[Path]:
     """Writes a PNG of each site, its first page half filled in.
 
     Args:

@@ -19,7 +19,7 @@ from a2perf.domains.web_navigation.observation import Sizes, profile_rows
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.primitives import CATALOGUE, CONCEPTS, CORE, NO_PRIMITIVE
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import Design, Site, build_site
+from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
 from a2perf.storage import Journal
 
@@ -34,7 +34,7 @@ _PASSIVE = tuple(name for name in CONCEPTS if name not in (*CORE, *_BUTTONS, NO_
 
 
 @dataclass(frozen=True)
-class Level:
+class LevelRecipe:
     """What makes a level.
 
     Attributes:
@@ -52,10 +52,10 @@ class Level:
     passive: tuple[int, int]
 
 
-LEVEL_RULES: dict[int, Level] = {
-    1: Level(success=(0.08, 1.0), length=(2, 3), fields=(1, 2), pages=(1, 1), passive=(0, 2)),
-    2: Level(success=(0.004, 0.04), length=(3, 6), fields=(2, 4), pages=(1, 2), passive=(0, 2)),
-    3: Level(success=(0.0, 0.0005), length=(7, 18), fields=(5, 14), pages=(1, 4), passive=(2, 8)),
+LEVEL_RULES: dict[int, LevelRecipe] = {
+    1: LevelRecipe(success=(0.08, 1.0), length=(2, 3), fields=(1, 2), pages=(1, 1), passive=(0, 2)),
+    2: LevelRecipe(success=(0.004, 0.04), length=(3, 6), fields=(2, 4), pages=(1, 2), passive=(0, 2)),
+    3: LevelRecipe(success=(0.0, 0.0005), length=(7, 18), fields=(5, 14), pages=(1, 4), passive=(2, 8)),
 }
 
 
@@ -70,7 +70,7 @@ class Measured(NamedTuple):
     """
 
     candidate: int
-    design: Design
+    design: WebsiteDesign
     success: float
     length: int
 
@@ -126,7 +126,7 @@ def draw_candidate(level: int, seed: int, candidate: int) -> Measured | None:
     return Measured(candidate, design, success, length) if least <= success <= largest else None
 
 
-def training_designs(level: int, seed: int, count: int) -> list[Design]:
+def training_designs(level: int, seed: int, count: int) -> list[WebsiteDesign]:
     """Draws different solvable designs by the rules of a level, but does not measure their difficulty.
 
     That takes a thousandth of the time of ``generate``, and some of them are harder than their level. The stream of
@@ -137,7 +137,7 @@ def training_designs(level: int, seed: int, count: int) -> list[Design]:
         seed: of the designs.
         count: how many.
     """
-    rule, found = LEVEL_RULES[level], dict[Design, None]()
+    rule, found = LEVEL_RULES[level], dict[WebsiteDesign, None]()
     random = np.random.default_rng([seed, level, 1, _TRAINING_STREAM])
     while len(found) < count:
         design = _draw_design(rule, random)
@@ -152,7 +152,7 @@ def training_designs(level: int, seed: int, count: int) -> list[Design]:
     return list(found)
 
 
-def _draw_design(rule: Level, random: np.random.Generator) -> Design:
+def _draw_design(rule: LevelRecipe, random: np.random.Generator) -> WebsiteDesign:
     def between(bounds: tuple[int, int]) -> int:
         return int(random.integers(bounds[0], bounds[1] + 1))
 
@@ -166,7 +166,7 @@ def _draw_design(rule: Level, random: np.random.Generator) -> Design:
         if random.random() < 0.5:  # else the page gets a button of its own
             parts.append(("submit" if page == pages - 1 else _NEXT[int(random.integers(len(_NEXT)))], page))
     used = max(page for _, page in parts) + 1
-    return Design(used, tuple(parts))
+    return WebsiteDesign(used, tuple(parts))
 
 
 def generate(
@@ -211,7 +211,7 @@ def _measure_here(jobs: Iterable[tuple[int, int, int]]) -> Iterator[Measured | N
 
 def _from_entry(entry: dict[str, Any]) -> Measured:
     parts = tuple((str(name), int(page)) for name, page in entry["parts"])
-    design = Design(max(page for _, page in parts) + 1, parts)
+    design = WebsiteDesign(max(page for _, page in parts) + 1, parts)
     return Measured(int(entry["candidate"]), design, float(entry["success"]), int(entry["length"]))
 
 

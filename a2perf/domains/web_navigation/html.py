@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from a2perf.domains.web_navigation.font import font_file
-from a2perf.domains.web_navigation.nodes import Node, Role
+from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
 from a2perf.domains.web_navigation.website import Site
 
 _DATA = Path(__file__).with_name("data")
@@ -37,7 +37,7 @@ def _px(value: float) -> str:
     return f"{value:.6g}px"
 
 
-def _style(node: Node) -> str:
+def _style(node: PageNode) -> str:
     rules = [] if node.flow else [f"position:absolute;left:{_px(node.x)};top:{_px(node.y)}"]
     if node.w is not None:
         rules.append(f"width:{_px(node.w)}")
@@ -56,7 +56,7 @@ def _style(node: Node) -> str:
     return ";".join(rules)
 
 
-def _attributes(node: Node) -> dict[str, str]:
+def _attributes(node: PageNode) -> dict[str, str]:
     """HTML attributes of a node; those that are empty are left out."""
     given = {
         "id": node.id,
@@ -67,7 +67,7 @@ def _attributes(node: Node) -> dict[str, str]:
         "value": node.choice,
         "name": f"{node.field}_p{node.page}" if node.field else "",
         "data-n": str(node.index),
-        "data-role": node.role.name.lower() if node.role is not Role.NONE else "",
+        "data-role": node.role.name.lower() if node.role is not NodeRole.NONE else "",
         "data-field": node.field,
         "data-control": node.control,
         "data-slot": node.slot,
@@ -81,7 +81,7 @@ def _attributes(node: Node) -> dict[str, str]:
     return {name: value for name, value in given.items() if value or name == "alt"}
 
 
-def element(node: Node, texts: Mapping[str, str] | None = None) -> str:
+def element(node: PageNode, texts: Mapping[str, str] | None = None) -> str:
     """Returns a node and all that is in it as HTML.
 
     Args:

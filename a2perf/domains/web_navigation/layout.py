@@ -10,7 +10,7 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from a2perf.domains.web_navigation.font import text_width
-from a2perf.domains.web_navigation.nodes import PAGE_WIDTH, Node
+from a2perf.domains.web_navigation.nodes import PAGE_WIDTH, PageNode
 from a2perf.domains.web_navigation.website import Site
 
 
@@ -23,7 +23,7 @@ class Box(NamedTuple):
     height: float
 
 
-def listed_boxes(site: Site, page: int, open_menus: Container[int]) -> list[tuple[Node, Box]]:
+def listed_boxes(site: Site, page: int, open_menus: Container[int]) -> list[tuple[PageNode, Box]]:
     """Lays a page out.
 
     Args:
@@ -37,10 +37,10 @@ def listed_boxes(site: Site, page: int, open_menus: Container[int]) -> list[tupl
     placed: dict[int, Box] = {}
     shown = site.page_nodes[page]
 
-    def is_hidden(node: Node) -> bool:
+    def is_hidden(node: PageNode) -> bool:
         return node.hidden and node.index not in open_menus
 
-    def place(node: Node, left: float, top: float, width: float) -> float:
+    def place(node: PageNode, left: float, top: float, width: float) -> float:
         """Places a node and what is in it; returns its height."""
         if node.w is not None:
             width = node.w
@@ -61,9 +61,9 @@ def listed_boxes(site: Site, page: int, open_menus: Container[int]) -> list[tupl
         return height
 
     place(site.root, 0.0, 0.0, PAGE_WIDTH)
-    listed: list[tuple[Node, Box]] = []
+    listed: list[tuple[PageNode, Box]] = []
 
-    def collect(node: Node) -> None:
+    def collect(node: PageNode) -> None:
         box = placed.get(node.index)
         if box is None or box.width <= 0.0 or box.height <= 0.0:
             return

@@ -19,7 +19,7 @@ NORMAL = 16.0
 LARGE = 20.0
 
 
-class Role(IntEnum):
+class NodeRole(IntEnum):
     """What acting on a node does; every role but NONE first marks the node visited."""
 
     NONE = 0
@@ -36,7 +36,7 @@ class Role(IntEnum):
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class PageNode:
     """One element of a page.
 
     Attributes:
@@ -73,7 +73,7 @@ class Node:
     id: str = ""
     classes: str = ""
     text: str = ""
-    role: Role = Role.NONE
+    role: NodeRole = NodeRole.NONE
     w: float | None = None
     h: float | None = None
     x: float = 0.0
@@ -91,15 +91,15 @@ class Node:
     control: str = ""
     slot: str = ""
     preconditions: tuple[str, ...] = ()
-    children: list[Node] = dataclasses.field(default_factory=list, repr=False)
+    children: list[PageNode] = dataclasses.field(default_factory=list, repr=False)
     index: int = -1
     page: int = -1
     parent: int = -1
     target: int = -1
 
     def __post_init__(self) -> None:
-        if self.id and self.role is Role.NONE and self.id not in ("wrap", "area"):
-            self.role = Role.CLICK
+        if self.id and self.role is NodeRole.NONE and self.id not in ("wrap", "area"):
+            self.role = NodeRole.CLICK
 
     @property
     def listed_tag(self) -> str:
@@ -107,11 +107,11 @@ class Node:
         return f"input_{self.type}" if self.tag == "input" else self.tag
 
 
-def placed(tag: str, x: float, y: float, w: float | None, h: float, *children: Node, **rest: object) -> Node:
+def placed(tag: str, x: float, y: float, w: float | None, h: float, *children: PageNode, **rest: object) -> PageNode:
     """A node at a stated offset in its parent, with its children."""
-    return Node(tag, x=x, y=y, w=w, h=h, flow=False, children=list(children), **rest)  # type: ignore[arg-type]
+    return PageNode(tag, x=x, y=y, w=w, h=h, flow=False, children=list(children), **rest)  # type: ignore[arg-type]
 
 
-def placed_text(tag: str, x: float, y: float, text: str, font: float = NORMAL, **rest: object) -> Node:
+def placed_text(tag: str, x: float, y: float, text: str, font: float = NORMAL, **rest: object) -> PageNode:
     """A line of text at a stated offset, as wide as the text."""
     return placed(tag, x, y, None, font * 1.5, text=text, font=font, **rest)

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.web_navigation.backend import Row, Value
+from a2perf.domains.web_navigation.backend import PageRow, Value
 from a2perf.domains.web_navigation.vocabulary import DUMMY_KEY, NO_CLASS, NULL, DistributedVocabulary, tokenize
 
 IntArray = NDArray[np.int32]
@@ -191,7 +191,7 @@ def new_frame(sizes: Sizes, padding: int) -> Frame:
     return Frame({key: np.zeros(shape, dtype) for key, (shape, dtype) in array_specs(sizes).items()}, padding)
 
 
-def encode(frame: Frame, rows: Sequence[Row], previous: frozenset[int] | None, encoder: Encoder) -> None:
+def encode(frame: Frame, rows: Sequence[PageRow], previous: frozenset[int] | None, encoder: Encoder) -> None:
     """Writes the rows of a page.
 
     Args:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.web_navigation.backend import End, Outcome, Row, Value
+from a2perf.domains.web_navigation.backend import ActionOutcome, End, PageRow, Value
 from a2perf.domains.web_navigation.layout import Box
-from a2perf.domains.web_navigation.nodes import Node, Role
+from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
 from a2perf.domains.web_navigation.observation import CLASS, FOCUSED, NEW, TAMPERED, TEXT, VALUE, Encoder, Frame
 from a2perf.domains.web_navigation.site_tables import (
+    PageView,
     SiteTables,
-    View,
     observed_classes,
     observed_placeholder,
     observed_text,
@@ -25,21 +25,21 @@ from a2perf.domains.web_navigation.site_tables import (
 from a2perf.domains.web_navigation.website import Site
 
 # bound once: looking a member up in its enumeration takes longer than what most actions do
-_NONE, _CLICK, _TEXT, _SELECT = Role.NONE, Role.CLICK, Role.TEXT, Role.SELECT
+_NONE, _CLICK, _TEXT, _SELECT = NodeRole.NONE, NodeRole.CLICK, NodeRole.TEXT, NodeRole.SELECT
 _CHECK, _RADIO, _LABEL, _TOGGLE, _SUBMIT, _END = (
-    Role.CHECK,
-    Role.RADIO,
-    Role.LABEL,
-    Role.TOGGLE,
-    Role.SUBMIT,
-    Role.END,
+    NodeRole.CHECK,
+    NodeRole.RADIO,
+    NodeRole.LABEL,
+    NodeRole.TOGGLE,
+    NodeRole.SUBMIT,
+    NodeRole.END,
 )
 _NUMBER = re.compile(r"-?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?\Z", re.ASCII)
 
 
 @functools.cache
-def _running(changed: bool, matched: int) -> Outcome:
-    return Outcome(changed, matched, End.RUNNING)
+def _running(changed: bool, matched: int) -> ActionOutcome:
+    return ActionOutcome(changed, matched, End.RUNNING)
 
 
 class PageModel:
@@ -77,7 +77,7 @@ class PageModel:
         self.open_menus: tuple[int, ...] = ()
         self.view = tables.view(0, ())
 
-    def act(self, row: int, value: Value) -> Outcome:
+    def act(self, row: int, value: Value) -> ActionOutcome:
         """Acts on a row of the page as it is now; the nodes whose rows differ are in ``dirty`` afterwards."""
         tables = self._tables
         assert tables is not None  # reset comes first
@@ -109,10 +109,10 @@ class PageModel:
                 self._toggle(tables.targets[node])
                 changed = True
             elif role is _END:
-                return Outcome(changed, self.matched, End.LINK)
+                return ActionOutcome(changed, self.matched, End.LINK)
             elif role is not _CLICK and tables.targets[node] >= 0 and self._allowed(node):
                 if role is _SUBMIT:
-                    return Outcome(changed, self.matched, End.SOLVED if self.is_solved() else End.WRONG)
+                    return ActionOutcome(changed, self.matched, End.SOLVED if self.is_solved() else End.WRONG)
                 self.view = tables.view(tables.targets[node], self.open_menus)
                 changed = True
         return _running(changed, self.matched)
@@ -131,7 +131,7 @@ class PageModel:
         self._touch(node)
         return True
 
-    def _fill(self, node: int, role: Role, value: Value) -> bool:
+    def _fill(self, node: int, role: NodeRole, value: Value) -> bool:
         """Sets the value of an input or a select; whether that is seen."""
         site = self.site
         described = site.nodes[node]
@@ -233,14 +233,14 @@ class PageModel:
 
     # --- What is seen
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PageRow]:
         """Returns the listed elements in document order."""
         nodes = self.site.nodes
         return [self._row(nodes[node], box) for node, box in zip(self.view.nodes, self.view.boxes, strict=True)]
 
-    def _row(self, node: Node, box: Box) -> Row:
+    def _row(self, node: PageNode, box: Box) -> PageRow:
         index = node.index
-        return Row(
+        return PageRow(
             node=index,
             tag=node.listed_tag,
             value=observed_value(self.site, node, self.values[index]),
@@ -256,7 +256,7 @@ class PageModel:
             height=box.height,
         )
 
-    def write_page(self, frame: Frame, encoder: Encoder, previous: View | None) -> None:
+    def write_page(self, frame: Frame, encoder: Encoder, previous: PageView | None) -> None:
         """Writes every row; ``previous`` is the view of the observation before, None at a reset."""
         assert self._tables is not None
         view = self.view

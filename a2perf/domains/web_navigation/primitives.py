@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from a2perf.domains.web_navigation import banners, forms
-from a2perf.domains.web_navigation.nodes import Node, Role
+from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
 from a2perf.errors import ConfigError, did_you_mean
 
 
@@ -25,7 +25,7 @@ class Primitive:
 
     name: str
     concept: str
-    build: Callable[[int], Node]
+    build: Callable[[int], PageNode]
     in_form: bool = False
     gold: tuple[str | bool, ...] = ()
 
@@ -75,15 +75,15 @@ _PASSIVE_FORM = (
     ("inpgroup1", "inputgroup", forms.search_box),
     ("forgotusername", "forgotusername", forms.forgotten_link("forgotusername", "Forgot user name.")),
     ("forgotpassowrd", "forgotpassword", forms.forgotten_link("forgotpassword", "Forgot password.")),
-    ("next_login_page", "next", forms.page_button("next", "Login", Role.NEXT)),
-    ("next_login", "next", forms.page_button("next", "Login and Checkout", Role.NEXT)),
-    ("next_checkout", "next", forms.page_button("next", "Checkout", Role.NEXT)),
-    ("submit", "submit", forms.page_button("submit", "Place Order", Role.SUBMIT)),
+    ("next_login_page", "next", forms.page_button("next", "Login", NodeRole.NEXT)),
+    ("next_login", "next", forms.page_button("next", "Login and Checkout", NodeRole.NEXT)),
+    ("next_checkout", "next", forms.page_button("next", "Checkout", NodeRole.NEXT)),
+    ("submit", "submit", forms.page_button("submit", "Place Order", NodeRole.SUBMIT)),
 )
 NO_PRIMITIVE = "#none#"
 
 
-def _nothing(page: int) -> Node:
+def _nothing(page: int) -> PageNode:
     raise ConfigError(f"{NO_PRIMITIVE!r} stands for no element")
 
 
@@ -115,9 +115,9 @@ CORE: tuple[str, ...] = tuple(name for name in CONCEPTS if CATALOGUE[name].core)
 GOLD: dict[str, tuple[str | bool, ...]] = {entry.concept: entry.gold for entry in CATALOGUE.values() if entry.core}
 
 
-def default_button(page: int, *, last: bool) -> Node:
+def default_button(page: int, *, last: bool) -> PageNode:
     """The button of a page that has none of its own."""
-    return forms.page_button("submit" if last else "next", "Click", Role.SUBMIT if last else Role.NEXT)(page)
+    return forms.page_button("submit" if last else "next", "Click", NodeRole.SUBMIT if last else NodeRole.NEXT)(page)
 
 
 def primitive(given: str | int) -> Primitive:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Rules:
+class WebRules:
     """The rules of version 0."""
 
     compat = False

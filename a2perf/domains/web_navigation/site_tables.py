@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.web_navigation.backend import Value
 from a2perf.domains.web_navigation.layout import Box, listed_boxes
-from a2perf.domains.web_navigation.nodes import Node, Role
+from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
 from a2perf.domains.web_navigation.observation import (
     ATTRIBUTES,
     BOX,
@@ -28,7 +28,7 @@ from a2perf.domains.web_navigation.website import Site
 _ViewKey = tuple[int, tuple[int, ...]]
 
 
-class View:
+class PageView:
     """The listed elements of a page with certain menus open.
 
     Args:
@@ -38,7 +38,7 @@ class View:
 
     __slots__ = ("_new", "boxes", "count", "features", "key", "known", "nodes", "order", "row_of")
 
-    def __init__(self, key: _ViewKey, listed: Sequence[tuple[Node, Box]], elements: int) -> None:
+    def __init__(self, key: _ViewKey, listed: Sequence[tuple[PageNode, Box]], elements: int) -> None:
         self.key = key
         self.boxes = [box for _, box in listed]
         self.nodes = [node.index for node, _ in listed]
@@ -54,7 +54,7 @@ class View:
         self.features: FloatArray = features[: self.count].astype(np.float32)
         self._new: dict[_ViewKey, FloatArray] = {}
 
-    def new_since(self, previous: View) -> FloatArray:
+    def new_since(self, previous: PageView) -> FloatArray:
         """1 for each row that the previous view does not have, shape (count,)."""
         new = self._new.get(previous.key)
         if new is None:
@@ -75,7 +75,7 @@ class SiteTables:
         self.site = site
         self.elements = elements
         nodes = site.nodes
-        self.roles: list[Role] = [node.role for node in nodes]
+        self.roles: list[NodeRole] = [node.role for node in nodes]
         self.is_link = [node.tag == "a" for node in nodes]
         self.targets = [node.target for node in nodes]
         self.initial: list[Value] = [_initial_value(node) for node in nodes]
@@ -89,15 +89,15 @@ class SiteTables:
         self.visited_classes = [observed_classes(node, visited=True) for node in nodes]
         self.unobserved = {node.index for node in nodes if node.tag == "select" and site.compat}
         self.has_preconditions = [bool(node.preconditions) for node in nodes]
-        self._views: dict[_ViewKey, View] = {}
+        self._views: dict[_ViewKey, PageView] = {}
         self._tokens: dict[tuple[int, ...], tuple[IntArray, FloatArray]] = {}
 
-    def view(self, page: int, open_menus: tuple[int, ...]) -> View:
+    def view(self, page: int, open_menus: tuple[int, ...]) -> PageView:
         """The listed elements of a page."""
         key = (page, open_menus)
         view = self._views.get(key)
         if view is None:
-            view = self._views[key] = View(key, listed_boxes(self.site, page, open_menus), self.elements)
+            view = self._views[key] = PageView(key, listed_boxes(self.site, page, open_menus), self.elements)
         return view
 
     def tokens(self, encoder: Encoder) -> tuple[IntArray, FloatArray]:
@@ -123,7 +123,7 @@ class SiteTables:
         return ids, mask
 
 
-def _initial_value(node: Node) -> Value:
+def _initial_value(node: PageNode) -> Value:
     if node.type in ("checkbox", "radio"):
         return False
     if node.tag == "select":
@@ -131,24 +131,24 @@ def _initial_value(node: Node) -> Value:
     return "" if node.tag == "input" else None
 
 
-def observed_value(site: Site, node: Node, value: Value) -> Value:
+def observed_value(site: Site, node: PageNode, value: Value) -> Value:
     """The value as observed; the older rules hide that of a select."""
     return None if node.tag == "select" and site.compat else value
 
 
-def observed_placeholder(site: Site, node: Node) -> str | None:
+def observed_placeholder(site: Site, node: PageNode) -> str | None:
     """The placeholder as observed; the older rules hide it."""
     return None if site.compat or not node.placeholder else node.placeholder
 
 
-def observed_text(node: Node, texts: Mapping[str, str]) -> str | None:
+def observed_text(node: PageNode, texts: Mapping[str, str]) -> str | None:
     """The text of a leaf, None where there are elements inside."""
     if node.children or node.options:
         return None
     return texts.get(node.slot, "") if node.slot else node.text
 
 
-def observed_classes(node: Node, *, visited: bool) -> str:
+def observed_classes(node: PageNode, *, visited: bool) -> str:
     """The class attribute of a listed node."""
     # what is hidden at first and listed now was opened by its toggler; pages are shown another way
     words = [node.classes, SHOWN if node.hidden and not node.classes.startswith("core ") else ""]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from a2perf.domains.web_navigation.backend import End, Value
-from a2perf.domains.web_navigation.nodes import Role
+from a2perf.domains.web_navigation.nodes import NodeRole
 from a2perf.domains.web_navigation.observation import Sizes, profile_rows
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.primitives import GOLD
-from a2perf.domains.web_navigation.website import Design, Site, build_site
+from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
 
-_FILLS = (Role.TEXT, Role.SELECT, Role.CHECK, Role.RADIO)
+_FILLS = (NodeRole.TEXT, NodeRole.SELECT, NodeRole.CHECK, NodeRole.RADIO)
 
 
 def solve(site: Site, profile: Mapping[str, str | bool], sizes: Sizes | None = None) -> list[int]:
@@ -59,7 +59,7 @@ def solve(site: Site, profile: Mapping[str, str | bool], sizes: Sizes | None = N
 
 def _press(model: PageModel, site: Site, page: int) -> tuple[End, int]:
     """Presses the button that leads on; returns how the page ended and the row."""
-    wanted = Role.SUBMIT if page == site.pages - 1 else Role.NEXT
+    wanted = NodeRole.SUBMIT if page == site.pages - 1 else NodeRole.NEXT
     for row in range(model.view.count):
         node = site.nodes[model.view.nodes[row]]
         if node.role is wanted and node.target >= 0:
@@ -70,12 +70,12 @@ def _press(model: PageModel, site: Site, page: int) -> tuple[End, int]:
     return End.WRONG, 0
 
 
-def solution_length(design: Design) -> int:
+def solution_length(design: WebsiteDesign) -> int:
     """Actions of a perfect episode: one for each field and one for each page."""
     return len(design.fields) + design.pages
 
 
-def check_solvable(design: Design, step_limit: int, sizes: Sizes) -> None:
+def check_solvable(design: WebsiteDesign, step_limit: int, sizes: Sizes) -> None:
     """Refuses a design without a solution.
 
     Raises:

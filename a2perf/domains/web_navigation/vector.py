@@ -22,9 +22,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from a2perf.domains.web_navigation.arguments import checked_action, checked_options, checked_profile, positive
-from a2perf.domains.web_navigation.environment import EpisodeOverError, WebNavigationEnv, build_web_env
-from a2perf.domains.web_navigation.episode import ActionMasks, Episode, draw_episode
+from a2perf.domains.arguments import EpisodeOverError, integer_of_at_least
+from a2perf.domains.web_navigation.arguments import checked_action, checked_options, checked_profile
+from a2perf.domains.web_navigation.environment import WebNavigationEnv, build_web_env
+from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode, draw_episode
 from a2perf.domains.web_navigation.observation import Frame, array_specs
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.reward import RAW
@@ -49,7 +50,7 @@ class _Members:
         self._random: dict[int, np.random.Generator] = {}
         keys = list(array_specs(template.sizes))
         self._episodes = {
-            member: Episode(
+            member: WebEpisode(
                 PageModel(template.sizes.elements, conceptual=template.conceptual),
                 Frame({key: arrays[key][member] for key in keys}, template.encoder.padding),
                 template.encoder,
@@ -161,7 +162,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         mode = AutoresetMode(autoreset_mode)
         if mode is AutoresetMode.SAME_STEP:
             raise ConfigError("autoreset_mode is 'SameStep'", hint="use 'NextStep' or 'Disabled'")
-        self.num_envs = positive("num_envs", num_envs)
+        self.num_envs = integer_of_at_least(1, "num_envs", num_envs)
         template = build_web_env(**kwargs)
         self.template = template
         self.render_mode = None
@@ -173,7 +174,9 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         chosen = min(processors, self.num_envs // _MEMBERS_PER_WORKER) if workers is None else workers
-        self.workers = min(positive("workers", max(chosen, 1) if workers is None else chosen), self.num_envs)
+        self.workers = min(
+            integer_of_at_least(1, "workers", max(chosen, 1) if workers is None else chosen), self.num_envs
+        )
         self._arrays = _shared_arrays(template, self.num_envs)
         self._observations = {key: self._arrays[key] for key in array_specs(template.sizes)}
         bounds = np.linspace(0, self.num_envs, self.workers + 1).astype(int).tolist()

@@ -17,7 +17,7 @@ from typing import Any
 
 import gin
 
-from a2perf.domains.web_navigation.nodes import Node
+from a2perf.domains.web_navigation.nodes import PageNode
 from a2perf.domains.web_navigation.primitives import CATALOGUE, GOLD, NO_PRIMITIVE, default_button
 from a2perf.errors import ConfigError
 
@@ -57,7 +57,7 @@ def built_in_words() -> tuple[str, ...]:
     return (NULL, OOV, *sorted({token for text in texts for token in tokenize(text)}))
 
 
-def _texts(node: Node) -> Iterator[str]:
+def _texts(node: PageNode) -> Iterator[str]:
     yield from (node.listed_tag, node.text, node.placeholder, node.classes, node.choice, *node.options)
     for child in node.children:
         yield from _texts(child)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from a2perf.domains.web_navigation.nodes import PAGE_MIN_HEIGHT, PAGE_WIDTH, Node, Role
+from a2perf.domains.web_navigation.nodes import PAGE_MIN_HEIGHT, PAGE_WIDTH, NodeRole, PageNode
 from a2perf.domains.web_navigation.primitives import (
     CATALOGUE,
     GOLD,
@@ -34,7 +34,7 @@ _KEYS = {
 Profile = dict[str, str | bool]
 
 
-class Design(NamedTuple):
+class WebsiteDesign(NamedTuple):
     """A checked design.
 
     Attributes:
@@ -64,7 +64,7 @@ class Design(NamedTuple):
         return record
 
 
-def checked_design(given: Any) -> Design:
+def checked_design(given: Any) -> WebsiteDesign:
     """Checks a design: a mapping with ``number_of_pages``, ``action`` and ``action_page`` (or the older names).
 
     Primitives are names or positions in the sorted names; ``#none#`` and repetitions are dropped; ``number_of_pages``
@@ -73,7 +73,7 @@ def checked_design(given: Any) -> Design:
     Raises:
         ConfigError: a key is missing or unknown, a primitive does not exist, or a page is out of range.
     """
-    if isinstance(given, Design):
+    if isinstance(given, WebsiteDesign):
         return given
     if not isinstance(given, Mapping):
         raise ConfigError(f"a design must be a mapping, got {type(given).__name__}", hint=f"keys: {', '.join(_KEYS)}")
@@ -105,7 +105,7 @@ def checked_design(given: Any) -> Design:
         if entry.name != NO_PRIMITIVE:
             parts[(entry.name, int(page))] = None
     count = max((page for _, page in parts), default=0) + 1
-    return Design(count, tuple(parts), _checked_preconditions(values.get("preconditions"), count, tuple(parts)))
+    return WebsiteDesign(count, tuple(parts), _checked_preconditions(values.get("preconditions"), count, tuple(parts)))
 
 
 def _is_integer(value: Any) -> bool:
@@ -146,9 +146,9 @@ class Site:
         tables: what the page model computed once; belongs to it.
     """
 
-    design: Design
-    root: Node
-    nodes: tuple[Node, ...]
+    design: WebsiteDesign
+    root: PageNode
+    nodes: tuple[PageNode, ...]
     page_nodes: tuple[int, ...]
     fields: tuple[str, ...]
     controls: tuple[tuple[tuple[int, ...], ...], ...]
@@ -182,7 +182,7 @@ class Site:
 
 
 @functools.lru_cache(maxsize=512)
-def build_site(design: Design, compat: bool = False) -> Site:
+def build_site(design: WebsiteDesign, compat: bool = False) -> Site:
     """Builds the tree of a design.
 
     Args:
@@ -191,17 +191,17 @@ def build_site(design: Design, compat: bool = False) -> Site:
             an underscore cannot be chosen.
     """
     pages = [_page(design, number) for number in range(design.pages)]
-    area = Node("div", "area", children=pages)
-    wrap = Node("div", "wrap", min_h=PAGE_MIN_HEIGHT, children=[area])
-    root = Node("body", w=PAGE_WIDTH, children=[wrap])
-    nodes: list[Node] = []
+    area = PageNode("div", "area", children=pages)
+    wrap = PageNode("div", "wrap", min_h=PAGE_MIN_HEIGHT, children=[area])
+    root = PageNode("body", w=PAGE_WIDTH, children=[wrap])
+    nodes: list[PageNode] = []
     _number(root, -1, -1, nodes)
     for node in nodes:
-        if node.role is Role.TOGGLE:
+        if node.role is NodeRole.TOGGLE:
             node.target = next(other.index for other in nodes[node.index :] if other.hidden and other.page == node.page)
-        elif node.role is Role.NEXT:
+        elif node.role is NodeRole.NEXT:
             node.target = node.page + 1 if node.page + 1 < design.pages else -1
-        elif node.role is Role.SUBMIT:
+        elif node.role is NodeRole.SUBMIT:
             node.target = 0 if node.page + 1 == design.pages else -1
     if compat:
         from a2perf.domains.web_navigation.compat import weaken
@@ -221,9 +221,9 @@ def build_site(design: Design, compat: bool = False) -> Site:
     )
 
 
-def _page(design: Design, number: int) -> Node:
-    above: list[Node] = []
-    form: list[Node] = []
+def _page(design: WebsiteDesign, number: int) -> PageNode:
+    above: list[PageNode] = []
+    form: list[PageNode] = []
     names = [name for name, page in design.parts if page == number]
     for name in names:
         entry = CATALOGUE[name]
@@ -231,15 +231,15 @@ def _page(design: Design, number: int) -> Node:
     last = number == design.pages - 1
     if not any(CATALOGUE[name].concept == ("submit" if last else "next") for name in names):
         form.append(default_button(number, last=last))
-    main = Node("form", "mainform", "needs-validation", children=form)
-    column = Node("div", classes="col-md-12 order-md-1", children=[main])
-    row = Node("div", classes="row", children=[column])
-    container = Node("div", classes="container", pad=15.0, children=[row])
+    main = PageNode("form", "mainform", "needs-validation", children=form)
+    column = PageNode("div", classes="col-md-12 order-md-1", children=[main])
+    row = PageNode("div", classes="row", children=[column])
+    container = PageNode("div", classes="container", pad=15.0, children=[row])
     classes = "core connected submit-page" if last else "core connected"
-    return Node("div", f"page{number}", classes, hidden=number > 0, children=[*above, container])
+    return PageNode("div", f"page{number}", classes, hidden=number > 0, children=[*above, container])
 
 
-def _number(node: Node, parent: int, page: int, nodes: list[Node]) -> None:
+def _number(node: PageNode, parent: int, page: int, nodes: list[PageNode]) -> None:
     if node.classes.startswith("core "):
         page = int(node.id.removeprefix("page"))
     node.index, node.parent, node.page = len(nodes), parent, page
@@ -248,18 +248,20 @@ def _number(node: Node, parent: int, page: int, nodes: list[Node]) -> None:
         _number(child, node.index, page, nodes)
 
 
-def _set_preconditions(design: Design, nodes: Sequence[Node]) -> None:
+def _set_preconditions(design: WebsiteDesign, nodes: Sequence[PageNode]) -> None:
     for page, keys in design.preconditions:
         ids = tuple(
-            next(node.id for node in nodes if node.field == key and node.page <= page and node.role is not Role.NONE)
+            next(
+                node.id for node in nodes if node.field == key and node.page <= page and node.role is not NodeRole.NONE
+            )
             for key in keys
         )
         for node in nodes:
-            if node.page == page and node.role in (Role.NEXT, Role.SUBMIT):
+            if node.page == page and node.role in (NodeRole.NEXT, NodeRole.SUBMIT):
                 node.preconditions = ids
 
 
-def _controls(nodes: Sequence[Node], key: str) -> tuple[tuple[int, ...], ...]:
+def _controls(nodes: Sequence[PageNode], key: str) -> tuple[tuple[int, ...], ...]:
     groups: dict[int, list[int]] = {}
     single: list[tuple[int, ...]] = []
     for node in nodes:

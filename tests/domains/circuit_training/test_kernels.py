@@ -16,7 +16,7 @@ PROGRAM = """
 import json, sys
 if sys.argv[2] == "plain":
     sys.modules["numba"] = None
-from a2perf.domains.circuit_training import compilation
+from a2perf.domains import compilation
 from a2perf.domains.circuit_training.netlist import scan_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 assert compilation.NUMBA_AVAILABLE == (sys.argv[2] != "plain")

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from a2perf.domains.quadruped_locomotion import DOMAIN
-from a2perf.domains.quadruped_locomotion.compat import CompatRules
+from a2perf.domains.quadruped_locomotion.compat import CompatLocomotionRules
 from a2perf.domains.quadruped_locomotion.imitation import WEIGHTS
 from a2perf.domains.quadruped_locomotion.randomization import PARAMETERS
 from a2perf.domains.quadruped_locomotion.robot import DEFAULT_MOTOR_POSE
-from a2perf.domains.quadruped_locomotion.rules import Rules
+from a2perf.domains.quadruped_locomotion.rules import LocomotionRules
 
 REST = np.zeros(12, dtype=np.float32)
 
@@ -106,8 +106,8 @@ def test_compat_reports_time_outs_as_terminations(make):
 
 def test_limit_of_test_mode_is_600_and_was_sometimes_599():
     totals = range(0, 30_000_000, 100_003)
-    assert {Rules().episode_limit(False, total, 1) for total in totals} == {600}
-    assert {CompatRules().episode_limit(False, total, 1) for total in totals} == {599, 600}
+    assert {LocomotionRules().episode_limit(False, total, 1) for total in totals} == {600}
+    assert {CompatLocomotionRules().episode_limit(False, total, 1) for total in totals} == {599, 600}
 
 
 def test_stepping_after_the_end_continues_the_simulation(make):

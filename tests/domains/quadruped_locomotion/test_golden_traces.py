@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from a2perf.domains.quadruped_locomotion.rules import Rules
+from a2perf.domains.quadruped_locomotion.rules import LocomotionRules
 
 TERMS = ("pose", "velocity", "end_effector", "root_pose", "root_velocity")
 
@@ -103,4 +103,4 @@ def test_bounds_of_the_earlier_implementation(pace, golden):
 
 def test_curriculum(golden):
     for parallel, total, limit in golden["curriculum"]:
-        assert Rules().episode_limit(True, int(total), int(parallel)) == limit
+        assert LocomotionRules().episode_limit(True, int(total), int(parallel)) == limit

@@ -9,7 +9,7 @@ import pytest
 
 from a2perf import assets
 from a2perf.domains.quadruped_locomotion import ASSETS
-from a2perf.domains.quadruped_locomotion.bullet_world import BulletWorld
+from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend
 from a2perf.domains.quadruped_locomotion.gaits import (
     BOUND,
     GAITS,
@@ -21,7 +21,7 @@ from a2perf.domains.quadruped_locomotion.gaits import (
     varied,
 )
 from a2perf.domains.quadruped_locomotion.motion_clip import clip_from_content, load_clip
-from a2perf.domains.quadruped_locomotion.native_world import NativeWorld
+from a2perf.domains.quadruped_locomotion.native_backend import NativeBackend
 from a2perf.domains.quadruped_locomotion.physics_loop import new_actuation
 from a2perf.domains.quadruped_locomotion.pretrained import load_actor
 from a2perf.domains.quadruped_locomotion.robot import (
@@ -138,9 +138,9 @@ def test_single_precision_transforms_are_those_of_bullet():
         assert np.array_equal(rotated, inverse_rotate_single(*first, *vector))
 
 
-@pytest.mark.parametrize("kind", [BulletWorld, NativeWorld])
+@pytest.mark.parametrize("kind", [BulletBackend, NativeBackend])
 def test_forward_kinematics_are_those_of_bullet(kind):
-    world = kind()
+    physics = kind()
     generator = np.random.default_rng(2)
     tree = kinematic_tree()
     for _ in range(20):
@@ -149,11 +149,11 @@ def test_forward_kinematics_are_those_of_bullet(kind):
             [generator.normal(size=3), quaternion / np.linalg.norm(quaternion), generator.normal(size=12)]
         )
         feet, expected, state = np.zeros((8, 3)), np.zeros((8, 3)), np.zeros(37)
-        world.place_robot(pose, np.zeros(18), new_actuation())
-        world.read_state(state, expected)
+        physics.place_robot(pose, np.zeros(18), new_actuation())
+        physics.read_state(state, expected)
         foot_positions(tree, frames_of(pose), feet)
         assert np.abs(feet - expected).max() < 1e-12
-    world.close()
+    physics.close()
 
 
 @pytest.mark.parametrize("name", sorted(GAITS))

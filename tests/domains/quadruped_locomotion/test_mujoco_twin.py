@@ -22,7 +22,7 @@ from a2perf.errors import MissingDependency
 
 mujoco = pytest.importorskip("mujoco", reason="needs the extra mujoco")
 
-from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoQuadrupedEnv, MuJoCoWorld  # noqa: E402
+from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoBackend, MuJoCoQuadrupedEnv  # noqa: E402
 
 REST = np.zeros(12)
 
@@ -41,7 +41,7 @@ def twin():
 
 
 def test_model_has_the_masses_limits_and_inertias_of_the_robot(make, twin):
-    model = MuJoCoWorld().model
+    model = MuJoCoBackend().model
     tree = kinematic_tree()
     assert np.allclose(model.body_mass[1:], tree.mass, rtol=1e-12)
     assert model.body_mass.sum() == pytest.approx(25.567, abs=1e-9)
@@ -57,18 +57,18 @@ def test_model_has_the_masses_limits_and_inertias_of_the_robot(make, twin):
 
 
 def test_kinematics_are_those_of_the_bullet_robot():
-    world = MuJoCoWorld()
+    physics = MuJoCoBackend()
     generator = np.random.default_rng(0)
     for _ in range(10):
         quaternion = generator.normal(size=4)
         joints = DEFAULT_JOINT_POSE + generator.uniform(-0.3, 0.3, 12)
         pose = np.concatenate([generator.normal(size=3), quaternion / np.linalg.norm(quaternion), joints])
         velocity = generator.normal(size=18)
-        world.place_robot(pose, velocity, new_actuation())
-        mujoco.mj_forward(world.model, world.data)
+        physics.place_robot(pose, velocity, new_actuation())
+        mujoco.mj_forward(physics.model, physics.data)
         state, feet = np.zeros(37), np.zeros((8, 3))
-        world.read_state(state, feet)
-        assert np.abs(feet - world.data.xipos[np.array(FOOT_LINKS) + 2]).max() < 1e-9
+        physics.read_state(state, feet)
+        assert np.abs(feet - physics.data.xipos[np.array(FOOT_LINKS) + 2]).max() < 1e-9
         assert np.allclose(state[:7], pose[:7])
         assert np.allclose(state[7:13], velocity[:6])
         assert np.allclose(state[13:25], joints)

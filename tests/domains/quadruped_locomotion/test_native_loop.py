@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from a2perf.domains.quadruped_locomotion import c_api, native_world, worlds
-from a2perf.domains.quadruped_locomotion.bullet_world import BulletWorld
-from a2perf.domains.quadruped_locomotion.native_world import KNOWN_STEP, known_step
+from a2perf.domains.quadruped_locomotion import backends, c_api, native_backend
+from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend
+from a2perf.domains.quadruped_locomotion.native_backend import KNOWN_STEP, known_step
 from a2perf.errors import MissingDependency
 
 EVERYTHING_DRAWN = {"randomize": True}
@@ -45,9 +45,9 @@ def test_native_and_python_loop_agree_for_the_dogs_gait_in_training(make, dog_cl
 
 
 def test_python_interface_takes_the_known_step():
-    world = BulletWorld()
-    assert np.abs(np.array(known_step(world)) - KNOWN_STEP).max() < 1e-12
-    world.close()
+    physics = BulletBackend()
+    assert np.abs(np.array(known_step(physics)) - KNOWN_STEP).max() < 1e-12
+    physics.close()
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def fresh_checks():
     """Forgets what was found out about this host, before and after."""
 
     def forget():
-        native_world.native_loop_problem.cache_clear()
-        worlds._notice.cache_clear()
+        native_backend.native_loop_problem.cache_clear()
+        backends._notice.cache_clear()
 
     forget()
     yield
@@ -75,7 +75,7 @@ def test_another_pybullet_version_falls_back_with_one_notice(make, monkeypatch, 
 
 
 def test_a_known_step_that_comes_out_different_falls_back(make, monkeypatch, fresh_checks, caplog):
-    monkeypatch.setattr(native_world, "KNOWN_STEP", tuple(value + 1e-6 for value in KNOWN_STEP))
+    monkeypatch.setattr(native_backend, "KNOWN_STEP", tuple(value + 1e-6 for value in KNOWN_STEP))
     with caplog.at_level(logging.WARNING):
         make()
     assert any("known step" in record.getMessage() for record in caplog.records)

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 
-from a2perf.domains.web_navigation.backend import BackendLost, Row
+from a2perf.domains.web_navigation.backend import BackendLost, PageRow
 from a2perf.domains.web_navigation.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.page_model import PageModel
@@ -41,11 +41,11 @@ sys.stdin.readline()
 """
 
 
-def _row(rows: list[Row] | tuple[Row, ...], html_id: str) -> int:
+def _row(rows: list[PageRow] | tuple[PageRow, ...], html_id: str) -> int:
     return next(number for number, row in enumerate(rows) if row.html_id == html_id)
 
 
-def _seen(rows: list[Row]) -> list[tuple[object, ...]]:
+def _seen(rows: list[PageRow]) -> list[tuple[object, ...]]:
     return [tuple(row)[:9] for row in rows]
 
 

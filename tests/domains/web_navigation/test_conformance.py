@@ -12,11 +12,11 @@ import pytest
 from a2perf.domains.web_navigation.backend import rows_changed
 from a2perf.domains.web_navigation.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.nodes import Role
+from a2perf.domains.web_navigation.nodes import NodeRole
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.primitives import CATALOGUE, CONCEPTS, NO_PRIMITIVE
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import Design, build_site, checked_design
+from a2perf.domains.web_navigation.website import WebsiteDesign, build_site, checked_design
 from a2perf.errors import ConfigError
 
 pytestmark = [pytest.mark.group("chromium"), pytest.mark.usefixtures("keeper")]
@@ -40,10 +40,10 @@ class Counts:
     farthest: float = 0.0  # px
 
 
-def _designs(count: int, seed: int) -> list[Design]:
+def _designs(count: int, seed: int) -> list[WebsiteDesign]:
     """Random designs, of which every run of ``len(NAMES)`` has each primitive; some have preconditions."""
     random = np.random.default_rng(seed)
-    designs: list[Design] = []
+    designs: list[WebsiteDesign] = []
     while len(designs) < count:
         pages = int(random.integers(1, 4))
         # three consecutive primitives each: a sample of 20 designs covers the catalogue too
@@ -71,7 +71,7 @@ def _designs(count: int, seed: int) -> list[Design]:
 class Pair:
     """Two environments that differ in nothing but what shows the page."""
 
-    def __init__(self, designs: Sequence[Design]) -> None:
+    def __init__(self, designs: Sequence[WebsiteDesign]) -> None:
         arguments: dict[str, Any] = {"designs": list(designs), "num_websites": len(designs), "step_limit": STEP_LIMIT}
         self.designs = list(designs)
         self.model = WebNavigationEnv(backend="model", **arguments)
@@ -82,7 +82,7 @@ class Pair:
         self.model.close()
         self.browser.close()
 
-    def reset(self, design: Design, seed: int) -> None:
+    def reset(self, design: WebsiteDesign, seed: int) -> None:
         answers = [env.reset(seed=seed, options={"design": design}) for env in (self.model, self.browser)]
         self._compare(*answers)
         assert self.model.profile == self.browser.profile
@@ -125,22 +125,22 @@ class Pair:
 
     # --- episodes
 
-    def solve(self, design: Design, seed: int) -> None:
+    def solve(self, design: WebsiteDesign, seed: int) -> None:
         self.reset(design, seed)
         actions = solve(self.model.site, self.model.profile)
         for number, action in enumerate(actions):
             assert self.step(action) == (number + 1 < len(actions))
         assert self.browser.is_task_completed
 
-    def play_random(self, design: Design, seed: int, steps: int) -> None:
+    def play_random(self, design: WebsiteDesign, seed: int, steps: int) -> None:
         """Random actions that lead away from the page late rather than early, a few of them invalid."""
         random = np.random.default_rng(seed)
         self.reset(design, seed)
         for step in range(steps):
             listed = self.model.elements
             roles = [self.model.site.nodes[row.node].role for row in listed]
-            leaving = {Role.END, Role.SUBMIT} if step < steps - 3 else set[Role]()
-            inert = {Role.NONE, Role.CLICK}
+            leaving = {NodeRole.END, NodeRole.SUBMIT} if step < steps - 3 else set[NodeRole]()
+            inert = {NodeRole.NONE, NodeRole.CLICK}
             weights = np.array(
                 [0.0 if role in leaving else 0.1 if role in inert else 1.0 for role in roles], dtype=np.float64
             )
@@ -156,14 +156,14 @@ class Pair:
                 return
 
 
-MakePair = Callable[[Sequence[Design]], Pair]
+MakePair = Callable[[Sequence[WebsiteDesign]], Pair]
 
 
 @pytest.fixture
 def pair() -> Iterator[MakePair]:
     made: list[Pair] = []
 
-    def make(designs: Sequence[Design]) -> Pair:
+    def make(designs: Sequence[WebsiteDesign]) -> Pair:
         made.append(Pair(designs))
         return made[-1]
 
@@ -172,7 +172,7 @@ def pair() -> Iterator[MakePair]:
         each.close()
 
 
-def _play(pair: Pair, designs: Sequence[Design], rounds: int, steps: int) -> Counts:
+def _play(pair: Pair, designs: Sequence[WebsiteDesign], rounds: int, steps: int) -> Counts:
     for number, design in enumerate(designs):
         pair.counts.designs += 1
         pair.solve(design, number)
@@ -186,7 +186,7 @@ def test_twenty_designs_look_and_behave_the_same_in_both(pair: MakePair) -> None
     assert {name for design in designs for name, _ in design.parts} == set(NAMES)
     counts = _play(pair(designs), designs, rounds=1, steps=12)
     assert counts.ends["solved"] >= 20
-    assert counts.roles == {role.name for role in Role}
+    assert counts.roles == {role.name for role in NodeRole}
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_two_hundred_and_forty_designs_look_and_behave_the_same_in_both(pair: Ma
     print(counts)
     assert counts.steps > 10_000
     assert min(counts.ends[reason] for reason in ("solved", "wrong", "link")) > 100
-    assert counts.roles == {role.name for role in Role}
+    assert counts.roles == {role.name for role in NodeRole}
 
 
 def test_a_next_page_keeps_what_was_typed_and_opens_what_is_asked_for(pair: MakePair) -> None:

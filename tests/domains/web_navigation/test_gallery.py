@@ -52,7 +52,7 @@ def test_the_page_shows_every_page_of_every_site(designs: Path, tmp_path: Path) 
 
 def test_sites_are_spread_from_the_easiest_to_the_hardest() -> None:
     design = checked_design(SMALL)
-    shown = [gallery.Shown(design, rate / 100, 3) for rate in (5, 90, 40, 60, 10)]
+    shown = [gallery.GallerySite(design, rate / 100, 3) for rate in (5, 90, 40, 60, 10)]
     assert [one.success for one in gallery.choose(shown, 3)] == [0.9, 0.4, 0.05]
     assert len(gallery.choose(shown, 10)) == 5
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from a2perf.domains.web_navigation.html import body_of, element, empty_page, style_sheet
-from a2perf.domains.web_navigation.nodes import Node
+from a2perf.domains.web_navigation.nodes import PageNode
 from a2perf.domains.web_navigation.primitives import CONCEPTS
 from a2perf.domains.web_navigation.website import build_site, checked_design
 
@@ -56,7 +56,7 @@ def test_a_page_has_the_elements_of_the_model_in_the_same_order(name: str) -> No
 
 
 def test_texts_and_attributes_are_escaped() -> None:
-    written = element(Node("label", id='a"b', text="<script>&", font=16.0, h=24.0))
+    written = element(PageNode("label", id='a"b', text="<script>&", font=16.0, h=24.0))
     assert written.endswith(">&lt;script&gt;&amp;</label>")
     assert 'id="a&quot;b"' in written
 

@@ -3,7 +3,7 @@
 import pytest
 
 from a2perf.domains.web_navigation.layout import listed_boxes
-from a2perf.domains.web_navigation.nodes import PAGE_WIDTH, Role
+from a2perf.domains.web_navigation.nodes import PAGE_WIDTH, NodeRole
 from a2perf.domains.web_navigation.primitives import CATALOGUE, CONCEPTS, CORE, primitive
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import PARTS, site_of
@@ -67,7 +67,7 @@ def test_a_core_part_has_a_control_that_takes_each_gold_value(name):
 
 @pytest.mark.parametrize(("name", "links"), [("navbar", 6), ("deck", 8), ("cart", 4), ("footer1", 4), ("dealmedia", 1)])
 def test_links_end_the_episode(name, links):
-    assert sum(node.role is Role.END for node in site_of(name).nodes) == links
+    assert sum(node.role is NodeRole.END for node in site_of(name).nodes) == links
 
 
 def test_a_number_is_a_position_in_the_sorted_names():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from a2perf.domains.web_navigation.nodes import Role
+from a2perf.domains.web_navigation.nodes import NodeRole
 from a2perf.domains.web_navigation.website import build_site, checked_design
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import SHOP, site_of
@@ -11,7 +11,7 @@ from tests.domains.web_navigation.sample_sites import SHOP, site_of
 
 def buttons(site, page):
     return [(node.role, node.text, node.target) for node in site.nodes if node.page == page and node.text and
-            node.role in (Role.NEXT, Role.SUBMIT)]  # fmt: skip
+            node.role in (NodeRole.NEXT, NodeRole.SUBMIT)]  # fmt: skip
 
 
 def test_repetitions_and_nothing_are_dropped_and_order_is_kept():
@@ -59,16 +59,16 @@ def test_a_wrong_design_is_refused_with_its_value(design, message):
 def test_pages_form_a_chain_and_get_a_button_where_they_have_none():
     site = site_of("city", "state", "cc", pages=[0, 1, 2])
     assert [buttons(site, page) for page in range(3)] == [
-        [(Role.NEXT, "Click", 1)], [(Role.NEXT, "Click", 2)], [(Role.SUBMIT, "Click", 0)],
+        [(NodeRole.NEXT, "Click", 1)], [(NodeRole.NEXT, "Click", 2)], [(NodeRole.SUBMIT, "Click", 0)],
     ]  # fmt: skip
 
 
 def test_own_buttons_lead_on_in_order_and_misplaced_ones_do_nothing():
     site = site_of("submit", "next_login", "next_checkout", "next_login", "city", pages=[0, 0, 0, 1, 1])
     assert buttons(site, 0) == [
-        (Role.SUBMIT, "Place Order", -1), (Role.NEXT, "Login and Checkout", 1), (Role.NEXT, "Checkout", 1),
+        (NodeRole.SUBMIT, "Place Order", -1), (NodeRole.NEXT, "Login and Checkout", 1), (NodeRole.NEXT, "Checkout", 1),
     ]  # fmt: skip
-    assert buttons(site, 1) == [(Role.NEXT, "Login and Checkout", -1), (Role.SUBMIT, "Click", 0)]
+    assert buttons(site, 1) == [(NodeRole.NEXT, "Login and Checkout", -1), (NodeRole.SUBMIT, "Click", 0)]
 
 
 def test_parts_outside_the_form_come_before_it():
@@ -103,5 +103,5 @@ def test_drawn_profiles_and_prices_keep_their_ranges():
 
 def test_the_older_rules_keep_only_the_first_of_equal_ids_and_no_card_type():
     site = build_site(checked_design({"action": ["city", "city", "cc"], "action_page": [0, 1, 1]}), compat=True)
-    assert [node.role for node in site.nodes if node.id == "actionable_city"] == [Role.TEXT, Role.NONE]
-    assert all(node.role is not Role.RADIO for node in site.nodes)
+    assert [node.role for node in site.nodes if node.id == "actionable_city"] == [NodeRole.TEXT, NodeRole.NONE]
+    assert all(node.role is not NodeRole.RADIO for node in site.nodes)

@@ -14,14 +14,14 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecNormalize
 
-from a2perf import learning as training
-from a2perf.domains.quadruped_locomotion.reference_control import ReferenceControl, ReferenceControlWrapper
+from a2perf import learning
+from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl, ResidualControlWrapper
 from a2perf.domains.quadruped_locomotion.vector import ThreadedVectorEnv
 from a2perf.domains.registry import all_environments
 from a2perf.domains.tfa.suite_gym import make_environment
 from a2perf.errors import UserError
-from a2perf.learning.sb3.course import Course
 from a2perf.learning.sb3.environments import GymnasiumVecEnv
+from a2perf.learning.sb3.training_callback import TrainingCallback
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class QuadrupedSettings:
         actors: threads that step the robots; the results do not depend on it.
         robots: environments that are learnt from at the same time.
         randomize: whether each episode draws the robot's dynamics anew, as the environment's own training mode does.
-        share, ahead, scale, differences: how actions and observations are meant, see ``ReferenceControl``.
+        share, ahead, scale, differences: how actions and observations are meant, see ``ResidualControl``.
         log_every: steps between two points of the curve.
         checkpoint_every: steps between two checkpoints, each with an evaluation.
         evaluation_episodes: of an evaluation, at most ``robots``; the best policy by their mean return is kept.
     """
 
-    total_steps: int = training.may_change(400_000)
-    time_budget_s: float = training.may_change(3600.0)
-    actors: int = training.may_change(2)
+    total_steps: int = learning.may_change(400_000)
+    time_budget_s: float = learning.may_change(3600.0)
+    actors: int = learning.may_change(2)
     robots: int = 16
     randomize: bool = False
     share: float = 1.0
@@ -54,13 +54,13 @@ class QuadrupedSettings:
     evaluation_episodes: int = 8
 
     @property
-    def control(self) -> ReferenceControl:
+    def control(self) -> ResidualControl:
         """How actions and observations are meant."""
-        return ReferenceControl(self.share, self.ahead, self.scale, self.differences)
+        return ResidualControl(self.share, self.ahead, self.scale, self.differences)
 
 
 def train(
-    run: training.Run,
+    run: learning.TrainingRun,
     kind: type[BaseAlgorithm],
     make: Callable[[VecNormalize], BaseAlgorithm],
     *,
@@ -87,7 +87,7 @@ def train(
     members = robots(run.env_id, run.env_kwargs, settings)
     run.require_spaces(members.observation_space, members.action_space)
     envs = VecNormalize(members, norm_reward=normalize_reward, gamma=gamma, clip_obs=5.0)
-    course = Course(
+    callback = TrainingCallback(
         run,
         envs,
         members,
@@ -97,7 +97,7 @@ def train(
         export=settings.control.write,
     )
     try:
-        course.learn(lambda: make(envs), kind)
+        callback.learn(lambda: make(envs), kind)
     finally:
         envs.close()
 
@@ -117,7 +117,7 @@ def robots(env_id: str, env_kwargs: dict[str, Any], settings: QuadrupedSettings)
     )
 
 
-def single_robot(env_id: str, env_kwargs: dict[str, Any], settings: QuadrupedSettings) -> ReferenceControlWrapper:
+def single_robot(env_id: str, env_kwargs: dict[str, Any], settings: QuadrupedSettings) -> ResidualControlWrapper:
     """Makes one robot of a training."""
     kwargs = {**env_kwargs, "mode": "test", "enable_randomizer": settings.randomize}
-    return ReferenceControlWrapper(make_environment(env_id, kwargs), settings.control)
+    return ResidualControlWrapper(make_environment(env_id, kwargs), settings.control)

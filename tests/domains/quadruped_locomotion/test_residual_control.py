@@ -8,10 +8,10 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf.domains.quadruped_locomotion.reference_control import (
+from a2perf.domains.quadruped_locomotion.residual_control import (
     DIFFERENCES_SIZE,
-    ReferenceControl,
-    ReferenceControlWrapper,
+    ResidualControl,
+    ResidualControlWrapper,
 )
 from a2perf.domains.quadruped_locomotion.robot import DEFAULT_MOTOR_POSE, MOTOR_DIRECTION, MOTOR_OFFSET
 from a2perf.errors import ConfigError
@@ -28,7 +28,7 @@ def test_the_reference_is_the_motion_of_so_many_steps_later(ahead: float) -> Non
     with gymnasium.make(TROT, mode="test") as env:
         observation, _ = env.reset(seed=0, options={"phase": 0.2})
         observation, *_ = env.step(np.zeros(12, np.float32))  # the motion stands still during the first step
-        asked = ReferenceControl(ahead=ahead).reference(observation)
+        asked = ResidualControl(ahead=ahead).reference(observation)
         for _ in range(int(ahead)):
             env.step(np.zeros(12, np.float32))
         np.testing.assert_allclose(asked + DEFAULT_MOTOR_POSE, motor_angles(env), atol=2e-3)
@@ -36,16 +36,16 @@ def test_the_reference_is_the_motion_of_so_many_steps_later(ahead: float) -> Non
 
 def test_further_ahead_is_on_the_line_and_a_share_is_a_share() -> None:
     observation = np.random.default_rng(0).normal(size=160)
-    one, two, three = (ReferenceControl(ahead=ahead).reference(observation) for ahead in (1.0, 2.0, 3.0))
+    one, two, three = (ResidualControl(ahead=ahead).reference(observation) for ahead in (1.0, 2.0, 3.0))
     np.testing.assert_allclose(three - two, two - one)
-    np.testing.assert_allclose(ReferenceControl(share=0.5, ahead=1.0).reference(observation), one / 2)
-    assert not ReferenceControl(share=0.0).reference(observation).any()
+    np.testing.assert_allclose(ResidualControl(share=0.5, ahead=1.0).reference(observation), one / 2)
+    assert not ResidualControl(share=0.0).reference(observation).any()
 
 
 def test_an_action_deviates_from_what_was_seen_last() -> None:
-    control = ReferenceControl(scale=0.25)
+    control = ResidualControl(scale=0.25)
     plain = gymnasium.make(TROT, mode="test")
-    wrapped = ReferenceControlWrapper(gymnasium.make(TROT, mode="test"), control)
+    wrapped = ResidualControlWrapper(gymnasium.make(TROT, mode="test"), control)
     observation, _ = plain.reset(seed=4)
     seen, _ = wrapped.reset(seed=4)
     action = np.linspace(-1, 1, 12, dtype=np.float32)
@@ -62,21 +62,21 @@ def test_an_action_deviates_from_what_was_seen_last() -> None:
 def test_differences_are_speeds_and_distances() -> None:
     observation = np.zeros(160)
     observation[48], observation[60] = 0.5, 0.2  # the first motor's angle, now and one step ago
-    seen = ReferenceControl().observe(observation)
+    seen = ResidualControl().observe(observation)
     assert seen[12] == pytest.approx(0.5)
     assert seen[24] == pytest.approx(0.3)
     assert seen[36] == pytest.approx(0.2)
-    same = ReferenceControl(differences=False).observe(observation)
+    same = ResidualControl(differences=False).observe(observation)
     np.testing.assert_array_equal(same, observation.astype(np.float32))
 
 
 def test_what_is_written_is_read_and_nonsense_refused(tmp_path: Path) -> None:
-    ReferenceControl(share=0.5, scale=0.1).write(tmp_path)
-    assert ReferenceControl.read(tmp_path) == ReferenceControl(share=0.5, scale=0.1)
+    ResidualControl(share=0.5, scale=0.1).write(tmp_path)
+    assert ResidualControl.read(tmp_path) == ResidualControl(share=0.5, scale=0.1)
     (tmp_path / "control.json").write_text('{"shar": 1}')
     with pytest.raises(ConfigError, match=r"control\.json.*shar"):
-        ReferenceControl.read(tmp_path)
+        ResidualControl.read(tmp_path)
     with pytest.raises(ConfigError, match="scale is 0"):
-        ReferenceControl(scale=0.0)
+        ResidualControl(scale=0.0)
     with gymnasium.make("CircuitTraining-ToyMacro-v0") as env, pytest.raises(ConfigError, match="no reference motion"):
-        ReferenceControlWrapper(env, ReferenceControl())
+        ResidualControlWrapper(env, ResidualControl())

@@ -1,7 +1,7 @@
-"""The robot in Bullet, driven through the C interface of the PyBullet wheel; implements ``World``.
+"""The robot in Bullet, driven through the C interface of the PyBullet wheel; implements ``PhysicsBackend``.
 
-Each world is a direct client of its own. Everything that happens once per episode goes through ctypes, what happens in
-a step through ``native_loop``.
+Each backend is a direct client of its own. Everything that happens once per episode goes through ctypes, what happens
+in a step through ``native_loop``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from a2perf.domains.quadruped_locomotion import c_api, native_loop, robot
-from a2perf.domains.quadruped_locomotion.bullet_world import FORGETTING_PLACE, BulletWorld
+from a2perf.domains.quadruped_locomotion.bullet_backend import FORGETTING_PLACE, BulletBackend
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, filter_action, new_actuation
 from a2perf.domains.quadruped_locomotion.robot import (
     DEFAULT_JOINT_POSE,
@@ -23,7 +23,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     FloatArray,
 )
 from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY, clear
-from a2perf.domains.quadruped_locomotion.task import Task
+from a2perf.domains.quadruped_locomotion.task import ImitationTask
 from a2perf.errors import InfrastructureError
 
 _FIRST_U = 6
@@ -44,8 +44,8 @@ KNOWN_STEP = (
 KNOWN_STEP_TOLERANCE = 1e-9
 
 
-class NativeWorld:
-    """A direct client with the ground and one robot, without visual shapes; implements ``World``."""
+class NativeBackend:
+    """A direct client with the ground and one robot, without visual shapes; implements ``PhysicsBackend``."""
 
     def __init__(self) -> None:
         self._api = api = c_api.library()
@@ -102,7 +102,7 @@ class NativeWorld:
             self._submit(command)
 
     def reset_robot(self, actuation: Actuation) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         self._set_base_pose(np.array(FORGETTING_PLACE), DEFAULT_ORIENTATION)
         self._submit(self._api.b3InitPerformCollisionDetectionCommand(self._client))
         self._set_base_pose(DEFAULT_POSITION, DEFAULT_ORIENTATION)
@@ -114,14 +114,14 @@ class NativeWorld:
         native_loop.measure(self.handles, actuation, self._orientation, self._angular)
 
     def place_robot(self, pose: FloatArray, velocity: FloatArray, actuation: Actuation) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         self._set_base_pose(pose[:3], pose[3:7])
         self._set_base_velocity(velocity[:3], velocity[3:6])
         self._set_joints(pose[7:], velocity[6:])
         native_loop.measure(self.handles, actuation, self._orientation, self._angular)
 
-    def run(self, task: Task, latency: float, steps: int, warm_up: bool) -> None:
-        """See ``World``."""
+    def run(self, task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
+        """See ``PhysicsBackend``."""
         native_loop.run(self.handles, task, latency, steps, warm_up, self._orientation, self._angular)
 
     def control_step(self, actuation: Actuation, latency: float) -> None:
@@ -129,11 +129,11 @@ class NativeWorld:
         native_loop.control_step(self.handles, actuation, latency, self._orientation, self._angular)
 
     def read_state(self, state: FloatArray, feet: FloatArray) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         native_loop.read_state(self.handles, state, feet)
 
     def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
-        """See ``World``; one command each, as the Python interface sends them."""
+        """See ``PhysicsBackend``; one command each, as the Python interface sends them."""
         api, body = self._api, self._robot
         if mass is not None:
             command = api.b3InitChangeDynamicsInfo(self._client)
@@ -149,7 +149,7 @@ class NativeWorld:
             self._submit(command)
 
     def get_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         status = self._submit(self._api.b3GetDynamicsInfoCommandInit(self._client, self._robot, link))
         memory = (ctypes.c_double * (c_api.DYNAMICS_INFO_SIZE // 8))()
         self._api.b3GetDynamicsInfo(status, memory)
@@ -157,7 +157,7 @@ class NativeWorld:
         return float(memory[0]), np.array(memory[1:4]), float(memory[11])
 
     def set_joint_friction(self, link: int, torque: float) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         index = _FIRST_U + _MOTOR_OF_LINK[link]
         command = self._api.b3JointControlCommandInit2(self._client, self._robot, c_api.VELOCITY_MODE)
         self._api.b3JointControlSetDesiredVelocity(command, index, 0.0)
@@ -166,7 +166,7 @@ class NativeWorld:
         self._submit(command)
 
     def close(self) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         if self._client is not None:
             self._api.b3DisconnectSharedMemory(self._client)
             self._client = None
@@ -178,21 +178,21 @@ def native_loop_problem() -> str | None:
     reason = c_api.unavailable_reason()
     if reason is not None:
         return reason
-    world = NativeWorld()
+    physics = NativeBackend()
     try:
-        difference = np.abs(np.array(known_step(world)) - KNOWN_STEP).max()
+        difference = np.abs(np.array(known_step(physics)) - KNOWN_STEP).max()
     finally:
-        world.close()
+        physics.close()
     if not difference < KNOWN_STEP_TOLERANCE:
         return f"a known step came out {difference:.3g} off"
     return None
 
 
-def known_step(world: NativeWorld | BulletWorld) -> tuple[float, ...]:
+def known_step(physics: NativeBackend | BulletBackend) -> tuple[float, ...]:
     """Runs the step of ``KNOWN_STEP`` and returns base position and knee angles."""
     actuation, state, feet = new_actuation(), np.zeros(robot.STATE_SIZE), np.zeros((8, 3))
-    world.reset_robot(actuation)
+    physics.reset_robot(actuation)
     filter_action(actuation, DEFAULT_MOTOR_POSE + 0.1, DEFAULT_LATENCY, True)
-    world.control_step(actuation, DEFAULT_LATENCY)
-    world.read_state(state, feet)
+    physics.control_step(actuation, DEFAULT_LATENCY)
+    physics.read_state(state, feet)
     return (*state[:3].tolist(), *state[15:25:3].tolist())

@@ -10,13 +10,13 @@ from typing import Protocol
 
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
 from a2perf.domains.quadruped_locomotion.robot import FloatArray, urdf_path
-from a2perf.domains.quadruped_locomotion.task import Task
+from a2perf.domains.quadruped_locomotion.task import ImitationTask
 from a2perf.errors import MissingDependency
 
 _log = logging.getLogger(__name__)
 
 
-class World(Protocol):
+class PhysicsBackend(Protocol):
     """The physics of one robot on a plane; the environment knows nothing else of the engine.
 
     Poses of the base are those of its centre of mass. ``state`` vectors have the layout given in ``robot``.
@@ -28,7 +28,7 @@ class World(Protocol):
     def place_robot(self, pose: FloatArray, velocity: FloatArray, actuation: Actuation) -> None:
         """Puts the robot into exactly this pose (19) and velocity (18) and adds a measurement."""
 
-    def run(self, task: Task, latency: float, steps: int, warm_up: bool) -> None:
+    def run(self, task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
         """Runs a control step of the task: ``before_physics``, 33 sub-steps, ``after_physics``, contacts.
 
         Args:
@@ -61,7 +61,7 @@ class World(Protocol):
         """Frees the physics; calling it again changes nothing."""
 
 
-def make_world(physics_loop: str) -> World:
+def make_physics(physics_loop: str) -> PhysicsBackend:
     """Returns the physics of one robot.
 
     Raises:
@@ -73,11 +73,11 @@ def make_world(physics_loop: str) -> World:
 
         problem = c_api.unavailable_reason()
         if problem is None:
-            from a2perf.domains.quadruped_locomotion.native_world import NativeWorld, native_loop_problem
+            from a2perf.domains.quadruped_locomotion.native_backend import NativeBackend, native_loop_problem
 
             problem = native_loop_problem()
             if problem is None:
-                native = NativeWorld()
+                native = NativeBackend()
                 return_memory()
                 return native
         if physics_loop == "native":
@@ -86,11 +86,11 @@ def make_world(physics_loop: str) -> World:
                 hint="pip install 'a2perf[quadruped-locomotion]', or use physics_loop='python'",
             )
         _notice(problem)
-    from a2perf.domains.quadruped_locomotion.bullet_world import BulletWorld
+    from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend
 
-    world = BulletWorld()
+    physics = BulletBackend()
     return_memory()
-    return world
+    return physics
 
 
 @functools.cache
@@ -102,7 +102,7 @@ def _notice(problem: str) -> None:
 def return_memory() -> None:
     """Gives memory that is not in use back to the system, where the C library keeps it for later otherwise.
 
-    Loading a world leaves 5 MB of that, closing one 45 MB.
+    Loading a backend leaves 5 MB of that, closing one 45 MB.
     """
     if sys.platform.startswith("linux"):
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # the GNU C library has it, musl does not

@@ -36,7 +36,7 @@ DIFFERENCES_SIZE = 3 * IMU.stop // STACKED_STEPS + 5 * MOTORS + TARGET_COUNT * (
 
 
 @dataclass(frozen=True)
-class ReferenceControl:
+class ResidualControl:
     """How a policy's numbers become motor angles, and the observation what the policy sees.
 
     Attributes:
@@ -67,7 +67,7 @@ class ReferenceControl:
         (folder / FILE).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
 
     @classmethod
-    def read(cls, folder: Path) -> ReferenceControl:
+    def read(cls, folder: Path) -> ResidualControl:
         """Returns what ``write`` wrote.
 
         Raises:
@@ -134,7 +134,7 @@ def _motor_angles(joints: NDArray[np.float64]) -> NDArray[np.float64]:
     return (joints - MOTOR_OFFSET) * MOTOR_DIRECTION
 
 
-class ReferenceControlWrapper(gymnasium.Wrapper[NDArray[Any], NDArray[np.float32], NDArray[Any], NDArray[Any]]):
+class ResidualControlWrapper(gymnasium.Wrapper[NDArray[Any], NDArray[np.float32], NDArray[Any], NDArray[Any]]):
     """An environment whose actions, 12 numbers in [-1, 1], are deviations from the reference.
 
     Args:
@@ -145,7 +145,7 @@ class ReferenceControlWrapper(gymnasium.Wrapper[NDArray[Any], NDArray[np.float32
         ConfigError: the observations are not those of a quadruped.
     """
 
-    def __init__(self, env: gymnasium.Env[NDArray[Any], NDArray[Any]], control: ReferenceControl) -> None:
+    def __init__(self, env: gymnasium.Env[NDArray[Any], NDArray[Any]], control: ResidualControl) -> None:
         super().__init__(env)
         if env.observation_space.shape != (OBSERVATION_SIZE,):
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""The course of a training with Stable-Baselines3: a callback that logs, evaluates, saves, resumes and stops.
+"""The callback of a training with Stable-Baselines3: a callback that logs, evaluates, saves, resumes and stops.
 
 Everything happens before a rollout is collected, when the learner has used up the one before. At a checkpoint the
 members begin new episodes, with seeds that follow from the run's seed and the step; so a training that was killed and
@@ -22,7 +22,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecNormalize
 
-from a2perf import learning as training
+from a2perf import learning
 from a2perf.learning.sb3 import checkpoint
 from a2perf.learning.sb3.environments import GymnasiumVecEnv
 
@@ -30,11 +30,11 @@ POLICY = "policy"
 """The folder in the artefacts with the best policy so far."""
 
 
-class _Stop(Exception):
+class _StopTraining(Exception):
     """Ends ``learn`` between two rollouts, where nothing that was collected is lost."""
 
 
-class Course(BaseCallback):  # type: ignore[misc]  # mypy does not follow the library
+class TrainingCallback(BaseCallback):  # type: ignore[misc]  # mypy does not follow the library
     """Watches one training.
 
     Args:
@@ -49,7 +49,7 @@ class Course(BaseCallback):  # type: ignore[misc]  # mypy does not follow the li
 
     def __init__(
         self,
-        run: training.Run,
+        run: learning.TrainingRun,
         envs: VecNormalize,
         members: GymnasiumVecEnv,
         *,
@@ -64,7 +64,7 @@ class Course(BaseCallback):  # type: ignore[misc]  # mypy does not follow the li
         self._log_every, self._checkpoint_every = log_every, checkpoint_every
         self._evaluation_seeds = run.seeds("evaluation", episodes)
         self._logged = self._saved = 0
-        self._resumed: training.Checkpoint | None = None
+        self._resumed: learning.TrainingCheckpoint | None = None
 
     def learn(self, make: Callable[[], BaseAlgorithm], kind: type[BaseAlgorithm]) -> BaseAlgorithm:
         """Trains a new model, or the one of the last checkpoint, until the budget is used up.
@@ -86,7 +86,7 @@ class Course(BaseCallback):  # type: ignore[misc]  # mypy does not follow the li
         self.best = -np.inf if self._resumed is None else float(self._resumed.state["best"])
         remaining = self._run.total_steps - model.num_timesteps
         if remaining > 0:
-            with contextlib.suppress(_Stop):
+            with contextlib.suppress(_StopTraining):
                 model.learn(remaining, callback=self, log_interval=None, reset_num_timesteps=False)
             if self._saved < model.num_timesteps:
                 self._log(model.num_timesteps)
@@ -114,7 +114,7 @@ class Course(BaseCallback):  # type: ignore[misc]  # mypy does not follow the li
         if saving:
             self._finish_part()
         if stopping:
-            raise _Stop
+            raise _StopTraining
 
     def _on_step(self) -> bool:
         return True
@@ -149,7 +149,7 @@ class Course(BaseCallback):  # type: ignore[misc]  # mypy does not follow the li
         run.say(f"{self._saved:9d} steps  evaluation {value:.4g}")
         if value > self.best:
             self.best = value
-            training.replace(run.folder / POLICY, self._write_policy)
+            learning.replace(run.folder / POLICY, self._write_policy)
         run.save(
             self._saved,
             lambda folder: checkpoint.write_training(folder, model, self._envs),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf import learning as training
-from a2perf.domains.quadruped_locomotion.reference_control import MOTORS, ReferenceControl
+from a2perf import learning
+from a2perf.domains.quadruped_locomotion.residual_control import MOTORS, ResidualControl
 from a2perf.domains.quadruped_locomotion.sensors import OBSERVATION_SIZE
 from a2perf.errors import UserError
 from a2perf.learning.tf_agents import frameworks  # noqa: F401  before TF-Agents
@@ -39,20 +39,20 @@ class Prior:
 
 
 def reference_prior(share: float, ahead: float) -> Prior:
-    """Returns the playing of the reference motion as an affine function; see ``ReferenceControl``.
+    """Returns the playing of the reference motion as an affine function; see ``ResidualControl``.
 
     Args:
         share: how much of the reference is played; 0 is no prior.
         ahead: control steps by which it is ahead of the motion, since motors lag behind.
     """
-    control = ReferenceControl(share=share, ahead=ahead)
+    control = ResidualControl(share=share, ahead=ahead)
     bias = control.reference(np.zeros(OBSERVATION_SIZE))
     matrix = np.stack([control.reference(row) - bias for row in np.eye(OBSERVATION_SIZE)])
     return Prior(matrix.astype(np.float32), bias.astype(np.float32))
 
 
 @dataclass(frozen=True)
-class Task:
+class LearnerTask:
     """What a learner has to know of the environment.
 
     Attributes:
@@ -67,7 +67,7 @@ class Task:
     bound: float
 
 
-def open_task(run: training.Run, *, mode: str, randomize: bool) -> Task:
+def open_task(run: learning.TrainingRun, *, mode: str, randomize: bool) -> LearnerTask:
     """Returns the task of a run, and holds its spaces to those that the training began with.
 
     Args:
@@ -79,7 +79,7 @@ def open_task(run: training.Run, *, mode: str, randomize: bool) -> Task:
         UserError: it is none of quadruped locomotion, or the training began with other spaces.
     """
     make_env = run.env_maker(mode=mode, **({"enable_randomizer": True} if randomize else {}))
-    if training.domain_name() != "quadruped_locomotion":
+    if learning.domain_name() != "quadruped_locomotion":
         raise UserError(f"{run.env_id} is no environment of quadruped_locomotion", hint="`a2perf envs` lists them")
     example = make_env()
     try:
@@ -87,6 +87,6 @@ def open_task(run: training.Run, *, mode: str, randomize: bool) -> Task:
         observation = tensor_spec.from_spec(array_specs(specs_of(example.observation_space, name="observation")))
         action = tensor_spec.from_spec(array_specs(specs_of(example.action_space, name="action")))
         assert example.action_space.shape == (MOTORS,)
-        return Task(make_env, observation, action, float(example.action_space.high.max()))
+        return LearnerTask(make_env, observation, action, float(example.action_space.high.max()))
     finally:
         example.close()

@@ -23,7 +23,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     FloatArray,
 )
 from a2perf.domains.quadruped_locomotion.sensors import clear, push_joints, write_base
-from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, Task, after_physics, before_physics
+from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, ImitationTask, after_physics, before_physics
 from a2perf.errors import MissingDependency
 
 FORGETTING_PLACE = (0.0, 0.0, 100.0)  # m, out of reach of the ground
@@ -60,8 +60,8 @@ def _native_stderr_silenced() -> Iterator[None]:
         os.close(nowhere)
 
 
-class BulletWorld:
-    """A direct client of its own with the ground and one robot, without visual shapes; implements ``World``."""
+class BulletBackend:
+    """A separate client with the ground and one robot, without visual shapes; implements ``PhysicsBackend``."""
 
     def __init__(self) -> None:
         self._bullet = bullet = import_pybullet()
@@ -89,7 +89,7 @@ class BulletWorld:
         self._measure: tuple[bool, ...] = ()
 
     def reset_robot(self, actuation: Actuation) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         bullet, body, client = self._bullet, self._robot, self._client
         # Contacts of the last episode would lend their impulses to the first ones of this; away from the ground the
         # engine forgets them, and the same seed gives the same episode bit for bit whatever went before.
@@ -109,7 +109,7 @@ class BulletWorld:
         self._measure_all(actuation)
 
     def place_robot(self, pose: FloatArray, velocity: FloatArray, actuation: Actuation) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         bullet, body, client = self._bullet, self._robot, self._client
         place(bullet, body, client, pose)
         # Setting the pose of the base stops it, so the velocity comes after.
@@ -120,8 +120,8 @@ class BulletWorld:
             )
         self._measure_all(actuation)
 
-    def run(self, task: Task, latency: float, steps: int, warm_up: bool) -> None:
-        """See ``World``."""
+    def run(self, task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
+        """See ``PhysicsBackend``."""
         before_physics(task, latency, steps)
         self.control_step(task.actuation, latency)
         self.read_state(task.state, task.feet)
@@ -159,7 +159,7 @@ class BulletWorld:
         self._measure_base(actuation)
 
     def read_state(self, state: FloatArray, feet: FloatArray) -> None:
-        """See ``World``; Bullet refreshes link positions only at the start of a sub-step."""
+        """See ``PhysicsBackend``; Bullet refreshes link positions only at the start of a sub-step."""
         bullet, body, client = self._bullet, self._robot, self._client
         state[0:3], state[3:7] = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
         state[7:10], state[10:13] = bullet.getBaseVelocity(body, physicsClientId=client)
@@ -175,7 +175,7 @@ class BulletWorld:
         return any((contact[3] if contact[1] == body else contact[4]) not in FOOT_LINKS for contact in contacts)
 
     def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
-        """See ``World``; setting a mass alone makes Bullet derive the inertia from the collision shape."""
+        """See ``PhysicsBackend``; setting a mass alone makes Bullet derive the inertia from the collision shape."""
         change = self._bullet.changeDynamics
         if mass is not None:
             change(self._robot, link, mass=mass, physicsClientId=self._client)
@@ -185,12 +185,12 @@ class BulletWorld:
             change(self._robot, link, lateralFriction=friction, physicsClientId=self._client)
 
     def get_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         info = self._bullet.getDynamicsInfo(self._robot, link, physicsClientId=self._client)
         return float(info[0]), np.array(info[2]), float(info[1])
 
     def set_joint_friction(self, link: int, torque: float) -> None:
-        """See ``World``: a velocity motor with target 0 and this force."""
+        """See ``PhysicsBackend``: a velocity motor with target 0 and this force."""
         self._bullet.setJointMotorControl2(
             self._robot,
             link,
@@ -201,7 +201,7 @@ class BulletWorld:
         )
 
     def close(self) -> None:
-        """See ``World``."""
+        """See ``PhysicsBackend``."""
         if self._client >= 0:
             self._bullet.disconnect(physicsClientId=self._client)
             self._client = -1
