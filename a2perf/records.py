@@ -209,6 +209,9 @@ class Attempt(Record, kw_only=True):
 
     Attributes:
         number: from 1 over all attempts, those in the attic included; 0 in records of before.
+        start_ticks: start of the evaluator's process in clock ticks after the boot; None in older records. With host,
+            ``boot_id``, ``pid_namespace`` and ``pid`` it names the process for good.
+        pid_namespace: in which ``pid`` counts; empty in older records.
         finished_at: of an attempt that was killed, its last heartbeat.
         outcome: its exit reason, or ``"killed"``.
         exit_code: status of the evaluator, where it came to one.
@@ -227,6 +230,8 @@ class Attempt(Record, kw_only=True):
     host: str
     pid: int
     boot_id: str
+    start_ticks: int | None = None
+    pid_namespace: str = ""
     finished_at: str | None = None
     outcome: str | None = None
     exit_code: int | None = None

@@ -220,6 +220,7 @@ def strip(source: Path, target: Path) -> None:
     manifest.host.pop("hostname", None)
     for attempt in manifest.attempts:
         attempt.host, attempt.boot_id, attempt.pid = NOWHERE, NOWHERE, 0
+        attempt.start_ticks, attempt.pid_namespace = None, ""
     # the whole report lies in metrics/tracking.json
     manifest.tracking = {name: manifest.tracking[name] for name in MAIN_NUMBERS if name in manifest.tracking}
     manifest.warnings.append(DROPPED)

@@ -98,7 +98,8 @@ def rlops(**options: Any) -> int:
     from a2perf.rlops.compare.references import need_references, read_references
     from a2perf.rlops.compare.words import lede, terminal_text
     from a2perf.rlops.compare.writing import output_stem, write
-    from a2perf.rlops.store import Store, store_folder
+    from a2perf.rlops.store import Store
+    from a2perf.runs.store import store_folder
 
     request = _request(options)
     stem = output_stem(options["output_filename"])

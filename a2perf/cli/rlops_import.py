@@ -27,9 +27,10 @@ def rlops_import(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...
     runs that openrlbenchmark keeps (run_df.csv and run.json), and CSV files with a column of steps, also of several
     runs that columns env_id, exp_name and seed tell apart. Importing a run again changes nothing.
     """
-    from a2perf.rlops.store import Store, store_folder
+    from a2perf.rlops.store import Store
     from a2perf.rlops.tags import check_tag
     from a2perf.runs.importers import find_imports, import_run
+    from a2perf.runs.store import store_folder
 
     for tag in tags:
         check_tag(tag)

@@ -13,7 +13,8 @@ from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:
-    from a2perf.rlops.store import Store, StoredRun
+    from a2perf.rlops.store import Store
+    from a2perf.runs.stored_run import StoredRun
 
 _QUESTION = "Are you sure you want to proceed? (y/n)"
 
@@ -38,8 +39,9 @@ def rlops_tags(**options: Any) -> int:
     By convention `latest` marks the accepted version: after a merge, add it to the runs of the new source tag and
     remove it from those of the old one. Exit status: 0 done, 1 not confirmed, 2 an unknown tag or another wrong word.
     """
-    from a2perf.rlops.store import Store, store_folder
+    from a2perf.rlops.store import Store
     from a2perf.rlops.tags import check_tag, parse_date
+    from a2perf.runs.store import store_folder
 
     chosen = [name for name in ("add", "remove", "list_tags", "history") if options[name]]
     if len(chosen) != 1:

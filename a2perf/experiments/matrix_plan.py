@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 
 from a2perf.records import SCHEMA, Record, SubmissionIdentity
 from a2perf.runs.conditions import packages_of
-from a2perf.runs.run_record import AutotagRecord, ExperimentRun, config_of, user_name
+from a2perf.runs.run_record import AutotagRecord, ExperimentRun, config_of, folder_name, user_name
 from a2perf.storage import read_record
 
 PLAN_FOLDER = ".matrix"
@@ -94,11 +93,6 @@ class MatrixPlan(Record, kw_only=True):
     def path(self) -> Path:
         """Returns where the plan lies; every matrix of the same code and command has the same."""
         return self.store / PLAN_FOLDER / f"{folder_name(self.experiment)}-{self.version()}.json"
-
-
-def folder_name(text: str) -> str:
-    """Returns a name for a folder: letters, digits and ``._-=@`` stay, the rest becomes ``_``; never hidden."""
-    return re.sub(r"[^\w.\-=@]", "_", text).lstrip(".") or "_"
 
 
 def read_plan(path: Path) -> MatrixPlan:

@@ -15,10 +15,9 @@ from urllib.parse import parse_qsl
 
 from a2perf.errors import UserError, did_you_mean
 from a2perf.runs.run_record import literal
+from a2perf.runs.store import DEFAULT_AXIS
 from a2perf.runs.stored_run import StoredRun
 
-DEFAULT_METRIC = "charts/episodic_return"
-DEFAULT_AXIS = "global_step"
 FINISHED = ("finished",)
 _GROUP_KEYS = {
     "we": "entity of the hosted service",

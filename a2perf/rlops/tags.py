@@ -19,7 +19,6 @@ from a2perf.errors import UserError
 from a2perf.runs.run_record import user_name
 from a2perf.storage import Journal
 
-TAGS_FILE = "tags.jsonl"
 _LOCK_TIMEOUT_S = 30.0
 _NAME = re.compile(r"[^\s;!?,&=]+")
 Action = Literal["add", "remove"]

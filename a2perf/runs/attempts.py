@@ -24,6 +24,7 @@ from typing import Any
 from a2perf.errors import UserError
 from a2perf.records import Attempt, Manifest
 from a2perf.runs.inventory import read_manifest
+from a2perf.runs.process_identity import start_ticks, this_boot
 
 BEAT_S = 1.0
 """Period of the heartbeat: an attempt that is killed may have used this much more than was counted."""
@@ -72,13 +73,15 @@ def used(attempts: Sequence[Attempt]) -> Used:
 
 def new_attempt(before: Sequence[Attempt]) -> Attempt:
     """Returns the attempt that begins now."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
+    boot, _, namespace = this_boot().partition("/")
     return Attempt(
         number=len(before) + 1,
         started_at=now(),
         host=socket.gethostname(),
         pid=os.getpid(),
-        boot_id=boot.read_text().strip() if boot.exists() else "",
+        boot_id=boot,
+        start_ticks=start_ticks(os.getpid()),
+        pid_namespace=namespace,
         reason=os.environ.get(REASON_VARIABLE, ""),
     )
 

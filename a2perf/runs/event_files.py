@@ -19,7 +19,6 @@ import os
 import stat
 import struct
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,6 +39,8 @@ from a2perf.runs.event_series import (
     Gathered,
     Offsets,
 )
+from a2perf.runs.event_series import EventFile as EventFile
+from a2perf.runs.event_series import EventProblem as EventProblem
 from a2perf.runs.event_series import ScalarSeries as ScalarSeries
 from a2perf.runs.event_series import joined as joined
 from a2perf.runs.event_wire import MAX_FIELDS, Event, WireError, parse_event
@@ -49,47 +50,6 @@ WINDOW_BYTES = 64 << 20  # read at a time; bounds the memory that a large file t
 _BATCH = 1 << 18  # records that are looked at together; damage costs no more than one such look
 _FEW = 4  # rows that are cheaper to decode one by one than by column
 _PATIENCE = 8  # layouts in a row that fit nearly nothing, before the rest of a length is decoded one by one
-
-
-@dataclass(frozen=True)
-class EventProblem:
-    """Something about a file that a reader should know.
-
-    Attributes:
-        path: the file.
-        kind: ``"truncated"`` (the last record is not complete), ``"corrupt"`` (a checksum or a layout is wrong; what
-            follows was found again and read), ``"bounded"`` (a bound was met; what follows was not read) or
-            ``"unreadable"`` (the file cannot be opened).
-        offset: byte of the file where the record begins.
-        detail: what is wrong.
-    """
-
-    path: Path
-    kind: str
-    offset: int
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: byte {self.offset}: {self.detail}"
-
-
-@dataclass
-class EventFile:
-    """What was read of one file, from ``start`` up to ``end``.
-
-    Attributes:
-        scalars: the series by tag.
-        problems: what was wrong, by offset.
-        records: number of complete records.
-        end: byte up to which the file is accounted for; a later reading of a file that grew begins there. 0 where a
-            bound was met.
-    """
-
-    path: Path
-    scalars: dict[str, ScalarSeries] = field(default_factory=dict)
-    problems: list[EventProblem] = field(default_factory=list)
-    records: int = 0
-    end: int = 0
 
 
 def read_event_file(
@@ -107,14 +67,27 @@ def read_event_file(
     Returns:
         What was found; series of both encodings (simple value and tensor of rank 0) are float64.
     """
+    try:
+        with open(_opened(path), "rb") as stream:
+            return read_event_stream(stream, path, tags, check=check, start=start)
+    except OSError as error:
+        return EventFile(path, problems=[EventProblem(path, "unreadable", start, f"cannot be read: {error.strerror}")],
+                         end=start)  # fmt: skip
+
+
+def read_event_stream(
+    stream: BinaryIO, path: Path, tags: Collection[str] | None = None, *, check: bool = True, start: int = 0
+) -> EventFile:
+    """Reads the scalars of an open event file; ``path`` is its name for messages, the rest as in ``read_event_file``.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     result = EventFile(path, end=start)
     gathered = Gathered(None if tags is None else frozenset(tags))
     try:
-        with open(_opened(path), "rb") as stream:
-            stream.seek(start)
-            _read_windows(stream, result, gathered, check=check)
-    except OSError as error:
-        result.problems.append(EventProblem(path, "unreadable", start, f"cannot be read: {error.strerror}"))
+        stream.seek(start)
+        _read_windows(stream, result, gathered, check=check)
     except BoundMet as bound:
         result.problems.append(EventProblem(path, "bounded", bound.offset, f"{bound}; what follows was not read"))
         result.end = 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,47 @@ def joined(pieces: Iterable[ScalarSeries]) -> ScalarSeries:
         np.concatenate([piece.values for piece in found]),
         np.concatenate([piece.wall_times for piece in found]),
     )
+
+
+@dataclass(frozen=True)
+class EventProblem:
+    """Something about a file that a reader should know.
+
+    Attributes:
+        path: the file.
+        kind: ``"truncated"`` (the last record is not complete), ``"corrupt"`` (a checksum or a layout is wrong; what
+            follows was found again and read), ``"bounded"`` (a bound was met; what follows was not read) or
+            ``"unreadable"`` (the file cannot be opened).
+        offset: byte of the file where the record begins.
+        detail: what is wrong.
+    """
+
+    path: Path
+    kind: str
+    offset: int
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: byte {self.offset}: {self.detail}"
+
+
+@dataclass
+class EventFile:
+    """What was read of one file, from ``start`` up to ``end``.
+
+    Attributes:
+        scalars: the series by tag.
+        problems: what was wrong, by offset.
+        records: number of complete records.
+        end: byte up to which the file is accounted for; a later reading of a file that grew begins there. 0 where a
+            bound was met.
+    """
+
+    path: Path
+    scalars: dict[str, ScalarSeries] = field(default_factory=dict)
+    problems: list[EventProblem] = field(default_factory=list)
+    records: int = 0
+    end: int = 0
 
 
 class BoundMet(Exception):

@@ -23,16 +23,17 @@ from typing import Any
 
 import numpy as np
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.errors import UserError, did_you_mean
-from a2perf.experiments.matrix_plan import folder_name
 from a2perf.records import Attempt, Manifest, RunState, SubmissionIdentity
 from a2perf.runs.bundle import record_files, write_manifest
-from a2perf.runs.recorded_curves import STEP_COLUMNS, kind_of
+from a2perf.runs.files import files_of
+from a2perf.runs.log_files import LogKind, find_logs, is_trainer_log, log_kind
+from a2perf.runs.process_identity import left_behind, mark
+from a2perf.runs.run_record import RUN_FILE, ExperimentRun, folder_name, user_name
+from a2perf.runs.series import STEP_COLUMNS, Series, SeriesReader
 from a2perf.runs.tables import Table, read_table
-from a2perf.runs.run_record import RUN_FILE, ExperimentRun, user_name
-from a2perf.runs.run_series import read_series
-from a2perf.runs.tracker_tables import Series, chart_curves, history_series, kept_run
+from a2perf.runs.tracker_tables import TableSeries, chart_curves, history_series, kept_run
 from a2perf.runs.wandb_log import MAX_BYTES, WandbLog, read_wandb_log
 from a2perf.storage import read_json, write_record
 from a2perf.stranger_files import Bounds, folders
@@ -151,11 +152,11 @@ def import_run(
     run_id = f"{folder_name(experiment)}/{folder_name(env_id)}/{version}/{leaf}"
     target = store / run_id
     if (target / "imported" / "manifest.json").exists():
-        return Imported(run_id, item.source, False, len(read_series(target).series))
+        return Imported(run_id, item.source, False, len(_logged(target / "imported")))
     for left in store.glob(".importing-*"):
-        if not Path("/proc", left.name.split("-")[1]).exists():  # its process was killed
+        if left_behind(left.name.removeprefix(".importing-")):  # its process was killed
             shutil.rmtree(left, ignore_errors=True)
-    made = store / f".importing-{os.getpid()}-{leaf}"
+    made = store / f".importing-{mark()}-{leaf}"
     shutil.rmtree(made, ignore_errors=True)
     try:
         metrics, wall_s = _write_files(made, item)
@@ -217,7 +218,7 @@ def _below(top: Path) -> Iterator[Import]:
             names.clear()  # its own copies of what it was given lie below
             yield from (_of_wandb(file) for file in logs)
             continue
-        known = [file for file in here if kind_of(file.name) is not None]
+        known = [file for file in here if is_trainer_log(file.name)]
         if known:
             yield _of_folder(path, known)
         for file in here:
@@ -228,7 +229,7 @@ def _below(top: Path) -> Iterator[Import]:
 def _of_file(path: Path) -> Iterable[Import]:
     if path.suffix == ".wandb":
         return [_of_wandb(path)]
-    if kind_of(path.name) is not None:
+    if is_trainer_log(path.name):
         return [_of_folder(path.parent, [path])]
     if path.suffix == ".jsonl":
         return _of_history(path)
@@ -236,11 +237,11 @@ def _of_file(path: Path) -> Iterable[Import]:
 
 
 def _of_folder(folder: Path, files: list[Path]) -> Import:
-    kinds = {kind_of(file.name) for file in files}
+    kinds = {log_kind(file.name) for file in files}
     name = os.path.basename(os.path.abspath(folder))
-    item = Import("tensorboard" if kinds == {"events"} else "sb3", folder, files, name=name)
+    item = Import("tensorboard" if kinds == {LogKind.EVENTS} else "sb3", folder, files, name=name)
     for file in files:
-        if kind_of(file.name) == "monitors":
+        if log_kind(file.name) is LogKind.MONITOR:
             with file.open(encoding="utf-8", errors="replace") as stream:
                 first = stream.readline(_MOST_CHARACTERS)
             try:
@@ -290,7 +291,7 @@ def _of_history(path: Path) -> list[Import]:
     return [item]
 
 
-def _tables(series: Series) -> dict[str, list[list[object]]]:
+def _tables(series: TableSeries) -> dict[str, list[list[object]]]:
     tables: dict[str, list[list[object]]] = {}
     for name, (steps, values, times) in series.items():
         rows = [[_plain(cell) for cell in row] for row in zip(steps, values, times, strict=True)]
@@ -362,13 +363,24 @@ def _write_files(made: Path, item: Import) -> tuple[int, float | None]:
     for name, rows in item.tables.items():
         with (artifacts / name).open("w", newline="", encoding="utf-8") as stream:
             csv.writer(stream).writerows(rows)
-    series = read_series(made).series
+    series = _logged(made / "imported")
     if not series:
         raise UserError(f"{item.path} holds no numbers over steps", hint="import the folder that holds the run's logs")
-    last = max(
-        (float(np.nanmax(found.times)) for found in series.values() if np.isfinite(found.times).any()), default=0
-    )
+    times = [found.elapsed_s() for found in series.values()]
+    last = max((float(np.nanmax(found)) for found in times if np.isfinite(found).any()), default=0)
     return len(series), last or None
+
+
+def _logged(bundle: Path) -> dict[str, Series]:
+    """Returns every series of a bundle by metric."""
+    reader = SeriesReader(find_logs(files_of(bundle)))
+    found: dict[str, Series] = {}
+    for kind in LogKind:
+        for name in reader.names(kind):
+            series = reader.series(name, kind) if name not in found else None
+            if series is not None:
+                found[name] = series
+    return found
 
 
 def _content(item: Import) -> str:

@@ -7,6 +7,7 @@ that changed. A damaged index is thrown away and made anew; where none can be wr
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import os
@@ -14,70 +15,37 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from a2perf.errors import UserError
 from a2perf.records import Manifest, RunState
+from a2perf.runs import layout
+from a2perf.runs.log_files import MAX_FILES, log_kind
+from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.runs.run_record import MODES, RUN_FILE, ExperimentRun
+from a2perf.runs.seed_groups import env_arguments
+from a2perf.runs.stored_run import StoredRun
 from a2perf.storage import read_record
 
 INDEX_FILE = "index.sqlite3"
 MAX_NAMES = 2_000_000
 """In all folders of a store together, those below a run left out."""
-_VERSION = 2
+_VERSION = 3
 _BUSY_TIMEOUT_S = 30.0
-_ATTIC = "attic"
 _NOT_RECORDED = "not recorded"
 """What stands for the host of a run that was published without it."""
 _LARGEST = 1e300
+ROLLOUT_MODES = ("inference", "generalization")
+"""Modes whose episodes the evaluator measures."""
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=str)
+_DECODER = msgspec.msgpack.Decoder(StoredRun, dec_hook=lambda kind, text: kind(text))
 _ORDER = (RunState.RUNNING, RunState.FAILED, RunState.INTERRUPTED, RunState.FINISHED)
 
 
-class IndexedRun(msgspec.Struct, kw_only=True):
-    """What the index keeps of a run; ``running`` is not yet told apart from ``killed``.
-
-    Attributes:
-        run_id: path below the store.
-        record: its ``rlops.json``, or one made from its bundle.
-        state: ``"queued"`` before the first bundle, then the state of its bundles taken together.
-        modes: modes that have a bundle.
-        writer: host, process id and boot id of the last attempt of a bundle that says ``running``.
-        started_at: start of the first attempt, ISO 8601.
-        wall_s: wall time of what it ran.
-        energy_kwh: gross energy.
-        energy_quality: ``"measured"`` or ``"estimated"``.
-        memory_bytes: peak resident memory of its processes.
-        fingerprint: hash of the environment's behaviour, empty when unknown.
-        host: where its last attempt ran, empty when unknown.
-        python: implementation and version of the Python that recorded it, empty when unknown.
-        packages: versions of the packages of an isolated environment.
-        exit_code: of the last bundle.
-        failure: what went wrong, in words.
-        problems: records that could not be read, in words.
-    """
-
-    run_id: str
-    record: ExperimentRun
-    state: str
-    modes: list[str]
-    writer: tuple[str, int, str] | None = None
-    started_at: str = ""
-    wall_s: float | None = None
-    energy_kwh: float | None = None
-    energy_quality: str = ""
-    memory_bytes: float | None = None
-    fingerprint: str = ""
-    host: str = ""
-    python: str = ""
-    packages: dict[str, str] = msgspec.field(default_factory=dict)
-    exit_code: int | None = None
-    failure: str | None = None
-    problems: list[str] = msgspec.field(default_factory=list)
-
-
 @dataclass(frozen=True)
-class _Found:
+class _FoundRun:
     """A run folder and the state of its records on disk."""
 
     run_id: str
@@ -99,28 +67,27 @@ class Index:
         self.folder = folder
         self._memory: dict[str, tuple[str, bytes]] = {}
 
-    def runs(self) -> list[IndexedRun]:
-        """Brings the index up to date and returns every run, by path."""
+    def runs(self) -> list[StoredRun]:
+        """Brings the index up to date and returns every run, by path; one whose writer is gone is ``"killed"``."""
         found = {run.run_id: run for run in find_run_folders(self.store)}
         known = self._load()
-        changed = [run for run in found.values() if known.get(run.run_id, ("",))[0] != run.signature]
         vanished = [run_id for run_id in known if run_id not in found]
         fresh: dict[str, tuple[str, bytes]] = {}
-        result: dict[str, IndexedRun] = {}
-        for run in changed:
-            indexed = read_run_folder(run.path, run.run_id, run.modes)
-            result[run.run_id] = indexed
-            fresh[run.run_id] = (run.signature, msgspec.msgpack.encode(indexed))
-        decoder = msgspec.msgpack.Decoder(IndexedRun)
-        for run_id in found:
-            if run_id not in result:
-                try:
-                    result[run_id] = decoder.decode(known[run_id][1])
-                except msgspec.MsgspecError:  # the index came with the store, or was damaged
-                    result[run_id] = read_run_folder(found[run_id].path, run_id, found[run_id].modes)
+        result: list[StoredRun] = []
+        for run_id, run in sorted(found.items()):
+            signature, content = known.get(run_id, ("", b""))
+            stored: StoredRun | None = None
+            if signature == run.signature:
+                # the index may have come with the store, or be damaged
+                with contextlib.suppress(msgspec.MsgspecError, ValueError):
+                    stored = _DECODER.decode(content)
+            if stored is None:
+                stored = read_run_folder(run.path, run_id, run.modes)
+                fresh[run_id] = (run.signature, _ENCODER.encode(stored))
+            result.append(_as_it_is(stored, run.path))
         if fresh or vanished:
             self._save(fresh, vanished)
-        return [result[run_id] for run_id in sorted(result)]
+        return result
 
     def _load(self) -> dict[str, tuple[str, bytes]]:
         for attempt in (1, 2):
@@ -183,7 +150,7 @@ class Index:
             self.folder = None
 
 
-def find_run_folders(store: Path) -> Iterator[_Found]:
+def find_run_folders(store: Path) -> Iterator[_FoundRun]:
     """Yields every run below a folder; hidden folders, the attic and symbolic links are passed over.
 
     Raises:
@@ -203,27 +170,27 @@ def find_run_folders(store: Path) -> Iterator[_Found]:
         names = [
             entry.name
             for entry in entries
-            if not entry.name.startswith(".") and entry.name != _ATTIC and entry.is_dir(follow_symlinks=False)
+            if not entry.name.startswith(".") and entry.name != layout.ATTIC and entry.is_dir(follow_symlinks=False)
         ]
         signature = [_stamp(f"{folder}/{RUN_FILE}")] if any(entry.name == RUN_FILE for entry in entries) else []
         modes = []
         for mode in MODES:
-            if mode in names and (stamp := _stamp(f"{folder}/{mode}/manifest.json")):
+            if mode in names and (stamp := _stamp(f"{folder}/{mode}/{layout.MANIFEST}")):
                 modes.append(mode)
                 signature.append(mode + stamp)
         if signature and run_id:
-            yield _Found(run_id, Path(folder), tuple(modes), " ".join(signature))
+            yield _FoundRun(run_id, Path(folder), tuple(modes), " ".join(signature))
             continue
         pending += [(f"{folder}/{name}", f"{run_id}/{name}" if run_id else name) for name in names]
 
 
-def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> IndexedRun:
+def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> StoredRun:
     """Reads the records of a run; one that is damaged becomes a problem of that run."""
     problems: list[str] = []
     manifests: dict[str, Manifest] = {}
     for mode in modes:
         try:
-            manifests[mode] = read_record(path / mode / "manifest.json", Manifest)
+            manifests[mode] = read_record(layout.manifest_path(path / mode), Manifest)
         except (UserError, OSError) as error:
             problems.append(error.message if isinstance(error, UserError) else str(error))
     record: ExperimentRun | None = None
@@ -235,41 +202,81 @@ def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> IndexedR
     first = next(iter(manifests.values()), None)
     if record is None:
         record = _from_manifest(first) if first is not None else ExperimentRun(experiment=run_id, env_id="")
-    indexed = IndexedRun(run_id=run_id, record=record, state="queued", modes=list(modes), problems=problems)
-    if problems and first is None:
-        indexed.state = "unreadable"
-    if first is not None:
-        _take_manifests(indexed, list(manifests.values()))
-    if indexed.wall_s is None:
-        indexed.wall_s = record.wall_s
-    indexed.started_at = indexed.started_at or record.created_at
-    return indexed
+    held = _of_manifests(list(manifests.values())) if manifests else {}
+    wall_s = held.pop("wall_s", None)
+    return StoredRun(
+        run_id=run_id,
+        path=path,
+        experiment=record.experiment,
+        env_id=record.env_id,
+        seed=record.seed,
+        version=record.version,
+        tags=frozenset(record.tags),
+        user=record.user,
+        state=held.pop("state", "unreadable" if problems else "queued"),
+        config={"env_id": record.env_id, "seed": record.seed, "exp_name": record.experiment, **record.config},
+        started_at=held.pop("started_at", "") or record.created_at,
+        wall_s=record.wall_s if wall_s is None else wall_s,
+        source=record.source,
+        autotag=record.autotag,
+        packages=record.packages or held.pop("packages", {}),
+        modes=modes,
+        problems=tuple(problems),
+        logs={mode: names for mode, found in manifests.items() if (names := _logs(mode, found)) is not None},
+        **{name: value for name, value in held.items() if name != "packages"},
+    )
 
 
-def _take_manifests(indexed: IndexedRun, manifests: list[Manifest]) -> None:
+def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
     states = [manifest.state for manifest in manifests]
     worst = next(state for state in _ORDER if state in states)
     deciding = manifests[states.index(worst)]
-    indexed.state = worst.value
-    indexed.exit_code = deciding.exit_code
-    indexed.fingerprint = next((found.env_fingerprint for found in manifests if found.env_fingerprint), "")
-    if deciding.failure is not None:
-        indexed.failure = f"{deciding.failure.kind.value}: {deciding.failure.message}"
-    if worst is RunState.RUNNING and deciding.attempts:
-        last = deciding.attempts[-1]
-        indexed.writer = (last.host, last.pid, last.boot_id)
     first = manifests[0]  # of several modes, the one that trains
+    energy = first.tracking.get("energy")
+    energy = energy if isinstance(energy, dict) else {}
+    found: dict[str, Any] = {
+        "state": worst.value,
+        "exit_code": deciding.exit_code,
+        "fingerprint": next((found.env_fingerprint for found in manifests if found.env_fingerprint), ""),
+        "python": " ".join(first.python[name] for name in ("implementation", "version") if name in first.python),
+        "packages": first.python_env.packages if first.python_env is not None else {},
+        "wall_s": _float(first.tracking.get("wall_s")),
+        "memory_bytes": _float(first.tracking.get("rss_peak_bytes")),
+        "energy_kwh": _float(energy.get("gross_kwh")),
+        "energy_quality": str(energy.get("quality") or ""),
+        "env_kwargs": env_arguments(first.env_kwargs),
+    }
+    if deciding.failure is not None:
+        found["failure"] = f"{deciding.failure.kind.value}: {deciding.failure.message}"
+    if worst is RunState.RUNNING and deciding.attempts:
+        found["writer"] = str(ProcessIdentity.of_attempt(deciding.attempts[-1]))
     if first.attempts:
-        indexed.started_at = first.attempts[0].started_at
-        indexed.host = first.attempts[-1].host if first.attempts[-1].host != _NOT_RECORDED else ""
-    indexed.python = " ".join(first.python[name] for name in ("implementation", "version") if name in first.python)
-    indexed.packages = first.python_env.packages if first.python_env is not None else {}
-    tracking = first.tracking
-    indexed.wall_s = _float(tracking.get("wall_s"))
-    indexed.memory_bytes = _float(tracking.get("rss_peak_bytes"))
-    energy = tracking.get("energy")
-    if isinstance(energy, dict):
-        indexed.energy_kwh, indexed.energy_quality = _float(energy.get("gross_kwh")), str(energy.get("quality") or "")
+        found["started_at"] = first.attempts[0].started_at
+        found["host"] = first.attempts[-1].host if first.attempts[-1].host != _NOT_RECORDED else ""
+    return found
+
+
+def _logs(mode: str, manifest: Manifest) -> list[str] | None:
+    """Returns the files that may hold series, of a manifest that lists files."""
+    if not manifest.files and not manifest.inventory:
+        return None
+    names = [name.replace("\\\\", "\\") for name in manifest.files]
+    logs = [
+        name
+        for name in names
+        if name.startswith(f"{layout.ARTIFACTS}/") and log_kind(name.rpartition("/")[2]) is not None
+    ]
+    measured = [layout.ROLLOUTS] if mode in ROLLOUT_MODES and layout.ROLLOUTS in names else []
+    return [*sorted(logs)[:MAX_FILES], *measured]
+
+
+def _as_it_is(run: StoredRun, path: Path) -> StoredRun:
+    """Returns a run of the index as it is now: the store may have moved, the writer of the run may be gone."""
+    state = run.state
+    if state == RunState.RUNNING.value and run.writer:
+        with contextlib.suppress(ValueError):
+            state = "killed" if ProcessIdentity.parse(run.writer).alive() is False else state
+    return dataclasses.replace(run, path=path, state=state)
 
 
 def _from_manifest(manifest: Manifest) -> ExperimentRun:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import getpass
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ import msgspec
 from a2perf.records import SCHEMA, Record
 
 RUN_FILE = "rlops.json"
+TAGS_FILE = "tags.jsonl"
+"""Journal of a store's tags."""
 MODES = ("command", "train", "inference", "generalization", "imported")
 
 
@@ -87,6 +90,11 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""
+
+
+def folder_name(text: str) -> str:
+    """Returns a name for a folder: letters, digits and ``._-=@`` stay, the rest becomes ``_``; never hidden."""
+    return re.sub(r"[^\w.\-=@]", "_", text).lstrip(".") or "_"
 
 
 def config_of(words: Sequence[str]) -> dict[str, Any]:

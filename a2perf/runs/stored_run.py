@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import socket
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from a2perf.runs.index import IndexedRun
 from a2perf.runs.run_record import AutotagRecord
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredRun:
     """One run of a store.
 
@@ -24,10 +20,10 @@ class StoredRun:
         env_id: the environment.
         seed: the seed, None when an imported run does not say.
         version: of the code.
-        tags: the tags it was born with and those it has been given since.
+        tags: the tags it was born with; from a store with a journal, those it has now.
         user: who started it.
-        state: ``"queued"``, ``"running"``, ``"finished"``, ``"failed"``, ``"interrupted"``, ``"killed"``,
-            ``"unreadable"``.
+        state: ``"queued"`` before the first bundle, then the state of its bundles taken together: ``"running"``,
+            ``"finished"``, ``"failed"``, ``"interrupted"``, ``"killed"`` (its writer is gone), ``"unreadable"``.
         config: what it was configured with.
         started_at: ISO 8601 in UTC.
         wall_s: wall time in seconds.
@@ -44,6 +40,9 @@ class StoredRun:
         exit_code: exit status.
         failure: what went wrong, in words.
         problems: records of the run that could not be read, in words.
+        env_kwargs: arguments of the environment, as JSON with sorted keys; empty when unknown.
+        writer: of a run whose bundle says ``running``, its process as ``ProcessIdentity`` writes it.
+        logs: by mode, the files that may hold series, where the manifest lists its files.
     """
 
     run_id: str
@@ -55,7 +54,7 @@ class StoredRun:
     tags: frozenset[str]
     user: str
     state: str
-    config: Mapping[str, Any] = field(repr=False)
+    config: dict[str, Any] = field(repr=False)
     started_at: str
     wall_s: float | None
     source: str
@@ -66,65 +65,11 @@ class StoredRun:
     fingerprint: str = ""
     host: str = ""
     python: str = ""
-    packages: Mapping[str, str] = field(default_factory=dict, repr=False)
+    packages: dict[str, str] = field(default_factory=dict, repr=False)
     modes: tuple[str, ...] = ()
     exit_code: int | None = None
     failure: str | None = None
     problems: tuple[str, ...] = ()
-
-
-def stored_run(run: IndexedRun, path: Path, tags: frozenset[str]) -> StoredRun:
-    """Returns a run of the index as others see it.
-
-    Args:
-        run: what the index keeps.
-        path: the run's folder.
-        tags: its tags.
-    """
-    record = run.record
-    config = {"env_id": record.env_id, "seed": record.seed, "exp_name": record.experiment, **record.config}
-    return StoredRun(
-        run_id=run.run_id,
-        path=path,
-        experiment=record.experiment,
-        env_id=record.env_id,
-        seed=record.seed,
-        version=record.version,
-        tags=tags,
-        user=record.user,
-        state=_living_state(run),
-        config=config,
-        started_at=run.started_at,
-        wall_s=run.wall_s,
-        source=record.source,
-        autotag=record.autotag,
-        energy_kwh=run.energy_kwh,
-        energy_quality=run.energy_quality,
-        memory_bytes=run.memory_bytes,
-        fingerprint=run.fingerprint,
-        host=run.host,
-        python=run.python,
-        packages=record.packages or run.packages,
-        modes=tuple(run.modes),
-        exit_code=run.exit_code,
-        failure=run.failure,
-        problems=tuple(run.problems),
-    )
-
-
-def _living_state(run: IndexedRun) -> str:
-    """Tells a run that goes on from one whose writer is gone; a writer on another host is believed."""
-    if run.state != "running" or run.writer is None:
-        return run.state
-    host, pid, boot = run.writer
-    if host != socket.gethostname():
-        return "running"
-    if boot and boot != _boot_id():
-        return "killed"
-    return "running" if Path(f"/proc/{pid}").exists() else "killed"
-
-
-@functools.cache
-def _boot_id() -> str:
-    path = Path("/proc/sys/kernel/random/boot_id")
-    return path.read_text().strip() if path.exists() else ""
+    env_kwargs: str = ""
+    writer: str = ""
+    logs: dict[str, list[str]] = field(default_factory=dict, repr=False)

@@ -19,7 +19,7 @@ from a2perf.runs.wandb_log import WandbLog
 from a2perf.stranger_files import StrangerFileError, read_file
 
 Column = NDArray[np.float64]
-Series = dict[str, tuple[Column, Column, Column]]
+TableSeries = dict[str, tuple[Column, Column, Column]]
 """Steps, values and times by metric."""
 
 RUN_TABLE, RUN_JSON = "run_df.csv", "run.json"
@@ -29,7 +29,7 @@ _BOUNDS = ("__MIN", "__MAX")
 _MOST_BYTES = 16 << 20
 
 
-def history_series(table: Table) -> Series:
+def history_series(table: Table) -> TableSeries:
     """Returns the series of a run's history; empty if the table is not one."""
     if table.numbers("_step") is None and table.numbers("global_step") is None:
         return {}
@@ -42,7 +42,7 @@ def history_series(table: Table) -> Series:
     return WandbLog(rows=rows).series()
 
 
-def chart_curves(table: Table, path: Path) -> dict[str, Series]:
+def chart_curves(table: Table, path: Path) -> dict[str, TableSeries]:
     """Returns the series of each run of a chart by the run's name; empty if the table is not one.
 
     Raises:
@@ -61,7 +61,7 @@ def chart_curves(table: Table, path: Path) -> dict[str, Series]:
             hint="set the chart's x axis to global_step and export again",
         )
     steps = np.asarray(axis, np.float64)
-    found: dict[str, Series] = {}
+    found: dict[str, TableSeries] = {}
     for name in names:
         column = table.numbers(name)
         run, _, metric = name.rpartition(" - ")

@@ -98,6 +98,12 @@ def read_wandb_log(path: Path) -> WandbLog:
     except ValueError as error:
         log.problems.append(f"cannot be read: {str(error).removeprefix(f'{path}: ')}")
         return log
+    return parse_wandb_log(data)
+
+
+def parse_wandb_log(data: bytes) -> WandbLog:
+    """Returns what the content of a log holds; as ``read_wandb_log``."""
+    log = WandbLog()
     if not data.startswith(_HEADER):
         log.problems.append("not the log of an offline run")
         return log

@@ -22,8 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from a2perf.rlops.tags import TAGS_FILE
-from a2perf.runs.run_record import RUN_FILE
+from a2perf.runs.run_record import RUN_FILE, TAGS_FILE
 
 _KINDS = (".csv", ".json", ".jsonl", ".yaml", ".yml", ".wandb", ".txt", ".toml", ".gin")
 _CURVES = (".csv", ".jsonl", ".wandb")

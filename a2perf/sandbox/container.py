@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import InfrastructureError
+from a2perf.runs.process_identity import left_behind, mark
 from a2perf.sandbox import host_id, seccomp, view
 from a2perf.sandbox import limits as control_groups
 from a2perf.sandbox.guard.collection import Collection
@@ -274,7 +275,7 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
         environment={},
         hostname="a2perf",
         ipc_mode="private",
-        labels={LABEL: f"{os.getpid()}-{control_groups.started(os.getpid())}"},
+        labels={LABEL: mark()},
         mem_limit=limits.memory_bytes,
         memswap_limit=limits.memory_bytes,
         nano_cpus=None if limits.cpus is None else int(limits.cpus * 1e9),
@@ -391,8 +392,7 @@ def _skeleton() -> bytes:
 def _remove_forgotten(client: DockerClient) -> None:
     """Removes containers that were made and never started by evaluators that are gone."""
     for container in client.containers.list(all=True, filters={"label": LABEL, "status": "created"}):
-        pid, _, started = container.labels[LABEL].partition("-")
-        if control_groups.started(int(pid)) != int(started):
+        if left_behind(container.labels[LABEL]):
             _remove(container)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from a2perf.runs.process_identity import left_behind, mark
 from a2perf.sandbox.interface import Limits
 
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
@@ -116,7 +116,7 @@ class ControlGroup:
         self.folders: dict[str, Path] = {}
         if limits.cpus is None:
             where = _without_scheduling(where)
-        name = f"{_PREFIX}{_pid_namespace()}-{os.getpid()}-{started(os.getpid())}-{next(_numbers)}"
+        name = f"{_PREFIX}{mark()}-{next(_numbers)}"
         if where.version == 2:
             _delegate(where)
         try:
@@ -262,10 +262,7 @@ def empty(folders: tuple[Path, ...]) -> None:
 def sweep(where: Place) -> None:
     """Removes groups of evaluators and guards that were killed together, with what is left in them."""
     for folder in _groups(where):
-        maker = re.fullmatch(r"(\d+)-(\d+)-(\d+)-\d+", folder.name.removeprefix(_PREFIX))
-        if maker is None or maker[1] != _pid_namespace():
-            continue  # process ids of another namespace would say nothing about who lives
-        if started(int(maker[2])) != int(maker[3]):
+        if left_behind(folder.name.removeprefix(_PREFIX)):
             empty((folder,))
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -277,20 +274,3 @@ def _groups(where: Place) -> list[Path]:
         with contextlib.suppress(OSError):
             found += parent.glob(f"{_PREFIX}*")
     return found
-
-
-@cache
-def _pid_namespace() -> str:
-    return os.readlink("/proc/self/ns/pid").strip("pid:[]")
-
-
-def started(pid: int) -> int:
-    """Returns the start time of a process in clock ticks since boot; -1 when it is gone or a zombie.
-
-    A process whose parent was killed too stays a zombie until the host's first process reaps it.
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return -1 if fields[0] in ("Z", "X") else int(fields[19])
-    except (OSError, IndexError):
-        return -1

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.rlops.store import Store, StoredRun
+from a2perf.rlops.store import Store
 from a2perf.runs.bundle import validate
 from a2perf.runs.importers import find_imports, guess_identity, import_run
+from a2perf.runs.stored_run import StoredRun
 from a2perf.runs.wandb_log import read_wandb_log
 from tests.rlops import wandb_bytes
 from tests.rlops.made_runs import METRIC, events

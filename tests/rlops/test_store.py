@@ -15,10 +15,12 @@ import pytest
 from a2perf.errors import UserError
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.rlops.filters import RunQuery, parse_experiment
-from a2perf.rlops.store import Store, store_folder
+from a2perf.rlops.store import Store
 from a2perf.rlops.tags import parse_date
 from a2perf.runs.bundle import open_bundle
 from a2perf.runs.index import INDEX_FILE
+from a2perf.runs.series_cache import SeriesCache
+from a2perf.runs.store import store_folder
 from a2perf.storage import read_record, write_record
 from tests.rlops import made_runs
 from tests.rlops.made_runs import METRIC, events, write_run
@@ -231,10 +233,13 @@ def test_curve_of_a_run_that_goes_on_is_read_anew(store: Store) -> None:
 
 
 @pytest.mark.parametrize("damage", ["garbage", "cut off", "one byte", "not writable"])
-def test_damaged_curve_cache_counts_as_none(store: Store, damage: str) -> None:
+def test_damaged_curve_cache_counts_as_none(
+    store: Store, damage: str, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     run = store.runs()[0]
-    expected = store.curve(run, METRIC)
-    (file,) = (store.index_folder / "curves").iterdir()
+    expected = Store(store.path).curve(run, METRIC)
+    (file,) = SeriesCache().folder.glob("*.columns")
     data = bytearray(file.read_bytes())
     if damage == "garbage":
         file.write_bytes(os.urandom(500))
@@ -244,8 +249,9 @@ def test_damaged_curve_cache_counts_as_none(store: Store, damage: str) -> None:
         data[-5] ^= 0xFF
         file.write_bytes(data)
     else:
-        shutil.rmtree(store.index_folder)
-        store.index_folder.write_text("a file where the folder should be")
+        for folder in (store.index_folder, file.parent):
+            shutil.rmtree(folder)
+            folder.write_text("a file where the folder should be")
     found = Store(store.path).curve(run, METRIC)
     assert expected is not None
     assert found is not None

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.rlops.store import Store, StoredRun
+from a2perf.rlops.store import Store
 from a2perf.runs.importers import find_imports, import_run
+from a2perf.runs.stored_run import StoredRun
 from tests.rlops.made_runs import METRIC
 
 NAME = "CartPole-v1__ppo__3__17"

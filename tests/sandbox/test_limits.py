@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from a2perf.runs import process_identity
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits
 from a2perf.sandbox.guard.accounts import Accounts
 from a2perf.sandbox.limits import ControlGroup, Place, counters, find_place, most_tasks
@@ -79,8 +80,7 @@ def test_limits_are_written_in_the_words_of_version_2(second: Path) -> None:
 
 def _prepared(base: Path) -> str:
     """Makes the folder that the next group will have, with the one file that decides about swap."""
-    pid, number = os.getpid(), next(limits._numbers) + 1
-    name = f"a2perf-run-{limits._pid_namespace()}-{pid}-{limits.started(pid)}-{number}"
+    name = f"a2perf-run-{process_identity.mark()}-{next(limits._numbers) + 1}"
     (base / name).mkdir()
     (base / name / "memory.swap.max").write_text("max")
     return name
@@ -141,7 +141,7 @@ def test_counter_that_the_host_does_not_keep_is_zero() -> None:
 
 
 def test_group_of_an_evaluator_that_is_gone_is_removed_at_once(tmp_path: Path) -> None:
-    here, own = limits._pid_namespace(), f"{os.getpid()}-{limits.started(os.getpid())}-0"
+    here, _, own = f"{process_identity.mark()}-0".partition("-")
     names = (f"{here}-1-5-0", f"{here}-{own}", f"7-{own}", "7-1-5-0", "1-5-0", "of-somebody-else")
     for name in names:
         (tmp_path / f"a2perf-run-{name}").mkdir()
@@ -150,7 +150,7 @@ def test_group_of_an_evaluator_that_is_gone_is_removed_at_once(tmp_path: Path) -
 
 
 def test_processes_in_the_group_of_an_evaluator_that_is_gone_end_with_it(tmp_path: Path) -> None:
-    folder = tmp_path / f"a2perf-run-{limits._pid_namespace()}-1-5-0"
+    folder = tmp_path / f"a2perf-run-{process_identity.mark().partition('-')[0]}-1-5-0"
     folder.mkdir()
     with subprocess.Popen(["/bin/sleep", "60"]) as left:
         (folder / "cgroup.procs").write_text(f"0\n{left.pid}\n")
@@ -167,9 +167,10 @@ def test_killed_process_that_nobody_has_reaped_keeps_neither_group_nor_home(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with subprocess.Popen(["/bin/sleep", "60"]) as maker:
-        number = f"{maker.pid}-{limits.started(maker.pid)}"
-        group = tmp_path / f"a2perf-run-{limits._pid_namespace()}-{number}-0"
-        home = tmp_path / f"a2perf-home-{limits._pid_namespace()}-{number}-x"
+        here = process_identity.mark().partition("-")[0]
+        mark = f"{here}-{maker.pid}-{process_identity.start_ticks(maker.pid)}"
+        group = tmp_path / f"a2perf-run-{mark}-0"
+        home = tmp_path / f"a2perf-home-{mark}-x"
         for folder in (group, home):
             folder.mkdir()
         limits.sweep(Place(2, {"pids": tmp_path}))

@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 from a2perf.experiments.autotag import autotag
-from a2perf.experiments.matrix_plan import folder_name
 from a2perf.experiments.script_wrapper.run import Wrapping
-from a2perf.rlops.store import store_folder
 from a2perf.runs.bundle import now
 from a2perf.runs.conditions import packages_of
-from a2perf.runs.run_record import RUN_FILE, ExperimentRun, config_of, user_name
+from a2perf.runs.run_record import RUN_FILE, ExperimentRun, config_of, folder_name, user_name
+from a2perf.runs.store import store_folder
 from a2perf.storage import sha256_of, write_record
 
 

@@ -20,7 +20,7 @@ from a2perf.metrics.bootstrap import (
     small_sample_interval,
 )
 from a2perf.metrics.comparison import probability_of_improvement
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 from a2perf.rlops.compare.references import Reference, references_of
 from a2perf.rlops.compare.request import Request
 from a2perf.rlops.compare.selection import Cell, Panel, select

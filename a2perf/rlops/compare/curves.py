@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 from a2perf.rlops.compare.selection import Cell
-from a2perf.rlops.store import RunCurve
+from a2perf.runs.store import RunCurve
 
 POINTS = 250
 """Points of a line; more would not be told apart in a picture."""

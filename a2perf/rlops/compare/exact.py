@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 
 MOST_TABLES = 40_000
 """For more outcomes than that, about 200 seeds on each side, Welch's interval is as good."""

@@ -13,8 +13,8 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.metrics.student import student_quantile
-from a2perf.metrics.values import Values
+from a2perf.metrics.statistics import student_quantile
+from a2perf.arrays import Values
 
 MOST_FURTHER_SEEDS = 200
 """More seeds than that are not worth naming."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import jinja2
 
-from a2perf import __version__
-from a2perf.metrics.values import Values
+from a2perf._version import __version__
+from a2perf.arrays import Values
 from a2perf.report import compared_charts as compared
 from a2perf.report.drawing import Chart, Drawing, interactive, single
 from a2perf.report.page import render

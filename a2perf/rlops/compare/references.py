@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 from a2perf.rlops.compare.selection import Panel
-from a2perf.rlops.store import RETURN_METRICS
+from a2perf.runs.store import RETURN_METRICS
 
 _FORM = '{"CartPole-v1": {"random": 22.0, "expert": 500.0}} in JSON or YAML'
 

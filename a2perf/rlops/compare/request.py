@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
-from a2perf.rlops.filters import DEFAULT_AXIS, RunQuery, parse_filters, parse_tag_expression
+from a2perf.rlops.filters import RunQuery, parse_filters, parse_tag_expression
+from a2perf.runs.store import DEFAULT_AXIS
 
 ACCEPTED = "latest"
 """The tag of the accepted version, by convention."""

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from a2perf.errors import UserError, did_you_mean
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.filters import env_of
-from a2perf.rlops.store import RunCurve, Store, StoredRun
+from a2perf.rlops.store import Store
 from a2perf.runs.conditions import ADVICE, differences
+from a2perf.runs.store import RunCurve
+from a2perf.runs.stored_run import StoredRun
 
 _ENDED_BADLY = ("failed", "killed", "interrupted", "unreadable")
 _SHORT = 0.9

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 from a2perf.plain_text import csv_cell
 from a2perf.report.numbers_text import shown
 from a2perf.report.tables import markdown_text

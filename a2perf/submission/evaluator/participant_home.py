@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from a2perf.fault_point import fault_point
-from a2perf.sandbox.limits import started
+from a2perf.runs.process_identity import left_behind, mark
 
 ASSET_SHELF = Path(".cache", "a2perf", "assets")
 """Where in its home the participant finds the host's data files."""
 
 
-def _namespace() -> str:
-    """Returns the number of this PID namespace; process ids of another one would say nothing about who lives."""
-    with contextlib.suppress(OSError):
-        return os.readlink("/proc/self/ns/pid").strip("pid:[]")
-    return "0"
-
-
-_PREFIX = f"a2perf-home-{_namespace()}-"
+_PREFIX = "a2perf-home-"
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -38,7 +29,7 @@ def make_home(assets: Mapping[str, Path]) -> Path:
         ValueError: a name that leads out of the shelf.
     """
     sweep()
-    home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{started(os.getpid())}-"))
+    home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{mark()}-"))
     shelf = home / ASSET_SHELF
     for name, path in assets.items():
         place = Path(name)
@@ -53,8 +44,7 @@ def make_home(assets: Mapping[str, Path]) -> Path:
 def sweep() -> None:
     """Deletes the homes that were made by processes which then were killed before they could hand them over."""
     for found in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        maker = re.match(r"(\d+)-(\d+)-", found.name.removeprefix(_PREFIX))
-        if maker is not None and started(int(maker[1])) != int(maker[2]):
+        if left_behind(found.name.removeprefix(_PREFIX)):
             shutil.rmtree(found, ignore_errors=True)  # what belongs to another user stays
 
 

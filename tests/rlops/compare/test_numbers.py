@@ -18,7 +18,8 @@ from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.compare.selection import Cell, Panel, select
 from a2perf.rlops.compare.tables import number
 from a2perf.rlops.filters import RunQuery
-from a2perf.rlops.store import RunCurve, Store
+from a2perf.rlops.store import Store
+from a2perf.runs.store import RunCurve
 from tests.rlops.compare.made_experiment import NEW, OLD, write_references
 
 TASK = "dog_pace"

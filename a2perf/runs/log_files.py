@@ -1,0 +1,192 @@
+"""The files of a run that may hold series: how they are found, and what one of them holds as columns.
+
+Event files, offline logs of Weights & Biases, ``progress.csv``, Monitor files of Stable-Baselines3, other tables, and
+the evaluator's own rollouts. Participants write most of them: reading must take neither all memory nor hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from a2perf.records import RolloutResults
+from a2perf.runs import layout
+from a2perf.runs.event_files import read_event_stream
+from a2perf.runs.files import BundleFiles, FileStatus
+from a2perf.runs.series_cache import Columns, LogContent, Reader, surroundings
+from a2perf.runs.tables import table_of
+from a2perf.runs.wandb_log import MAX_BYTES as MAX_TRACKER_BYTES
+from a2perf.runs.wandb_log import parse_wandb_log
+from a2perf.storage import MAX_RECORD_BYTES, parse_record
+from a2perf.stranger_files import Bounds, Kind, StrangerFileError
+
+MAX_FILES = 10_000
+BOUNDS = Bounds(entries=1_000_000)
+_MOST_NAMED = 100
+
+
+class LogKind(StrEnum):
+    """Kinds of files that hold series, in the order in which they count."""
+
+    EVENTS = "event files"
+    TRACKER = "tracker log"
+    PROGRESS = "progress.csv"
+    MONITOR = "monitor.csv"
+    TABLE = "CSV file"
+    ROLLOUTS = "rollouts"
+
+
+TRAINER_KINDS = (LogKind.EVENTS, LogKind.PROGRESS, LogKind.MONITOR)
+"""Kinds that a file's name alone marks as the log of a trainer."""
+
+
+def log_kind(name: str) -> LogKind | None:
+    """Returns the kind of a file by its name; None for one that holds no series."""
+    if "tfevents" in name:
+        return LogKind.EVENTS
+    if name == "progress.csv":
+        return LogKind.PROGRESS
+    if name.endswith("monitor.csv"):
+        return LogKind.MONITOR
+    if name.endswith(".wandb"):
+        return LogKind.TRACKER
+    return LogKind.TABLE if name.endswith(".csv") else None
+
+
+def is_trainer_log(name: str) -> bool:
+    """Returns whether a file's name alone marks it as the log of a trainer."""
+    return log_kind(name) in TRAINER_KINDS
+
+
+@dataclass
+class LogFiles:
+    """The log files of one bundle.
+
+    Attributes:
+        files: the run that they belong to.
+        found: status of each by kind, in the order of their names.
+        notes: what was not looked at.
+        is_chosen: whether the user named the files; then a table needs no column of steps.
+    """
+
+    files: BundleFiles
+    found: dict[LogKind, list[FileStatus]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    is_chosen: bool = False
+
+    def add(self, status: FileStatus, kind: LogKind) -> None:
+        """Adds a file."""
+        self.found.setdefault(kind, []).append(status)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.found.values()))
+
+
+def find_logs(
+    files: BundleFiles,
+    below: str = layout.ARTIFACTS,
+    *,
+    kinds: Collection[LogKind] = tuple(LogKind),
+    is_listed: Callable[[str], bool] = lambda name: True,
+) -> LogFiles:
+    """Finds the log files in a folder and below it; links are noted, not followed.
+
+    Args:
+        files: of the run.
+        below: the folder; ``""`` for all of the run.
+        kinds: which kinds count.
+        is_listed: whether a file may be read.
+    """
+    result = LogFiles(files)
+    links: list[str] = []
+    problems: list[str] = []
+    try:
+        for entry in files.entries(below, BOUNDS, on_error=lambda error: problems.append(error.message)):
+            status = entry.status
+            if status.kind is Kind.FOLDER:
+                continue
+            kind = log_kind(status.name)
+            kind = kind if kind in kinds else None
+            if status.kind is Kind.FILE:
+                if kind is None or not is_listed(status.path):
+                    continue
+                if len(result) == MAX_FILES:
+                    problems.append(f"more than {MAX_FILES} files of curves; the rest was left out")
+                    break
+                result.add(status, kind)
+            elif status.kind is Kind.LINK and (kind is not None or (files.path / status.path).is_dir()):
+                links.append(f"{status.path}: symbolic link, not followed")
+            elif kind is not None:
+                links.append(f"{status.path}: not a regular file, not read")
+    except StrangerFileError as error:
+        problems.append(error.message)
+    result.notes = links[:_MOST_NAMED] + problems[:_MOST_NAMED]
+    return result
+
+
+def given_logs(files: BundleFiles, names: Sequence[str]) -> LogFiles:
+    """Returns log files whose names are known; what is missing or not a regular file is left out."""
+    result = LogFiles(files)
+    for name in names:
+        status = files.status(name)
+        kind = LogKind.ROLLOUTS if name == layout.ROLLOUTS else log_kind(name.rpartition("/")[2])
+        if status is not None and status.path == name and status.kind is Kind.FILE and kind is not None:
+            result.add(status, kind)
+    return result
+
+
+def reader_of(files: BundleFiles, name: str, kind: LogKind) -> Reader:
+    """Returns the function that reads one log file into columns.
+
+    Event files, tracker logs and rollouts give steps, values and times by metric; tables one column by name, without
+    those that hold no number.
+    """
+
+    def events(start: int) -> LogContent:
+        with files.open(name) as stream:
+            found = read_event_stream(stream, Path(name), start=start)
+            ends = surroundings(stream, found.end) if found.end else ("", "")
+        columns: dict[str, Columns] = {
+            tag: np.stack([points.steps.astype(np.float64), points.values, points.wall_times])
+            for tag, points in found.scalars.items()
+        }
+        problems = [(problem.offset, problem.detail) for problem in found.problems]
+        return LogContent(columns, problems, start, found.end, ends)
+
+    def tracker(start: int) -> LogContent:
+        log = parse_wandb_log(files.read(name, MAX_TRACKER_BYTES))
+        return LogContent(
+            {metric: np.stack(columns) for metric, columns in log.series().items()},
+            [(-1, problem) for problem in log.problems],
+        )
+
+    def table(start: int) -> LogContent:
+        monitor = kind is LogKind.MONITOR
+        found = table_of(files, name, skip_comments=monitor, needs=("r", "l", "t") if monitor else ())
+        columns: dict[str, Columns] = {}
+        for column in found.columns if found.rows else ():
+            numbers = found.numbers(column)
+            if numbers is not None and not np.isnan(numbers).all():
+                columns[column] = np.asarray(numbers, np.float64)[None, :]
+        return LogContent(columns, [(-1, condition) for condition in found.conditions])
+
+    def rollouts(start: int) -> LogContent:
+        episodes = parse_record(files.read(name, MAX_RECORD_BYTES), RolloutResults, name).episodes
+        values = {
+            "episode_return": [episode.episode_return for episode in episodes],
+            "episode_length": [float(episode.length) for episode in episodes],
+        }
+        if all(episode.success is not None for episode in episodes):
+            values["success"] = [float(bool(episode.success)) for episode in episodes]
+        count = np.arange(1.0, len(episodes) + 1)
+        times = np.cumsum([episode.wall_s for episode in episodes])
+        return LogContent({metric: np.stack([count, column, times]) for metric, column in values.items() if column})
+
+    chosen: dict[LogKind, Reader] = {
+        LogKind.EVENTS: events, LogKind.TRACKER: tracker, LogKind.ROLLOUTS: rollouts,
+    }  # fmt: skip
+    return chosen.get(kind, table)

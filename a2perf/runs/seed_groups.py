@@ -1,0 +1,70 @@
+"""Which recorded runs are seeds of one another: the one rule of scores, reports, leaderboards and comparisons.
+
+Runs are seeds of one another when they agree in every field of ``SeedKey``: they ran the same version of the same
+algorithm on the same task, in environments of the same behaviour that were made with the same arguments, in the same
+mode. What is unknown is equal only to what is unknown as well. Seed, host, time and outcome do not count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from a2perf.runs.run import RunFolder, RunIdentity
+
+T = TypeVar("T")
+
+
+class SeedKey(NamedTuple):
+    """What runs must agree in to be seeds of one another; keys are in the order of reports.
+
+    Attributes:
+        domain: the domain, ``""`` when unknown.
+        task: the task, ``""`` when unknown or when there are several.
+        algorithm: name of the submission or algorithm.
+        version: hash of the submission's files, ``""`` when unknown.
+        fingerprint: hash of the environment's behaviour, ``""`` when unknown.
+        mode: ``"train"``, ``"inference"``, ``"generalization"``, or ``""`` for a folder of all of them.
+        layout: how the runs lie on disk; numbers of different recorders are not pooled.
+        env_kwargs: arguments of the environment, as ``env_arguments`` writes them; ``""`` when unknown or none.
+        alone: path of a run whose manifest cannot be read, which is a group of its own; else ``""``.
+    """
+
+    domain: str
+    task: str
+    algorithm: str
+    version: str
+    fingerprint: str
+    mode: str
+    layout: str
+    env_kwargs: str
+    alone: str
+
+
+def seed_key(identity: RunIdentity, folder: RunFolder) -> SeedKey:
+    """Returns what a run must share with its seeds."""
+    return SeedKey(
+        domain=identity.domain,
+        task=identity.task,
+        algorithm=identity.algorithm,
+        version=identity.version,
+        fingerprint=identity.fingerprint,
+        mode=identity.mode,
+        layout=folder.layout,
+        env_kwargs=identity.env_kwargs,
+        alone=folder.label if identity.state == "unreadable" else "",
+    )
+
+
+def env_arguments(env_kwargs: Mapping[str, Any]) -> str:
+    """Returns the arguments of an environment as JSON with sorted keys, so that equal ones are equal texts."""
+    return json.dumps(env_kwargs, sort_keys=True, default=str) if env_kwargs else ""
+
+
+def grouped(runs: Iterable[T], key: Callable[[T], SeedKey]) -> dict[SeedKey, list[T]]:
+    """Returns runs by what they share, in the order of the keys; within a group in the given order."""
+    found: dict[SeedKey, list[T]] = {}
+    for run in runs:
+        found.setdefault(key(run), []).append(run)
+    return {group: found[group] for group in sorted(found)}

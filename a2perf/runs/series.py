@@ -1,0 +1,371 @@
+"""Series of a run: the one reader of learning curves and other values over steps, whatever file they were logged to.
+
+Scores, reports and verdicts read the same points, by these rules:
+
+* A metric keeps the name that its writer gave it. Where several kinds of files hold it, the first in the order of
+  ``LogKind`` counts. The return is the metric with the first name of ``RETURN_TAGS`` in the first kind that has any.
+* A point whose step was written again after a restart is discarded; the resumed one counts (``kept_points``). Event
+  files of one folder that follow one another in time are sessions of one writer.
+* Values that several writers logged for the same step are averaged, as in the earlier platform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.errors import UserError
+from a2perf.runs.files import FileStatus
+from a2perf.runs.log_files import LogFiles, LogKind, reader_of
+from a2perf.runs.series_cache import CachedLog, Columns, SeriesCache
+from a2perf.stranger_files import StrangerFileError
+
+RETURN_TAGS = (
+    "Metrics/AverageReturn", "rollout/ep_rew_mean", "eval/mean_reward", "charts/episodic_return",
+    "return", "mean_return", "episode_return", "average_return", "return_mean", "AverageReturn", "reward", "value", "r",
+)  # fmt: skip
+EVALUATED_RETURN = "inference/episode_return"
+"""The evaluator's own measurement; the return of a run that logged none."""
+STEP_COLUMNS = (
+    "env_steps", "total_env_steps", "environment_steps", "time/total_timesteps", "total_timesteps", "timesteps",
+    "total_steps", "steps", "step", "iteration",
+)  # fmt: skip
+TIME_COLUMNS = ("time/time_elapsed", "time_elapsed", "elapsed_s", "wall_s", "wall_time", "time_s", "seconds")
+MAX_EVENT_BYTES = 2 << 30
+MAX_EVENT_BYTES_OF_RUN = 8 << 30
+MAX_MONITOR_ROWS = 20_000_000
+
+Values = NDArray[np.float64]
+_ALL = tuple(LogKind)
+_TABLES = (LogKind.PROGRESS, LogKind.TABLE)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One metric of one run.
+
+    Attributes:
+        name: the metric, as its writer named it.
+        source: kind of file and name.
+        steps: float64, shape ``(n,)``, not decreasing; the same step may repeat.
+        values: float64, shape ``(n,)``; may hold NaN.
+        times_s: float64, shape ``(n,)``: when each value was logged by the writer's clock, in seconds; None where the
+            files do not state it.
+        times_since: ``"epoch"`` or ``"start"`` of the run.
+        began_s: for ``"epoch"``, when the run logged its first value.
+        notes: what a reader should know of it.
+    """
+
+    name: str
+    source: str
+    steps: Values
+    values: Values
+    times_s: Values | None = None
+    times_since: Literal["epoch", "start"] = "start"
+    began_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def elapsed_s(self) -> Values:
+        """Returns the times since the run logged its first value; NaN where unknown."""
+        if self.times_s is None:
+            return np.full(self.steps.size, np.nan)
+        return self.times_s - self.began_s if self.times_since == "epoch" else self.times_s
+
+
+def kept_points(steps: Values, sessions: Sequence[int] = ()) -> tuple[NDArray[np.bool_], int]:
+    """Returns which points of one writer count, and how many times it was set back.
+
+    A point is discarded when a later restart began at its step or before.
+
+    Args:
+        steps: in the order of writing.
+        sessions: places at which another session of the writer begins.
+    """
+    back = steps[1:] < steps[:-1]
+    for place in sessions:
+        if 0 < place < steps.size:
+            back[place - 1] |= steps[place] == steps[place - 1]
+    starts = np.flatnonzero(back) + 1
+    if not starts.size:
+        return np.ones(steps.size, bool), 0
+    landing = np.minimum.accumulate(steps[starts][::-1])[::-1]
+    earliest = np.full(steps.size, np.inf)
+    segment = np.searchsorted(starts, np.arange(steps.size), side="right")
+    later = segment < starts.size
+    earliest[later] = landing[segment[later]]
+    return steps < earliest, int(starts.size)
+
+
+def restart_note(steps: Values, kept: NDArray[np.bool_], times: int) -> str:
+    """Returns the sentence about points that a restart discarded."""
+    count = steps.size - int(np.count_nonzero(kept))
+    return f"the step counter went back {times} time(s); {count} points that were gone over again are left out"
+
+
+class SeriesReader:
+    """Reads the series of one bundle; each file is opened when it is first needed.
+
+    Args:
+        logs: its log files.
+        cache: of log files; None reads them directly.
+        mode: of the bundle; it begins the names of the evaluator's rollouts.
+
+    Attributes:
+        notes: what a reader should know, of the files that were opened.
+    """
+
+    def __init__(self, logs: LogFiles, cache: SeriesCache | None = None, mode: str = "") -> None:
+        self.notes = list(logs.notes)
+        self._logs = logs
+        self._cache = cache
+        self._mode = mode
+        self._fresh: dict[str, CachedLog] = {}
+        self._opened: dict[LogKind, list[tuple[FileStatus, CachedLog]]] = {}
+
+    def is_cached(self) -> bool:
+        """Returns whether the cache holds every file."""
+        if self._cache is None:
+            return False
+        for held in self._logs.found.values():
+            for status in held:
+                log = self._cache.fresh(self._logs.files, status)
+                if log is None:
+                    return False
+                self._fresh[status.path] = log
+        return True
+
+    def open_all(self) -> None:
+        """Opens every file: brings the cache up to date and completes ``notes``."""
+        for kind in self._logs.found:
+            self._of(kind)
+
+    def names(self, kind: LogKind) -> Collection[str]:
+        """Returns the metrics that files of a kind hold."""
+        logs = self._of(kind)
+        if kind is LogKind.MONITOR:
+            tables = [log.names for _, log in logs if _is_monitor(log)]
+            first = tables[0] if tables else {}
+            return [name for name in first if name != "t" and all(name in table for table in tables)]
+        if kind is LogKind.ROLLOUTS:
+            return [f"{self._mode}/{name}" for _, log in logs for name in log.names]
+        if kind in _TABLES:
+            return dict.fromkeys(name for _, log in logs for name in self._table_names(kind, log))
+        return dict.fromkeys(name for _, log in logs for name in log.names)
+
+    def series(self, name: str, kind: LogKind) -> Series | None:
+        """Reads a metric from the files of a kind; None when they do not have it."""
+        if name not in self.names(kind):
+            return None
+        if kind is LogKind.EVENTS:
+            return self._event_series(name)
+        if kind is LogKind.MONITOR:
+            return self._monitor_series(name)
+        key = name.removeprefix(f"{self._mode}/") if kind is LogKind.ROLLOUTS else name
+        for status, log in self._of(kind):
+            if kind in _TABLES and name in self._table_names(kind, log):
+                return self._table_series(kind, status, log, name)
+            if kind not in _TABLES and key in log.names:
+                steps, values, times = self._columns(kind, status, log, key)
+                return _of_one_writer(name, f"{kind}: {name}", steps, values, times)
+        return None
+
+    def returns(self, kinds: Collection[LogKind] = _ALL) -> Series | None:
+        """Reads the return while training under the first of its usual names; None when none was logged."""
+        for kind in LogKind:
+            if kind in kinds and kind in self._logs.found:
+                names = self.names(kind)
+                found = next((tag for tag in RETURN_TAGS if tag in names), None)
+                series = self.series(found, kind) if found is not None else None
+                if series is not None:
+                    return series
+                if kind is LogKind.PROGRESS:
+                    self.notes += [f"{status.path}: no column of returns" for status, _ in self._of(kind)]
+        return None
+
+    def _of(self, kind: LogKind) -> list[tuple[FileStatus, CachedLog]]:
+        """Returns the opened files of a kind."""
+        if kind in self._opened:
+            return self._opened[kind]
+        held = self._opened[kind] = []
+        left = MAX_EVENT_BYTES_OF_RUN
+        rows = 0
+        for status in self._logs.found.get(kind, ()):
+            if kind is LogKind.EVENTS:
+                if status.size > MAX_EVENT_BYTES:
+                    self.notes.append(f"{status.path}: larger than {MAX_EVENT_BYTES >> 30} GiB; left out")
+                    continue
+                left -= status.size
+                if left < 0:
+                    bound = f"{MAX_EVENT_BYTES_OF_RUN >> 30} GiB"
+                    self.notes.append(f"event files of more than {bound}; the rest was left out")
+                    break
+            log = self._open(kind, status)
+            if log is None:
+                continue
+            held.append((status, log))
+            if kind is LogKind.MONITOR and (rows := rows + log.names.get("r", 0)) > MAX_MONITOR_ROWS:
+                self.notes.append(f"Monitor files of more than {MAX_MONITOR_ROWS} rows; the rest was left out")
+                break
+            if kind is not LogKind.TABLE or not log.names or self._table_names(kind, log):
+                for offset, detail in log.problems:
+                    self.notes.append(f"{status.path}: {f'byte {offset}: ' if offset >= 0 else ''}{detail}")
+        return held
+
+    def _open(self, kind: LogKind, status: FileStatus, *, again: bool = False) -> CachedLog | None:
+        if status.path in self._fresh and not again:
+            return self._fresh[status.path]
+        files = self._logs.files
+        reader = reader_of(files, status.path, kind)
+        try:
+            if self._cache is None:
+                return CachedLog.of(reader(0), status)
+            return self._cache.read(files, status, reader, again=again)
+        except (StrangerFileError, UserError) as error:
+            words = error.message.removeprefix(f"{status.path} ").removeprefix(f"{status.path}: ")
+        except OSError as error:
+            words = f"cannot be read: {error.strerror}"
+        self.notes.append(f"{status.path}: {words}")
+        return None
+
+    def _columns(self, kind: LogKind, status: FileStatus, log: CachedLog, name: str) -> Columns:
+        """Reads columns; where the cache file is damaged the log file is read again."""
+        found = log.read(name)
+        if found is None:
+            fresh = self._open(kind, status, again=True)
+            found = fresh.read(name) if fresh is not None and name in fresh.names else None
+        return np.empty((3, 0)) if found is None else found
+
+    def _event_series(self, tag: str) -> Series:
+        pieces: list[tuple[str, Columns]] = []
+        began = np.inf
+        for status, log in self._of(LogKind.EVENTS):
+            if log.began_s is not None:
+                began = min(began, log.began_s)
+            if tag in log.names:
+                columns = self._columns(LogKind.EVENTS, status, log, tag)
+                if np.any(np.diff(columns[2]) < 0):
+                    self.notes.append(f"{status.path}: the clock runs backwards in {tag}")
+                pieces.append((status.path.rpartition("/")[0], columns))
+        series = _of_writers(tag, f"{LogKind.EVENTS}: {tag}", pieces)
+        return replace(series, times_since="epoch", began_s=float(began) if np.isfinite(began) else 0.0)
+
+    def _table_names(self, kind: LogKind, log: CachedLog) -> list[str]:
+        """Returns the metrics of a table: all columns over that of steps, or the returns by row where it has none."""
+        names = log.names
+        step = next((name for name in STEP_COLUMNS if name in names), None)
+        if step is not None:
+            return [name for name in names if name != step]
+        return [name for name in RETURN_TAGS if name in names] if self._needs_no_steps(kind) else []
+
+    def _needs_no_steps(self, kind: LogKind) -> bool:
+        return kind is LogKind.PROGRESS or self._logs.is_chosen
+
+    def _table_series(self, kind: LogKind, status: FileStatus, log: CachedLog, name: str) -> Series | None:
+        values = self._columns(kind, status, log, name)[0]
+        step_name = next((column for column in STEP_COLUMNS if column in log.names), None)
+        time_name = next((column for column in TIME_COLUMNS if column in log.names), None)
+        steps = np.arange(1.0, values.size + 1.0)
+        if step_name is not None:
+            steps = self._columns(kind, status, log, step_name)[0]
+        times = None if time_name is None else self._columns(kind, status, log, time_name)[0]
+        if steps.size != values.size or (times is not None and times.size != values.size):
+            return None  # the file was replaced while it was read
+        # an empty cell states that nothing was logged at that row
+        logged = ~np.isnan(steps) & ~np.isnan(values)
+        if not logged.any():
+            return None
+        return _of_one_writer(
+            name, f"{kind}: {name}", steps[logged], values[logged], None if times is None else times[logged]
+        )
+
+    def _monitor_series(self, name: str) -> Series:
+        """Joins Monitor files: a column over the steps of all environments together, in order of time."""
+        held = [(status, log) for status, log in self._of(LogKind.MONITOR) if _is_monitor(log)]
+        columns = []
+        for status, log in held:
+            table = [self._columns(LogKind.MONITOR, status, log, column)[0] for column in (name, "l", "t")]
+            if len({column.size for column in table}) > 1:
+                continue
+            if np.any(np.diff(table[2]) < 0):
+                self.notes.append(f"{status.path}: the clock runs backwards")
+            columns.append(table)
+        values, lengths, times = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        order = np.argsort(times, kind="stable")
+        steps = np.cumsum(lengths[order], dtype=np.float64)
+        return Series(name, f"{LogKind.MONITOR}: {name}", steps, values[order], times[order])
+
+
+def read_returns(
+    logs: LogFiles, cache: SeriesCache | None = None, kinds: Collection[LogKind] = _ALL
+) -> tuple[Series | None, list[str]]:
+    """Reads the return of a training run, and what a reader should know of it and its files.
+
+    Args:
+        logs: the run's log files.
+        cache: of log files; None reads them directly.
+        kinds: which of them count.
+    """
+    reader = SeriesReader(logs, cache)
+    series = reader.returns(kinds)
+    if series is None:
+        return None, reader.notes
+    unknown = int(np.count_nonzero(~np.isfinite(series.values)))
+    said = [f"{unknown} value(s) of the curve are not finite"] if unknown else []
+    return series, [*reader.notes, *series.notes, *said]
+
+
+def _is_monitor(log: CachedLog) -> bool:
+    return all(name in log.names for name in "rlt")
+
+
+def _of_one_writer(name: str, source: str, steps: Values, values: Values, times: Values | None) -> Series:
+    kept, count = kept_points(steps)
+    if not count:
+        return Series(name, source, steps, values, times)
+    notes = (restart_note(steps, kept, count),)
+    return Series(name, source, steps[kept], values[kept], None if times is None else times[kept], notes=notes)
+
+
+def _of_writers(name: str, source: str, pieces: Sequence[tuple[str, Columns]]) -> Series:
+    """Joins the files of several writers.
+
+    Args:
+        name: the metric.
+        source: as of ``Series``.
+        pieces: folder, and steps, values and times, of each file.
+    """
+    writers: list[tuple[str, list[Columns]]] = []
+    for folder, columns in sorted(pieces, key=lambda piece: _span(piece[1])[0]) if len(pieces) > 1 else pieces:
+        for known, sessions in writers:
+            if known == folder and _span(sessions[-1])[1] < _span(columns)[0]:
+                sessions.append(columns)
+                break
+        else:
+            writers.append((folder, [columns]))
+    parts, notes = [], []
+    for _, sessions in writers:
+        joined = sessions[0] if len(sessions) == 1 else np.concatenate(sessions, axis=1)
+        kept, count = kept_points(joined[0], np.cumsum([part.shape[1] for part in sessions[:-1]], dtype=int).tolist())
+        if count:
+            notes.append(restart_note(joined[0], kept, count))
+            joined = joined[:, kept]
+        parts.append(joined)
+    if len(parts) == 1:
+        return Series(name, source, parts[0][0], parts[0][1], parts[0][2], notes=tuple(notes))
+    together = np.concatenate(parts, axis=1)
+    distinct, inverse, counts = np.unique(together[0], return_inverse=True, return_counts=True)
+    # the mean of a step is known when the last of its writers has logged it
+    times = np.full(distinct.size, -np.inf)
+    np.maximum.at(times, inverse, together[2])
+    values = np.bincount(inverse, weights=together[1]) / counts
+    return Series(name, source, distinct, values, times, notes=tuple(notes))
+
+
+def _span(columns: Columns) -> tuple[float, float]:
+    """Returns when a file's first and last value were logged."""
+    times = columns[2]
+    return (float(times.min()), float(times.max())) if times.size else (np.inf, -np.inf)

@@ -1,0 +1,214 @@
+"""The experiment store: a folder of runs, read through an index.
+
+A run is a folder ``R`` with ``rlops.json`` and the bundles of its modes; the benchmark matrix puts it at
+``<store>/<experiment>/<env id>/<version>/seed_<n>``. A folder of bundles that has no ``rlops.json`` is a run as well.
+The bundles are the truth; the index under ``.index`` and the cache of series may be deleted at any time. Nothing is
+locked for reading, so a store can be read while runs are being written.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf import assets
+from a2perf.errors import UserError
+from a2perf.runs import layout
+from a2perf.runs.files import files_of
+from a2perf.runs.index import ROLLOUT_MODES, Index
+from a2perf.runs.log_files import LogKind, find_logs, given_logs
+from a2perf.runs.series import EVALUATED_RETURN, RETURN_TAGS, Series, SeriesReader
+from a2perf.runs.series_cache import SeriesCache
+from a2perf.runs.stored_run import StoredRun
+from a2perf.worker_pool import worker_pool
+
+STORE_VARIABLE = "A2PERF_STORE"
+DEFAULT_AXIS = "global_step"
+RETURN_METRICS = (*RETURN_TAGS, EVALUATED_RETURN)
+_AXES = (DEFAULT_AXIS, "step", "_step", "steps")
+_FEW = 8  # runs that are read faster here than by processes that must start first
+
+
+@dataclass(frozen=True)
+class RunCurve:
+    """One metric of one run.
+
+    Attributes:
+        metric: its name.
+        steps: float64, shape ``(n,)``; values of the axis asked for.
+        values: float64, shape ``(n,)``.
+        times: float64, shape ``(n,)``: seconds since the first value that the run logged, NaN where unknown.
+    """
+
+    metric: str
+    steps: NDArray[np.float64] = field(repr=False)
+    values: NDArray[np.float64] = field(repr=False)
+    times: NDArray[np.float64] = field(repr=False)
+
+
+def store_folder(given: str | Path | None) -> Path:
+    """Returns the store that is meant: the one given, ``A2PERF_STORE``, or ``runs`` in the current folder."""
+    return Path(given or os.environ.get(STORE_VARIABLE) or "runs").expanduser()
+
+
+class RunStore:
+    """A folder of runs.
+
+    Args:
+        path: the folder.
+        create: make it when it is not there.
+
+    Raises:
+        UserError: it is not there, or is no folder.
+    """
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self.path = Path(os.path.abspath(path))
+        if create:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(
+                    f"the store {path} cannot be made: {error.strerror}", hint="give --store DIR"
+                ) from error
+        if not self.path.is_dir():
+            raise UserError(
+                f"there is no store at {path}",
+                hint=f"give --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops-import` make one",
+            )
+        self.index_folder = self._index_folder()
+        self._index = Index(self.path, self.index_folder)
+        self._cache = SeriesCache()
+
+    def runs(self) -> list[StoredRun]:
+        """Returns every run, by experiment, environment, version and seed."""
+        return sorted(
+            self._index.runs(), key=lambda run: (run.experiment, run.env_id, run.version, run.seed or 0, run.run_id)
+        )
+
+    def metric_names(self, runs: Sequence[StoredRun]) -> dict[str, int]:
+        """Returns the metrics of runs, each with the number of runs that have it."""
+        counted: Counter[str] = Counter()
+        for reader in self._readers(runs).values():
+            counted.update(reader.names())
+        return dict(sorted(counted.items()))
+
+    def notes(self, run: StoredRun) -> list[str]:
+        """Returns what a reader should know of the files of a run: damage, what was left out."""
+        return self._reader(run).notes()
+
+    def curve(self, run: StoredRun, metric: str | None = None, *, xaxis: str = DEFAULT_AXIS) -> RunCurve | None:
+        """Reads one metric of a run.
+
+        Args:
+            run: the run.
+            metric: its name; when None, the return while training under the first of its usual names.
+            xaxis: ``"global_step"`` for the steps at which it was logged, or another metric logged at the same steps.
+
+        Returns:
+            The curve, or None when the run has no such metric.
+        """
+        return _curve(self._reader(run), metric, xaxis)
+
+    def curves(
+        self,
+        runs: Sequence[StoredRun],
+        metric: str | None = None,
+        *,
+        xaxis: str = DEFAULT_AXIS,
+        processes: int | None = None,
+    ) -> dict[str, RunCurve]:
+        """Reads one metric of many runs, by ``run_id``; runs that do not have it are absent.
+
+        Args:
+            runs: the runs.
+            metric: as for ``curve``.
+            xaxis: as for ``curve``.
+            processes: how many may read files that the cache does not hold; one per processor when None.
+        """
+        readers = self._readers(runs, processes)
+        found = {run_id: _curve(reader, metric, xaxis) for run_id, reader in readers.items()}
+        return {run_id: curve for run_id, curve in found.items() if curve is not None}
+
+    def _reader(self, run: StoredRun) -> _RunReader:
+        return _RunReader(run, self._cache)
+
+    def _readers(self, runs: Sequence[StoredRun], processes: int | None = None) -> dict[str, _RunReader]:
+        """Returns readers of runs; what the cache does not hold is read in several processes when it is much."""
+        readers = {run.run_id: self._reader(run) for run in runs}
+        stale = [run for run in runs if not readers[run.run_id].is_cached()]
+        workers = min(len(os.sched_getaffinity(0)) if processes is None else processes, len(stale) // _FEW)
+        if workers > 1:
+            fill = functools.partial(_fill, folder=self._cache.folder)
+            with worker_pool(workers) as pool:
+                list(pool.map(fill, stale, chunksize=max(1, min(16, len(stale) // (4 * workers)))))
+        return readers
+
+    def _index_folder(self) -> Path:
+        if os.access(self.path, os.W_OK):
+            return self.path / ".index"
+        return assets.cache_dir() / "rlops" / hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
+
+
+class _RunReader:
+    """Reads the series of one run, from the bundles of all its modes."""
+
+    def __init__(self, run: StoredRun, cache: SeriesCache) -> None:
+        self._run = run
+        self._modes: dict[str, SeriesReader] = {}
+        for mode in run.modes:
+            files = files_of(run.path / mode)
+            listed = run.logs.get(mode)
+            logs = find_logs(files) if listed is None else given_logs(files, listed)
+            if listed is None and mode in ROLLOUT_MODES:
+                logs.found |= given_logs(files, [layout.ROLLOUTS]).found
+            self._modes[mode] = SeriesReader(logs, cache, mode)
+
+    def is_cached(self) -> bool:
+        return all(reader.is_cached() for reader in self._modes.values())
+
+    def fill(self) -> None:
+        for reader in self._modes.values():
+            reader.open_all()
+
+    def notes(self) -> list[str]:
+        self.fill()
+        return [f"{mode}/{note}" for mode, reader in self._modes.items() for note in reader.notes]
+
+    def names(self) -> set[str]:
+        return {name for reader in self._modes.values() for kind in LogKind for name in reader.names(kind)}
+
+    def series(self, metric: str) -> Series | None:
+        readers = self._modes.values()
+        found = (reader.series(metric, kind) for kind in LogKind for reader in readers)
+        return next((series for series in found if series is not None), None)
+
+    def returns(self) -> Series | None:
+        readers = self._modes.values()
+        found = (reader.returns((kind,)) for kind in LogKind for reader in readers)
+        return next((series for series in found if series is not None), None) or self.series(EVALUATED_RETURN)
+
+
+def _fill(run: StoredRun, folder: Path) -> None:
+    _RunReader(run, SeriesCache(folder)).fill()
+
+
+def _curve(reader: _RunReader, metric: str | None, xaxis: str) -> RunCurve | None:
+    series = reader.returns() if metric is None else reader.series(metric)
+    if series is None:
+        return None
+    if xaxis in _AXES:
+        return RunCurve(series.name, series.steps, series.values, series.elapsed_s())
+    axis = reader.series(xaxis)
+    if axis is None or not len(axis.steps):
+        return None
+    along = np.interp(series.steps, axis.steps, axis.values)
+    return RunCurve(series.name, along, series.values, series.elapsed_s())
