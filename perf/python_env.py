@@ -18,13 +18,15 @@ REPETITIONS = 5
 
 
 def _start_s(submission: Path, folder: Path, env: object | None) -> float:
+    from a2perf.sandbox import get_sandbox
+    from a2perf.submission.evaluator.confinement import Confinement
     from a2perf.submission.evaluator.participant_process import ParticipantProcess
+    from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 
     python, files = (None, ()) if env is None else (env.python, env.readable)
     started = time.perf_counter()
-    with ParticipantProcess(
-        submission, sandbox="process", python=python, python_files=files, log_dir=folder / "logs"
-    ) as process:
+    spec = ParticipantSpec(submission=submission, python=python, python_files=files, logs=folder / "logs")
+    with ParticipantProcess(spec, Confinement(sandbox=get_sandbox("process"))) as process:
         process.start()
         return time.perf_counter() - started
 

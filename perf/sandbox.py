@@ -19,8 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from a2perf.sandbox import available_levels
+from a2perf.sandbox import available_levels, get_sandbox
+from a2perf.submission.evaluator.confinement import Confinement
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 
 BASELINE = "none"
 INFERENCE = """
@@ -59,7 +61,8 @@ def start_ms(entry: Path, folder: Path, level: str) -> dict[str, float]:
     artifacts = folder / "artifacts"
     artifacts.mkdir(exist_ok=True)
     began = time.perf_counter()
-    with ParticipantProcess(entry, sandbox=level, artifacts=artifacts, log_dir=folder / "logs") as participant:
+    spec = ParticipantSpec(submission=entry, artifacts=artifacts, logs=folder / "logs")
+    with ParticipantProcess(spec, Confinement(sandbox=get_sandbox(level))) as participant:
         participant.start()
         ready = time.perf_counter()
         participant.load_policy({})
@@ -87,7 +90,8 @@ def round_trips_us(entry: Path, folder: Path, levels: list[str], count: int) -> 
         for level in levels:
             artifacts = folder / f"artifacts-{level}"
             artifacts.mkdir()
-            process = ParticipantProcess(entry, sandbox=level, artifacts=artifacts, log_dir=folder / f"logs-{level}")
+            spec = ParticipantSpec(submission=entry, artifacts=artifacts, logs=folder / f"logs-{level}")
+            process = ParticipantProcess(spec, Confinement(sandbox=get_sandbox(level)))
             process.start()
             process.load_policy({})
             processes[level] = process

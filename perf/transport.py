@@ -19,7 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
+from a2perf.sandbox import get_sandbox
+from a2perf.submission.evaluator.confinement import Confinement
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 
 SUBMISSION = """
 import numpy as np
@@ -80,7 +83,8 @@ def measure(count: int) -> dict[str, dict[str, float]]:
             (folder / file).write_text(text)
         results = {}
         started = time.perf_counter()
-        with ParticipantProcess(folder, log_dir=Path(name, "logs")) as participant:
+        spec = ParticipantSpec(submission=folder, logs=Path(name, "logs"))
+        with ParticipantProcess(spec, Confinement(sandbox=get_sandbox("process"))) as participant:
             participant.start()
             ready_ms = (time.perf_counter() - started) * 1e3
             participant.load_policy({})

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from a2perf.errors import AssetUnavailable, ConfigError, UserError
-from a2perf.sandbox import STRONGEST
+from a2perf.constants import BenchmarkMode
+from a2perf.domains.registry import domains, find_environment, get_domain
+from a2perf.domains.tfa.suite_gym import make_environment
+from a2perf.errors import AssetUnavailable, ConfigError, SubmissionError, UserError
+from a2perf.records import Failure, FailureKind
 from a2perf.stranger_files import printable
+from a2perf.submission import configuration
+from a2perf.submission.evaluator.actions import check_action
+from a2perf.submission.evaluator.confinement import confinement
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
+from a2perf.submission.gin_origin import locate
+from a2perf.submission.main_submission import outside_of
 from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.participant.folder import problems
+from a2perf.submission.run_options import RunOptions, run_options
+from a2perf.submission.submission_util import Submission  # makes the configurable names known to gin
 
 MOST_GIN_FILES = 100
 """How many gin files of a folder are read."""
-
-if TYPE_CHECKING:
-    from a2perf.records import Failure
-    from a2perf.submission.evaluator.identity import RunTask
 
 
 @dataclass(frozen=True)
@@ -43,49 +55,31 @@ class Finding:
 )  # fmt: skip
 @click.option("--artifacts", type=click.Path(path_type=Path), metavar="DIR", help="Use these instead of training.")
 @click.option("--participant-args", default="", metavar="K=V,...", help="Passed to train() and load_policy().")
-@click.option(
-    "--sandbox", default=STRONGEST, metavar="LEVEL",
-    help="How the participant process is confined, as in a run: by default the better one of process and bubblewrap "
-    "that this host offers.",
-)  # fmt: skip
-@click.option("--allow-weaker", is_flag=True, help="Check although the sandbox or a limit cannot be had here.")
-@click.option(
-    "--trust-submission-config", is_flag=True,
-    help="Evaluate its gin files in full, which runs what they import; for your own code.",
-)  # fmt: skip
+@run_options(without=("public_seeds", "seeds_from"))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(
-    folder: Path,
-    env_id: str | None,
-    steps: int,
-    train_limit: float,
-    artifacts: Path | None,
-    participant_args: str,
-    sandbox: str,
-    allow_weaker: bool,
-    trust_submission_config: bool,
-    as_json: bool,
-) -> int:
+    folder: Path, env_id: str | None, steps: int, train_limit: float, artifacts: Path | None, participant_args: str,
+    as_json: bool, **chosen: Any,
+) -> int:  # fmt: skip
     """Check the submission in DIR and list every problem at once.
 
     Its files and its gin files are read, train() is tried for a short while and the policy for a few steps, all in
     the participant process of a real run, in its sandbox. Exit status: 0 nothing found, 1 problems, 2 usage.
     """
-    from a2perf.submission.main_submission import outside_of
-
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder", hint="give the folder that holds train.py and inference.py")
     if artifacts is not None and not artifacts.is_dir():
-        raise ConfigError(f"{artifacts} is not a folder", hint="give the artifacts folder of a finished training")
-    arguments = parse_participant_args(participant_args)
+        raise ConfigError(f"{artifacts} is not a folder", hint="give the artifacts folder of a finished training run")
+    options, arguments = RunOptions.taken_from(chosen), parse_participant_args(participant_args)
     place, artifacts = folder.resolve(), None if artifacts is None else artifacts.resolve()
     findings, fit = _static_findings(place)
-    gin_findings, named = _gin_findings(place, trusted=trust_submission_config)
+    gin_findings, named, configured = _gin_findings(place, trusted=options.trusts_submission)
     findings += gin_findings
     with tempfile.TemporaryDirectory(prefix="a2perf-check-") as made, outside_of(place):
         work = Path(made).resolve()
         task = _task(env_id, named)
-        trial = _Trial(_completed(place, work), place, task, arguments, work, sandbox, allow_weaker)
+        given = {**options.settings(), **({"participant_args": arguments} if arguments else {})}
+        trial = _Trial(_completed(place, work), place, task, work, configured, given)
         findings += trial.run(fit, artifacts=artifacts, train_limit_s=train_limit, steps=steps)
     if as_json:
         report = {
@@ -113,8 +107,6 @@ def _shown(text: str) -> str:
 
 def _static_findings(folder: Path) -> tuple[list[Finding], set[str]]:
     """Returns what is wrong with the files as they are read, and the modes that can be tried all the same."""
-    from a2perf.submission.participant.folder import problems
-
     found: dict[str, Finding] = {}
     fit = set()
     for mode in ("train", "inference"):
@@ -144,27 +136,29 @@ def _completed(folder: Path, work: Path) -> Path:
     return view
 
 
-def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[Finding], dict[str, Any]]:
-    """Loads the folder's gin files; returns what is wrong, and what the last good one binds to ``create_domain``."""
-    from a2perf.submission import configuration
-    from a2perf.submission.gin_origin import locate
-    from a2perf.submission.submission_util import Submission
+def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[Finding], dict[str, Any], dict[str, Submission]]:
+    """Loads the folder's gin files.
 
+    Returns:
+        What is wrong, what the last good file binds to ``create_domain``, and the settings of the last one per mode.
+    """
     findings: list[Finding] = []
     named: dict[str, Any] = {}
+    configured: dict[str, Submission] = {}
     paths = sorted(folder.glob("*.gin"), reverse=True)  # training.gin before inference.gin, which then decides
     if len(paths) > MOST_GIN_FILES:
         findings.append(Finding(".", f"there are more than {MOST_GIN_FILES} gin files", "keep those that are used"))
     for path in paths[:MOST_GIN_FILES]:
         try:
             configuration.load(locate(str(path), submission=folder, domain=None, trusted=trusted), [], trusted=trusted)
-            domain = Submission().domain
+            settings = Submission()
         except UserError as error:
             findings.append(Finding(printable(path.name), error.message, error.hint))
         else:
-            named = {"domain": domain, **configuration.bound_parameters("create_domain")}
+            named = {"domain": settings.domain, **configuration.bound_parameters("create_domain")}
+            configured[BenchmarkMode(settings.mode).value] = settings
     configuration.clear()
-    return findings, named
+    return findings, named, configured
 
 
 def _task(env_id: str | None, named: Mapping[str, Any]) -> RunTask:
@@ -174,10 +168,6 @@ def _task(env_id: str | None, named: Mapping[str, Any]) -> RunTask:
         ConfigError: an unknown id, or no task can be made here.
         AssetUnavailable: the named one needs a file that is not here.
     """
-    from a2perf.domains.registry import domains, find_environment, get_domain
-    from a2perf.domains.tfa.suite_gym import make_environment
-    from a2perf.submission.evaluator.identity import RunTask
-
     chosen = env_id or named.get("env_name")
     if chosen:
         of_environment = (
@@ -201,113 +191,107 @@ def _task(env_id: str | None, named: Mapping[str, Any]) -> RunTask:
 
 
 class _Trial:
-    """A short training and a few steps, in the participant process of a real run."""
+    """A short training run and a few steps, each in the participant process that a run would open.
+
+    Args:
+        folder: the submission, or the view that completes it.
+        original: the submission.
+        task: what it is tried on.
+        work: folder for everything that is made.
+        configured: the settings of its gin files by mode.
+        given: the settings that the command line sets.
+    """
 
     def __init__(
-        self,
-        folder: Path,
-        original: Path,
-        task: RunTask,
-        arguments: dict[str, str],
-        work: Path,
-        sandbox: str,
-        allow_weaker: bool,
-    ) -> None:
-        from a2perf.submission.evaluator.confinement import confinement
-        from a2perf.submission.submission_util import Submission
+        self, folder: Path, original: Path, task: RunTask, work: Path, configured: Mapping[str, Submission],
+        given: Mapping[str, Any],
+    ) -> None:  # fmt: skip
 
-        self.folder, self.original, self.task, self.arguments, self.work = folder, original, task, arguments, work
-        self.settings = Submission(
-            mode="train",
-            domain=task.domain,
-            root_dir=str(work / "run"),
-            participant_module_path=str(folder),
-            sandbox=sandbox,
-            allow_weaker=allow_weaker,
-        )
-        self.confined = confinement(self.settings, {})
-        self.level = self.confined.record.level
+        self.folder, self.original, self.task, self.root = folder, original, task, work / "run"
+        self.configured, self.given = configured, given
+        self.level = confinement(self._settings("inference"), {}).sandbox.level
 
     def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[Finding]:
         """Tries the modes in ``fit`` and returns what went wrong."""
         findings: list[Finding] = []
         hint = None
         if artifacts is None:
-            artifacts = self.work / "run" / "artifacts"
-            artifacts.mkdir(parents=True)
-            if "train" in fit:
-                failure = self._train(artifacts, train_limit_s)
-                if failure is not None and failure.kind.value == "timeout":
-                    hint = (
-                        f"train() was stopped after {train_limit_s:g} s: give --train-limit, --participant-args that "
-                        "make it shorter, or --artifacts of a finished training"
-                    )
-                elif failure is not None:
-                    findings.append(_finding(failure, None))
-                    hint = "hint train() first; there may be nothing to load"
-        if "inference" in fit:
-            failure = self._infer(artifacts, steps)
-            if failure is not None:
-                findings.append(_finding(failure, hint))
+            artifacts = self._folder("train", "artifacts")
+            failure = self._tried(fit, "train", artifacts, lambda opened: _train(opened, train_limit_s))
+            if failure is not None and failure.kind.value == "timeout":
+                hint = (
+                    f"train() was stopped after {train_limit_s:g} s: give --train-limit, --participant-args that "
+                    "make it shorter, or --artifacts of a finished training run"
+                )
+            elif failure is not None:
+                findings.append(_finding(failure, None))
+                hint = "fix train() first; there may be nothing to load"
+        failure = self._tried(fit, "inference", artifacts, lambda opened: self._infer(opened, steps))
+        if failure is not None:
+            findings.append(_finding(failure, hint))
         return findings
 
-    def _train(self, artifacts: Path, limit_s: float) -> Failure | None:
-        from a2perf.submission.evaluator.participant_process import ParticipantFailure
+    def _tried(self, fit: set[str], mode: str, root_dir: Path, trial: Callable[[Participants], None]) -> Failure | None:
+        """Opens the participant process of a run in one mode and returns how the trial failed."""
+        from a2perf.submission.evaluator.participants import Participants
 
-        try:
-            with self._process("train", artifacts) as process:
-                process.start()
-                process.train(self.arguments, time_limit_s=limit_s)
-        except ParticipantFailure as error:
-            return error.failure
-        return None
-
-    def _infer(self, artifacts: Path, steps: int) -> Failure | None:
-        from a2perf.domains.tfa.suite_gym import make_environment
-        from a2perf.submission.evaluator.actions import check_action
-        from a2perf.submission.evaluator.participant_process import ParticipantFailure
-
-        env = make_environment(self.task.env_id, self.task.env_kwargs)
-        try:
-            with self._process("inference", artifacts) as process:
-                process.start()
-                process.load_policy(self.arguments)
-                observation, _ = env.reset(seed=0)
-                for _ in range(steps):
-                    action = check_action(env.action_space, process.infer(observation).action)
-                    observation, _, terminated, truncated, _ = env.step(action)
-                    if terminated or truncated:
-                        observation, _ = env.reset()
-        except ParticipantFailure as error:
-            return error.failure
-        finally:
-            env.close()
-        return None
-
-    def _process(self, mode: str, artifacts: Path) -> Any:
-        from a2perf import assets
-        from a2perf.domains.registry import get_domain
-        from a2perf.submission.evaluator.participant_process import ParticipantProcess
-
-        return ParticipantProcess(
-            self.folder,
-            mode=mode,
-            sandbox=self.confined.sandbox,
-            readable=(self.original, *self.confined.readable),  # the view of a folder consists of links into it
-            hidden=self.confined.hidden,
-            devices=self.confined.devices,
-            limits=self.confined.limits,
-            environment={
-                "ROOT_DIR": str(artifacts),
-                "SEED": "0",
-                "A2PERF_ENV_ID": self.task.env_id,
-                "A2PERF_ENV_KWARGS": json.dumps(self.task.env_kwargs),
-            },
-            artifacts=artifacts,
-            artifacts_writable=mode == "train",
-            log_dir=self.work / mode / "logs",
-            assets=assets.available(get_domain(self.task.domain).assets),
+        if mode not in fit:
+            return None
+        settings = self._settings(mode)
+        # a view consists of links, but what counts is where the links of the submission lead
+        submitted = dataclasses.replace(settings, participant_module_path=str(self.original))
+        folders = ParticipantFolders(
+            root_dir=root_dir,
+            artifacts=self._folder(mode, "artifacts"),
+            logs=self._folder(mode, "logs"),
+            bundle=self.root / mode,
         )
+        try:
+            manifest = new_manifest(submitted, self.task, episodes=0)
+            with Participants(settings, self.task, manifest, folders, mode=mode) as opened:
+                trial(opened)
+        except ParticipantFailure as error:
+            return error.failure
+        except SubmissionError as error:
+            return Failure(kind=FailureKind.CONTRACT, where=mode, message=str(error))
+        return None
+
+    def _infer(self, opened: Participants, steps: int) -> None:
+        from a2perf.domains.tfa.suite_gym import make_environment
+
+        with closing(make_environment(self.task.env_id, self.task.env_kwargs)) as env:
+            policy = opened.load().policy(opened.settings.call_timeout_s)
+            observation, _ = env.reset(seed=0)
+            for _ in range(steps):
+                action = check_action(env.action_space, policy.infer(observation).action)
+                observation, _, terminated, truncated, _ = env.step(action)
+                if terminated or truncated:
+                    observation, _ = env.reset()
+
+    def _settings(self, mode: str) -> Submission:
+        """Returns the settings of a run in this mode: of its gin file, if it has one, under those of the command."""
+        from a2perf.submission.settings import Submission
+
+        given: dict[str, Any] = {
+            "domain": self.task.domain,
+            "root_dir": str(self.root),
+            "participant_module_path": str(self.folder),
+            "public_seeds": True,
+            **self.given,
+        }
+        if self.folder != self.original:  # the view of a folder consists of links into it
+            given["readable_paths"] = [str(self.original)]
+        configured = self.configured.get(mode)
+        return Submission(mode=mode, **given) if configured is None else dataclasses.replace(configured, **given)
+
+    def _folder(self, mode: str, name: str) -> Path:
+        path = self.root / mode / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def _train(opened: Participants, limit_s: float) -> None:
+    opened.start().train(opened.settings.participant_args, time_limit_s=limit_s)
 
 
 def _finding(failure: Failure, hint: str | None) -> Finding:

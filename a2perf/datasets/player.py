@@ -25,8 +25,8 @@ from a2perf.fault_point import fault_point
 from a2perf.records import Episode, Record, RunState, SandboxRecord
 from a2perf.storage import write_record
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.rollouts import Policy, rollout
-from a2perf.submission.evaluator.session import participant_process
 from a2perf.submission.submission_util import Submission
 
 
@@ -136,14 +136,14 @@ class Player:
         manifest = new_manifest(settings, task, episodes=block.count)
         manifest.state = RunState.RUNNING
         manifest.seeds["participant"] = block.seed
-        with participant_process(
-            settings, task, manifest, mode="inference",
+        folders = ParticipantFolders(
             root_dir=Path(planned.root_dir) if planned.root_dir else scratch / "empty",
-            artifacts=scratch / "artifacts", logs=scratch / "logs", bundle_path=scratch,
-        ) as participant:  # fmt: skip
-            participant.start()
-            participant.load_policy(planned.participant_args, timeout_s=confining.load_timeout_s)
-            yield participant.policy(timeout_s=confining.call_timeout_s)
+            artifacts=scratch / "artifacts",
+            logs=scratch / "logs",
+            bundle=scratch,
+        )
+        with Participants(settings, task, manifest, folders, mode="inference") as participants:
+            yield participants.load().policy(timeout_s=confining.call_timeout_s)
         played.sandbox, played.warnings = manifest.sandbox, manifest.warnings
         shutil.rmtree(scratch, ignore_errors=True)
 

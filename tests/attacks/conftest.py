@@ -17,6 +17,7 @@ from a2perf.sandbox import LADDER, Limits, why_unavailable
 from a2perf.sandbox.container import why_unavailable as engine_unavailable
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.launch import docker_engine
+from tests.participants import make_participant
 
 ENTRY = Path(__file__).parent / "entry"
 
@@ -84,9 +85,9 @@ class Stage:
 
     def process(self, level: str, **limits: float) -> ParticipantProcess:
         """Returns the submission's process at a level."""
-        return ParticipantProcess(
+        return make_participant(
             self.entry, sandbox=level, artifacts=self.artifacts, hidden=(self.folder / "run", self.inner),
-            limits=Limits(**limits), log_dir=self.folder / "logs",
+            limits=Limits(**limits), logs=self.folder / "logs",
         )  # fmt: skip
 
     def connections(self) -> int:

@@ -104,7 +104,7 @@ def test_assault_has_its_recorded_outcome(
 
 
 def _output_is_cut(stage, participant) -> None:
-    dropped = participant.dropped_output()["stdout"]
+    dropped = participant.ending.dropped_bytes["stdout"]
     assert dropped == 99 * MIB
     assert (stage.folder / "logs" / "stdout.log").stat().st_size < MIB + 100
     assert any("beyond the cap were dropped" in warning for warning in participant.warnings)

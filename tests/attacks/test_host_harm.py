@@ -21,6 +21,7 @@ from a2perf.sandbox import limits as control_groups
 from a2perf.sandbox.guard.entry import RLIMITS, SYSCTLS
 from a2perf.sandbox.guard.tree import descendants
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from tests.participants import make_participant
 
 CONFINED = ("bubblewrap", "docker")
 POLICY = """
@@ -58,7 +59,7 @@ def participant(stage, available) -> Iterator[Callable[..., ParticipantProcess]]
     def start(level: str, **changes: Any) -> ParticipantProcess:
         available(level)
         settings = {"artifacts": stage.artifacts, "limits": Limits(processes=64), **changes}
-        process = ParticipantProcess(stage.entry, sandbox=level, log_dir=stage.folder / "logs", **settings)
+        process = make_participant(stage.entry, sandbox=level, logs=stage.folder / "logs", **settings)
         running.append(process)
         process.start()
         process.load_policy({})
@@ -332,7 +333,7 @@ def test_it_stays_on_the_processors_that_it_was_given(level: str, participant, r
         ask(process, "attempt(os.sched_setaffinity, 0, range(os.cpu_count()))")
         ask(process, "import os\nif os.fork() == 0: os.sched_setaffinity(0, range(os.cpu_count())); os._exit(0)")
         assert all(os.sched_getaffinity(pid) == given for pid in tree_of(process))
-        assert any("processors" in sentence for sentence in process.guarantees)
+        assert any("processors" in sentence for sentence in process.confinement.record.guarantees)
     finally:
         os.sched_setaffinity(0, usable)
     record_property("attack", ("use more processors than it was given", level, "kept inside"))

@@ -22,10 +22,10 @@ import pytest
 from a2perf.records import LatencyResults, RolloutResults
 from a2perf.storage import read_record
 from a2perf.submission.evaluator import latency, step_account
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.submission_util import Submission
+from tests.participants import make_participant
 
 STEPS, WARMUP = 20, 3
 LEVELS = [pytest.param("process"), pytest.param("bubblewrap", marks=pytest.mark.group("bwrap"))]
@@ -145,12 +145,12 @@ def measured(tmp_path: Path, available: Callable[[str], None]) -> Callable[..., 
         )  # fmt: skip
         with (
             closing(Slow()) as env,
-            ParticipantProcess(entry, sandbox=level, log_dir=tmp_path / "logs") as participant,
+            make_participant(entry, sandbox=level, logs=tmp_path / "logs") as process,
         ):
-            participant.start()
-            participant.load_policy({})
-            latency.measure(settings, env, participant, RunSeeds(0), tmp_path, RunProgress(quiet=True))
-            return read_record(tmp_path / "latency.json", LatencyResults), participant.warnings
+            process.start()
+            process.load_policy({})
+            latency.measure(settings, env, process, RunSeeds(0), tmp_path, RunProgress(quiet=True))
+            return read_record(tmp_path / "latency.json", LatencyResults), process.warnings
 
     return measure
 

@@ -328,13 +328,14 @@ import os, sys
 os.setgroups([]); os.setresgid(4242, 4242, 4242); os.setresuid(4242, 4242, 4242)
 from pathlib import Path
 from a2perf.sandbox import Limits, limits
-from a2perf.submission.evaluator.participant_process import ParticipantFailure, ParticipantProcess
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from tests.participants import make_participant
 assert not limits.place().enforces
 top = Path(sys.argv[1])
 bounds = eval(sys.argv[3])
 try:
-    with ParticipantProcess(
-        top / "entry", sandbox="bubblewrap", artifacts=top / "artifacts", limits=Limits(**bounds), log_dir=top / "logs"
+    with make_participant(
+        top / "entry", sandbox="bubblewrap", artifacts=top / "artifacts", limits=Limits(**bounds), logs=top / "logs"
     ) as participant:
         participant.start()
         participant.load_policy({})

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import ConfigError
-from a2perf.sandbox import LADDER, Limits
+from a2perf.sandbox import LADDER
 from a2perf.stranger_files import Kind, walk
 from a2perf.submission.evaluator.folder_content import identify_submission
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.participant.folder import problems
+from tests.participants import make_participant
 
 HIDES = ("bubblewrap", "docker")
 LEVELS = [pytest.param(level, marks=pytest.mark.group("bwrap") if level == "bubblewrap" else ()) for level in LADDER]
@@ -70,7 +70,7 @@ def answer(folder: Path, level: str, code: str, **options) -> object:
     artifacts = folder.parent / "root" / "inference" / "artifacts"
     artifacts.mkdir(parents=True, exist_ok=True)
     options.setdefault("artifacts", artifacts)
-    process = ParticipantProcess(folder, sandbox=level, limits=Limits(), log_dir=folder.parent / "logs", **options)
+    process = make_participant(folder, sandbox=level, logs=folder.parent / "logs", **options)
     with process:
         process.start()
         process.load_policy({})

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.domains.registry import domains
+from tests.participants import make_participant
 
 IGNORED = shutil.ignore_patterns(
     ".git", ".venv", "runs", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
@@ -216,7 +217,6 @@ def test_participant_process_works_at_the_lower_bounds(
     built: Built, repository: Path, real_environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     from a2perf.domains.tfa.suite_gym import make_environment
-    from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
     python, _, _ = _fresh(
         tmp_path / "venv", real_environment, "--requirement", str(repository / "requirements-lower.txt")
@@ -236,18 +236,18 @@ def test_participant_process_works_at_the_lower_bounds(
     (tmp_path / "artifacts").mkdir()
     env = make_environment(env_id, {"mode": "test"})
     for mode in ("train", "inference"):
-        process = ParticipantProcess(
+        process = make_participant(
             repository / "templates" / "submission",
             mode=mode,
             python=python,
             environment=variables,
             artifacts=tmp_path / "artifacts",
-            log_dir=tmp_path / mode / "logs",
+            logs=tmp_path / mode / "logs",
         )
         with process:
             process.start()
             if mode == "train":
-                assert process.train({"episodes": "1"}) == "returned"
+                process.train({"episodes": "1"})
             else:
                 process.load_policy({})
                 observation, _ = env.reset(seed=0)

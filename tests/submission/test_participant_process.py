@@ -18,6 +18,7 @@ from a2perf.errors import InfrastructureError, UserError
 from a2perf.records import FailureKind
 from a2perf.sandbox import Limits
 from a2perf.submission.evaluator.participant_process import ParticipantFailure, ParticipantProcess
+from tests.participants import make_participant
 
 MIB = 1024 * 1024
 
@@ -74,7 +75,7 @@ def process(tmp_path: Path):
     made: list[ParticipantProcess] = []
 
     def make(folder: Path, **settings) -> ParticipantProcess:
-        made.append(ParticipantProcess(folder, **{"log_dir": tmp_path / "bundle" / "logs", **settings}))
+        made.append(make_participant(folder, **{"logs": tmp_path / "bundle" / "logs", **settings}))
         return made[-1]
 
     yield make
@@ -128,7 +129,7 @@ def test_train_gets_exactly_the_variables_of_the_contract(submission, process, t
     given = {"ROOT_DIR": "/root-dir", "SEED": "7", "A2PERF_ENV_ID": "X-v0", "A2PERF_ENV_KWARGS": "{}"}
     with process(folder, mode="train", environment=given, artifacts=artifacts, threads=2) as participant:
         participant.start()
-        assert participant.train({"a": "1", "b": "x=y"}) == "returned"
+        participant.train({"a": "1", "b": "x=y"})
     variables, args, cwd, first_path, argv = json.loads((artifacts / "seen.json").read_text())
     home = variables.pop("HOME")
     assert variables.pop("PATH").startswith(os.path.dirname(sys.executable))
@@ -161,7 +162,7 @@ def test_children_of_the_participant_leave_its_folder_as_it_is(submission, proce
     before = sorted(folder.rglob("*"))
     with process(folder, mode="train") as participant:
         participant.start()
-        assert participant.train({}) == "returned"
+        participant.train({})
     assert sorted(folder.rglob("*")) == before
 
 
@@ -169,7 +170,7 @@ def test_train_mode_never_imports_inference(submission, process) -> None:
     folder = submission(train="def train():\n    pass\n", inference="raise RuntimeError('not wanted')")
     with process(folder, mode="train") as participant:
         participant.start()
-        assert participant.train({}) == "returned"
+        participant.train({})
         pid = participant.pid
     assert participant.ending is not None
     assert participant.ending.exit_code == 0
@@ -335,13 +336,13 @@ def test_tree_over_its_memory_is_ended_as_such(failing_train) -> None:
                 time.sleep(60)
         time.sleep(60)
     """
-    failure = failing_train(code, memory_bytes=300 * MIB)
+    failure = failing_train(code, limits=Limits(memory_bytes=300 * MIB))
     assert failure.kind is FailureKind.MEMORY
     assert f"{300 * MIB:,}" in failure.message
 
 
 def test_process_over_its_memory_gets_a_memory_error(failing_train) -> None:
-    failure = failing_train("def train(): block = bytearray(2**32)", memory_bytes=512 * MIB)
+    failure = failing_train("def train(): block = bytearray(2**32)", limits=Limits(memory_bytes=512 * MIB))
     assert failure.kind is FailureKind.MEMORY
     assert "bytearray" in failure.traceback
 
@@ -433,10 +434,10 @@ def test_failure_in_load_policy_is_named(submission, process) -> None:
 
 def test_hundred_megabytes_of_output_are_cut_and_recorded(loaded, tmp_path: Path) -> None:
     code = inference(top="import sys", infer="sys.stdout.write('x' * 100_000_000); sys.stdout.flush(); return 1")
-    participant = loaded(code, output_bytes=MIB)
+    participant = loaded(code, limits=Limits(output_bytes=MIB))
     assert participant.infer(0, 60).action == 1
     participant.close()
-    assert participant.dropped_output()["stdout"] == 100_000_000 - MIB
+    assert participant.ending.dropped_bytes["stdout"] == 100_000_000 - MIB
     assert (tmp_path / "bundle/logs/stdout.log").stat().st_size < MIB + 100
     assert "dropped" in participant.warnings[0]
 
@@ -515,8 +516,8 @@ def test_interrupt_of_the_evaluator_kills_the_tree(submission, process, request)
 EVALUATOR = """
 import sys
 from pathlib import Path
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
-participant = ParticipantProcess(Path(sys.argv[1]), mode="train", log_dir=Path(sys.argv[2]))
+from tests.participants import make_participant
+participant = make_participant(Path(sys.argv[1]), mode="train", logs=Path(sys.argv[2]))
 participant.start()
 print(participant.pid, participant.tree_root, flush=True)
 participant.train({})

@@ -16,23 +16,22 @@ from typing import TextIO
 
 import msgspec
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.experiments.autotag import autotag
 from a2perf.experiments.script_wrapper.episode_journal import log_curves, remove_step_counts
 from a2perf.experiments.script_wrapper.instrument import instrument
 from a2perf.experiments.script_wrapper.order import ORDER, REPORT, Order, Report
-from a2perf.metrics.trackers.emissions import EmissionsSettings
-from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord, SubmissionIdentity
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
 from a2perf.runs.event_writer import EventWriter
 from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
-from a2perf.storage import sha256_of, write_json, write_record
+from a2perf.storage import sha256_of, write_record
 from a2perf.submission.evaluator import failure_diagnosis
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.participant_home import THREAD_VARIABLES
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.session import record_tracking, supervise
+from a2perf.submission.evaluator.session import supervise
+from a2perf.submission.evaluator.tracking import attach, record_tracking, tracker
 
 MODE = "command"
 _CHILD = "a2perf.experiments.script_wrapper.child"
@@ -130,21 +129,15 @@ def _run(wanted: Wrapping, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None
         stderr=bundle.logs / "stderr.log",
     )
     kills = failure_diagnosis.oom_kills()
-    sampler = Sampler(directory=bundle.metrics, mode=MODE, settings=EmissionsSettings(), with_codecarbon=False)
-    sampler.prepare()
-    confined = sandbox.start(spec)
-    try:
-        sampler.attach(
-            confined.tree_root, cgroup=confined.cgroups, clock=confined.cpu_clock,
-            root_is_guard=confined.tree_root != confined.pid,
-        )  # fmt: skip
-        sampler.mark("script")
-        ending = _wait(confined, bundle.logs / "stdout.log", echo)
-    finally:
-        confined.kill_tree()
-        data = msgspec.to_builtins(sampler.stop())
-        write_json(bundle.metrics / "tracking.json", data)
-        record_tracking(bundle.manifest, data)
+    with tracker(bundle.metrics, mode=MODE) as sampler:
+        confined = sandbox.start(spec)
+        try:
+            attach(sampler, confined)
+            sampler.mark("script")
+            ending = _wait(confined, bundle.logs / "stdout.log", echo)
+        finally:
+            confined.kill_tree()
+            record_tracking(bundle.manifest, msgspec.to_builtins(sampler.stop()))
     return _judge(ending, bundle, limits, oom_killed=failure_diagnosis.oom_kills() > kills)
 
 

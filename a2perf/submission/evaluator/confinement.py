@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from a2perf.errors import ConfigError
@@ -23,27 +23,41 @@ _PATH_VARIABLES = ("ROOT_DIR", "MINARI_DATASETS_PATH", "PYTHONPATH")
 _ACCELERATORS = ("nvidia*", "nvidia-caps/*", "dri/renderD*", "kfd")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Confinement:
-    """Everything that ``ParticipantProcess`` has to know about it.
+    """How a participant process is confined.
 
     Attributes:
         sandbox: the level that is in force.
         limits: the bounds on the process tree.
-        readable: what the participant may read beside its submission and its interpreter.
+        readable: what the participant may read beside its submission, its interpreter and a2perf.
         hidden: what it must not see even where a readable folder holds it.
         devices: device files that it may use.
         network: whether it may reach the network.
-        record: what the manifest says.
+        asked: the level that was asked for; empty for the one in force.
+        lost: what of the level and the limits that were asked for cannot be had here, a sentence each.
     """
 
     sandbox: Sandbox
-    limits: Limits
-    readable: tuple[Path, ...]
-    hidden: tuple[Path, ...]
-    devices: tuple[Path, ...]
-    network: bool
-    record: SandboxRecord
+    limits: Limits = field(default_factory=Limits)
+    readable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    devices: tuple[Path, ...] = ()
+    network: bool = False
+    asked: str = ""
+    lost: tuple[str, ...] = ()
+
+    @property
+    def record(self) -> SandboxRecord:
+        """What the manifest says."""
+        return SandboxRecord(
+            level=self.sandbox.level,
+            asked=self.asked or self.sandbox.level,
+            network=self.network,
+            limits={name: value for name, value in asdict(self.limits).items() if value is not None},
+            guarantees=self.sandbox.guarantees(network=self.network),
+            missing=[*self.lost, *self.sandbox.missing(network=self.network)],
+        )
 
 
 def confinement(settings: Submission, environment: Mapping[str, str]) -> Confinement:
@@ -73,14 +87,8 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
         hidden=tuple(_secret(settings)),
         devices=accelerators(),
         network=settings.network,
-        record=SandboxRecord(
-            level=sandbox.level,
-            asked=settings.sandbox,
-            network=settings.network,
-            limits={name: value for name, value in asdict(limits).items() if value is not None},
-            guarantees=sandbox.guarantees(network=settings.network),
-            missing=[*lost, *sandbox.missing(network=settings.network)],
-        ),
+        asked=settings.sandbox,
+        lost=tuple(lost),
     )
 
 

@@ -30,13 +30,14 @@ from a2perf.storage import Journal, read_json, read_record, write_json, write_re
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, failure_diagnosis, results
 from a2perf.submission.evaluator.confinement import confinement
+from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.inference import completed_episodes, episode_seeds, play, training_artifacts
-from a2perf.submission.evaluator.participant_process import ParticipantFailure
 from a2perf.submission.evaluator.participant_python import participant_python
-from a2perf.submission.evaluator.policy_processes import PolicyProcesses
+from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.session import supervise, tracker_of
+from a2perf.submission.evaluator.session import supervise
+from a2perf.submission.evaluator.tracking import tracker_of
 from a2perf.submission.settings import Submission
 
 _PR_SET_PDEATHSIG = 1
@@ -63,11 +64,8 @@ class _TaskRun:
     manifest: Manifest
     config: str
     seeds: list[int]
-    root_dir: Path
     folder: Path
-    logs: Path
-    artifacts: Path
-    bundle: Path
+    folders: ParticipantFolders
     level: str
 
     def clear_outcome(self) -> None:
@@ -124,11 +122,13 @@ def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) 
         manifest=manifest,
         config=configuration.text(),
         seeds=episode_seeds(settings, manifest, settings.num_generalization_episodes, stream=stream),
-        root_dir=training_artifacts(settings, bundle),
         folder=task_folder(bundle.path, task.name),
-        logs=bundle.logs / task.name,
-        artifacts=bundle.artifacts / task.name,
-        bundle=bundle.path,
+        folders=ParticipantFolders(
+            root_dir=training_artifacts(settings, bundle),
+            artifacts=bundle.artifacts / task.name,
+            logs=bundle.logs / task.name,
+            bundle=bundle.path,
+        ),
         level=confinement(settings, {}).record.level,
     )
 
@@ -223,19 +223,19 @@ def _run_task(item: _TaskRun, parent: int) -> None:
 
 def _evaluate(item: _TaskRun, journal: Journal) -> None:
     quiet = RunProgress(quiet=True)
-    item.artifacts.mkdir(parents=True, exist_ok=True)
+    item.folders.artifacts.mkdir(parents=True, exist_ok=True)
     env = create_domain(env_name=item.task.env_id, framework="gymnasium", **item.task.env_kwargs)
     with closing(env), journal:
-        processes = PolicyProcesses(
-            item.settings, item.task, item.manifest, mode="generalization",
-            root_dir=item.root_dir, artifacts=item.artifacts, logs=item.logs, bundle_path=item.bundle,
+        opened = Participants(
+            item.settings, item.task, item.manifest, item.folders, mode="generalization",
+            tracker=tracker_of(item.settings, item.folder, mode="generalization"),
         )  # fmt: skip
-        with processes, tracker_of(item.settings, item.folder, energy_mode="generalization") as sampler:
-            processes.begin(sampler)
+        with opened as participants:
+            participants.load()
             fault_point("task: policy loaded")
-            sampler.mark("rollouts")
-            play(item.settings, item.task, env, processes, item.seeds, journal, item.folder, quiet, pictures=False)
-            sampler.mark("end")
+            participants.mark("rollouts")
+            play(item.settings, item.task, env, participants, item.seeds, journal, item.folder, quiet, pictures=False)
+            participants.mark("end")
 
 
 def _outcome_of(item: _TaskRun, exit_code: int | None, *, oom_killed: bool) -> TaskOutcome:

@@ -18,12 +18,13 @@ from a2perf.storage import Journal, read_record, write_record
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, latency, media, results, step_account
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.policy_processes import PolicyProcesses
+from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.rollouts import rollout
 from a2perf.submission.evaluator.seeds import RunSeeds, read_seed_file
-from a2perf.submission.evaluator.session import supervise, tracking
+from a2perf.submission.evaluator.session import supervise
 from a2perf.submission.evaluator.step_account import StepAccount
+from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission
 
@@ -82,26 +83,26 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
 def _infer(
     settings: Submission, task: RunTask, env: Any, seeds: list[int], bundle: Bundle, progress: RunProgress
 ) -> str:
-    processes = PolicyProcesses(
-        settings, task, bundle.manifest, mode="inference", root_dir=training_artifacts(settings, bundle),
-        artifacts=bundle.artifacts, logs=bundle.logs, bundle_path=bundle.path,
-    )  # fmt: skip
-    with processes, tracking(settings, bundle, energy_mode="inference") as sampler:
+    folders = ParticipantFolders(
+        root_dir=training_artifacts(settings, bundle), artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
+    )
+    tracker = tracking(settings, bundle)
+    with Participants(settings, task, bundle.manifest, folders, mode="inference", tracker=tracker) as participants:
         progress.phase(f"loading {settings.folder.name}")
-        participant = processes.begin(sampler)
+        participant = participants.load()
         if (
             settings.time_participant_code
             and settings.num_inference_steps
             and not (bundle.metrics / "latency.json").exists()
         ):
-            sampler.mark("latency")
+            participants.mark("latency")
             drawn = RunSeeds.recorded(bundle.manifest.root_seed, bundle.manifest.seeds)
             latency.measure(settings, env, participant, drawn, bundle.metrics, progress)
         fault_point("evaluator: latency measured")
-        sampler.mark("rollouts")
+        participants.mark("rollouts")
         with bundle.journal() as journal:
-            actions = play(settings, task, env, processes, seeds, journal, bundle.metrics, progress)
-        sampler.mark("end")
+            actions = play(settings, task, env, participants, seeds, journal, bundle.metrics, progress)
+        participants.mark("end")
     artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
     if media.can_render(env):
         make_media(settings, task, seeds, actions, bundle, progress)
@@ -113,7 +114,7 @@ def _infer(
 
 
 def play(
-    settings: Submission, task: RunTask, env: Any, processes: PolicyProcesses, seeds: list[int],
+    settings: Submission, task: RunTask, env: Any, participants: Participants, seeds: list[int],
     journal: Journal, metrics: Path, progress: RunProgress, *, pictures: bool = True,
 ) -> dict[int, list[Any]]:  # fmt: skip
     """Plays every episode that the journal does not hold yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
@@ -134,7 +135,7 @@ def play(
                 continue
             if account is not None and settings.fresh_policy == "episode":
                 account.pause()
-            participant = processes.of_episode(index)
+            participant = participants.of_episode(index)
             account = account or StepAccount(participant, settings.call_timeout_s)
             account.follow(participant)
             taken = actions.setdefault(index, []) if index < pictured else None
@@ -152,7 +153,7 @@ def play(
             progress.advance(len(done), f"last return {episode.episode_return:.2f}")
     finally:
         episodes = [done[index] for index in sorted(done)]
-        _compare_with_timed(costs, metrics, processes.process.warnings)
+        _compare_with_timed(costs, metrics, participants.process.warnings)
         write_record(
             metrics / "rollouts.json",
             RolloutResults(task=task.name, env_id=task.env_id, episodes=episodes, costs=costs),

@@ -10,7 +10,7 @@ transport, and is what to rank by. Beside it stands the processor time of the wh
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,12 @@ from a2perf.metrics.trackers.latency import summarize_latency
 from a2perf.records import LatencyResults, LatencySummary
 from a2perf.storage import write_record
 from a2perf.submission.evaluator import step_account
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.rollouts import rollout
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.evaluator.step_account import StepAccount
-
-if TYPE_CHECKING:
-    from a2perf.submission.evaluator.participant_process import ParticipantProcess
-    from a2perf.submission.submission_util import Submission
+from a2perf.submission.settings import Submission
 
 MOST_TRANSPORT_NS = 5_000_000
 """More than this between the participant's clock and the evaluator's is not transport, on a host that works."""

@@ -12,19 +12,20 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.records import Failure, FailureKind
-from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
+from a2perf.sandbox import Confined, Ending, SandboxSpec
 from a2perf.submission.evaluator import answers, failure_diagnosis, participant_home
 from a2perf.submission.evaluator.answers import Inference
+from a2perf.submission.evaluator.confinement import Confinement
 from a2perf.submission.evaluator.disk_space import DiskSpace
 from a2perf.submission.evaluator.failures import ParticipantFailure, unreadable
+from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 from a2perf.submission.participant.shared_region import SharedRegion
 from a2perf.submission.participant.wire import (
     PROTOCOL_VERSION,
@@ -41,7 +42,6 @@ START_TIMEOUT_S = 60.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
 _PLATFORM = Path(answers.__file__).parents[2]
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 T = TypeVar("T")
 
 
@@ -49,112 +49,44 @@ class ParticipantProcess:
     """A submission running in a process of its own.
 
     Args:
-        submission: the folder.
-        mode: ``"train"`` for train.py; any other mode is for inference.py.
-        sandbox: level of confinement, or the sandbox itself.
-        python: interpreter of the participant process; this one's unless given.
-        python_files: what that interpreter reads, where it is not this one's: its environment and its library.
-        environment: variables of the contract (``ROOT_DIR``, ``SEED``, ...) beside those that are set here: ``PATH``,
-            a temporary ``HOME``, ``LANG``, the thread limits, ``A2PERF_ARTIFACTS``.
-        artifacts: the folder that it may write.
-        artifacts_writable: whether it may write there, or only read.
-        log_dir: gets ``stdout.log`` and ``stderr.log``.
-        readable: what it may read beside its submission, its interpreter and a2perf.
-        hidden: what it must not see even where a readable folder holds it.
-        devices: device files that it may use.
-        network: whether it may reach the network.
-        assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
-        limits: bounds on the process tree.
-        memory_bytes: replaces ``limits.memory_bytes``.
-        output_bytes: replaces ``limits.output_bytes``.
-        threads: what the thread variables of numeric libraries say.
-        load_timeout_s: limit of ``load_policy`` unless told otherwise there, with the import of inference.py.
-        log_base: folder to which a failure names the log relatively; the parent of ``log_dir`` unless given.
-        on_full_disk: called when the participant failed for lack of room, before anybody writes down how.
+        spec: what runs.
+        confinement: how it is confined.
         before_code: called before the first instruction of the participant's can run: before its code is asked for
             anything, and before the start of an interpreter that has packages of its choice.
+        on_full_disk: called when the participant failed for lack of room, before anybody writes down how.
 
     Attributes:
+        confinement: as given.
         first_inference: the first answer of this process, which is slower than all others; ``None`` before it.
         warnings: what should be recorded with the run, though it is no failure.
         ending: how the process ended, once it has.
-
-    Raises:
-        UserError: the level of confinement is unknown, or not to be had on this host.
     """
 
     def __init__(
         self,
-        submission: Path,
+        spec: ParticipantSpec,
+        confinement: Confinement,
         *,
-        mode: str = "inference",
-        sandbox: str | Sandbox = "process",
-        python: str | Path | None = None,
-        python_files: Sequence[Path] = (),
-        environment: Mapping[str, str] = _NOTHING,
-        artifacts: Path | None = None,
-        artifacts_writable: bool = True,
-        readable: Sequence[Path] = (),
-        hidden: Sequence[Path] = (),
-        devices: Sequence[Path] = (),
-        network: bool = False,
-        log_dir: Path,
-        assets: Mapping[str, Path] = _NOTHING,
-        limits: Limits | None = None,
-        memory_bytes: int | None = None,
-        output_bytes: int | None = None,
-        threads: int = 1,
-        load_timeout_s: float = 300.0,
-        log_base: Path | None = None,
-        on_full_disk: Callable[[], None] = lambda: None,
         before_code: Callable[[], None] = lambda: None,
+        on_full_disk: Callable[[], None] = lambda: None,
     ) -> None:
+        self.confinement = confinement
         self.first_inference: Inference | None = None
         self.warnings: list[str] = []
         self.ending: Ending | None = None
-        self.mode = mode
-        self._submission = submission.absolute()
-        self._sandbox = get_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
-        self._python = os.fspath(python or sys.executable)
-        self._python_files = tuple(python_files)
-        self._environment = dict(environment)
-        self._artifacts = None if artifacts is None else artifacts.absolute()
-        self._artifacts_writable = artifacts_writable
-        self._readable = tuple(readable)
-        self._hidden = tuple(hidden)
-        self._devices = tuple(devices)
-        self._network = network
-        self._log_dir = log_dir.absolute()
+        self._spec = spec
+        self._submission = spec.submission.absolute()
+        self._python = os.fspath(spec.python or sys.executable)
+        self._artifacts = None if spec.artifacts is None else spec.artifacts.absolute()
+        self._logs = spec.logs.absolute()
+        self._log_base = (spec.log_base or self._logs.parent).absolute()
         self._on_full_disk = on_full_disk
         self._before_code = before_code
-        self._log_base = (log_base or log_dir.parent).absolute()
-        self._assets = dict(assets)
-        given = {"memory_bytes": memory_bytes, "output_bytes": output_bytes}
-        self._limits = replace(
-            limits or Limits(), **{name: value for name, value in given.items() if value is not None}
-        )
-        self._threads = threads
-        self._load_timeout_s = load_timeout_s
         self._confined: Confined | None = None
         self._connection: Connection | None = None
         self._calls = 0
         self._oom_kills = 0
         self._disk: DiskSpace | None = None
-
-    @property
-    def level(self) -> str:
-        """The sandbox's level."""
-        return self._sandbox.level
-
-    @property
-    def guarantees(self) -> list[str]:
-        """What the sandbox enforces here."""
-        return self._sandbox.guarantees(network=self._network)
-
-    @property
-    def missing(self) -> list[str]:
-        """What the sandbox does not keep the participant from."""
-        return self._sandbox.missing(network=self._network)
 
     @property
     def pid(self) -> int:
@@ -189,38 +121,19 @@ class ParticipantProcess:
             raise self._failed(Failure(kind=FailureKind.CONTRACT, where="start", message=f"{self._submission} {kind}"))
         if self._artifacts is not None and self._artifacts.is_symlink():
             raise ConfigError(f"the artifacts folder {self._artifacts} is a link", hint="put the folder itself there")
-        if self._python != sys.executable or self._python_files:
+        if self._python != sys.executable or self._spec.python_files:
             self._before_code()
-        self._log_dir.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(parents=True, exist_ok=True)
         self._oom_kills = failure_diagnosis.oom_kills()
         if self._artifacts is not None and self._artifacts.is_dir():
             self._disk = DiskSpace.before(self._artifacts)
-        home = participant_home.make_home(self._assets)
+        home = participant_home.make_home(self._spec.assets)
         ours, theirs = socket.socketpair()
         region = SharedRegion()
         with theirs, open(region.descriptor, closefd=True):
-            fds = (theirs.fileno(), region.descriptor)
-            worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds), str(self._submission))
-            writable = [self._artifacts] if self._artifacts is not None and self._artifacts_writable else []
-            readable = [self._submission, *self._assets.values(), *([self._artifacts] if self._artifacts else [])]
-            readable += [_PLATFORM, *self._python_files, *self._readable]
-            spec = SandboxSpec(
-                argv=(self._python, *worker),
-                cwd=self._submission,
-                env=participant_home.variables(home, self._python, self._threads, self._artifacts, self._environment),
-                readable=readable,
-                writable=[home, *writable],
-                hidden=self._hidden,
-                devices=self._devices,
-                network=self._network,
-                limits=self._limits,
-                fds=fds,
-                stdout=self._log_dir / "stdout.log",
-                stderr=self._log_dir / "stderr.log",
-                temporary=(home,),
-            )
+            spec = self._sandbox_spec(home, (theirs.fileno(), region.descriptor))
             try:
-                self._confined = self._sandbox.start(spec)
+                self._confined = self.confinement.sandbox.start(spec)
             except BaseException:
                 ours.close()
                 region.close()
@@ -241,21 +154,38 @@ class ParticipantProcess:
                 f"{self._python} has an a2perf of another version", hint="install this a2perf there as well"
             )
 
-    def train(self, args: Mapping[str, str], time_limit_s: float | None = None) -> str:
+    def _sandbox_spec(self, home: Path, fds: tuple[int, int]) -> SandboxSpec:
+        what, how = self._spec, self.confinement
+        files = [*what.assets.values(), *what.python_files]
+        artifacts = [] if self._artifacts is None else [self._artifacts]
+        worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds), str(self._submission))
+        return SandboxSpec(
+            argv=(self._python, *worker),
+            cwd=self._submission,
+            env=participant_home.variables(home, self._python, what.threads, self._artifacts, what.environment),
+            readable=[self._submission, _PLATFORM, *files, *artifacts, *how.readable],
+            writable=[home, *artifacts],
+            hidden=how.hidden,
+            devices=how.devices,
+            network=how.network,
+            limits=how.limits,
+            fds=fds,
+            stdout=self._logs / "stdout.log",
+            stderr=self._logs / "stderr.log",
+            temporary=(home,),
+        )
+
+    def train(self, args: Mapping[str, str], time_limit_s: float | None = None) -> None:
         """Runs ``train`` to its end.
 
         Args:
             args: the participant arguments.
             time_limit_s: wall time, the import of train.py included; ``None`` is no limit.
 
-        Returns:
-            ``"returned"``.
-
         Raises:
-            ParticipantFailure: it ended in any other way, or not in time.
+            ParticipantFailure: it did not return, or not in time.
         """
         self._ask("train", time_limit_s, dict(args))
-        return "returned"
 
     def load_policy(self, args: Mapping[str, str], timeout_s: float | None = None) -> None:
         """Imports inference.py and loads the policy.
@@ -263,7 +193,7 @@ class ParticipantProcess:
         Raises:
             ParticipantFailure: it failed, or did not return in time.
         """
-        self._ask("load_policy", self._load_timeout_s if timeout_s is None else timeout_s, dict(args))
+        self._ask("load_policy", self._spec.load_timeout_s if timeout_s is None else timeout_s, dict(args))
 
     def infer(self, observation: Any, timeout_s: float | None = None) -> Inference:
         """Asks for the action to one observation.
@@ -298,10 +228,6 @@ class ParticipantProcess:
         """Returns the loaded policy as an object whose ``infer`` needs the observation only."""
         return RemotePolicy(self, timeout_s)
 
-    def dropped_output(self) -> Mapping[str, int]:
-        """Returns the bytes of output beyond the cap by stream; complete once the process has ended."""
-        return {} if self.ending is None else self.ending.dropped_bytes
-
     def close(self) -> None:
         """Lets the process end by itself, with what it has registered for its exit; kills it after a grace.
 
@@ -315,7 +241,7 @@ class ParticipantProcess:
                 self._connection.send(("close",), deadline=time.monotonic() + CLOSE_GRACE_S)
             self._confined.wait(CLOSE_GRACE_S)
         self.kill()
-        words = None if self.ending is None else failure_diagnosis.overfull(self.ending, self._limits)
+        words = None if self.ending is None else failure_diagnosis.overfull(self.ending, self.confinement.limits)
         if words is not None:
             raise self._failed(Failure(kind=FailureKind.OUTPUT_LIMIT, where="end", message=words))
 
@@ -396,7 +322,7 @@ class ParticipantProcess:
         failure = self._diagnosed(error, "start", START_TIMEOUT_S)
         if failure.kind in (FailureKind.MEMORY, FailureKind.FORBIDDEN):
             raise ParticipantFailure(failure) from error
-        tail = failure_diagnosis.tail(self._log_dir / "stderr.log")
+        tail = failure_diagnosis.tail(self._logs / "stderr.log")
         raise InfrastructureError(
             f"{self._python} could not run the participant process: {failure.message}" + (f"\n{tail}" if tail else ""),
             hint="a2perf, numpy, msgpack and gymnasium have to be installed for that interpreter",
@@ -426,20 +352,24 @@ class ParticipantProcess:
             return Failure(
                 kind=FailureKind.BAD_OUTPUT, where=where, message="it closed its connection to the evaluator"
             )
-        text = failure_diagnosis.tail(self._log_dir / "stderr.log")
+        text = failure_diagnosis.tail(self._logs / "stderr.log")
         return failure_diagnosis.ended(
-            self.ending, where, self._limits, text, oom_killed=failure_diagnosis.oom_kills() > self._oom_kills
+            self.ending,
+            where,
+            self.confinement.limits,
+            text,
+            oom_killed=failure_diagnosis.oom_kills() > self._oom_kills,
         )
 
     def _failed(self, failure: Failure) -> ParticipantFailure:
         """Ends the tree and completes the record with the place of the log."""
         self.kill()
         if self.ending is not None:
-            failure = failure_diagnosis.revised(failure, self.ending, self._limits)
+            failure = failure_diagnosis.revised(failure, self.ending, self.confinement.limits)
         if failure.kind is FailureKind.DISK and self._disk is not None:
             failure = self._disk.judge(failure)
             self._on_full_disk()
-        log = self._log_dir / "stderr.log"
+        log = self._logs / "stderr.log"
         if failure.log is None and log.exists():
             failure.log = os.path.relpath(log, self._log_base)
         return ParticipantFailure(failure)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 from a2perf.metrics.trackers.process_tree import Tree, open_tree
 from a2perf.records import StepCosts
 from a2perf.submission.evaluator.answers import Inference
-
-if TYPE_CHECKING:
-    from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
 SLACK_S = 0.25e-3
 """What an honest interpreter does per step after its answer (leave the call, wait again, collect garbage) is less."""

@@ -10,12 +10,15 @@ from a2perf.storage import write_record
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, results
 from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT, energy_budget
+from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.participant_process import ParticipantFailure
+from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.session import participant_process, supervise, tracking
+from a2perf.submission.evaluator.session import supervise
+from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.settings import Submission
 
+RETURNED = "returned"
 TIME_LIMIT = "time limit"
 """Exit reason of a training that was ended at its limit and left artefacts; without artefacts it is a failure."""
 
@@ -78,17 +81,15 @@ def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunP
     limit_s = _rest(settings.train_time_limit_s, earlier.train_s)
     limit_kwh = _rest(settings.train_energy_limit_kwh, earlier.net_kwh)
     if limit_s == 0 or limit_kwh == 0:
-        with tracking(settings, bundle, energy_mode="train"):  # records what the earlier attempts used
+        with tracking(settings, bundle):  # records what the earlier attempts used
             return TIME_LIMIT if limit_s == 0 else ENERGY_LIMIT
-    confined = participant_process(
-        settings, task, bundle.manifest, mode="train",
-        root_dir=bundle.artifacts, artifacts=bundle.artifacts, logs=bundle.logs, bundle_path=bundle.path,
-    )  # fmt: skip
-    with confined as participant, tracking(settings, bundle, energy_mode="train") as sampler:
-        participant.start()
-        sampler.attach(
-            participant.tree_root, cgroup=participant.cgroups, clock=participant.cpu_clock, root_is_guard=True
-        )
+    folders = ParticipantFolders(
+        root_dir=bundle.artifacts, artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
+    )
+    tracker = tracking(settings, bundle)
+    with Participants(settings, task, bundle.manifest, folders, mode="train", tracker=tracker) as participants:
+        participant, sampler = participants.start(), participants.sampler
+        assert sampler is not None
         words = "" if limit_s is None else f" (at most {limit_s:g} s)"
         progress.phase(f"training {settings.folder.name} on {task.name}{words}")
         sampler.mark("train")
@@ -96,7 +97,8 @@ def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunP
         budget = None
         try:
             with energy_budget(sampler, participant.pid, limit_kwh) as budget:
-                return participant.train(settings.participant_args, time_limit_s=limit_s)
+                participant.train(settings.participant_args, time_limit_s=limit_s)
+                return RETURNED
         except ParticipantFailure as error:
             if budget is not None and budget.reached:
                 return ENERGY_LIMIT

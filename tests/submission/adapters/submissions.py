@@ -9,6 +9,7 @@ import gymnasium
 from gymnasium import spaces
 
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from tests.participants import make_participant
 
 TASK = "QuadrupedLocomotion-SyntheticTrot-v0"
 
@@ -35,10 +36,10 @@ def write(folder: Path, inference: str) -> Path:
 
 def process(folder: Path, root_dir: Path, env_id: str = TASK, **variables: str) -> ParticipantProcess:
     """Returns the participant process of a submission, with the training's artefacts in ``root_dir``."""
-    return ParticipantProcess(
+    return make_participant(
         folder,
         environment={"ROOT_DIR": str(root_dir), "A2PERF_ENV_ID": env_id, "A2PERF_ENV_KWARGS": "{}", **variables},
-        log_dir=folder.parent / "logs",
+        logs=folder.parent / "logs",
     )
 
 

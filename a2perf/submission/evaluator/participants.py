@@ -1,0 +1,218 @@
+"""Opens the participant processes of a run with trackers attached: one way for all modes, ``check`` and datasets.
+
+One process answers for all of a run, or another one for each episode. With one process the policy may remember what it
+met in earlier episodes. With ``Submission.fresh_policy = 'episode'`` nothing reaches the next episode: process,
+temporary home, scratch space and artifact folder are new.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from types import TracebackType
+
+from a2perf import assets
+from a2perf.domains.registry import get_domain
+from a2perf.errors import SubmissionError
+from a2perf.fault_point import fault_point
+from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.records import Manifest
+from a2perf.runs.bundle import participant_starts
+from a2perf.submission.evaluator import disk_space
+from a2perf.submission.evaluator.confinement import confinement
+from a2perf.submission.evaluator.identity import RunTask, participant_environment
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_python import participant_python
+from a2perf.submission.evaluator.participant_spec import ParticipantSpec
+from a2perf.submission.evaluator.tracking import attach
+from a2perf.submission.settings import Submission
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParticipantFolders:
+    """The folders of a run's participant processes.
+
+    Attributes:
+        root_dir: their ``ROOT_DIR``.
+        artifacts: their ``A2PERF_ARTIFACTS``, or the folder above those of single episodes, which are not kept.
+        logs: where their output is captured, or the folder above.
+        bundle: the bundle; paths of logs are recorded relative to it.
+    """
+
+    root_dir: Path
+    artifacts: Path
+    logs: Path
+    bundle: Path
+
+
+class Participants:
+    """Starts, follows and ends the participant processes of a run.
+
+    As a context it prepares the first process, enters the trackers after that, so that nothing of its making is
+    tracked, and ends both.
+
+    Args:
+        settings: the run's configuration.
+        task: the environment that the participant is told of.
+        manifest: gets what the sandbox and the Python of the participant are, the warnings and the times of loading.
+        folders: of the processes.
+        mode: ``"train"`` imports train.py, any other mode inference.py.
+        tracker: yields the trackers that are attached to the processes; none by default.
+
+    Attributes:
+        settings: as given.
+        process: the present one.
+        sampler: the trackers; ``None`` without any.
+
+    Raises:
+        UserError: on entering, if the sandbox cannot be had on this host or the submission's environment cannot be
+            built.
+    """
+
+    process: ParticipantProcess
+    sampler: Sampler | None
+
+    def __init__(
+        self, settings: Submission, task: RunTask, manifest: Manifest, folders: ParticipantFolders, *,
+        mode: str, tracker: AbstractContextManager[Sampler] | None = None,
+    ) -> None:  # fmt: skip
+        self.settings, self._task, self._manifest = settings, task, manifest
+        self._folders, self._mode, self._tracker = folders, mode, tracker
+        self._all, self._of_process = ExitStack(), ExitStack()
+        self._attached = False
+        self._episodes_s: list[float] = []
+
+    def __enter__(self) -> Participants:
+        with ExitStack() as stack:
+            stack.enter_context(self._of_process)
+            self._prepare(self._folders)
+            tracker: AbstractContextManager[Sampler | None] = self._tracker or nullcontext()
+            self.sampler = stack.enter_context(tracker)
+            self._all = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._all.__exit__(kind, value, trace)
+
+    def mark(self, phase: str) -> None:
+        """Tells the trackers that a phase of the run begins."""
+        if self.sampler is not None:
+            self.sampler.mark(phase)
+
+    def start(self) -> ParticipantProcess:
+        """Starts the prepared process and attaches the trackers to it.
+
+        Raises:
+            ParticipantFailure: it did not start.
+        """
+        self.process.start()
+        if self.sampler is not None:
+            attach(self.sampler, self.process, again=self._attached)
+            self._attached = True
+        return self.process
+
+    def load(self) -> ParticipantProcess:
+        """Starts the first process and loads its policy.
+
+        Raises:
+            ParticipantFailure: it did not load.
+        """
+        self._manifest.timings_s["load_policy"] = self._load()
+        return self.process
+
+    def of_episode(self, index: int) -> ParticipantProcess:
+        """Returns the process that answers in an episode.
+
+        Raises:
+            ParticipantFailure: a new process did not load its policy.
+        """
+        if self.settings.fresh_policy == "episode":
+            if self.sampler is not None:
+                self.sampler.detach()
+            self._of_process.close()
+            self._prepare(self._of_one_episode(f"episode_{index:03d}"))
+            self._episodes_s.append(self._load())
+            mean_s = sum(self._episodes_s) / len(self._episodes_s)
+            self._manifest.timings_s["load_policy_per_episode"] = mean_s
+        return self.process
+
+    def _load(self) -> float:
+        began, again = time.perf_counter(), self._attached
+        process = self.start()
+        if not again:
+            self.mark("load")
+        fault_point("evaluator: participant started")
+        process.load_policy(self.settings.participant_args, timeout_s=self.settings.load_timeout_s)
+        return time.perf_counter() - began
+
+    def _of_one_episode(self, name: str) -> ParticipantFolders:
+        """Makes the folders of an episode's process, whose artifacts go with it."""
+        run = self._folders
+        artifacts = run.artifacts / name
+        artifacts.mkdir(parents=True, exist_ok=True)
+        self._of_process.callback(shutil.rmtree, artifacts, ignore_errors=True)
+        root_dir = artifacts if run.root_dir == run.artifacts else run.root_dir
+        return dataclasses.replace(run, root_dir=root_dir, artifacts=artifacts, logs=run.logs / name)
+
+    def _prepare(self, folders: ParticipantFolders) -> None:
+        """Makes a process ready to start: its Python, its sandbox, and the record of both in the manifest."""
+        self.process = self._of_process.enter_context(self._prepared(folders))
+
+    @contextmanager
+    def _prepared(self, folders: ParticipantFolders) -> Iterator[ParticipantProcess]:
+        settings, task, manifest = self.settings, self._task, self._manifest
+        with participant_python(settings, folders.logs) as chosen:
+            manifest.python_env = chosen.record
+            environment = participant_environment(settings, task, manifest, root_dir=folders.root_dir)
+            confined = confinement(settings, environment)
+            _refuse_uncovered(manifest, confined.sandbox.level)
+            spec = ParticipantSpec(
+                submission=settings.folder,
+                logs=folders.logs,
+                mode=self._mode,
+                python=chosen.python,
+                python_files=chosen.readable,
+                environment=environment,
+                artifacts=folders.artifacts,
+                assets=assets.available(get_domain(task.domain).assets),
+                load_timeout_s=settings.load_timeout_s,
+                log_base=folders.bundle,
+            )
+            process = ParticipantProcess(
+                spec, confined,
+                before_code=lambda: participant_starts(folders.bundle, manifest),
+                on_full_disk=lambda: disk_space.use_reserve(folders.bundle),
+            )  # fmt: skip
+            manifest.sandbox = confined.record
+            try:
+                with process:
+                    yield process
+            finally:
+                manifest.warnings += process.warnings
+
+
+def _refuse_uncovered(manifest: Manifest, level: str) -> None:
+    """Notes what the submission's hash does not cover though the participant can read it.
+
+    Raises:
+        SubmissionError: links lead out of the submission, and the level neither hides what they lead to nor is meant
+            for one's own code only.
+    """
+    if level not in ("none", "process") or not manifest.submission.not_covered:
+        return
+    links = [text for text in manifest.submission.not_covered if " -> " in text]
+    if links and level == "process":
+        raise SubmissionError(
+            f"links lead out of the submission, and its hash cannot cover what they lead to: {', '.join(links)}",
+            hint="copy the files into the folder, or choose the level bubblewrap, which hides what is outside",
+        )
+    manifest.warnings.append(
+        f"the submission's hash does not cover what the level {level!r} lets it read: "
+        + ", ".join(manifest.submission.not_covered)
+    )

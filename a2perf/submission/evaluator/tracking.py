@@ -1,0 +1,121 @@
+"""Trackers around a process tree: the report lands in ``tracking.json``, its main numbers in the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from a2perf.metrics.trackers.emissions import EmissionsSettings, resolve_settings
+from a2perf.metrics.trackers.host import describe_host
+from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.records import Attempt, Manifest
+from a2perf.runs.attempts import with_earlier
+from a2perf.runs.bundle import Bundle
+from a2perf.storage import write_json
+from a2perf.submission.settings import Submission
+
+
+class ProcessTree(Protocol):
+    """A child process under a guard, as far as the trackers have to know it; a ``Confined`` is one."""
+
+    @property
+    def tree_root(self) -> int:
+        """Process id whose descendants are the tree; it is not part of it itself."""
+        ...
+
+    @property
+    def cgroups(self) -> tuple[Path, ...]:
+        """Folders of the control group of the tree; empty if there is none."""
+        ...
+
+    @property
+    def cpu_clock(self) -> Callable[[], float] | None:
+        """Reads the processor time of the tree, if the kernel counts it and no control group does."""
+        ...
+
+
+def attach(sampler: Sampler, tree: ProcessTree, *, again: bool = False) -> None:
+    """Attaches trackers to a process tree; ``again`` for the second and later trees of a run."""
+    follow = sampler.follow if again else sampler.attach
+    follow(tree.tree_root, cgroup=tree.cgroups, clock=tree.cpu_clock, root_is_guard=True)
+
+
+@contextmanager
+def tracking(settings: Submission, bundle: Bundle) -> Iterator[Sampler]:
+    """Tracks the participant's process tree of a bundle; its main numbers go into the manifest too."""
+    manifest = bundle.manifest
+    with tracker_of(settings, bundle.metrics, mode=manifest.mode, attempts=manifest.attempts) as sampler:
+        bundle.clock.follow_energy(lambda: sampler.net_kwh)
+        try:
+            yield sampler
+        finally:
+            data = msgspec.to_builtins(sampler.stop())
+            last = manifest.attempts[-1]
+            last.net_kwh, last.gross_kwh = data["energy"]["net_kwh"], data["energy"]["gross_kwh"]
+            record_tracking(manifest, with_earlier(data, manifest.attempts))
+
+
+@contextmanager
+def tracker_of(
+    settings: Submission, directory: Path, *, mode: str, attempts: Sequence[Attempt] = ()
+) -> Iterator[Sampler]:
+    """Tracks a participant's process tree under a run's configuration; see ``tracker``.
+
+    Args:
+        settings: the run's configuration.
+        directory: where the files go.
+        mode: of the run; names the emissions file.
+        attempts: of the run; time, energy and emissions of the report are sums over them.
+    """
+    with tracker(
+        directory, mode=mode, interval_s=settings.sampling_interval_s or 1.0, emissions=resolve_settings(),
+        with_codecarbon=settings.measure_emissions, attempts=attempts,
+    ) as sampler:  # fmt: skip
+        yield sampler
+
+
+@contextmanager
+def tracker(
+    directory: Path,
+    *,
+    mode: str,
+    interval_s: float = 1.0,
+    emissions: EmissionsSettings | None = None,
+    with_codecarbon: bool = False,
+    attempts: Sequence[Attempt] = (),
+) -> Iterator[Sampler]:
+    """Tracks the process tree that is attached in the context; the report lands in ``tracking.json`` whatever happens.
+
+    Args:
+        directory: where the files go.
+        mode: of the run; names the emissions file.
+        interval_s: longest period of the samples.
+        emissions: what the configuration says about them.
+        with_codecarbon: whether codecarbon tracks the tree too.
+        attempts: of the run; time, energy and emissions of the report are sums over them.
+    """
+    sampler = Sampler(
+        directory=directory, mode=mode, interval_s=interval_s, settings=emissions or EmissionsSettings(),
+        with_codecarbon=with_codecarbon,
+    )  # fmt: skip
+    sampler.prepare()
+    try:
+        yield sampler
+    finally:
+        write_json(directory / "tracking.json", with_earlier(msgspec.to_builtins(sampler.stop()), attempts))
+
+
+def record_tracking(manifest: Manifest, data: dict[str, Any]) -> None:
+    """Copies the main numbers of a tracking report into the manifest."""
+    manifest.tracking = data
+    manifest.tracker_failures = list(data.get("failures", []))
+    manifest.host = msgspec.to_builtins(describe_host())
+    if warning := data.get("account", {}).get("warning"):
+        manifest.warnings.append(str(warning))
+    host = data.get("host", {})
+    if host.get("noisy"):
+        manifest.warnings.append(f"noisy host: {'; '.join(host.get('reasons', []))}")
