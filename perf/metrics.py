@@ -63,10 +63,10 @@ def reliability() -> dict[str, float]:
 
     data, ten_fold = algorithms(10_000), algorithms(100_000)
     found = {
-        "a2perf_profile_s": cpu_seconds(scored(data, "a2perf")),
+        "a2perf_profile_s": cpu_seconds(scored(data, "upstream")),
         "corrected_profile_s": cpu_seconds(scored(data, "corrected")),
         "corrected_without_intervals_s": cpu_seconds(scored(data, "corrected", Options(repetitions=0))),
-        "a2perf_ten_times_the_points_s": cpu_seconds(scored(ten_fold, "a2perf"), repeats=1),
+        "a2perf_ten_times_the_points_s": cpu_seconds(scored(ten_fold, "upstream"), repeats=1),
         "corrected_ten_times_the_points_s": cpu_seconds(scored(ten_fold, "corrected"), repeats=1),
     }
     found["a2perf_growth"] = found["a2perf_ten_times_the_points_s"] / found["a2perf_profile_s"]
@@ -75,7 +75,7 @@ def reliability() -> dict[str, float]:
 
     small = algorithms(500)
     plain_s = cpu_seconds(lambda: [plain_reliability.a2perf(curves) for curves in small], repeats=1)
-    ours_s = cpu_seconds(scored(small, "a2perf"))
+    ours_s = cpu_seconds(scored(small, "upstream"))
     return found | {"plain_loops_500_points_s": plain_s, "a2perf_500_points_s": ours_s, "ratio": plain_s / ours_s}
 
 

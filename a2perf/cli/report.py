@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from a2perf.cli.profile_option import PROFILE_OPTION
 from a2perf.submission.options import normalised
 
 
@@ -15,10 +16,7 @@ from a2perf.submission.options import normalised
     "-o", "--output", "out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder to write."
 )
 @click.option("--title", help="Heading of the report; made from the submissions' names when not given.")
-@click.option(
-    "--profile", type=click.Choice(("corrected", "a2perf")), default="corrected", show_default=True,
-    help="Set of formulas: the corrected ones, or those of the earlier platform.",
-)  # fmt: skip
+@PROFILE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the report's numbers as JSON.")
 def report(runs: tuple[Path, ...], out: Path, title: str | None, profile: str, as_json: bool) -> int:
     """Write the report of recorded runs: one page, Markdown, LaTeX, CSV, JSON and figures.

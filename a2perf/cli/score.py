@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from a2perf.cli.profile_option import PROFILE_OPTION
 from a2perf.runs.layout import MODES
 from a2perf.runs.layout import SCORES as SCORES_FILE
 from a2perf.storage import write_json
@@ -22,10 +23,7 @@ _MOST_CONDITIONS = 20
     "-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
     help="Folder that scores.json is written to; beside the runs by default.",
 )  # fmt: skip
-@click.option(
-    "--profile", type=click.Choice(("corrected", "a2perf")), default="corrected", show_default=True,
-    help="Set of formulas: the corrected ones, or those of the earlier platform.",
-)  # fmt: skip
+@PROFILE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(runs: tuple[Path, ...], out: Path | None, profile: str, as_json: bool) -> int:
     """Score recorded runs: no environment, domain or code of a participant is loaded.

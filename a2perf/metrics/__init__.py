@@ -1,4 +1,55 @@
 """Metrics: pure scoring of recorded data, and the trackers that record what a live run costs.
 
-Scoring never imports ``trackers``; importing this package loads neither.
+A metric is a function of a ``Run`` with the decorator ``metric``. Scoring never imports ``trackers``; importing this
+package loads neither.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from a2perf.metrics.definition import Metric, metric
+    from a2perf.metrics.registry import all_metrics, rank, score, select
+    from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
+    from a2perf.metrics.scores import score_runs
+    from a2perf.metrics.values import MetricResult, MetricValue, RunNumber
+
+_HOMES = {
+    "Metric": "definition",
+    "MetricResult": "values",
+    "MetricValue": "values",
+    "RunNumber": "values",
+    "ScoredRuns": "runs_in_mode",
+    "all_metrics": "registry",
+    "metric": "definition",
+    "rank": "registry",
+    "score": "registry",
+    "score_runs": "scores",
+    "scored_runs": "runs_in_mode",
+    "select": "registry",
+}
+
+__all__ = [
+    "Metric",
+    "MetricResult",
+    "MetricValue",
+    "RunNumber",
+    "ScoredRuns",
+    "all_metrics",
+    "metric",
+    "rank",
+    "score",
+    "score_runs",
+    "scored_runs",
+    "select",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name from its module on first use."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -1,6 +1,6 @@
 """How well it does: returns, success and generalization, per task and over all tasks.
 
-In the ``a2perf`` profile returns are pooled over runs and generalization is the sum over tasks of the mean return, as
+In the ``upstream`` profile returns are pooled over runs and generalization is the sum over tasks of the mean return, as
 the earlier platform reported them; in ``corrected`` each run comes first and generalization is the mean over tasks.
 """
 
@@ -11,94 +11,55 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.metrics.bootstrap import aggregate_mean, bootstrap, mean_interval
-from a2perf.metrics.values import Direction, Metric, MetricValue, Profile, RunData, Values, as_finite, not_enough
+from a2perf.arrays import Values, as_finite
+from a2perf.metrics.bootstrap import aggregate_mean, bootstrap
+from a2perf.metrics.definition import Metric, mean_over_runs, metric
+from a2perf.metrics.runs_in_mode import ScoredRuns
+from a2perf.metrics.values import MetricResult, MetricValue, Profile, not_enough
 
 RUN_SPREAD = "standard deviation over runs, ddof 1"
 REPETITIONS = 1000
 
 
-def per_task(data: RunData, profile: Profile) -> dict[str, dict[str, MetricValue]]:
+def per_task(runs: ScoredRuns, profile: Profile) -> dict[str, dict[str, MetricValue]]:
     """Returns the application metrics of each task: ``{task: {"returns": ..., "success_rate": ...}}``."""
-    tasks = dict.fromkeys([*data.returns, *data.successes])
+    tasks = dict.fromkeys([*runs.returns, *runs.successes])
     return {
         task: {
-            "returns": returns_value(data.returns.get(task, ()), profile),
-            "success_rate": success_value(data.successes.get(task, ()), profile),
+            "returns": returns.labelled(_of_returns(runs.returns.get(task, ()), profile), profile),
+            "success_rate": success_rate.labelled(_of_successes(runs.successes.get(task, ()), profile), profile),
         }
         for task in tasks
     }
 
 
-def returns_value(runs: Sequence[Any], profile: Profile) -> MetricValue:
-    """Returns the mean episode return of one task; ``runs`` holds one array of returns a run."""
-    return _mean_of_runs("returns", "max", "", runs, profile)
-
-
-def success_value(runs: Sequence[Any], profile: Profile) -> MetricValue:
-    """Returns the share of successful episodes of one task in percent; ``runs`` holds one array of 0 and 1 a run."""
-    if not any(np.size(run) for run in runs):
-        return MetricValue(
-            name="success_rate", unit="%", direction="max", profile=profile, condition="the environment reports none"
-        )
-    percent = [100.0 * np.asarray(run, dtype=np.float64) for run in runs]
-    return _mean_of_runs("success_rate", "max", "%", percent, profile)
-
-
-def _mean_of_runs(name: str, direction: Direction, unit: str, runs: Sequence[Any], profile: Profile) -> MetricValue:
+def _of_returns(of_runs: Sequence[Any], profile: Profile) -> MetricResult:
     notes, kept = [], []
-    for number, run in enumerate(runs):
+    for number, run in enumerate(of_runs):
         finite, lost = as_finite(run)
         if lost:
             notes.append(f"run {number}: {lost} of {finite.size + lost} values are not finite and left out")
         if finite.size:
             kept.append(finite)
     if not kept:
-        why = not_enough(0, 1, "episodes")
-        return MetricValue(name=name, unit=unit, direction=direction, profile=profile, condition=why, notes=notes)
+        return MetricResult(condition=not_enough(0, 1, "episodes"), notes=notes)
     means = np.array([run.mean() for run in kept])
     pooled = np.concatenate(kept)
-    notes.append(f"{pooled.size} episodes of {means.size} run(s)")
-    if profile == "a2perf":
-        value, spread = float(pooled.mean()), float(pooled.std(ddof=1)) if pooled.size > 1 else None
-        kind, interval = "standard deviation over the episodes of all runs, ddof 1", None
-    else:
-        value, spread = float(means.mean()), float(means.std(ddof=1)) if means.size > 1 else None
-        kind = RUN_SPREAD
-        interval = mean_interval(means) if means.size > 1 else None
-    return MetricValue(
-        name=name,
-        value=value,
-        spread=spread,
-        spread_kind=kind if spread is not None else None,
-        interval=interval,
-        per_run=[float(mean) for mean in means],
-        n=int(means.size),
-        unit=unit,
-        direction=direction,
-        profile=profile,
-        notes=notes,
-    )
+    result = mean_over_runs(means, profile)
+    result.notes = [*notes, f"{pooled.size} episodes of {means.size} run(s)"]
+    if profile == "upstream":
+        result.value, result.spread = float(pooled.mean()), float(pooled.std(ddof=1)) if pooled.size > 1 else None
+        result.spread_kind = "standard deviation over the episodes of all runs, ddof 1"
+    return result
 
 
-def _one_task(name: str, data: RunData, profile: Profile) -> MetricValue:
-    """The value of the only task; with several, a number over all of them would mix scales."""
-    found = per_task(data, profile)
-    if len(found) == 1:
-        return next(iter(found.values()))[name]
-    unit: str = "%" if name == "success_rate" else ""
-    if found and name == "success_rate":
-        pooled = [run for runs in data.successes.values() for run in runs]
-        if pooled:
-            return _over_tasks(name, data.successes, profile, unit="%", factor=100.0, total=False)
-    why = f"{len(found)} tasks: returns are given task by task" if found else not_enough(0, 1, "episodes")
-    return MetricValue(name=name, unit=unit, direction="max", profile=profile, condition=why)
+def _of_successes(of_runs: Sequence[Any], profile: Profile) -> MetricResult:
+    if not any(np.size(run) for run in of_runs):
+        return MetricResult(condition="the environment reports none")
+    return _of_returns([100.0 * np.asarray(run, dtype=np.float64) for run in of_runs], profile)
 
 
-def _over_tasks(
-    name: str, tasks: Mapping[str, Sequence[Any]], profile: Profile, *, unit: str, factor: float, total: bool
-) -> MetricValue:
-    made: dict[str, Any] = {"name": name, "unit": unit, "profile": profile, "direction": "max"}
+def _over_tasks(tasks: Mapping[str, Sequence[Any]], *, factor: float, total: bool) -> MetricResult:
     means: dict[str, Values] = {}
     notes: list[str] = []
     for task, runs in tasks.items():
@@ -110,76 +71,69 @@ def _over_tasks(
     empty = [task for task, of_task in means.items() if not of_task.size]
     if not means or empty:
         why = f"not enough data (no finished episode of {', '.join(empty)})" if empty else not_enough(0, 1, "tasks")
-        return MetricValue(**made, condition=why, notes=notes)
+        return MetricResult(condition=why, notes=notes)
     count = min(of_task.size for of_task in means.values())
     over = float(sum(of_task.mean() for of_task in means.values()))
     scale = 1.0 if total else 1.0 / len(means)
     notes.append(f"{'sum' if total else 'mean'} over {len(means)} tasks: {', '.join(means)}")
-    result: dict[str, Any] = {"value": over * scale, "n": count}
+    result = MetricResult(value=over * scale, n=count, notes=notes)
     if all(of_task.size == count for of_task in means.values()):
         matrix = np.stack(list(means.values()), axis=1)
         per_run = matrix.sum(axis=1) * scale
-        result["per_run"] = [float(value) for value in per_run]
+        result.per_run = [float(value) for value in per_run]
         if count > 1:
-            result |= {"spread": float(per_run.std(ddof=1)), "spread_kind": RUN_SPREAD}
+            result.spread, result.spread_kind = float(per_run.std(ddof=1)), RUN_SPREAD
             if not total:
                 estimate = bootstrap(matrix, aggregate_mean, repetitions=REPETITIONS, method="small")
-                result["interval"] = (estimate.low, estimate.high)
+                result.interval = (estimate.low, estimate.high)
     else:
         notes.append("tasks have different numbers of runs: no value per run")
-    return MetricValue(**made, **result, notes=notes)
+    return result
 
 
-def returns(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
-    """Computes ``returns``."""
-    return {"returns": _one_task("returns", data, profile)}
+def _no_single_task(tasks: int) -> MetricResult:
+    """With several tasks, a number over all of them would mix scales."""
+    return MetricResult(
+        condition=f"{tasks} tasks: returns are given task by task" if tasks else not_enough(0, 1, "episodes")
+    )
 
 
-def success_rate(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
-    """Computes ``success_rate``."""
-    return {"success_rate": _one_task("success_rate", data, profile)}
+@metric(
+    label="Returns", category="application", direction="max", across=True, needs="1 episode",
+    formula="mean undiscounted episode return; upstream: all episodes pooled; corrected: each run, then over runs",
+    source="upstream platform; Sutton and Barto, Reinforcement Learning, chapter 3",
+)  # fmt: skip
+def returns(runs: ScoredRuns, profile: Profile) -> MetricResult:
+    """Mean episode return of the only task."""
+    tasks = list(dict.fromkeys([*runs.returns, *runs.successes]))
+    return _of_returns(runs.returns.get(tasks[0], ()), profile) if len(tasks) == 1 else _no_single_task(len(tasks))
 
 
-def generalization(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
-    """Computes ``generalization``, which takes at least two tasks."""
-    if len(data.returns) < 2:
-        why = not_enough(len(data.returns), 2, "tasks")
-        value = MetricValue(name="generalization", direction="max", profile=profile, condition=why)
-    else:
-        value = _over_tasks("generalization", data.returns, profile, unit="", factor=1.0, total=profile == "a2perf")
-    return {"generalization": value}
+@metric(
+    label="Success rate", category="application", unit="%", direction="max", across=True,
+    formula="share of episodes that the environment calls a success; over several tasks their mean",
+    source="the environment's own criterion", needs="1 episode of an environment that reports success",
+)  # fmt: skip
+def success_rate(runs: ScoredRuns, profile: Profile) -> MetricResult:
+    """Share of successful episodes in percent."""
+    tasks = list(dict.fromkeys([*runs.returns, *runs.successes]))
+    if len(tasks) == 1:
+        return _of_successes(runs.successes.get(tasks[0], ()), profile)
+    if any(runs.successes.values()):
+        return _over_tasks(runs.successes, factor=100.0, total=False)
+    return _no_single_task(len(tasks))
 
 
-METRICS: tuple[Metric, ...] = (
-    Metric(
-        name="returns",
-        label="Returns",
-        category="application",
-        direction="max",
-        formula="mean undiscounted episode return; a2perf: all episodes pooled; corrected: each run, then over runs",
-        source="earlier public platform; Sutton and Barto, Reinforcement Learning, chapter 3",
-        needs="1 episode",
-        compute=returns,
-    ),
-    Metric(
-        name="success_rate",
-        label="Success rate",
-        category="application",
-        unit="%",
-        direction="max",
-        formula="share of episodes that the environment calls a success; over several tasks their mean",
-        source="the environment's own criterion",
-        needs="1 episode of an environment that reports success",
-        compute=success_rate,
-    ),
-    Metric(
-        name="generalization",
-        label="Generalization",
-        category="application",
-        direction="max",
-        formula="mean return of each task over runs; a2perf: summed over tasks; corrected: mean over tasks",
-        source="earlier public platform",
-        needs="2 tasks with 1 episode each",
-        compute=generalization,
-    ),
-)
+@metric(
+    label="Generalization", category="application", direction="max", across=True, source="upstream platform",
+    formula="mean return of each task over runs; upstream: summed over tasks; corrected: mean over tasks",
+    needs="2 tasks with 1 episode each",
+)  # fmt: skip
+def generalization(runs: ScoredRuns, profile: Profile) -> MetricResult:
+    """Over at least two tasks."""
+    if len(runs.returns) < 2:
+        return MetricResult(condition=not_enough(len(runs.returns), 2, "tasks"))
+    return _over_tasks(runs.returns, factor=1.0, total=profile == "upstream")
+
+
+METRICS: tuple[Metric, ...] = (returns, success_rate, generalization)

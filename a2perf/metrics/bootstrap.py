@@ -17,9 +17,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from a2perf.metrics.statistics import chunk_sizes, iqm
-from a2perf.metrics.student import student_quantile
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
+from a2perf.metrics.statistics import chunk_sizes, iqm, student_quantile
 
 Method = Literal["percentile", "basic", "bc", "bca", "small"]
 Aggregate = Callable[[Values], Any]

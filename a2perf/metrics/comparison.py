@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from a2perf.arrays import Values
 from a2perf.metrics.bootstrap import Estimate, as_scores, bootstrap, interval, resample
 from a2perf.metrics.statistics import chunk_sizes
-from a2perf.metrics.values import Values
 
 
 def profile_values(scores: ArrayLike, thresholds: ArrayLike) -> Values:

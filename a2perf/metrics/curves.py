@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from a2perf.arrays import Values
 from a2perf.errors import UserError
-from a2perf.metrics.values import Values
 
 Restarts = Literal["average", "discard"]
 

@@ -1,21 +1,25 @@
 """What the training data cost: the energy that went into a data set and the policies it was made from.
 
 ``training_sample_cost`` is the mean training energy of the checkpoints whose episodes are in the data set, as the
-earlier platform defined it. The energy of an experiment is here the sum over all its processes; the earlier code kept
+upstream platform defined it. The energy of an experiment is here the sum over all its processes; the earlier code kept
 the last one only and so under-counted distributed collectors (``every_process=False`` repeats that). ``data_energy`` is
 what lies behind the samples that a training really used, generating them included.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from a2perf.metrics.bootstrap import mean_interval
-from a2perf.metrics.values import Metric, MetricValue, Profile, RunData, Values, as_finite, not_enough
+from a2perf.arrays import Values, as_finite
+from a2perf.metrics.definition import AS_RECORDED, Metric, mean_over_runs, metric, provenance_over_runs
+from a2perf.metrics.runs_in_mode import ScoredRuns
+from a2perf.metrics.values import MetricResult, Profile, not_enough
+from a2perf.runs.tracking_record import recorded
 
 Level = Literal["novice", "intermediate", "expert"]
 
@@ -88,84 +92,58 @@ def checkpoint_energies(total_kwh: float, checkpoint_numbers: Sequence[int]) -> 
     return np.asarray(total_kwh * numbers / numbers.max())
 
 
-def training_sample_cost(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
-    """Computes ``training_sample_cost`` from the checkpoints' energies of each data set."""
-    name = "training_sample_cost"
-    made: dict[str, Any] = {"name": name, "unit": "kWh", "direction": "min", "profile": profile}
-    made["provenance"] = "estimated"
-    made["method"] = "claimed by the participant: energy of the training in proportion to the checkpoint's number"
-    finite = [as_finite(costs) for costs in data.dataset_costs]
-    means = np.array([costs.mean() for costs, _ in finite if costs.size])
+def _of_energies(
+    found: Values, provenance: str, method: str, notes: list[str], profile: Profile, over: str
+) -> MetricResult:
+    finite = as_finite(found)[0]
+    result = mean_over_runs(finite, profile, over=over)
+    result.per_run = [recorded(kwh) for kwh in found]
+    result.provenance, result.method, result.notes = provenance, f"claimed by the participant: {method}", notes
+    return result
+
+
+@metric(
+    label="Training sample cost", category="data", unit="kWh", direction="min", provenance=AS_RECORDED, across=True,
+    formula="mean over the checkpoints of a data set of the energy that training them took",
+    source="upstream platform", needs="1 checkpoint with its training energy",
+)  # fmt: skip
+def training_sample_cost(runs: ScoredRuns, profile: Profile) -> MetricResult:
+    """Each data set that was used counts once."""
+    used = {(note.dataset_id, note.content_sha256): note for run in runs.runs for note in run.datasets}
+    costs = [note.checkpoint_kwh for _, note in sorted(used.items())]
+    finite = [as_finite([math.nan if kwh is None else kwh for kwh in kwhs]) for kwhs in costs]
+    means = np.array([kwhs.mean() for kwhs, _ in finite if kwhs.size])
+    method = "energy of the training in proportion to the checkpoint's number"
     notes = [f"{lost} checkpoint(s) without energy left out" for _, lost in finite if lost]
     if not means.size:
-        condition = not_enough(0, 1, "checkpoints")
-        return {name: MetricValue(**made, n=len(finite), condition=condition, notes=notes)}
-    several = means.size > 1
-    return {
-        name: MetricValue(
-            **made,
-            value=float(means.mean()),
-            spread=float(means.std(ddof=1)) if several else None,
-            spread_kind="standard deviation over data sets, ddof 1" if several else None,
-            interval=mean_interval(means) if several and profile == "corrected" else None,
-            per_run=[float(mean) for mean in means],
-            n=int(means.size),
-            notes=notes,
-        )
-    }
+        return _unknown(len(finite), "checkpoints", "estimated", method, notes)
+    return _of_energies(means, "estimated", method, notes, profile, "data sets")
 
 
-def data_energy(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
-    """Computes ``data_energy`` from what lies behind the samples of each run."""
-    name = "data_energy"
-    made: dict[str, Any] = {"name": name, "unit": "kWh", "direction": "min", "profile": profile}
-    known = np.array([kwh for kwh, _ in data.data_energy], np.float64)
-    finite, lost = as_finite(known)
-    ways = {way for (kwh, way) in data.data_energy if np.isfinite(kwh)}
-    made["provenance"] = ways.pop() if len(ways) == 1 else "mixed" if ways else "estimated"
-    made["method"] = "claimed by the participant: samples used, as the training noted them, times the energy of one"
+@metric(
+    label="Energy behind the offline data", category="data", unit="kWh", direction="min", provenance=AS_RECORDED,
+    formula="samples used times (energy of generating the data set + of training its policies) / its steps",
+    source="a2perf", needs="1 training that read a data set of known energy", across=True,
+)  # fmt: skip
+def data_energy(runs: ScoredRuns, profile: Profile) -> MetricResult:
+    """Of each run that used offline data."""
+    used = [run.datasets for run in runs.runs if run.datasets]
+    found = np.array([math.fsum(math.nan if n.kwh is None else n.kwh for n in notes) for notes in used], np.float64)
+    lost = int(np.count_nonzero(~np.isfinite(found)))
+    kinds = [note.provenance for notes, kwh in zip(used, found, strict=True) if np.isfinite(kwh) for note in notes]
+    provenance = provenance_over_runs(kinds or ["estimated"])
+    method = "samples used, as the training noted them, times the energy of one"
     notes = [f"{lost} run(s) used data whose energy is not known"] if lost else []
-    if not finite.size:
-        condition = not_enough(0, 1, "runs on data of known energy")
-        return {name: MetricValue(**made, n=int(known.size), condition=condition, notes=notes)}
-    several = finite.size > 1
-    return {
-        name: MetricValue(
-            **made,
-            value=float(finite.mean()),
-            spread=float(finite.std(ddof=1)) if several else None,
-            spread_kind="standard deviation over runs, ddof 1" if several else None,
-            interval=mean_interval(finite) if several and profile == "corrected" else None,
-            per_run=[float(kwh) if np.isfinite(kwh) else None for kwh in known],
-            n=int(finite.size),
-            notes=notes,
-        )
-    }
+    if lost == found.size:
+        return _unknown(found.size, "runs on data of known energy", provenance, method, notes)
+    return _of_energies(found, provenance, method, notes, profile, "runs")
 
 
-METRICS: tuple[Metric, ...] = (
-    Metric(
-        name="training_sample_cost",
-        label="Training sample cost",
-        category="data",
-        unit="kWh",
-        direction="min",
-        provenance="as recorded",
-        formula="mean over the checkpoints of a data set of the energy that training them took",
-        source="earlier public platform",
-        needs="1 checkpoint with its training energy",
-        compute=training_sample_cost,
-    ),
-    Metric(
-        name="data_energy",
-        label="Energy behind the offline data",
-        category="data",
-        unit="kWh",
-        direction="min",
-        provenance="as recorded",
-        formula="samples used times (energy of generating the data set + of training its policies) / its steps",
-        source="a2perf",
-        needs="1 training that read a data set of known energy",
-        compute=data_energy,
-    ),
-)
+def _unknown(count: int, what: str, provenance: str, method: str, notes: list[str]) -> MetricResult:
+    return MetricResult(
+        n=count, condition=not_enough(0, 1, what), provenance=provenance, notes=notes,
+        method=f"claimed by the participant: {method}",
+    )  # fmt: skip
+
+
+METRICS: tuple[Metric, ...] = (training_sample_cost, data_energy)

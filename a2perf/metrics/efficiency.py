@@ -8,15 +8,18 @@ wall clock are the evaluator's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from a2perf.metrics.bootstrap import mean_interval
-from a2perf.metrics.system import RUN_SPREAD, provenance_over_runs
+from a2perf.arrays import Values
+from a2perf.metrics.definition import AS_RECORDED, Metric, mean_over_runs, metric, provenance_over_runs
+from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
 from a2perf.metrics.system_series import EnergyCourse, energy_course
-from a2perf.metrics.values import Metric, MetricValue, Profile, RunData, Values, not_enough
+from a2perf.metrics.values import MetricResult, Profile, not_enough
+from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import recorded
 
 WINDOW = 5
 """Points that are averaged, so that one lucky evaluation does not count as having learnt."""
@@ -35,12 +38,6 @@ class _Reached(NamedTuple):
     why: str = ""
 
 
-def efficiency_values(data: RunData, profile: Profile) -> dict[str, MetricValue]:
-    """Computes ``time_to_threshold`` and ``energy_to_threshold``."""
-    runs = [_run(data, place) for place in range(len(data.curves))]
-    return {metric.name: _over_runs(metric, data, runs, profile) for metric in METRICS}
-
-
 def first_reached(values: Values, threshold: float) -> int | None:
     """Returns the index of the first point whose trailing mean over ``WINDOW`` points reaches the threshold."""
     if values.size < WINDOW:
@@ -50,42 +47,48 @@ def first_reached(values: Values, threshold: float) -> int | None:
     return int(at[0]) + WINDOW - 1 if at.size else None
 
 
-def logged_at(data: RunData, place: int) -> tuple[Values, Values | None] | None:
+def logged_at(run: Run) -> tuple[Values, Values | None] | None:
     """Returns when the finite points of a run's curve were logged and what the run had used by then.
-
-    Args:
-        data: of the runs.
-        place: of the curve in ``data.curves``.
 
     Returns:
         Seconds since the start of the run and cumulative kWh (None without a course of energy), each of shape
         ``(finite points,)``; None where the files name no times that can be right.
     """
-    steps, values = (np.asarray(column, np.float64).ravel() for column in data.curves[place])
-    run = data.curve_runs[place] if place < len(data.curve_runs) else place
-    report: Mapping[str, Any] = data.tracking[run] if run < len(data.tracking) else {}
-    course = energy_course(data.emissions[run]) if run < len(data.emissions) else None
-    seconds = _elapsed(data, place, np.isfinite(steps) & np.isfinite(values), course, _wall(report, course))
+    steps, values = _curve(run)
+    course = _course(run)
+    seconds = _elapsed(run, np.isfinite(steps) & np.isfinite(values), course, _wall(run, course))
     if seconds is None:
         return None
     return seconds, None if course is None else np.interp(seconds, course.elapsed_s, course.kwh)
 
 
-def _run(data: RunData, place: int) -> _Reached:
-    if data.threshold is None:
+@once_per_run
+def _course(run: Run) -> EnergyCourse | None:
+    return energy_course(run.emissions.get(run.mode, {}))
+
+
+def _curve(run: Run) -> tuple[Values, Values]:
+    assert run.curve is not None
+    return np.asarray(run.curve.steps, np.float64).ravel(), np.asarray(run.curve.values, np.float64).ravel()
+
+
+def _reached_by(runs: ScoredRuns, profile: Profile) -> list[_Reached]:
+    return [_reached(run, runs.threshold) for run in runs.runs if run.curve is not None]
+
+
+def _reached(run: Run, threshold: float | None) -> _Reached:
+    if threshold is None:
         return _Reached()
-    steps, values = (np.asarray(column, np.float64).ravel() for column in data.curves[place])
+    steps, values = _curve(run)
     known = np.isfinite(steps) & np.isfinite(values)
     if np.count_nonzero(known) < WINDOW:
         return _Reached(why=f"a curve has {np.count_nonzero(known)} point(s), needs {WINDOW}")
-    at = first_reached(values[known], data.threshold)
+    at = first_reached(values[known], threshold)
     if at is None:
         return _Reached()
-    run = data.curve_runs[place] if place < len(data.curve_runs) else place
-    report: Mapping[str, Any] = data.tracking[run] if run < len(data.tracking) else {}
-    course = energy_course(data.emissions[run]) if run < len(data.emissions) else None
-    wall = _wall(report, course)
-    logged = _elapsed(data, place, known, course, wall)
+    course = _course(run)
+    wall = _wall(run, course)
+    logged = _elapsed(run, known, course, wall)
     evenly = logged is None
     if logged is None:
         if wall is None:
@@ -93,20 +96,19 @@ def _run(data: RunData, place: int) -> _Reached:
         span = float(np.max(steps[known]))
         logged = wall * steps[known] / span if span > 0 else np.full(np.count_nonzero(known), wall)
     seconds = float(logged[at])
-    kwh, quality = _energy_until(seconds, report, course, wall)
+    kwh, quality = _energy_until(seconds, run, course, wall)
     return _Reached(seconds, kwh, quality, evenly, reached=True)
 
 
-def _elapsed(data: RunData, place: int, known: Any, course: EnergyCourse | None, wall: float | None) -> Values | None:
+def _elapsed(run: Run, known: Any, course: EnergyCourse | None, wall: float | None) -> Values | None:
     """Returns the points' times since the start of the run, or None where there are none that can be right."""
-    times = data.curve_times[place] if place < len(data.curve_times) else None
-    if times is None:
+    if run.curve is None or run.curve.times_s is None:
         return None
-    seconds = np.asarray(times[0], np.float64).ravel()
+    seconds = np.asarray(run.curve.times_s, np.float64).ravel()
     if seconds.size != known.size:
         return None
     seconds = seconds[known]
-    if times[1] == "epoch":
+    if run.curve.times_since == "epoch":
         if course is None or not np.isfinite(course.started_s):
             return None
         seconds = seconds - course.started_s
@@ -114,94 +116,91 @@ def _elapsed(data: RunData, place: int, known: Any, course: EnergyCourse | None,
     return seconds if fits and (wall is None or seconds[-1] <= wall * _SLACK + 1.0) else None
 
 
-def _wall(report: Mapping[str, Any], course: EnergyCourse | None) -> float | None:
-    wall = report.get("wall_s")
-    if isinstance(wall, int | float) and np.isfinite(wall) and wall > 0:
-        return float(wall)
+def _wall(run: Run, course: EnergyCourse | None) -> float | None:
+    wall = recorded(run.tracking.wall_s)
+    if wall is not None and wall > 0:
+        return wall
     return float(course.elapsed_s[-1]) if course is not None and course.elapsed_s[-1] > 0 else None
 
 
 def _energy_until(
-    seconds: float, report: Mapping[str, Any], course: EnergyCourse | None, wall: float | None
+    seconds: float, run: Run, course: EnergyCourse | None, wall: float | None
 ) -> tuple[float | None, str]:
-    energy = report.get("energy")
-    section: Mapping[str, Any] = energy if isinstance(energy, Mapping) else {}
-    quality = str(section.get("quality") or "")
-    if course is not None and quality != "none":
-        return float(np.interp(seconds, course.elapsed_s, course.kwh)), quality or course.quality
-    total = section.get("gross_kwh")
-    if isinstance(total, int | float) and np.isfinite(total) and wall and quality not in ("none", ""):
+    energy = run.tracking.energy
+    if course is not None and energy.quality != "none":
+        return float(np.interp(seconds, course.elapsed_s, course.kwh)), energy.quality or course.quality
+    total = recorded(energy.gross_kwh)
+    if total is not None and wall and energy.quality not in ("none", ""):
         # a total without a course is spread evenly, which is an estimate whatever measured it
-        return float(total) * min(seconds / wall, 1.0), "estimated"
+        return total * min(seconds / wall, 1.0), "estimated"
     return None, ""
 
 
-def _over_runs(metric: Metric, data: RunData, runs: Sequence[_Reached], profile: Profile) -> MetricValue:
-    key: Literal["seconds", "kwh"] = "kwh" if metric.unit == "kWh" else "seconds"
-    numbers = [getattr(run, key) for run in runs]
-    made: dict[str, Any] = {
-        "name": metric.name, "unit": metric.unit, "direction": metric.direction, "profile": profile,
-    }  # fmt: skip
-    condition = _condition(metric, data, runs, numbers)
+def _over_runs(runs: ScoredRuns, profile: Profile, numbers: list[float | None], kinds: list[str]) -> MetricResult:
+    reached = runs.once(_reached_by, profile)
+    condition = _condition(runs, reached)
     if condition is not None:
-        return MetricValue(**made, per_run=numbers, n=sum(run.reached for run in runs), condition=condition)
-    values = np.array(numbers, np.float64)
-    several = values.size > 1
-    kinds = ["estimated" if run.evenly else run.quality if key == "kwh" else "recorded" for run in runs]
-    notes = [f"threshold {data.threshold:.6g}, trailing mean over {WINDOW} points"]
-    if any(run.evenly for run in runs):
-        notes.append(_EVENLY)
-    return MetricValue(
-        **made,
-        value=float(values.mean()),
-        spread=float(values.std(ddof=1)) if several else None,
-        spread_kind=RUN_SPREAD if several else None,
-        interval=mean_interval(values) if several and profile == "corrected" else None,
-        per_run=numbers,
-        n=int(values.size),
-        provenance=provenance_over_runs(kinds),
-        method="the participant's curve and times of logging; energy and wall clock by the evaluator",
-        notes=notes,
+        count = sum(run.reached for run in reached)
+        return MetricResult(per_run=numbers, n=count, provenance="recorded", condition=condition)
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return MetricResult(
+            per_run=numbers, n=len(numbers), provenance="recorded", condition="energy was not recorded by every run"
+        )
+    result = mean_over_runs(np.array(known, np.float64), profile)
+    result.provenance = provenance_over_runs(
+        ["estimated" if run.evenly else kind for run, kind in zip(reached, kinds, strict=True)]
     )
+    result.method = "the participant's curve and times of logging; energy and wall clock by the evaluator"
+    result.notes = [f"threshold {runs.threshold:.6g}, trailing mean over {WINDOW} points"]
+    result.notes += [_EVENLY] if any(run.evenly for run in reached) else []
+    return result
 
 
-def _condition(metric: Metric, data: RunData, runs: Sequence[_Reached], numbers: Sequence[float | None]) -> str | None:
-    """Says why there is no number, or None where every run has one."""
-    if data.threshold is None:
+def _condition(runs: ScoredRuns, reached: Sequence[_Reached]) -> str | None:
+    """Returns why there is no number of any run, or None if every run reached the threshold."""
+    if runs.threshold is None:
         return "the protocol names no threshold for this task"
-    if not runs:
+    if not reached:
         return not_enough(0, 1, "training curves")
-    told = next((run.why for run in runs if run.why), None)
-    if told is not None:
-        return told
-    reached = sum(run.reached for run in runs)
-    expected = max(len(runs), len(data.tracking), len(data.emissions))
-    if reached == 0:
-        return f"threshold {data.threshold:.6g} never reached by {expected} run(s)"
-    if reached < expected:
-        return f"threshold {data.threshold:.6g} reached by {reached} of {expected} runs only"
-    if any(number is None for number in numbers):
-        return f"{metric.label.split(' to ')[0].lower()} was not recorded by every run"
+    reason = next((run.why for run in reached if run.why), None)
+    if reason is not None:
+        return reason
+    count = sum(run.reached for run in reached)
+    if count == 0:
+        return f"threshold {runs.threshold:.6g} never reached by {len(runs.runs)} run(s)"
+    if count < len(runs.runs):
+        return f"threshold {runs.threshold:.6g} reached by {count} of {len(runs.runs)} runs only"
     return None
 
 
-def _metric(name: str, label: str, unit: str, formula: str, needs: str) -> Metric:
-    return Metric(
-        name=name, label=label, category="system", unit=unit, direction="min", provenance="as recorded",
+def _to_threshold(unit: str, label: str, formula: str, needs: str) -> Any:
+    return metric(
+        unit=unit, label=label, direction="min", provenance=AS_RECORDED, across=True, needs=f"a threshold; {needs}",
         formula=f"{formula} the first point whose trailing mean over {WINDOW} points reaches the threshold; "
         "mean over runs, all of which must reach it",
         source="time to accuracy: Coleman et al. 2017 (DAWNBench); Mattson et al. 2020 (MLPerf Training)",
-        needs=needs, compute=efficiency_values,
     )  # fmt: skip
 
 
-METRICS: tuple[Metric, ...] = (
-    _metric(
-        "time_to_threshold", "Time to threshold", "s", "seconds from the start of training to",
-        f"a threshold; 1 curve of {WINDOW} points and the run's wall clock",
-    ),
-    _metric(
-        "energy_to_threshold", "Energy to threshold", "kWh", "cumulative gross energy of training up to",
-        f"a threshold; 1 curve of {WINDOW} points and an emissions table or the run's energy",
-    ),
+@_to_threshold(
+    "s", "Time to threshold", "seconds from the start of training to",
+    f"1 curve of {WINDOW} points and the run's wall clock",
 )  # fmt: skip
+def time_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
+    """Seconds of each run."""
+    reached = runs.once(_reached_by, profile)
+    return _over_runs(runs, profile, [run.seconds for run in reached], ["recorded"] * len(reached))
+
+
+@_to_threshold(
+    "kWh", "Energy to threshold", "cumulative gross energy of training up to",
+    f"1 curve of {WINDOW} points and an emissions table or the run's energy",
+)  # fmt: skip
+def energy_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
+    """Energy of each run."""
+    reached = runs.once(_reached_by, profile)
+    return _over_runs(runs, profile, [run.kwh for run in reached], [run.quality for run in reached])
+
+
+METRICS: tuple[Metric, ...] = (time_to_threshold, energy_to_threshold)

@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from a2perf.arrays import Values
 from a2perf.errors import UserError, did_you_mean
-from a2perf.metrics.values import Values
 
 LATEST = "v1"
 Kind: TypeAlias = Literal["random", "expert"]

@@ -1,6 +1,6 @@
 """The metrics that there are: built-in ones, and those that installed packages add.
 
-A package adds metrics with an entry point of the group ``a2perf.metrics`` that names a ``Metric`` or several::
+A package adds metrics with an entry point of the group ``a2perf.metrics`` that names a ``Metric`` or a list of them::
 
     [project.entry-points."a2perf.metrics"]
     my_metric = "my_package.metrics:MY_METRIC"
@@ -18,10 +18,12 @@ from typing import get_args
 from a2perf.constants import SystemMetrics
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics import application, data_cost, efficiency, system
+from a2perf.metrics.definition import Metric
 from a2perf.metrics.reliability import METRICS as RELIABILITY
 from a2perf.metrics.reliability import metric_name
+from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.statistics import ranks
-from a2perf.metrics.values import Category, Metric, MetricValue, Profile, RunData
+from a2perf.metrics.values import Category, MetricResult, MetricValue, Profile, profile_named
 
 GROUP = "a2perf.metrics"
 # Version of the formulas; stored with scores, so that old ones stay comparable with their own kind.
@@ -67,12 +69,12 @@ def select(selection: Iterable[object] | object) -> list[Metric]:
 
 
 def score(
-    data: RunData, profile: Profile = "corrected", *, names: Iterable[object] | None = None
+    runs: ScoredRuns, profile: Profile = "corrected", *, names: Iterable[object] | None = None
 ) -> dict[str, MetricValue]:
-    """Computes metrics of the runs of one algorithm.
+    """Computes metrics of runs that are seeds of one another.
 
     Args:
-        data: what was recorded.
+        runs: in one mode.
         profile: of the formulas.
         names: as for ``select``; all when ``None``.
 
@@ -83,22 +85,16 @@ def score(
     Raises:
         ConfigError: a name that no metric has.
     """
-    metrics = list(all_metrics().values()) if names is None else select(names)
-    computed: dict[object, Mapping[str, MetricValue] | str] = {}
+    profile = profile_named(profile)
     found = {}
-    for metric in metrics:
-        if metric.compute not in computed:
-            try:
-                computed[metric.compute] = metric.compute(data, profile)
-            except Exception as error:  # a metric of a package may do anything; the others must still be computed
-                computed[metric.compute] = f"failed: {type(error).__name__}: {error}"
-        values = computed[metric.compute]
-        if isinstance(values, str):
-            found[metric.name] = MetricValue(
-                name=metric.name, unit=metric.unit, direction=metric.direction, profile=profile, condition=values
-            )
-        elif metric.name in values:
-            found[metric.name] = values[metric.name]
+    for metric in all_metrics().values() if names is None else select(names):
+        if profile not in metric.profiles:
+            continue
+        try:
+            found[metric.name] = metric.score(runs, profile)
+        except Exception as error:  # a metric of a package may do anything; the others must still be computed
+            failed = MetricResult(condition=f"failed: {type(error).__name__}: {error}", provenance="recorded")
+            found[metric.name] = metric.labelled(failed, profile)
     return found
 
 

@@ -1,27 +1,30 @@
 """Reliability of training (across and within runs) and of rollouts, in two profiles of formulas.
 
-``a2perf`` repeats the earlier public platform, so that published numbers can be recomputed: values in reward units,
+``upstream`` repeats the upstream platform, so that published numbers can be recomputed: values in reward units,
 pooled over runs. ``corrected`` filters with second-order sections, divides differences by the difference of steps,
 takes each run's value first and then the mean over runs with a bootstrap interval, and can normalise. The formulas
 descend from Chan et al., "Measuring the Reliability of Reinforcement Learning Algorithms" (ICLR 2020).
 
-    scores = training([(steps, returns), ...], profile="a2perf")
+    scores = training([(steps, returns), ...], profile="upstream")
     scores["IqrAcrossRuns"].value
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from a2perf.arrays import as_finite
 from a2perf.constants import ReliabilityMetrics
 from a2perf.errors import ConfigError, UserError, did_you_mean
-from a2perf.metrics import reliability_corrected, reliability_earlier
+from a2perf.metrics import reliability_corrected, reliability_upstream
 from a2perf.metrics.curves import clean_all
-from a2perf.metrics.reliability_catalogue import METRICS, ROLLOUT_NAMES, TRAINING_NAMES
+from a2perf.metrics.definition import Metric, metric
+from a2perf.metrics.reliability_catalogue import DEFINITIONS, ROLLOUT_NAMES, TRAINING_NAMES
 from a2perf.metrics.reliability_corrected import Options
-from a2perf.metrics.values import PROFILES, MetricValue, Profile, RunData, as_finite
+from a2perf.metrics.runs_in_mode import ScoredRuns
+from a2perf.metrics.values import MetricResult, MetricValue, Profile, profile_named
 
 __all__ = ["METRICS", "Options", "Scores", "metric_name", "rollouts", "training"]
 
@@ -58,7 +61,7 @@ class Scores(Mapping[str, MetricValue]):
 
 def training(
     curves: Sequence[tuple[Any, Any]],
-    profile: Profile = "a2perf",
+    profile: Profile = "upstream",
     *,
     names: Sequence[object] | None = None,
     options: Options | None = None,
@@ -67,7 +70,7 @@ def training(
 
     Args:
         curves: ``(steps, values)`` of each run, arrays of equal length; steps of different runs may differ.
-        profile: ``"a2perf"`` or ``"corrected"``.
+        profile: ``"upstream"`` or ``"corrected"``.
         names: the metrics wanted (names or ``ReliabilityMetrics``); all of the profile when ``None``.
         options: window, evaluation points, time frame, normalisation and intervals of the ``corrected`` profile.
 
@@ -76,23 +79,29 @@ def training(
         says why; points that were left out are in ``notes``.
 
     Raises:
-        UserError: an unknown profile or metric, options for the ``a2perf`` profile, or a curve whose steps and values
+        UserError: an unknown profile or metric, options for the ``upstream`` profile, or a curve whose steps and values
             differ in length.
     """
-    _check(profile, options)
-    wanted = _wanted(names, profile, TRAINING_NAMES)
-    if profile == "a2perf":
+    profile = _checked(profile, options)
+    wanted = _wanted(names, profile, TRAINING_NAMES[profile])
+    return _labelled(_training(curves, profile, wanted, options), profile)
+
+
+def _training(
+    curves: Sequence[tuple[Any, Any]], profile: Profile, wanted: Sequence[str], options: Options | None
+) -> dict[str, MetricResult]:
+    if profile == "upstream":
         cleaned, notes = clean_all(curves, restarts="average")
-        found = reliability_earlier.training(cleaned, wanted)
+        found = reliability_upstream.training(cleaned, wanted)
     else:
         cleaned, notes = clean_all(curves, restarts="discard")
         found = reliability_corrected.training(cleaned, wanted, options or Options())
-    return _labelled(found, wanted, profile, len(cleaned), notes, options)
+    return _completed(found, profile, len(cleaned), notes, options)
 
 
 def rollouts(
     returns: Sequence[Any],
-    profile: Profile = "a2perf",
+    profile: Profile = "upstream",
     *,
     names: Sequence[object] | None = None,
     options: Options | None = None,
@@ -101,15 +110,20 @@ def rollouts(
 
     Args:
         returns: one array of episode returns a run.
-        profile: ``"a2perf"`` pools the rollouts of all runs; ``"corrected"`` takes each run's value, then the mean.
+        profile: ``"upstream"`` pools the rollouts of all runs; ``"corrected"`` takes each run's value, then the mean.
         names: the metrics wanted; all when ``None``.
         options: as for ``training``; normalisation by curve range does not apply to rollouts.
 
     Raises:
         UserError: an unknown profile or metric, or options that do not apply.
     """
-    _check(profile, options)
-    wanted = _wanted(names, profile, ROLLOUT_NAMES)
+    profile = _checked(profile, options)
+    return _labelled(_rollouts(returns, profile, _wanted(names, profile, ROLLOUT_NAMES), options), profile)
+
+
+def _rollouts(
+    returns: Sequence[Any], profile: Profile, wanted: Sequence[str], options: Options | None
+) -> dict[str, MetricResult]:
     notes, runs = [], []
     for number, values in enumerate(returns):
         finite, lost = as_finite(values)
@@ -119,46 +133,25 @@ def rollouts(
             runs.append(finite)
         else:
             notes.append(f"run {number} has no finite return and is left out")
-    if profile == "a2perf":
-        found = reliability_earlier.rollouts(runs, wanted)
+    if profile == "upstream":
+        found = reliability_upstream.rollouts(runs, wanted)
     else:
         found = reliability_corrected.rollouts(runs, wanted, options or Options())
-    return _labelled(found, wanted, profile, len(runs), notes, options)
+    return _completed(found, profile, len(runs), notes, options)
 
 
-def training_of(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
-    """Scores the curves among recorded data; what the registry calls."""
-    return training(data.curves, profile)
-
-
-def rollouts_of(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
-    """Scores the returns among recorded data; with several tasks, each run's tasks are taken one after another."""
-    tasks = list(data.returns.values())
-    if len(tasks) <= 1:
-        return rollouts(tasks[0] if tasks else [], profile)
-    several = f"{len(tasks)} tasks: rollouts are scored task by task only, since their rewards have different scales"
-    return {
-        name: MetricValue(
-            name=name, direction=METRICS[name].direction, profile=profile, condition=several, n=len(tasks[0])
-        )
-        for name in ROLLOUT_NAMES[profile]
-    }
-
-
-def _check(profile: str, options: Options | None) -> None:
-    if profile not in PROFILES:
-        near = did_you_mean(str(profile), PROFILES)
-        raise ConfigError(f"unknown profile {profile!r}{near}", hint=f"use one of {', '.join(PROFILES)}")
-    if profile == "a2perf" and options is not None:
+def _checked(profile: str, options: Options | None) -> Profile:
+    found = profile_named(profile)
+    if found == "upstream" and options is not None:
         raise UserError(
-            "the a2perf profile repeats published formulas and takes no options", hint="use profile='corrected'"
+            "the upstream profile repeats published formulas and takes no options", hint="use profile='corrected'"
         )
+    return found
 
 
-def _wanted(names: Sequence[object] | None, profile: str, of_kind: Mapping[str, Sequence[str]]) -> list[str]:
-    valid = list(of_kind[profile])
+def _wanted(names: Sequence[object] | None, profile: str, valid: Sequence[str]) -> list[str]:
     if names is None:
-        return valid
+        return list(valid)
     wanted = list(dict.fromkeys(metric_name(name) for name in names))
     for name in wanted:
         if name not in valid:
@@ -169,33 +162,39 @@ def _wanted(names: Sequence[object] | None, profile: str, of_kind: Mapping[str, 
     return wanted
 
 
-def _labelled(
-    found: Mapping[str, reliability_earlier.Result],
-    wanted: Sequence[str],
-    profile: Profile,
-    runs: int,
-    notes: Sequence[str],
-    options: Options | None,
-) -> Scores:
+def _completed(
+    found: Mapping[str, MetricResult], profile: Profile, runs: int, notes: Sequence[str], options: Options | None
+) -> dict[str, MetricResult]:
     normalised = options is not None and options.normalise is not None
-    labelled = {}
-    for name in wanted:
-        result, metric = found[name], METRICS[name]
-        unit = metric.unit if profile == "corrected" or metric.unit != "per step" else ""
-        if normalised:
-            unit = f"normalised {unit}".rstrip()
-        labelled[name] = MetricValue(
-            name=name,
-            value=result.value,
-            spread=result.spread,
-            spread_kind=result.spread_kind if result.spread is not None else None,
-            interval=result.interval,
-            per_run=result.per_run,
-            n=runs,
-            unit=unit,
-            direction=metric.direction,
-            profile=profile,
-            condition=result.condition,
-            notes=[*result.notes, *notes],
-        )
-    return Scores(labelled)
+    for name, result in found.items():
+        unit = str(DEFINITIONS[name]["unit"])
+        unit = unit if profile == "corrected" or unit != "per step" else ""
+        result.unit = f"normalised {unit}".rstrip() if normalised else unit
+        result.n = runs
+        result.notes = [*result.notes, *notes]
+    return dict(found)
+
+
+def _labelled(found: Mapping[str, MetricResult], profile: Profile) -> Scores:
+    return Scores({name: METRICS[name].labelled(result, profile) for name, result in found.items()})
+
+
+def _training_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:
+    return _training(runs.curves, profile, list(TRAINING_NAMES[profile]), None)
+
+
+def _rollouts_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:
+    """With several tasks, rollouts are scored task by task only."""
+    tasks = list(runs.returns.values())
+    if len(tasks) <= 1:
+        return _rollouts(tasks[0] if tasks else [], profile, list(ROLLOUT_NAMES), None)
+    several = f"{len(tasks)} tasks: rollouts are scored task by task only, since their rewards have different scales"
+    return {name: MetricResult(condition=several, n=len(tasks[0])) for name in ROLLOUT_NAMES}
+
+
+def _one(name: str) -> Callable[[ScoredRuns, Profile], MetricResult]:
+    shared = _rollouts_of if name in ROLLOUT_NAMES else _training_of
+    return lambda runs, profile: runs.once(shared, profile)[name]
+
+
+METRICS: dict[str, Metric] = {name: metric(**definition)(_one(name)) for name, definition in DEFINITIONS.items()}

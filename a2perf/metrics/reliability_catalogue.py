@@ -2,63 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-from a2perf.metrics.values import Direction, Metric, MetricValue, Profile, RunData
+from a2perf.metrics.values import PROFILES, Direction, Profile
 
+Definition: TypeAlias = dict[str, Any]
+"""Arguments of the decorator ``metric``."""
 _CHAN = "Chan et al., ICLR 2020"
 _RANGES = "IQR: interquartile range; Mad: median absolute deviation; Stddev: sample standard deviation (ddof 1)"
+_IN_BOTH = (
+    "IqrWithinRuns", "IqrAcrossRuns", "LowerCVaROnDiffs", "LowerCVaROnDrawdown", "LowerCVarOnAcross",
+    "MedianPerfDuringTraining",
+)  # fmt: skip
 
 
-def _training(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
-    from a2perf.metrics.reliability import training_of
-
-    return training_of(data, profile)
-
-
-def _rollouts(data: RunData, profile: Profile) -> Mapping[str, MetricValue]:
-    from a2perf.metrics.reliability import rollouts_of
-
-    return rollouts_of(data, profile)
+def _of_training(name: str, label: str, direction: Direction, formula: str, needs: str, unit: str = "") -> Definition:
+    profiles: tuple[Profile, ...] = PROFILES if name in _IN_BOTH else ("corrected",)
+    return {
+        "name": name, "label": label, "category": "reliability", "unit": unit, "direction": direction,
+        "formula": formula, "source": _CHAN, "needs": needs, "profiles": profiles, "across": True,
+    }  # fmt: skip
 
 
-def _of_training(
-    name: str, label: str, direction: Direction, formula: str, needs: str, unit: str = "", source: str = _CHAN
-) -> Metric:
-    return Metric(
-        name=name, label=label, category="reliability", unit=unit, direction=direction, formula=formula,
-        source=source, needs=needs, compute=_training,
-    )  # fmt: skip
+def _of_rollouts(name: str, label: str, direction: Direction, formula: str, needs: str) -> Definition:
+    formula += "; upstream: over the returns of all runs pooled; corrected: of each run, then the mean over runs"
+    return _of_training(name, label, direction, formula, needs) | {"profiles": PROFILES}
 
 
-def _of_rollouts(name: str, label: str, direction: Direction, formula: str, needs: str) -> Metric:
-    formula += "; a2perf: over the returns of all runs pooled; corrected: of each run, then the mean over runs"
-    return Metric(
-        name=name, label=label, category="reliability", direction=direction, formula=formula, source=_CHAN,
-        needs=needs, compute=_rollouts,
-    )  # fmt: skip
-
-
-def _within(kind: str, words: str) -> Metric:
+def _within(kind: str, words: str) -> Definition:
     return _of_training(
         f"{kind}WithinRuns",
         f"Dispersion within runs ({words})",
         "min",
         f"{_RANGES}, of the differences of a curve in sliding windows of five median step differences, mean over "
-        "windows; a2perf: centred windows, plain differences, windows of all runs pooled; corrected: trailing full "
+        "windows; upstream: centred windows, plain differences, windows of all runs pooled; corrected: trailing full "
         "windows, differences divided by those of steps, each run first",
         "3 points of a run",
         "per step",
     )
 
 
-def _across(kind: str, words: str) -> Metric:
+def _across(kind: str, words: str) -> Definition:
     return _of_training(
         f"{kind}AcrossRuns",
         f"Dispersion across runs ({words})",
         "min",
         f"{_RANGES}, across runs at each step after a Butterworth low-pass (order 8, 0.01 of Nyquist, forwards and "
-        "backwards), mean over steps; a2perf: zeros dropped; corrected: at up to 101 evaluation points",
+        "backwards), mean over steps; upstream: zeros dropped; corrected: at up to 101 evaluation points",
         "3 runs",
     )
 
@@ -75,7 +65,7 @@ _ALL = (
         "Short-term risk (CVaR on differences)",
         "min",
         "mean of the differences between points that are <= their 5th percentile, sign flipped: a typical worst drop; "
-        "a2perf: all runs pooled; corrected: divided by the differences of steps, each run first",
+        "upstream: all runs pooled; corrected: divided by the differences of steps, each run first",
         "2 points of a run",
         "per step",
     ),
@@ -91,7 +81,7 @@ _ALL = (
         "LowerCVaROnDrawdown",
         "Long-term risk (CVaR on drawdown)",
         "min",
-        "mean of the drawdowns (highest value so far less the value) that are >= their 95th percentile; a2perf: all "
+        "mean of the drawdowns (highest value so far less the value) that are >= their 95th percentile; upstream: all "
         "runs pooled; corrected: each run first. The name is historic: it is the upper tail",
         "2 points of a run",
     ),
@@ -107,7 +97,7 @@ _ALL = (
         "Risk across runs (CVaR)",
         "max",
         "mean of the final values of the runs that are <= their 5th percentile; with up to 20 runs the worst run",
-        "3 runs (a2perf: 1)",
+        "3 runs (upstream: 1)",
     ),
     _of_training(
         "UpperCVaROnAcross",
@@ -145,15 +135,13 @@ _ALL = (
         "1 rollout",
     ),
 )
-METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
-
-_IN_BOTH = (
-    "IqrWithinRuns", "IqrAcrossRuns", "LowerCVaROnDiffs", "LowerCVaROnDrawdown", "LowerCVarOnAcross",
-    "MedianPerfDuringTraining",
-)  # fmt: skip
-ROLLOUTS = tuple(name for name in METRICS if name.endswith("AcrossRollouts"))
-TRAINING_NAMES: dict[str, tuple[str, ...]] = {
-    "a2perf": _IN_BOTH,
-    "corrected": tuple(name for name in METRICS if name not in ROLLOUTS),
+DEFINITIONS: dict[str, Definition] = {definition["name"]: definition for definition in _ALL}
+ROLLOUT_NAMES = tuple(name for name in DEFINITIONS if name.endswith("AcrossRollouts"))
+TRAINING_NAMES: dict[Profile, tuple[str, ...]] = {
+    profile: tuple(
+        name
+        for name, definition in DEFINITIONS.items()
+        if profile in definition["profiles"] and name not in ROLLOUT_NAMES
+    )
+    for profile in PROFILES
 }
-ROLLOUT_NAMES: dict[str, tuple[str, ...]] = {"a2perf": ROLLOUTS, "corrected": ROLLOUTS}

@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from a2perf.arrays import Values
 from a2perf.errors import UserError
 from a2perf.metrics import lowpass
 from a2perf.metrics.bootstrap import interval, mean_interval, resample
 from a2perf.metrics.curves import Curve, aligned
-from a2perf.metrics.reliability_earlier import MIN_RUNS, Result, rollout_formula, small_tail
+from a2perf.metrics.reliability_upstream import MIN_RUNS, rollout_formula, small_tail
 from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, stacked_windows
-from a2perf.metrics.values import Values, not_enough
+from a2perf.metrics.values import MetricResult, not_enough
 
 Normalise = Literal["curve_range"] | tuple[float, float]
 SPREAD = "standard deviation over runs, ddof 1"
@@ -79,7 +80,7 @@ class Options:
 PerRun = Callable[[Curve, Options], tuple[Values, str]]
 
 
-def training(curves: Sequence[Curve], wanted: Sequence[str], options: Options) -> dict[str, Result]:
+def training(curves: Sequence[Curve], wanted: Sequence[str], options: Options) -> dict[str, MetricResult]:
     """Computes the wanted training metrics of cleaned curves."""
     across = [name for name in wanted if name.endswith(("AcrossRuns", "OnAcross"))]
     results = _across(curves, across, options) if across else {}
@@ -91,7 +92,7 @@ def training(curves: Sequence[Curve], wanted: Sequence[str], options: Options) -
     return results
 
 
-def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) -> dict[str, Result]:
+def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) -> dict[str, MetricResult]:
     """Computes the wanted rollout metrics, run by run."""
     if options.normalise == "curve_range":
         raise UserError("rollouts have no curve range", hint="normalise rollouts by (low, high) reference scores")
@@ -102,7 +103,9 @@ def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) ->
         shift = low if "CVaR" in name else 0.0
         long = [values for values in runs if values.size >= needed]
         if not long:
-            results[name] = Result(condition=not_enough(max((v.size for v in runs), default=0), needed, "rollouts"))
+            results[name] = MetricResult(
+                condition=not_enough(max((v.size for v in runs), default=0), needed, "rollouts")
+            )
             continue
         result = aggregated(np.array([(float(formula(v)) - shift) / (high - low) for v in long]), options)
         if len(long) < len(runs):
@@ -113,9 +116,9 @@ def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) ->
     return results
 
 
-def aggregated(per_run: Values, options: Options) -> Result:
+def aggregated(per_run: Values, options: Options) -> MetricResult:
     """Returns mean, spread and interval of one value a run."""
-    result = Result(value=float(per_run.mean()), per_run=[float(value) for value in per_run], spread_kind=SPREAD)
+    result = MetricResult(value=float(per_run.mean()), per_run=[float(value) for value in per_run], spread_kind=SPREAD)
     if per_run.size > 1:
         result.spread = float(per_run.std(ddof=1))
         if options.repetitions:
@@ -158,7 +161,7 @@ def windowed(curve: Curve, statistic: Callable[..., Any], window: float | None =
     return found
 
 
-def _within(curves: Sequence[Curve], ranges: Sequence[float], name: str, options: Options) -> Result:
+def _within(curves: Sequence[Curve], ranges: Sequence[float], name: str, options: Options) -> MetricResult:
     formula, needed, is_level = _per_run_formula(name, options)
     low, scale = 0.0, 1.0
     if isinstance(options.normalise, tuple):
@@ -177,7 +180,7 @@ def _within(curves: Sequence[Curve], ranges: Sequence[float], name: str, options
         why = "not enough data (no curve rises: its range is not positive)" if flat else not_enough(0, 1)
         if missing:
             why = not_enough(points, needed, "points") if points < needed else "not enough data (no window is full)"
-        return Result(condition=why)
+        return MetricResult(condition=why)
     result = aggregated(np.array(found), options)
     if missing:
         result.notes.append(f"{missing} run(s) are too short and left out")
@@ -221,9 +224,9 @@ def _curve_range(curve: Curve) -> float:
 # --- across runs ------------------------------------------------------------------------------------------------------
 
 
-def _across(curves: Sequence[Curve], names: Sequence[str], options: Options) -> dict[str, Result]:
+def _across(curves: Sequence[Curve], names: Sequence[str], options: Options) -> dict[str, MetricResult]:
     if len(curves) < MIN_RUNS:
-        return {name: Result(condition=not_enough(len(curves), MIN_RUNS)) for name in names}
+        return {name: MetricResult(condition=not_enough(len(curves), MIN_RUNS)) for name in names}
     scale, low = 1.0, 0.0
     own_scale: Any = 1.0
     if isinstance(options.normalise, tuple):
@@ -235,10 +238,10 @@ def _across(curves: Sequence[Curve], names: Sequence[str], options: Options) -> 
         scale = float(np.median(own_scale))
         if not own_scale.min() > 0:
             why = "not enough data (a curve does not rise: its range is not positive)"
-            return {name: Result(condition=why) for name in names}
+            return {name: MetricResult(condition=why) for name in names}
     matrix, notes = _at_evaluation_points(curves, options)
     if matrix.shape[1] == 0:
-        return {name: Result(condition="not enough data (the runs share no step)") for name in names}
+        return {name: MetricResult(condition="not enough data (the runs share no step)") for name in names}
     matrix = (matrix - low) / scale
     final = (np.array([curve.values[-1] for curve in curves]) - low) / own_scale
     results = {}
@@ -251,7 +254,7 @@ def _across(curves: Sequence[Curve], names: Sequence[str], options: Options) -> 
     return results
 
 
-def _compared(matrix: Values, name: str, options: Options) -> Result:
+def _compared(matrix: Values, name: str, options: Options) -> MetricResult:
     """Aggregates a statistic across runs over evaluation points, ``matrix`` being (runs, points)."""
     if name.endswith("AcrossRuns"):
         statistic = DISPERSIONS[name.removesuffix("AcrossRuns")]
@@ -262,7 +265,7 @@ def _compared(matrix: Values, name: str, options: Options) -> Result:
             return cvar(values, options.alpha, tail, axis=axis)
 
     by_point = np.asarray(statistic(matrix, axis=0))
-    result = Result(value=float(by_point.mean()))
+    result = MetricResult(value=float(by_point.mean()))
     if by_point.size > 1:
         result.spread = float(by_point.std(ddof=1))
         result.spread_kind = "standard deviation over evaluation points, ddof 1"

@@ -12,7 +12,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import math
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -21,13 +20,15 @@ from typing import Any
 
 import msgspec
 
-from a2perf import __version__, assets
-from a2perf.metrics.values import MetricValue, Profile, RunData
+from a2perf import assets
+from a2perf._version import __version__
+from a2perf.metrics import application, registry
+from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
+from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.runs.finding import find_runs, fingerprint_of
 from a2perf.runs.layout import MODES
 from a2perf.runs.reading import identify, read_run
 from a2perf.runs.run import Run, RunFolder, RunIdentity
-from a2perf.runs.tracking_record import as_mapping
 from a2perf.worker_pool import worker_pool
 
 SCHEMA = 1
@@ -54,8 +55,7 @@ def score_runs(
     Raises:
         UserError: a path does not exist, or nothing recorded lies at any of them.
     """
-    from a2perf.metrics import registry
-
+    profile = profile_named(profile)
     found = find_runs(paths)
     with _Memory(cached) as memory:
         rules = _rules(profile)
@@ -88,75 +88,6 @@ def score_runs(
     }
 
 
-def run_data(runs: Sequence[Run], mode: str) -> RunData:
-    """Returns what runs of one algorithm recorded in one mode, as the metrics take it.
-
-    Runs without curve, episodes or latency are left out of these fields; ``tracking`` and ``emissions`` have one entry
-    a run.
-    """
-    tasks = sorted({task for run in runs for task in run.returns.get(mode, {})})
-    calls = sorted({call for run in runs for call in run.latency_s}) if mode == "inference" else []
-    clocks = [run.wall_clock_s for run in runs if run.wall_clock_s is not None] if mode == "train" else []
-    return RunData(
-        curves=[(run.curve.steps, run.curve.values) for run in runs if run.curve is not None]
-        if mode == "train"
-        else (),
-        returns={task: _arrays(run.returns.get(mode, {}).get(task) for run in runs) for task in tasks},
-        successes={
-            task: values for task in tasks if (values := _arrays(run.successes.get(mode, {}).get(task) for run in runs))
-        },
-        tracking=[as_mapping(run.tracking) for run in runs],
-        emissions=[run.emissions.get(mode, {}) for run in runs],
-        latency={call: _arrays(run.latency_s.get(call) for run in runs) for call in calls},
-        latency_first={
-            call: [run.latency_first_s[call] for run in runs if call in run.latency_first_s] for call in calls
-        },
-        dataset_costs=_checkpoint_costs(runs) if mode == "train" else (),
-        data_energy=_data_energy(runs) if mode == "train" else (),
-        wall_clock=clocks,
-        **(_learning(runs) if mode == "train" else {}),
-    )
-
-
-def _checkpoint_costs(runs: Sequence[Run]) -> list[list[float]]:
-    """Returns the training energies behind each data set that was used, each data set once."""
-    notes = {(note.dataset_id, note.content_sha256): note for run in runs for note in run.datasets}
-    return [[math.nan if kwh is None else kwh for kwh in note.checkpoint_kwh] for _, note in sorted(notes.items())]
-
-
-def _data_energy(runs: Sequence[Run]) -> list[tuple[float, str]]:
-    """Returns what lies behind the samples of each run that used data sets, NaN where it is not known."""
-    found = []
-    for run in runs:
-        if run.datasets:
-            ways = {note.provenance for note in run.datasets}
-            kwh = math.fsum(math.nan if note.kwh is None else note.kwh for note in run.datasets)
-            found.append((kwh, ways.pop() if len(ways) == 1 else "mixed"))
-    return found
-
-
-def _learning(runs: Sequence[Run]) -> dict[str, Any]:
-    """Returns what ties the curves to the runs and their clocks."""
-    placed = [(place, run.curve) for place, run in enumerate(runs) if run.curve is not None]
-    return {
-        "threshold": _threshold(runs[0].identity) if runs else None,
-        "curve_runs": [place for place, _ in placed],
-        "curve_times": [None if curve.times_s is None else (curve.times_s, curve.times_since) for _, curve in placed],
-    }
-
-
-def _threshold(identity: RunIdentity) -> float | None:
-    """Returns from which return on the task counts as learnt, by the latest protocol that knows it."""
-    from a2perf.metrics import protocol
-
-    task = protocol.load().task_of(identity.task, identity.fingerprint)
-    return task.threshold_return() if task is not None and task.has_references() else None
-
-
-def _arrays(values: Iterator[Any]) -> list[Any]:
-    return [array for array in values if array is not None and len(array)]
-
-
 def pool_of(identity: RunIdentity, run: RunFolder) -> list[str]:
     """Returns what runs must agree in to be seeds of one another; unreadable ones stand alone."""
     alone = run.label if identity.state == "unreadable" else ""
@@ -166,7 +97,7 @@ def pool_of(identity: RunIdentity, run: RunFolder) -> list[str]:
     ]  # fmt: skip
 
 
-def conditions_of(runs: Sequence[Run], data: RunData, mode: str) -> list[str]:
+def conditions_of(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]:
     """Returns what a reader of the scores of these runs, seeds of one another, should know, in words."""
     conditions = []
     known = [run.identity.seed for run in runs if run.identity.seed is not None]
@@ -215,12 +146,8 @@ def _score_pool(folders: Sequence[RunFolder], profile: Profile) -> dict[str, Any
     }
 
 
-def _score_group(
-    folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, profile: Profile
-) -> dict[str, Any]:
-    from a2perf.metrics import application, registry
-
-    data = run_data(runs, mode)
+def _score_group(folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, profile: Profile) -> dict[str, Any]:
+    data = scored_runs(runs, mode)
     scores = registry.score(data, profile)
     by_task = application.per_task(data, profile) if mode == "generalization" else {}
     identity = runs[0].identity
@@ -268,8 +195,6 @@ def _fingerprint(run: RunFolder) -> str:
 
 def _rules(profile: Profile) -> str:
     """Returns what changes when a score may change although its input did not."""
-    from a2perf.metrics import registry
-
     here = Path(__file__).parent
     sources = sorted([*here.glob("*.py"), *(here.parent / "runs").glob("*.py")])
     stamps = [f"{path.name} {status.st_size} {status.st_mtime_ns}" for path in sources for status in [path.stat()]]

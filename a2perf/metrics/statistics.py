@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 
 Tail = Literal["lower", "upper"]
 
@@ -129,6 +129,20 @@ def ranks(values: ArrayLike, *, best: Literal["max", "min"] = "max") -> Values:
     better = (signed[None, ...] < signed[:, None, ...]).sum(axis=1)
     equal = (signed[None, ...] == signed[:, None, ...]).sum(axis=1)
     return np.asarray(1.0 + better + (equal - 1) / 2.0)
+
+
+def student_cdf(value: float, freedom: float) -> float:
+    """Returns P(T <= value) of Student's t distribution for ``freedom`` degrees of freedom, any positive number."""
+    from scipy.special import stdtr  # takes a third of a second to load
+
+    return float(stdtr(freedom, value))
+
+
+def student_quantile(probability: float, freedom: float) -> float:
+    """Returns the value below which a Student's t variable lies with that probability, between 0 and 1 exclusive."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, probability))
 
 
 def mean_difference(first: Values, second: Values) -> Values:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from a2perf.metrics.values import Values
+from a2perf.arrays import Values
 
 TOLERANCE_S = 10.0
 # codecarbon, its fork and a2perf call 2**30 bytes a GB

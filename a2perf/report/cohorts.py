@@ -10,8 +10,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from a2perf.metrics import application, registry
-from a2perf.metrics.scores import conditions_of, is_told, run_data
-from a2perf.metrics.values import MetricValue, Profile, RunData
+from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
+from a2perf.metrics.scores import conditions_of, is_told
+from a2perf.metrics.values import MetricValue, Profile
 from a2perf.plain_text import plain_text
 from a2perf.runs.layout import MODES
 from a2perf.runs.run import Run
@@ -33,7 +34,7 @@ class Cohort:
     algorithm: str
     mode: str
     runs: tuple[Run, ...]
-    data: RunData
+    data: ScoredRuns
     scores: dict[str, MetricValue]
     tasks: dict[str, dict[str, MetricValue]]
     conditions: tuple[str, ...]
@@ -139,7 +140,7 @@ def _column_names(runs: Sequence[Run]) -> list[str]:
 
 def _cohort(algorithm: str, mode: str, runs: Sequence[Run], profile: Profile) -> Cohort:
     ordered = sorted(runs, key=lambda run: (run.identity.seed or 0, run.root))
-    data = run_data(ordered, mode)
+    data = scored_runs(ordered, mode)
     scores = {name: value for name, value in registry.score(data, profile).items() if is_told(value, mode)}
     tasks = application.per_task(data, profile) if mode == "generalization" else {}
     conditions = conditions_of(ordered, data, mode)

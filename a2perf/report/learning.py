@@ -69,7 +69,7 @@ def _against(cohort: Cohort, index: int, axis: Axis) -> tuple[Values, Values] | 
     if axis == "steps":
         curve = clean(steps, values)
         return curve.steps, curve.values
-    logged = logged_at(cohort.data, index)
+    logged = logged_at([run for run in cohort.data.runs if run.curve is not None][index])
     if logged is None:
         return None
     known = np.isfinite(steps) & np.isfinite(values)

@@ -9,7 +9,7 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.metrics import application, registry
-from a2perf.metrics.scores import run_data
+from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.metrics.values import MetricValue, Profile
 from a2perf.records import Episode
 from a2perf.report.tables import Quantity
@@ -75,7 +75,7 @@ def reward_terms(episodes: list[Episode]) -> dict[str, Values]:
 
 def _of_mode(run: Run, mode: str, profile: Profile) -> Iterator[Measure]:
     metrics = registry.all_metrics()
-    data = run_data([run], mode)
+    data = scored_runs([run], mode)
     scores = registry.score(data, profile)
     spread = scores.get("StddevAcrossRollouts")
     for name, value in scores.items():

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from a2perf.errors import UserError
 from a2perf.metrics import registry
-from a2perf.metrics.values import Category, Metric, MetricValue
+from a2perf.metrics.definition import Metric
+from a2perf.metrics.values import Category, MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.cohorts import Cohort, Setting
 from a2perf.report.numbers_text import Scale, Written, row_scale, written

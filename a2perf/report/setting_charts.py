@@ -151,7 +151,7 @@ def _latency(setting: Setting, new_name: Names) -> list[Chart]:
     for call in _CALLS:
         calls: list[tuple[str, int, Values]] = []
         for place, cohort in _placed(setting, "inference"):
-            runs = [as_finite(run)[0] for run in cohort.data.latency.get(call, ())]
+            runs = [as_finite(run.latency_s.get(call, ()))[0] for run in cohort.data.runs]
             pooled = np.concatenate(runs) if runs else np.empty(0)
             if bool((pooled > 0).any()):
                 calls.append((cohort.algorithm, place, pooled[pooled > 0]))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
+from a2perf.metrics.definition import Metric
 from a2perf.metrics.registry import all_metrics
-from a2perf.metrics.values import Category, Metric
+from a2perf.metrics.values import Category
 from docs.building.markdown import cell, code, table
 
 _TITLES = {

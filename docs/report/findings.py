@@ -20,7 +20,7 @@ import numpy as np
 from a2perf.errors import UserError
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.protocol import Protocol, ProtocolTask
-from a2perf.metrics.scores import run_data
+from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.arrays import Values
 from a2perf.metrics.values import MetricValue
 from a2perf.records import Manifest, RolloutResults
@@ -126,7 +126,7 @@ class Row:
         runs = [read_run(folder) for folder in self.folders["train"]]
         pairs = [
             (np.asarray(steps, np.float64).ravel(), np.asarray(values, np.float64).ravel())
-            for steps, values in run_data(runs, "train").curves
+            for steps, values in scored_runs(runs, "train").curves
         ]
         known = [(steps[keep], values[keep]) for steps, values in pairs if (keep := np.isfinite(values)).any()]
         return [(steps[order], values[order]) for steps, values in known if (order := np.argsort(steps)).size]

@@ -92,8 +92,8 @@ def test_changed_run_is_scored_anew_and_the_others_come_from_the_cache(runs: Pat
 
 
 def test_profiles_differ_and_are_stored_with_the_version_of_the_rules(runs: Path):
-    ours, theirs = score_runs([runs], "corrected"), score_runs([runs], "a2perf")
-    assert (ours["profile"], theirs["profile"]) == ("corrected", "a2perf")
+    ours, theirs = score_runs([runs], "corrected"), score_runs([runs], "upstream")
+    assert (ours["profile"], theirs["profile"]) == ("corrected", "upstream")
     assert ours["rules"] == theirs["rules"] >= 1
     name = "LowerCVaROnDiffs"
     # differences are divided by the step difference of 100 in one profile only
@@ -145,7 +145,7 @@ def test_runs_that_share_a_seed_and_other_environments_are_told_apart(tmp_path: 
 def test_earlier_folders_are_scored_in_all_three_modes(tmp_path: Path):
     for seed in range(3):
         made_bundles.write_earlier(tmp_path / "old", seed)
-    document = score_runs([tmp_path / "old"], "a2perf")
+    document = score_runs([tmp_path / "old"], "upstream")
     assert [entry["mode"] for entry in document["groups"]] == ["train", "inference", "generalization"]
     generalization = group(document, "generalization")["scores"]["generalization"]
     assert generalization["value"] == pytest.approx(1.5 + 3.0)  # the earlier platform sums the tasks

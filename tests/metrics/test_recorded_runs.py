@@ -11,6 +11,7 @@ import pytest
 
 from a2perf.errors import UserError
 from a2perf.metrics.registry import score
+from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.records import RunState
 from a2perf.runs import Run, find_runs, read_run
 from a2perf.runs.finding import fingerprint_of
@@ -265,7 +266,7 @@ def test_killed_run_has_the_memory_and_time_of_its_trace(tmp_path: Path):
     )
     run = only(tmp_path)
     assert run.tracking == {"rss_peak_bytes": 300.0, "rss_mean_bytes": 200.0, "cpu_seconds": 0.4, "wall_s": 2.0}
-    scores = score(runs_of(tracking=[run.tracking], emissions=[run.emissions["inference"]]))
+    scores = score(ScoredRuns([run], "inference"))
     assert scores["memory_rss_peak"].value == 300.0
     # what the trace does not say comes from the emissions table
     assert scores["energy_gross"].value == pytest.approx(40.0 * 20 / 3.6e6)

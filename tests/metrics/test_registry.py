@@ -14,24 +14,25 @@ import pytest
 from a2perf.constants import ReliabilityMetrics, SystemMetrics
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics import registry
-from a2perf.metrics.values import Metric, MetricValue, RunData
+from a2perf.metrics.definition import metric
+from a2perf.metrics.values import MetricValue
+from a2perf.runs.run import Run
+from tests.metrics.made_runs import runs_of
 
 
 @pytest.fixture
 def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package beside a2perf with entry points: a good metric, a broken one, one whose name is taken."""
     (tmp_path / "extra_metrics.py").write_text(
-        "from a2perf.metrics.values import Metric, MetricValue\n"
-        "def count(data, profile):\n"
-        "    count = len(data.curves)\n"
-        "    return {'curve_count': MetricValue(name='curve_count', value=float(count), n=count)}\n"
-        "def fails(data, profile):\n"
+        "from a2perf.metrics import metric\n"
+        "def curve_points(run):\n"
+        "    '''Points of the curve.'''\n"
+        "    return None if run.curve is None else run.curve.steps.size\n"
+        "def always_fails(runs, profile):\n"
         "    raise RuntimeError('no such column')\n"
-        "def made(name, compute):\n"
-        "    return Metric(name=name, label=name, category='data', direction='none', formula='f', source='s',\n"
-        "                  needs='n', compute=compute)\n"
-        "GOOD = [made('curve_count', count), made('always_fails', fails)]\n"
-        "TAKEN = made('returns', count)\n"
+        "made = metric(direction='none', source='a test')\n"
+        "GOOD = [made(curve_points), metric(direction='none', source='a test', across=True)(always_fails)]\n"
+        "TAKEN = metric(direction='none', source='a test', name='returns')(curve_points)\n"
     )
     information = tmp_path / "extra_metrics-1.0.dist-info"
     information.mkdir()
@@ -49,14 +50,14 @@ def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 def test_every_metric_says_what_it_is() -> None:
     metrics = registry.all_metrics()
     assert {metric.category for metric in metrics.values()} == {"application", "reliability", "system", "data"}
-    for name, metric in metrics.items():
-        assert metric.name == name
-        assert all((metric.label, metric.formula, metric.source, metric.needs, metric.provenance)), name
+    for name, one in metrics.items():
+        assert one.name == name
+        assert all((one.label, one.formula, one.source, one.needs, one.provenance)), name
     assert {member.value for member in ReliabilityMetrics} <= set(metrics)
 
 
 def test_every_metric_has_a_value_or_a_condition_for_no_data() -> None:
-    scores = registry.score(RunData())
+    scores = registry.score(runs_of())
     assert list(scores) == list(registry.all_metrics())
     for found in scores.values():
         assert found.value is None
@@ -88,18 +89,19 @@ def test_enums_work_from_a_gin_file(tmp_path: Path) -> None:
 
 
 def test_only_what_is_asked_for_is_computed() -> None:
-    data = RunData(curves=[([1, 2, 3], [1.0, 2.0, 3.0])] * 3)
-    scores = registry.score(data, "a2perf", names=[ReliabilityMetrics.LowerCVarOnAcross])
+    data = runs_of(curves=[([1, 2, 3], [1.0, 2.0, 3.0])] * 3)
+    scores = registry.score(data, "upstream", names=[ReliabilityMetrics.LowerCVarOnAcross])
     assert list(scores) == ["LowerCVarOnAcross"]
     assert scores["LowerCVarOnAcross"].value == 3.0
-    assert "MaxDrawdown" not in registry.score(data, "a2perf")
+    assert "MaxDrawdown" not in registry.score(data, "upstream")
     assert "MaxDrawdown" in registry.score(data, "corrected")
 
 
 def test_a_package_adds_metrics_and_a_broken_one_costs_only_itself(installed_package: Path) -> None:
-    assert {"curve_count", "always_fails"} <= set(registry.all_metrics())
-    scores = registry.score(RunData(curves=[([1, 2], [0.0, 1.0])]))
-    assert scores["curve_count"].value == 1.0
+    assert {"curve_points", "always_fails"} <= set(registry.all_metrics())
+    scores = registry.score(runs_of(curves=[([1, 2], [0.0, 1.0])]))
+    assert scores["curve_points"].value == 2.0
+    assert registry.all_metrics()["curve_points"].formula == "Points of the curve"
     assert scores["always_fails"].condition == "failed: RuntimeError: no such column"
     assert scores["MedianPerfDuringTraining"].value == 0.5
     problems = registry.problems()
@@ -128,7 +130,7 @@ def test_ranks_follow_the_direction_and_refuse_what_cannot_be_compared() -> None
 
 def test_scores_are_the_same_bytes_twice() -> None:
     generator = np.random.default_rng(0)
-    data = RunData(
+    data = runs_of(
         curves=[(np.arange(300), np.cumsum(generator.normal(size=300))) for _ in range(5)],
         returns={"t": [generator.normal(size=20) for _ in range(5)]},
         tracking=[{"rss_peak_bytes": 1e6 + run, "wall_s": 3.0} for run in range(5)],
@@ -147,6 +149,31 @@ def test_importing_the_registry_loads_nothing_heavy() -> None:
     )
 
 
-def test_metric_records_are_complete_without_defaults() -> None:
-    with pytest.raises(TypeError, match="formula"):
-        Metric(name="x", label="x", category="data", direction="none", source="s", needs="n", compute=lambda d, p: {})  # type: ignore[call-arg]
+def test_metric_of_one_run_has_spread_interval_and_notes_over_runs() -> None:
+    @metric(unit="bytes", direction="min", source="a test", provenance="measured")
+    def written(run: Run) -> float:
+        """Bytes written to storage."""
+        return run.tracking.io_write_bytes
+
+    runs = runs_of(tracking=[{"io_write_bytes": 10}, {}, {"io_write_bytes": 30}])
+    assert written(runs.runs[0]) == 10
+    found = written.score(runs)
+    assert (found.name, found.unit, found.direction, found.provenance) == ("written", "bytes", "min", "measured")
+    assert (found.value, found.n, found.per_run) == (20.0, 2, [10, None, 30])
+    assert found.spread == pytest.approx(200**0.5)
+    assert found.interval == pytest.approx((20 - 127.062, 20 + 127.062), rel=1e-5)
+    assert found.notes == ["1 of 3 runs did not record it"]
+    assert written.score(runs, "upstream").interval is None
+    assert (written.label, written.formula) == ("Written", "Bytes written to storage")
+
+
+def test_metric_across_runs_has_no_number_of_one_run() -> None:
+    with pytest.raises(TypeError, match="exists only across runs"):
+        registry.all_metrics()["IqrAcrossRuns"](runs_of(wall_clock=[1.0]).runs[0])
+
+
+def test_old_name_of_the_upstream_profile_is_accepted() -> None:
+    runs = runs_of(returns={"t": [[1.0, 2.0], [4.0]]})
+    assert registry.score(runs, "a2perf") == registry.score(runs, "upstream")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="did you mean 'upstream'"):
+        registry.score(runs, "upstram")  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from a2perf.metrics import lowpass, reliability
 from a2perf.metrics.curves import clean, time_frames
 from a2perf.metrics.reliability import Options, rollouts, training
 from a2perf.metrics.reliability_corrected import slopes, windowed
-from a2perf.metrics.reliability_earlier import iqr_by_step, windowed_iqr
+from a2perf.metrics.reliability_upstream import iqr_by_step, windowed_iqr
 from a2perf.metrics.statistics import cvar, drawdown, iqr, mad, std
 from tests.metrics import plain_reliability as plain
 
@@ -51,7 +51,7 @@ def _random_curves(seed: int, runs: int = 4, points: int = 40, *, step: float = 
 @pytest.mark.parametrize("case", ["tiny3x5", "const3x12", "uneven4x20"])
 def test_a2perf_profile_repeats_the_earlier_platform(case: str) -> None:
     recorded = _golden()[case]
-    scores = training(recorded["curves"], profile="a2perf")
+    scores = training(recorded["curves"], profile="upstream")
     for name, key in EARLIER_NAMES.items():
         expected = recorded["a2perf"][key]
         if not isinstance(expected, dict):
@@ -139,7 +139,7 @@ def test_normalisation_repeats_the_library_both_descend_from(case: str) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a2perf_profile_equals_plain_loops(seed: int) -> None:
     curves = _random_curves(seed, points=(12, 40, 75)[seed % 3])
-    scores = training(curves, profile="a2perf")
+    scores = training(curves, profile="upstream")
     for name, expected in plain.a2perf(curves).items():
         value, spread = expected if isinstance(expected, tuple) else (expected, None)
         assert scores[name].value == pytest.approx(value, rel=1e-9, abs=1e-9), name
@@ -150,7 +150,7 @@ def test_a2perf_profile_equals_plain_loops(seed: int) -> None:
 def test_runs_logged_at_different_steps_equal_plain_loops() -> None:
     curves = _random_curves(1, runs=6, points=50)
     ragged = [(np.delete(s, 7 + i), np.delete(v, 7 + i)) for i, (s, v) in enumerate(curves[:4])] + curves[4:]
-    scores = training(ragged, profile="a2perf")
+    scores = training(ragged, profile="upstream")
     expected = plain.a2perf(ragged)
     assert scores["IqrAcrossRuns"].value == pytest.approx(expected["IqrAcrossRuns"][0], rel=1e-9)
     assert scores["IqrWithinRuns"].value == pytest.approx(expected["IqrWithinRuns"][0], rel=1e-9)
@@ -160,7 +160,7 @@ def test_runs_logged_at_different_steps_equal_plain_loops() -> None:
 def test_a_sparse_curve_over_a_huge_range_equals_plain_loops() -> None:
     steps = np.concatenate((np.arange(0, 60, 2), [1000, 1002, 5000]))
     values = np.sin(steps) * 3
-    found = training([(steps, values)], profile="a2perf")["IqrWithinRuns"]
+    found = training([(steps, values)], profile="upstream")["IqrWithinRuns"]
     assert found.value == pytest.approx(plain.within_runs([(steps, values)])[0], rel=1e-9)
 
 
@@ -199,7 +199,7 @@ def test_corrected_across_runs_equals_plain_loops_on_long_curves() -> None:
 def test_rollouts_equal_plain_loops_in_both_profiles() -> None:
     generator = np.random.default_rng(0)
     runs = [generator.normal(10, 3, size=n) for n in (100, 80, 120)]
-    pooled, apart = rollouts(runs, profile="a2perf"), rollouts(runs, profile="corrected")
+    pooled, apart = rollouts(runs, profile="upstream"), rollouts(runs, profile="corrected")
     formulas = {
         "IqrAcrossRollouts": plain.iqr,
         "MadAcrossRollouts": plain.mad,
@@ -229,11 +229,11 @@ LEVELS = {"LowerCVarOnAcross", "UpperCVaROnAcross", "MedianPerfDuringTraining"}
 def test_shift_and_scale_of_the_reward(seed: int, shift: float, scale: float) -> None:
     curves = _random_curves(seed, points=30)
     moved = [(steps, scale * values + shift) for steps, values in curves]
-    for profile in ("a2perf", "corrected"):
+    for profile in ("upstream", "corrected"):
         options = Options(repetitions=0) if profile == "corrected" else None
         before, after = training(curves, profile, options=options), training(moved, profile, options=options)
         for name in before:
-            if profile == "a2perf" and name == "IqrAcrossRuns":
+            if profile == "upstream" and name == "IqrAcrossRuns":
                 continue  # its filter has no unit gain and amplifies rounding: held bit by bit above instead
             expected = scale * (before[name].value or 0) + (shift if name in LEVELS else 0)
             assert after[name].value == pytest.approx(expected, rel=1e-6, abs=1e-6), (profile, name)
@@ -243,7 +243,7 @@ def test_shift_and_scale_of_the_reward(seed: int, shift: float, scale: float) ->
 @given(seed=st.integers(0, 10_000), order=st.permutations(range(4)))
 def test_order_of_runs_does_not_matter(seed: int, order: list[int]) -> None:
     curves = _random_curves(seed, points=25)
-    for profile in ("a2perf", "corrected"):
+    for profile in ("upstream", "corrected"):
         options = Options(repetitions=0) if profile == "corrected" else None
         before = training(curves, profile, options=options)
         after = training([curves[run] for run in order], profile, options=options)
@@ -260,7 +260,7 @@ def test_constant_curves_have_no_dispersion_and_no_risk(level: float, runs: int,
     scores = training(curves, "corrected", options=Options(repetitions=20))
     for name, found in scores.items():
         assert found.value == pytest.approx(level if name in LEVELS else 0.0, abs=1e-9), name
-    earlier = training(curves, "a2perf")
+    earlier = training(curves, "upstream")
     assert earlier["IqrWithinRuns"].value == 0.0
     assert earlier["IqrAcrossRuns"].value is None
 
@@ -272,7 +272,7 @@ def test_points_logged_twice_count_once(seed: int, repeated: list[int]) -> None:
     doubled = [
         (np.insert(s, repeated, np.asarray(s)[repeated]), np.insert(v, repeated, v[repeated])) for s, v in curves
     ]
-    for profile in ("a2perf", "corrected"):
+    for profile in ("upstream", "corrected"):
         before, after = training(curves, profile), training(doubled, profile)
         for name in before:
             assert after[name].value == pytest.approx(before[name].value, rel=1e-9, abs=1e-12), name
@@ -291,14 +291,14 @@ def test_step_spacing_matters_to_the_corrected_profile_only() -> None:
 
 
 def test_two_runs_are_a_stated_condition() -> None:
-    for profile in ("a2perf", "corrected"):
+    for profile in ("upstream", "corrected"):
         found = training(_random_curves(0, runs=2), profile)["IqrAcrossRuns"]
         assert found.value is None
         assert found.condition == "not enough data (n=2, needs 3)"
         assert found.n == 2
 
 
-@pytest.mark.parametrize("profile", ["a2perf", "corrected"])
+@pytest.mark.parametrize("profile", ["upstream", "corrected"])
 @pytest.mark.parametrize("curves", [[], [([], [])], [([1], [2.0])], [([1, 2], [math.nan, math.inf])]])
 def test_next_to_nothing_is_never_a_crash(profile: Any, curves: Any) -> None:
     for found in training(curves, profile).values():
@@ -322,7 +322,7 @@ def test_points_that_are_not_finite_are_left_out_and_said() -> None:
     steps, values = curves[0]
     broken = values.copy()
     broken[[3, -1]] = math.nan, math.inf
-    for profile in ("a2perf", "corrected"):
+    for profile in ("upstream", "corrected"):
         found = training([(steps, broken), *curves[1:]], profile)["LowerCVarOnAcross"]
         assert found.per_run[0] == values[-2]
         assert any(note.startswith("run 0: 2 of 40 points are not finite") and "last" in note for note in found.notes)

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from a2perf.errors import UserError
+from a2perf.metrics.definition import provenance_over_runs
 from a2perf.metrics.registry import rank, score
-from a2perf.metrics.system import METRICS, from_emissions, merge_on_time, provenance_over_runs
-from a2perf.metrics.system_series import Series, seconds_of
-from a2perf.metrics.values import RunData
+from a2perf.metrics.system import METRICS
+from a2perf.metrics.system_series import Series, from_emissions, merge_on_time, seconds_of
+from tests.metrics.made_runs import runs_of
 
 
 def _report(kwh: float, quality: str = "measured", **more: Any) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def _stacked(*tables: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def test_each_run_first_then_mean_and_spread() -> None:
-    found = score(RunData(tracking=[_report(1.0), _report(3.0)]))["energy_gross"]
+    found = score(runs_of(tracking=[_report(1.0), _report(3.0)]))["energy_gross"]
     assert (found.value, found.per_run, found.n, found.unit) == (2.0, [1.0, 3.0], 2, "kWh")
     assert found.spread == pytest.approx(math.sqrt(2))
     assert found.provenance == "measured"
@@ -64,11 +65,11 @@ def test_each_run_first_then_mean_and_spread() -> None:
 
 
 def test_measured_and_estimated_together_are_marked_and_never_ranked() -> None:
-    mixed = score(RunData(tracking=[_report(1.0), _report(3.0, "estimated")]))["energy_gross"]
+    mixed = score(runs_of(tracking=[_report(1.0), _report(3.0, "estimated")]))["energy_gross"]
     assert mixed.provenance == "mixed"
     assert any(note.startswith("MIXED: 1 of 2 runs measured") for note in mixed.notes)
-    measured = score(RunData(tracking=[_report(1.0)]))["energy_gross"]
-    estimated = score(RunData(tracking=[_report(0.5, "estimated")]))["energy_gross"]
+    measured = score(runs_of(tracking=[_report(1.0)]))["energy_gross"]
+    estimated = score(runs_of(tracking=[_report(0.5, "estimated")]))["energy_gross"]
     with pytest.raises(UserError, match="measured and estimated"):
         rank({"a": measured, "b": estimated})
     with pytest.raises(UserError, match="measured and estimated"):
@@ -78,13 +79,13 @@ def test_measured_and_estimated_together_are_marked_and_never_ranked() -> None:
 
 def test_emissions_are_estimated_even_where_energy_is_measured() -> None:
     report = _report(1.0, emissions={"kg_co2eq": 0.3, "method": "a2perf:rapl+factor:USA", "factor_source": "USA"})
-    found = score(RunData(tracking=[report]))["emissions"]
+    found = score(runs_of(tracking=[report]))["emissions"]
     assert (found.value, found.provenance) == (0.3, "estimated")
     assert "USA" in str(found.method)
 
 
 def test_a_run_that_did_not_record_a_cost_is_said_and_not_counted_as_zero() -> None:
-    scores = score(RunData(tracking=[_report(1.0), _report(2.0, pss_peak_bytes=7e8)]))
+    scores = score(runs_of(tracking=[_report(1.0), _report(2.0, pss_peak_bytes=7e8)]))
     assert scores["memory_pss_peak"].per_run == [None, 7e8]
     assert scores["memory_pss_peak"].n == 1
     assert any("1 of 2 runs did not record it" in note for note in scores["memory_pss_peak"].notes)
@@ -105,7 +106,7 @@ def test_energy_of_the_earlier_generation_is_cumulative_per_process() -> None:
 
 
 def test_stock_codecarbon_has_totals_and_no_memory() -> None:
-    scores = score(RunData(emissions=[STOCK]))
+    scores = score(runs_of(emissions=[STOCK]))
     assert scores["energy_gross"].value == pytest.approx(0.05)
     assert scores["energy_gross"].provenance == "estimated"
     assert "codecarbon 2.6.0" in str(scores["energy_gross"].method)
@@ -115,7 +116,7 @@ def test_stock_codecarbon_has_totals_and_no_memory() -> None:
 
 
 def test_a_tracking_report_beats_the_table_beside_it() -> None:
-    found = score(RunData(tracking=[_report(1.0)], emissions=[_fork_table()]))["energy_gross"]
+    found = score(runs_of(tracking=[_report(1.0)], emissions=[_fork_table()]))["energy_gross"]
     assert found.per_run == [1.0]
 
 
@@ -155,7 +156,7 @@ def test_timestamps_with_and_without_a_zone() -> None:
 
 def test_latency_by_call_and_profile() -> None:
     runs = [np.arange(1, 101) * 1e-3, np.full(50, 2e-3)]
-    data = RunData(latency={"infer_once": runs, "round_trip": [runs[0]]}, latency_first={"infer_once": [0.5, 0.7]})
+    data = runs_of(latency={"infer_once": runs, "round_trip": [runs[0]]}, latency_first={"infer_once": [0.5, 0.7]})
     scores = score(data)
     assert scores["latency_infer_once_median"].per_run == pytest.approx([0.0505, 0.002])
     assert scores["latency_infer_once_p99"].per_run[0] == pytest.approx(np.percentile(runs[0], 99))
@@ -164,13 +165,13 @@ def test_latency_by_call_and_profile() -> None:
     assert scores["latency_infer_once_throughput"].direction == "max"
     assert "with transport" in str(scores["latency_round_trip_mean"].method)
     assert scores["latency_preprocess_observation_max"].value is None
-    earlier = score(data, "a2perf")["latency_infer_once_mean"]
+    earlier = score(data, "upstream")["latency_infer_once_mean"]
     assert earlier.value == pytest.approx(np.concatenate(runs).mean())
     assert earlier.spread == pytest.approx(np.concatenate(runs).std())
 
 
 def test_wall_clock_takes_the_evaluators_clock_first() -> None:
-    data = RunData(tracking=[_report(1.0), _report(1.0)], wall_clock=[42.0])
+    data = runs_of(tracking=[_report(1.0), _report(1.0)], wall_clock=[42.0])
     assert score(data)["wall_clock"].per_run == [42.0, 60.0]
 
 
@@ -189,8 +190,8 @@ def test_reads_what_the_trackers_really_write(tmp_path: Path) -> None:
     with (tmp_path / "train_emissions.csv").open() as file:
         rows = list(csv.DictReader(file))
     table = {name: [row[name] for row in rows] for name in rows[0]}
-    tracked = score(RunData(tracking=[msgspec.to_builtins(report)]))
-    tabled = score(RunData(emissions=[table]))
+    tracked = score(runs_of(tracking=[msgspec.to_builtins(report)]))
+    tabled = score(runs_of(emissions=[table]))
     assert tracked["cpu_time"].value == pytest.approx(report.cpu_seconds)
     assert tracked["energy_gross"].value == pytest.approx(report.energy.gross_kwh)
     assert tabled["energy_gross"].value == pytest.approx(report.energy.gross_kwh, rel=1e-6)
@@ -200,7 +201,7 @@ def test_reads_what_the_trackers_really_write(tmp_path: Path) -> None:
 
 
 def test_every_system_metric_is_scored_for_any_data() -> None:
-    for data in (RunData(), RunData(tracking=[{}]), RunData(tracking=[{"energy": None, "gpu": 3}], emissions=[{}])):
+    for data in (runs_of(), runs_of(tracking=[{}]), runs_of(tracking=[{"energy": None, "gpu": 3}], emissions=[{}])):
         scores = score(data)
         for metric in METRICS:
             found = scores[metric.name]

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from a2perf.metrics import registry
-from a2perf.metrics.values import Metric, MetricValue
+from a2perf.metrics.definition import Metric
+from a2perf.metrics.values import MetricValue
 from a2perf.records import Record
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, Score

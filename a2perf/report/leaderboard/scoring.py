@@ -16,8 +16,8 @@ import numpy as np
 
 from a2perf.metrics import protocol, registry
 from a2perf.metrics.bootstrap import bootstrap
-from a2perf.metrics.scores import run_data
-from a2perf.metrics.system import provenance_over_runs
+from a2perf.metrics.definition import provenance_over_runs
+from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.metrics.values import MetricValue, not_enough
 from a2perf.records import Record
 from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RunLine
@@ -137,10 +137,8 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
         read = [_read(folder, line) for folder, line in members if line.counts()]
         runs = [run for run in read if run is not None]
         if runs:
-            data = run_data(runs, mode)
-            if reference is not None and reference.threshold is not None:
-                data = dataclasses.replace(data, threshold=reference.threshold)
-            found = registry.score(data)
+            threshold = None if reference is None else reference.threshold
+            found = registry.score(scored_runs(runs, mode, threshold=threshold))
             scores[mode] = {
                 name: value
                 for name, value in found.items()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from a2perf.metrics.student import student_cdf, student_quantile
+from a2perf.metrics.statistics import student_cdf, student_quantile
 from a2perf.rlops.compare import exact
 from a2perf.rlops.compare.more_seeds import seeds_to_settle
 from a2perf.rlops.compare.verdict import (

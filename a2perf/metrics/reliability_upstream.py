@@ -1,4 +1,4 @@
-"""The ``a2perf`` profile: reliability as the earlier public platform computed it, pooled over runs, in reward units.
+"""The ``upstream`` profile: reliability as the upstream platform computed it, pooled over runs, in reward units.
 
 Its peculiarities are kept because published numbers rest on them: the ill-conditioned low-pass filter, interquartile
 ranges of 0 that are dropped, differences that are not divided by the difference of steps, window centres at absolute
@@ -9,37 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from a2perf.arrays import Values
 from a2perf.metrics import lowpass
 from a2perf.metrics.curves import Curve, aligned
 from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, iqr, stacked_windows
-from a2perf.metrics.values import Values, not_enough
+from a2perf.metrics.values import MetricResult, not_enough
 
 ALPHA = 0.05
 WINDOW = 5
 MIN_RUNS = 3
 
 
-@dataclass
-class Result:
-    """A metric before it is labelled; the fields are those of ``MetricValue``."""
-
-    value: float | None = None
-    spread: float | None = None
-    spread_kind: str | None = None
-    interval: tuple[float, float] | None = None
-    per_run: list[float | None] = field(default_factory=list)
-    condition: str | None = None
-    notes: list[str] = field(default_factory=list)
-
-
-def training(curves: Sequence[Curve], wanted: Sequence[str]) -> dict[str, Result]:
+def training(curves: Sequence[Curve], wanted: Sequence[str]) -> dict[str, MetricResult]:
     """Computes the wanted training metrics of cleaned curves."""
-    formulas: dict[str, Callable[[Sequence[Curve]], Result]] = {
+    formulas: dict[str, Callable[[Sequence[Curve]], MetricResult]] = {
         "IqrAcrossRuns": _across_runs,
         "IqrWithinRuns": _within_runs,
         "LowerCVaROnDiffs": _on_differences,
@@ -48,11 +35,13 @@ def training(curves: Sequence[Curve], wanted: Sequence[str]) -> dict[str, Result
         "MedianPerfDuringTraining": _median_performance,
     }
     if not curves:
-        return {name: Result(condition=not_enough(0, MIN_RUNS if name == "IqrAcrossRuns" else 1)) for name in wanted}
+        return {
+            name: MetricResult(condition=not_enough(0, MIN_RUNS if name == "IqrAcrossRuns" else 1)) for name in wanted
+        }
     return {name: formulas[name](curves) for name in wanted}
 
 
-def rollouts(runs: Sequence[Values], wanted: Sequence[str]) -> dict[str, Result]:
+def rollouts(runs: Sequence[Values], wanted: Sequence[str]) -> dict[str, MetricResult]:
     """Computes the wanted rollout metrics over the returns of all runs pooled."""
     pooled = np.concatenate(runs) if runs else np.empty(0)
     return {name: _pooled_rollouts(pooled, runs, name) for name in wanted}
@@ -71,27 +60,27 @@ def small_tail(count: int, alpha: float) -> list[str]:
     return [f"of {count} values the {alpha:.0%} tail is the most extreme one alone"] if count <= 1 / alpha else []
 
 
-def _pooled_rollouts(pooled: Values, runs: Sequence[Values], name: str) -> Result:
+def _pooled_rollouts(pooled: Values, runs: Sequence[Values], name: str) -> MetricResult:
     formula, needed = rollout_formula(name)
     if pooled.size < needed:
-        return Result(condition=not_enough(pooled.size, needed, "rollouts"))
+        return MetricResult(condition=not_enough(pooled.size, needed, "rollouts"))
     notes = small_tail(pooled.size, ALPHA) if "CVaR" in name else []
     per_run = [float(formula(values)) if values.size >= needed else None for values in runs]
-    return Result(value=float(formula(pooled)), per_run=per_run, notes=notes)
+    return MetricResult(value=float(formula(pooled)), per_run=per_run, notes=notes)
 
 
 # --- across runs ------------------------------------------------------------------------------------------------------
 
 
-def _across_runs(curves: Sequence[Curve]) -> Result:
+def _across_runs(curves: Sequence[Curve]) -> MetricResult:
     if len(curves) < MIN_RUNS:
-        return Result(condition=not_enough(len(curves), MIN_RUNS))
+        return MetricResult(condition=not_enough(len(curves), MIN_RUNS))
     ranges = iqr_by_step([curve.steps for curve in curves], lowpass.polynomial([curve.values for curve in curves]))
     if ranges.size == 0:
-        return Result(condition=f"not enough data (no step is shared by {MIN_RUNS} runs)")
+        return MetricResult(condition=f"not enough data (no step is shared by {MIN_RUNS} runs)")
     ranges = ranges[ranges != 0]
     if ranges.size == 0:
-        return Result(condition="not enough data (the runs are identical: every interquartile range is 0)")
+        return MetricResult(condition="not enough data (the runs are identical: every interquartile range is 0)")
     shortest = min(curve.values.size for curve in curves)
     notes = []
     if shortest < lowpass.SHORT_CURVE:
@@ -100,7 +89,7 @@ def _across_runs(curves: Sequence[Curve]) -> Result:
         )
     if not aligned(curves):
         notes.append(f"steps are not aligned: only those shared by {MIN_RUNS} runs count")
-    return Result(
+    return MetricResult(
         value=float(ranges.mean()),
         spread=float(ranges.std(ddof=1)) if ranges.size > 1 else None,
         spread_kind="standard deviation over steps, ddof 1",
@@ -125,23 +114,23 @@ def iqr_by_step(steps: Sequence[Values], values: Sequence[Values]) -> Values:
     return np.asarray(ranges[counts >= MIN_RUNS])
 
 
-def _on_final_values(curves: Sequence[Curve]) -> Result:
+def _on_final_values(curves: Sequence[Curve]) -> MetricResult:
     final = np.array([curve.values[-1] for curve in curves])
     notes = small_tail(final.size, ALPHA)
     if final.size < MIN_RUNS:
         notes.append(f"{final.size} run(s) say little about others")
-    return Result(value=float(cvar(final, ALPHA)), per_run=[float(value) for value in final], notes=notes)
+    return MetricResult(value=float(cvar(final, ALPHA)), per_run=[float(value) for value in final], notes=notes)
 
 
 # --- within runs ------------------------------------------------------------------------------------------------------
 
 
-def _within_runs(curves: Sequence[Curve]) -> Result:
+def _within_runs(curves: Sequence[Curve]) -> MetricResult:
     found = [windowed_iqr(curve) for curve in curves]
     pooled = np.concatenate(found)
     if pooled.size == 0:
-        return Result(condition="not enough data (no window of a run holds 2 differences)")
-    return Result(
+        return MetricResult(condition="not enough data (no window of a run holds 2 differences)")
+    return MetricResult(
         value=float(pooled.mean()),
         spread=float(pooled.std()),
         spread_kind="standard deviation over windows of all runs, ddof 0",
@@ -183,25 +172,27 @@ def _centres(steps: Values, stride: int, window: int) -> Values:
     return np.asarray(centres[centres < last])
 
 
-def _pooled_tail(pieces: Sequence[Values], tail: Any, sign: float, needed: str) -> Result:
+def _pooled_tail(pieces: Sequence[Values], tail: Any, sign: float, needed: str) -> MetricResult:
     pooled = np.concatenate(pieces)
     if pooled.size == 0:
-        return Result(condition=f"not enough data (no run has {needed})")
+        return MetricResult(condition=f"not enough data (no run has {needed})")
     per_run = [sign * float(cvar(piece, ALPHA, tail)) if piece.size else None for piece in pieces]
-    return Result(value=sign * float(cvar(pooled, ALPHA, tail)), per_run=per_run, notes=small_tail(pooled.size, ALPHA))
+    return MetricResult(
+        value=sign * float(cvar(pooled, ALPHA, tail)), per_run=per_run, notes=small_tail(pooled.size, ALPHA)
+    )
 
 
-def _on_differences(curves: Sequence[Curve]) -> Result:
+def _on_differences(curves: Sequence[Curve]) -> MetricResult:
     return _pooled_tail([np.diff(curve.values) for curve in curves], "lower", -1.0, "2 points")
 
 
-def _on_drawdown(curves: Sequence[Curve]) -> Result:
+def _on_drawdown(curves: Sequence[Curve]) -> MetricResult:
     return _pooled_tail([drawdown(curve.values) for curve in curves], "upper", 1.0, "a point")
 
 
-def _median_performance(curves: Sequence[Curve]) -> Result:
+def _median_performance(curves: Sequence[Curve]) -> MetricResult:
     medians = np.array([float(np.median(curve.values)) for curve in curves])
-    return Result(
+    return MetricResult(
         value=float(medians.mean()),
         spread=float(medians.std(ddof=1)) if medians.size > 1 else None,
         spread_kind="standard deviation over runs, ddof 1",

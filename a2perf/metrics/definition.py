@@ -1,0 +1,218 @@
+"""How a metric is written: a function of a run with the decorator ``metric``; everything over runs is done here.
+
+    @metric(unit="s", direction="min", source="recorded by the trackers")
+    def processor_time(run: Run) -> float | None:
+        \"\"\"Processor time of the process tree.\"\"\"
+        return run.tracking.cpu_seconds
+
+Each run's number first, then mean, standard deviation and interval over runs. A number that exists only across runs
+(a dispersion, a score over several tasks) is a function of ``ScoredRuns`` with ``across=True``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from a2perf.arrays import Values
+from a2perf.metrics.bootstrap import mean_interval
+from a2perf.metrics.runs_in_mode import ScoredRuns
+from a2perf.metrics.values import (
+    PROFILES,
+    Category,
+    Direction,
+    MetricResult,
+    MetricValue,
+    Profile,
+    RunNumber,
+    not_enough,
+)
+from a2perf.runs.run import Run
+
+AS_RECORDED = "as recorded"
+OfRun: TypeAlias = Callable[[Run], float | RunNumber | None]
+OfRuns: TypeAlias = Callable[[ScoredRuns, Profile], MetricResult]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """What a metric is. Calling it computes the number of one run.
+
+    Attributes:
+        name: stable name, the enum's where there is one.
+        label: name for people.
+        unit: ``""`` for the unit of the reward.
+        direction: ``"min"``: lower is better.
+        provenance: of its numbers: ``"recorded"``, ``"measured"``, ``"estimated"`` or ``"as recorded"`` (each differs).
+        formula: the computation in one sentence.
+        source: paper, standard or earlier implementation that the formula is from.
+        needs: the least data it takes, in words.
+        profiles: the sets of formulas that have it.
+        of_run: computes one run's number; None for a metric that exists only across runs.
+        of_runs: computes the result of all runs.
+    """
+
+    name: str
+    label: str
+    category: Category
+    unit: str = ""
+    direction: Direction
+    provenance: str = "recorded"
+    formula: str
+    source: str
+    needs: str
+    profiles: tuple[Profile, ...] = PROFILES
+    of_run: OfRun | None = None
+    of_runs: OfRuns
+
+    def __call__(self, run: Run) -> float | RunNumber | None:
+        """Returns one run's number.
+
+        Raises:
+            TypeError: the metric exists only across runs.
+        """
+        if self.of_run is None:
+            raise TypeError(f"{self.name} exists only across runs; call its score()")
+        return self.of_run(run)
+
+    def score(self, runs: ScoredRuns, profile: Profile = "corrected") -> MetricValue:
+        """Returns the value over runs."""
+        return self.labelled(self.of_runs(runs, profile), profile)
+
+    def labelled(self, result: MetricResult, profile: Profile) -> MetricValue:
+        """Returns a result with the metric's name, unit, direction and provenance."""
+        default = "measured" if self.provenance == AS_RECORDED else self.provenance
+        return MetricValue(
+            name=self.name,
+            value=result.value,
+            spread=result.spread,
+            spread_kind=result.spread_kind if result.spread is not None else None,
+            interval=result.interval,
+            per_run=result.per_run,
+            n=result.n,
+            unit=self.unit if result.unit is None else result.unit,
+            direction=self.direction,
+            profile=profile,
+            provenance=result.provenance or default,
+            method=result.method,
+            condition=result.condition,
+            notes=result.notes,
+        )
+
+
+def metric(
+    *,
+    unit: str = "",
+    direction: Direction,
+    source: str,
+    name: str = "",
+    label: str = "",
+    category: Category = "system",
+    provenance: str = "recorded",
+    formula: str = "",
+    needs: str = "1 run",
+    across: bool = False,
+    profiles: tuple[Profile, ...] = PROFILES,
+) -> Callable[[Callable[..., Any]], Metric]:
+    """Makes a metric of a function.
+
+    Args:
+        unit: as for ``Metric``, like ``direction``, ``source``, ``category``, ``provenance``, ``needs``, ``profiles``.
+        direction: whether higher or lower is better.
+        source: where the formula is from.
+        name: by default the function's.
+        label: by default the name with spaces.
+        category: where tables list it.
+        provenance: of its numbers, unless a ``RunNumber`` states its own.
+        formula: by default the first line of the function's docstring.
+        needs: the least data it takes.
+        across: whether the function takes ``ScoredRuns`` and a profile and returns a ``MetricResult``; by default it
+            takes a ``Run`` and returns its number, or None if the run did not record it.
+        profiles: the sets of formulas that have it.
+    """
+
+    def made(function: Callable[..., Any]) -> Metric:
+        own_name = name or getattr(function, "__name__", "")
+        said = (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
+
+        def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
+            return numbers_over_runs([function(run) for run in runs.runs], profile, provenance)
+
+        return Metric(
+            name=own_name,
+            label=label or own_name.replace("_", " ").capitalize(),
+            category=category,
+            unit=unit,
+            direction=direction,
+            provenance=provenance,
+            formula=formula or said or own_name,
+            source=source,
+            needs=needs,
+            profiles=profiles,
+            of_run=None if across else function,
+            of_runs=function if across else over_runs,
+        )
+
+    return made
+
+
+def numbers_over_runs(
+    numbers: Iterable[float | RunNumber | None], profile: Profile, provenance: str = AS_RECORDED
+) -> MetricResult:
+    """Returns the mean over runs of one number per run, with spread, interval, provenance, method and notes.
+
+    Args:
+        numbers: in the order of the runs; None or NaN where a run did not record it.
+        profile: ``upstream`` has no intervals.
+        provenance: of numbers that do not state theirs.
+    """
+    default = "measured" if provenance == AS_RECORDED else provenance
+    every = [number if isinstance(number, RunNumber) else RunNumber(number) for number in numbers]
+    known = [number for number in every if _recorded(number) is not None]
+    if not known:
+        return MetricResult(condition="not recorded by any run" if every else not_enough(0, 1))
+    kinds = [number.provenance or default for number in known]
+    result = mean_over_runs(np.array([number.value for number in known], np.float64), profile)
+    result.per_run = [_recorded(number) for number in every]
+    result.provenance = provenance_over_runs(kinds)
+    result.method = " | ".join(dict.fromkeys(number.method for number in known if number.method)) or None
+    if len(known) < len(every):
+        result.notes.append(f"{len(every) - len(known)} of {len(every)} runs did not record it")
+    if result.provenance == "mixed":
+        measured = kinds.count("measured")
+        result.notes.append(f"MIXED: {measured} of {len(known)} runs measured, the others estimated; not to be ranked")
+    return result
+
+
+def mean_over_runs(values: Values, profile: Profile, *, over: str = "runs") -> MetricResult:
+    """Returns mean, standard deviation (ddof 1) and interval of one number per run.
+
+    Args:
+        values: shape ``(runs,)``, at least 1.
+        profile: ``upstream`` has no intervals.
+        over: what the numbers are of.
+    """
+    several = values.size > 1
+    return MetricResult(
+        value=float(values.mean()),
+        spread=float(values.std(ddof=1)) if several else None,
+        spread_kind=f"standard deviation over {over}, ddof 1",
+        interval=mean_interval(values) if several and profile == "corrected" else None,
+        per_run=[float(value) for value in values],
+        n=int(values.size),
+    )
+
+
+def provenance_over_runs(kinds: Sequence[str]) -> str:
+    """Returns the provenance of numbers taken together: theirs if they agree, else ``"mixed"``."""
+    different = {kind or "estimated" for kind in kinds}
+    return different.pop() if len(different) == 1 else "mixed"
+
+
+def _recorded(number: RunNumber) -> float | None:
+    return number.value if number.value is not None and math.isfinite(number.value) else None

@@ -1,0 +1,103 @@
+"""The runs that metrics are computed of: seeds of one another, in one mode."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from a2perf.arrays import Values
+from a2perf.metrics import protocol
+from a2perf.metrics.values import Profile
+from a2perf.runs.run import Run
+
+T = TypeVar("T")
+
+
+class ScoredRuns:
+    """Runs of one seed group in one mode.
+
+    Args:
+        runs: seeds of one another.
+        mode: ``"train"``, ``"inference"`` or ``"generalization"``; what a run recorded in another mode is left out.
+        threshold: return from which on the task counts as learned; None if it has none.
+    """
+
+    def __init__(self, runs: Sequence[Run], mode: str = "", *, threshold: float | None = None) -> None:
+        self.runs = [in_mode(run, mode) for run in runs]
+        self.threshold = threshold
+        self._known: dict[tuple[object, Profile], object] = {}
+
+    def once(self, function: Callable[[ScoredRuns, Profile], T], profile: Profile) -> T:
+        """Returns what a function makes of these runs; several metrics that share it compute it once."""
+        key = (function, profile)
+        if key not in self._known:
+            self._known[key] = function(self, profile)
+        return self._known[key]  # type: ignore[return-value]
+
+    @functools.cached_property
+    def curves(self) -> list[tuple[Values, Values]]:
+        """``(steps, values)`` of the training return of each run that logged one."""
+        return [(run.curve.steps, run.curve.values) for run in self.runs if run.curve is not None]
+
+    @functools.cached_property
+    def returns(self) -> dict[str, list[Values]]:
+        """Episode returns by task, one array per run that has episodes."""
+        return _by_task([run.returns.get(run.mode, {}) for run in self.runs])
+
+    @functools.cached_property
+    def successes(self) -> dict[str, list[Values]]:
+        """0 or 1 per episode by task, one array per run whose environment reports success."""
+        found = _by_task([run.successes.get(run.mode, {}) for run in self.runs])
+        return {task: values for task, values in found.items() if values}
+
+
+def scored_runs(runs: Sequence[Run], mode: str, *, threshold: float | None = None) -> ScoredRuns:
+    """Returns runs as metrics take them.
+
+    Args:
+        runs: seeds of one another.
+        mode: as for ``ScoredRuns``.
+        threshold: by default that of the latest protocol that knows the task.
+    """
+    if threshold is None and mode == "train" and runs:
+        identity = runs[0].identity
+        task = protocol.load().task_of(identity.task, identity.fingerprint)
+        threshold = task.threshold_return() if task is not None and task.has_references() else None
+    return ScoredRuns(runs, mode, threshold=threshold if mode == "train" else None)
+
+
+def in_mode(run: Run, mode: str) -> Run:
+    """Returns a run with what it recorded in one mode; some layouts keep several modes in one folder."""
+    if mode in ("", run.mode):
+        return run
+    trained, evaluated = mode == "train", mode == "inference"
+    return replace(
+        run,
+        identity=replace(run.identity, mode=mode),
+        curve=run.curve if trained else None,
+        datasets=run.datasets if trained else [],
+        wall_clock_s=run.wall_clock_s if trained else None,
+        latency_s=run.latency_s if evaluated else {},
+        latency_first_s=run.latency_first_s if evaluated else {},
+    )
+
+
+def once_per_run(function: Callable[[Run], T]) -> Callable[[Run], T]:
+    """Keeps what a function makes of a run with that run, since several metrics of it share it."""
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    @functools.wraps(function)
+    def kept(run: Run) -> T:
+        if name not in run.__dict__:
+            run.__dict__[name] = function(run)
+        return run.__dict__[name]  # type: ignore[no-any-return]
+
+    return kept
+
+
+def _by_task(held: Iterable[dict[str, Values]]) -> dict[str, list[Values]]:
+    runs = list(held)
+    tasks = sorted({task for run in runs for task in run})
+    return {task: [run[task] for run in runs if task in run and len(run[task])] for task in tasks}
