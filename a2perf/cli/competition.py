@@ -107,6 +107,7 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
     """
     made = competitions.load(folder)
     launch = LaunchOptions.taken_from(given)
+    given["allow_weaker"] = bool(given["allow_weaker"])
     entrants = Entrants(submissions=submissions, find_links=find_links, **given)
     with launch.conductor(live=not as_json) as conductor:
         result = competitions.run(made, entrants, conductor, restart=launch.restart())
@@ -128,7 +129,7 @@ def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
     """
     made = competitions.load(folder)
     if submissions:
-        enter_all(made, Entrants(submissions=submissions, **how))
+        enter_all(made, Entrants(submissions=submissions, **{**how, "allow_weaker": bool(how["allow_weaker"])}))
     listed = close(made)
     for entrant in listed.all():
         said = f"refused: {entrant.refused}" if entrant.refused else entrant.sha256

@@ -34,6 +34,7 @@ from a2perf.launch import die_with_parent
 from a2perf.metrics.trackers import Sampler, describe_host
 from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.runs.layout import TRACKING_FILE
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun
 from a2perf.runs.wandb_log import read_wandb_log
 from a2perf.runs.written_files import WrittenFiles, descendants
@@ -86,7 +87,7 @@ def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
     if isinstance(bundle, Finished):
         print(f"{run.relative_to(plan.store)}: finished before, kept")
         return 0
-    if bundle.resumed:  # a command has no half of its own to go on with
+    if bundle.resumed:  # a command has no state of its own to resume from
         for folder in (bundle.artifacts, bundle.logs, bundle.metrics):
             shutil.rmtree(folder)
             folder.mkdir()
@@ -134,7 +135,7 @@ class _Attempt:
         manifest.tracker_failures = [
             {"tracker": failure.tracker, "error": failure.error} for failure in report.failures
         ]
-        write_json(self.bundle.metrics / "tracking.json", manifest.tracking)
+        write_json(self.bundle.metrics / TRACKING_FILE, manifest.tracking)
         self._collect(written)
         return self._finish(status)
 

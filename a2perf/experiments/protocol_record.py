@@ -1,31 +1,33 @@
 """What came of a protocol's runs, read from their bundles alone: states, budgets, normalised scores, the citation.
 
-The record can be made anew from the bundles at any time; nothing in it is only known to the process that ran them.
+The record can be made from the bundles at any time; nothing in it is known only to the process that ran them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
 
 import numpy as np
 
 from a2perf._version import __version__
-from a2perf.errors import UserError
 from a2perf.experiments.protocol_plan import ProtocolRun, SubmitRequest, seeds_of
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.protocol import ProtocolTask, Track
 from a2perf.metrics.submitted import BudgetCheck, Score, Submitted, SubmittedRun
-from a2perf.records import Manifest, Record, RolloutResults, RunState, SubmissionIdentity, TrainResults
-from a2perf.runs.recorded_curves import find_curve_files, read_curve
-from a2perf.storage import read_json, read_record, sha256_of
+from a2perf.records import Manifest, RolloutResults, RunState, SubmissionIdentity, TrainResults
+from a2perf.runs import layout
+from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.files import files_of
+from a2perf.runs.log_files import find_logs
+from a2perf.runs.series import read_returns
+from a2perf.storage import sha256_of
 from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT
 
 MISSING = "missing"
-R = TypeVar("R", bound=Record)
 
 
 def record_of(
@@ -44,8 +46,9 @@ def record_of(
         planned: the runs that are asked for.
         said: why a run left no bundle, by its key, where the queue knows that.
     """
-    manifests = {run.key: _optional(folder / run.key / "manifest.json", Manifest) for run in planned}
-    runs = [_run(folder, request, run, manifests, said) for run in planned]
+    readers = {run.key: BundleReader.of(files_of(folder / run.key)) for run in planned}
+    manifests = {key: reader.manifest for key, reader in readers.items()}
+    runs = [_run(folder, request, run, readers, said) for run in planned]
     scores = {name: _task_score(request.protocol.task(name), request, runs) for name in request.tasks}
     overall = _overall(scores, request, runs)
     unfinished = [run for run in runs if run.state != RunState.FINISHED.value]
@@ -112,62 +115,56 @@ def _run(
     folder: Path,
     request: SubmitRequest,
     planned: ProtocolRun,
-    manifests: Mapping[str, Manifest | None],
+    readers: Mapping[str, BundleReader],
     said: Mapping[str, str],
 ) -> SubmittedRun:
     found = SubmittedRun(task=planned.task, seed=planned.seed, mode=planned.mode, path=planned.key, state=MISSING)
-    bundle = folder / planned.key
-    manifest = manifests[planned.key]
+    reader = readers[planned.key]
+    manifest = reader.manifest
     if manifest is None:
-        before = manifests[planned.after] if planned.after is not None else None
+        before = readers[planned.after].manifest if planned.after is not None else None
         failed = before is not None and before.state is RunState.FAILED
         found.reason = "its training failed" if failed else said.get(planned.key) or "it has not run"
         return found
     found.state = manifest.state.value
     found.attempts = max(1, len(manifest.attempts))
     found.reason = manifest.exit_reason or ""
-    found.manifest_sha256 = sha256_of(bundle / "manifest.json")
+    found.manifest_sha256 = sha256_of(layout.manifest_path(folder / planned.key))
     if manifest.state is RunState.FINISHED and planned.mode == "inference":
         task = request.protocol.task(planned.task)
-        try:
-            episodes = read_record(bundle / "metrics" / "rollouts.json", RolloutResults).episodes
-        except (OSError, UserError):
-            episodes = []
-        if episodes:
-            found.mean_return = float(np.mean([episode.episode_return for episode in episodes]))
+        rollouts = reader.record(layout.ROLLOUTS, RolloutResults)
+        if rollouts is not None and rollouts.episodes:
+            found.mean_return = float(np.mean([episode.episode_return for episode in rollouts.episodes]))
             if task.has_references():
                 found.normalised = float(task.normalise(found.mean_return))
     if manifest.state is RunState.FINISHED and planned.mode == "train" and request.track != "open":
-        found.budget = _budget(bundle, request.protocol.task(planned.task), request.track)
+        found.budget = _budget(reader, request.protocol.task(planned.task), request.track)
     return found
 
 
-def _budget(bundle: Path, task: ProtocolTask, track: Track) -> BudgetCheck:
+def _budget(reader: BundleReader, task: ProtocolTask, track: Track) -> BudgetCheck:
+    trained = reader.record(layout.TRAIN, TrainResults)
     if track == "fixed_energy":
-        return _energy_check(bundle, task.budget.energy_kwh)
+        return _energy_check(reader, trained, task.budget.energy_kwh)
     limit = float(task.budget.steps)
-    trained = _optional(bundle / "metrics" / "train.json", TrainResults)
     if trained is not None and trained.artifact_files == 0:
         return BudgetCheck(verdict="kept", used=0.0, limit=limit, unit="steps", how="it left nothing that was learnt")
-    curve, _ = read_curve(find_curve_files(bundle), bundle, None)
+    curve, _ = read_returns(find_logs(reader.files, below=""))
     if curve is None or not curve.steps.size:
         how = "it logged no curve of returns over steps"
         return BudgetCheck(verdict="unknown", used=None, limit=limit, unit="steps", how=how)
     # a restart may set the counter back: what was gone before it counts as well
-    back = np.flatnonzero(np.diff(curve.steps) < 0)
-    used = float(curve.steps[-1] + curve.steps[back].sum())
+    used = float(curve.steps[-1]) + sum(before for before, _ in curve.restarts)
     how = f"as the participant logged it ({curve.source})"
     return BudgetCheck(verdict="kept" if used <= limit else "exceeded", used=used, limit=limit, unit="steps", how=how)
 
 
-def _energy_check(bundle: Path, limit: float) -> BudgetCheck:
-    trained = _optional(bundle / "metrics" / "train.json", TrainResults)
-    try:
-        energy = read_json(bundle / "metrics" / "tracking.json")["energy"]
-        used, quality = float(energy["net_kwh"]), str(energy["quality"])
-    except (OSError, UserError, ValueError, KeyError, TypeError):
+def _energy_check(reader: BundleReader, trained: TrainResults | None, limit: float) -> BudgetCheck:
+    tracking = reader.tracking(layout.TRACKING)
+    if tracking is None or not math.isfinite(tracking.energy.net_kwh) or not tracking.energy.quality:
         how = "no energy was recorded"
         return BudgetCheck(verdict="unknown", used=None, limit=limit, unit="kWh", how=how)
+    used, quality = tracking.energy.net_kwh, tracking.energy.quality
     if trained is not None and trained.exit_reason == ENERGY_LIMIT:
         how = f"the evaluator ended it there, within one sampling interval ({quality})"
         return BudgetCheck(verdict="kept", used=used, limit=limit, unit="kWh", how=how)
@@ -243,10 +240,3 @@ def _changed(
         if run.mode != "generalization" and manifest.env_fingerprint != fingerprint:
             found.append(f"{run.path}: the environment behaves otherwise than the protocol's")
     return found
-
-
-def _optional(path: Path, kind: type[R]) -> R | None:
-    try:
-        return read_record(path, kind)
-    except (OSError, UserError):
-        return None

@@ -16,12 +16,12 @@ from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, QueueEntry
-from a2perf.records import Attempt, Failure, FailureKind, Manifest, RunState
-from a2perf.runs import inventory
+from a2perf.records import Attempt, Failure, FailureKind, Manifest, RolloutResults, RunState
+from a2perf.runs import inventory, layout
 from a2perf.runs.attempts import OUT_OF_REACH
 from a2perf.runs.bundle import record_end
-from a2perf.runs.reading import read_run
-from a2perf.runs.run import BUNDLE, RunFolder
+from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.files import files_of
 from a2perf.runs.run_record import MODES
 
 _INTERRUPTED = 130  # exit status of a command that was asked to end
@@ -86,10 +86,10 @@ def mean_return(entry: QueueEntry) -> float | None:
     """Returns the mean episode return of a finished run, where its mode has episodes."""
     if entry.bundle is None:
         return None
-    folder = RunFolder(BUNDLE, entry.bundle, entry.command.name)
-    returns = [
-        float(value) for by_task in read_run(folder).returns.values() for each in by_task.values() for value in each
-    ]
+    reader = BundleReader.of(files_of(entry.bundle))
+    names = [layout.ROLLOUTS, *sorted(reader.below(layout.TASKS, (layout.ROLLOUTS_FILE,)))]
+    results = [found for name in names if (found := reader.record(name, RolloutResults)) is not None]
+    returns = [episode.episode_return for found in results for episode in found.episodes]
     return sum(returns) / len(returns) if returns else None
 
 
@@ -97,7 +97,11 @@ def _bundle_of(entry: QueueEntry) -> Path | None:
     """Returns the bundle of an entry; without a stated one, the one below its root that this attempt wrote to."""
     if entry.bundle is not None or entry.root is None:
         return entry.bundle
-    written = [bundle for mode in MODES if _attempt(entry, read_manifest(bundle := entry.root / mode)) is not None]
+    written = [
+        bundle
+        for mode in MODES
+        if _attempt(entry, read_manifest(bundle := layout.bundle_path(entry.root, mode))) is not None
+    ]
     return written[-1] if written else None
 
 

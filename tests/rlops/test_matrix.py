@@ -253,8 +253,8 @@ def test_leftover_of_a_command_is_ended_with_it(project: Path) -> None:
     [
         ("", "is empty"),
         ("python 'x", "cannot be split"),
-        ("no-such-program x", "no program"),
-        (f"{PYTHON} no.py", "not there"),
+        ("no-such-program x", "not a program on PATH"),
+        (f"{PYTHON} no.py", "does not exist"),
     ],
 )
 def test_commands_that_cannot_run_are_refused(project: Path, command: str, said: str) -> None:

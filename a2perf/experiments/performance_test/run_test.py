@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from a2perf.errors import ConfigError, UserError
+from a2perf.errors import ConfigError
 from a2perf.experiments.benchmark_matrix import (
     BenchmarkMatrix,
     MatrixRun,
@@ -31,9 +31,12 @@ from a2perf.experiments.performance_test.condition import Condition, Verdict
 from a2perf.experiments.performance_test.configuration import PerformanceTest
 from a2perf.launch import Conductor, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
-from a2perf.records import Manifest, RolloutResults, RunState
+from a2perf.records import RolloutResults, RunState
+from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.files import files_of
+from a2perf.runs.layout import ROLLOUTS, bundle_path
 from a2perf.runs.store import RunStore
-from a2perf.storage import read_record, write_json
+from a2perf.storage import write_json
 
 ROLLOUT_COLUMNS = ("rollouts/mean_return", "rollouts/success_rate", "rollouts/mean_length")
 """Columns that come from the evaluator's episodes of a submission, not from what it logs."""
@@ -258,14 +261,11 @@ def logged_columns(store: Path, folder: Path) -> list[str]:
 
 
 def _of_rollouts(folder: Path, column: str) -> float | None:
-    path = folder / "inference" / "metrics" / "rollouts.json"
-    try:
-        episodes = read_record(path, RolloutResults).episodes
-        finished = read_record(folder / "inference" / "manifest.json", Manifest).state is RunState.FINISHED
-    except UserError:
+    reader = BundleReader.of(files_of(bundle_path(folder, "inference")))
+    results = reader.record(ROLLOUTS, RolloutResults)
+    if reader.manifest is None or reader.manifest.state is not RunState.FINISHED or not results or not results.episodes:
         return None
-    if not episodes or not finished:
-        return None
+    episodes = results.episodes
     if column == "rollouts/mean_return":
         return float(np.mean([episode.episode_return for episode in episodes]))
     if column == "rollouts/mean_length":

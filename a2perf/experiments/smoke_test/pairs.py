@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from a2perf import submission as submission_package
-from a2perf.errors import UserError
 from a2perf.experiments.runners.smoke import PHASES_FILE
 from a2perf.experiments.smoke_test.plan import PHASES, SmokePair
 from a2perf.launch import QUEUE_FILE, Conductor, Resources, RunCommand, RunEvent, RunSpec, State
-from a2perf.records import Manifest, RunState
-from a2perf.storage import read_record
+from a2perf.launch.outcomes import read_manifest
+from a2perf.records import RunState
+from a2perf.runs.layout import bundle_path
 
 _RUNNER = "a2perf.experiments.runners.smoke"
 _TAIL_LINES = 12
@@ -175,11 +175,8 @@ def _take(outcome: PairOutcome, event: RunEvent, place: Path) -> None:
 
 def _failure(place: Path) -> str:
     for mode in ("inference", "train"):
-        try:
-            manifest = read_record(place / "run" / mode / "manifest.json", Manifest)
-        except UserError:
-            continue
-        if manifest.state is RunState.FAILED and manifest.failure is not None:
+        manifest = read_manifest(bundle_path(place / "run", mode))
+        if manifest is not None and manifest.state is RunState.FAILED and manifest.failure is not None:
             return f"{manifest.failure.kind.value} in {manifest.failure.where}: {manifest.failure.message}"
     return ""
 
