@@ -14,6 +14,9 @@ import msgspec
 
 SCHEMA = 1
 
+PUBLIC_SEEDS, KEYED_SEEDS = 1, 2
+"""Schemes of ``Manifest.seeds``: derived from the root seed alone, or from a secret key too."""
+
 
 class RunState(enum.Enum):
     """Where a run stands. ``running`` in a bundle whose writer is gone means that the run was killed."""

@@ -20,9 +20,10 @@ from a2perf.datasets.records import Energy
 from a2perf.errors import UserError
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
+from a2perf.runs.bundle import submission_difference
 from a2perf.runs.inventory import find_bundles
 from a2perf.storage import read_json, read_record
-from a2perf.submission.evaluator.folder_content import difference, identify_submission
+from a2perf.submission.evaluator.folder_content import identify_submission
 
 _NUMBER = re.compile(r"(\d+)(?=\D*$)")
 _LAYOUTS: tuple[tuple[str, str | None], ...] = (
@@ -168,7 +169,7 @@ def submission_of(training: Training, given: Path | None) -> tuple[Path, str, li
             f"the submission {folder} of {training.name} is not there", hint="say where it is with --submission"
         )
     now = identify_submission(folder, root=training.root)
-    changed = difference(training.manifest.submission, now)
+    changed = submission_difference(training.manifest.submission, now)
     return folder, now.sha256, [] if changed is None else [f"{training.name} was trained with other code: {changed}"]
 
 

@@ -6,10 +6,8 @@ line by line. A manifest that says ``running`` while nobody holds the bundle's l
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,22 +17,31 @@ import msgspec
 from a2perf._version import __version__
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.fault_point import fault_point
-from a2perf.records import Failure, Manifest, RunState
-from a2perf.runs import attempts, inventory
+from a2perf.records import KEYED_SEEDS, PUBLIC_SEEDS, Failure, Manifest, RunState, SubmissionIdentity
+from a2perf.runs import attempts, disk_reserve, inventory
 from a2perf.runs.attempts import AttemptClock, Used, now
 from a2perf.runs.files import files_of
 from a2perf.runs.inventory import hash_files, read_manifest, record_files
-from a2perf.runs.layout import SIGNATURE
+from a2perf.runs.layout import (
+    ARTIFACTS,
+    CONFIG,
+    JOURNAL,
+    LOCK,
+    LOGS,
+    MANIFEST,
+    MEDIA,
+    METRICS,
+    SIGNATURE,
+    WRITTEN,
+    archive_path,
+)
 from a2perf.storage import Journal, json_text, read_record, write_record
-from a2perf.submission.evaluator import disk_space, folder_content
-from a2perf.submission.evaluator.seeds import KEYED, PUBLIC
 
 __all__ = [
     "SIGNATURE", "Bundle", "Finished", "hash_files", "integrity", "now", "open_bundle", "participant_starts",
     "record_end", "record_files", "validate", "version", "write_manifest",
 ]  # fmt: skip
 
-_WRITTEN = ("artifacts", "config.gin", "journal.jsonl", "logs", "manifest.json", "media", "metrics", ".lock")
 _IDENTITY = ("mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256")
 
 
@@ -58,26 +65,26 @@ class Bundle:
     @property
     def metrics(self) -> Path:
         """Folder of the measured files."""
-        return self.path / "metrics"
+        return self.path / METRICS
 
     @property
     def logs(self) -> Path:
         """Folder of the captured output."""
-        return self.path / "logs"
+        return self.path / LOGS
 
     @property
     def artifacts(self) -> Path:
         """Folder that the participant writes in train mode."""
-        return self.path / "artifacts"
+        return self.path / ARTIFACTS
 
     @property
     def media(self) -> Path:
         """Folder of pictures and videos."""
-        return self.path / "media"
+        return self.path / MEDIA
 
     def journal(self) -> Journal:
         """The journal of what was measured."""
-        return Journal(self.path / "journal.jsonl")
+        return Journal(self.path / JOURNAL)
 
     def earlier(self) -> Used:
         """Returns what the attempts before this one used of the bundle's budgets."""
@@ -89,7 +96,7 @@ class Bundle:
 
     def finish(self, state: RunState, *, exit_code: int, reason: str, failure: Failure | None = None) -> None:
         """Closes the run: state, exit reason, hashes of every file, then the manifest and the lock."""
-        disk_space.use_reserve(self.path)
+        disk_reserve.use_reserve(self.path)
         manifest = self.manifest
         last = manifest.attempts[-1]
         last.finished_at, last.outcome, last.exit_code = now(), reason, exit_code
@@ -120,11 +127,11 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
         path: the folder ``R/<mode>``.
         manifest: what the run is; its identity is compared with what lies there.
         config_text: the operative gin configuration.
-        force: put an existing bundle aside and start anew.
+        force: archive an existing bundle and start from scratch.
 
     Returns:
-        ``Finished`` when the same run is already done, else an open bundle. A failed run is put aside under
-        ``R/attic`` and started anew; an interrupted or killed one is resumed.
+        ``Finished`` when the same run is already done, else an open bundle. A failed run is archived in
+        ``R/attic`` and started from scratch; an interrupted or killed one is resumed.
 
     Raises:
         ConfigError: a bundle of a different run lies there, or the folder cannot be written.
@@ -140,10 +147,10 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
     try:
         fault_point("evaluator: bundle locked")
         resumed = False
-        for leftover in (*path.glob(".*.tmp"), *path.glob("metrics/**/.*.tmp")):  # half-written by a killed attempt
+        for leftover in (*path.glob(".*.tmp"), *path.glob(f"{METRICS}/**/.*.tmp")):  # half-written by a killed attempt
             leftover.unlink()
-        if (path / "manifest.json").exists():
-            found = read_record(path / "manifest.json", Manifest)
+        if (path / MANIFEST).exists():
+            found = read_record(path / MANIFEST, Manifest)
             if not force and (difference := _difference(found, manifest)) and found.state is not RunState.FAILED:
                 raise ConfigError(
                     f"{path} holds another run: {difference}",
@@ -153,7 +160,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
                 lock.release()
                 return Finished(path, found)
             if force or found.state is RunState.FAILED:
-                lock = _put_aside(path, lock)
+                lock = _archive_locked(path, lock)
             else:
                 resumed = True
                 manifest.attempts = attempts.resumed(path, found)
@@ -167,9 +174,9 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
         bundle = Bundle(path, manifest, resumed, AttemptClock(path, attempt), lock)
         for folder in (bundle.metrics, bundle.logs, bundle.artifacts):
             folder.mkdir(parents=True, exist_ok=True)
-        (path / "config.gin").write_text(config_text, encoding="utf-8")
+        (path / CONFIG).write_text(config_text, encoding="utf-8")
         bundle.save()
-        disk_space.keep_reserve(path)
+        disk_reserve.keep_reserve(path)
     except OSError as error:
         lock.release()
         raise _unwritable(path, error) from error
@@ -183,7 +190,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     """Writes the manifest of the bundle at ``path`` with its own checksum, in one step."""
     manifest.checksum = None
     manifest.checksum = inventory.checksum(json.loads(json_text(msgspec.to_builtins(manifest))))
-    write_record(path / "manifest.json", manifest)
+    write_record(path / MANIFEST, manifest)
 
 
 def participant_starts(path: Path, manifest: Manifest) -> None:
@@ -197,7 +204,7 @@ def participant_starts(path: Path, manifest: Manifest) -> None:
         InfrastructureError: the disk is full already, which cannot be the participant's doing yet.
     """
     if manifest.attempts and manifest.attempts[-1].participant_started_at is None:
-        disk_space.require_room(path)
+        disk_reserve.require_room(path)
         manifest.attempts[-1].participant_started_at = now()
         write_manifest(path, manifest)
 
@@ -207,7 +214,7 @@ def record_end(path: Path, manifest: Manifest, failure: Failure, *, exit_code: i
     manifest.state, manifest.exit_reason, manifest.failure = RunState.FAILED, failure.kind.value, failure
     manifest.exit_code = exit_code
     attempts.end_killed(path, manifest, failure.kind.value)
-    disk_space.use_reserve(path)
+    disk_reserve.use_reserve(path)
     record_files(path, manifest)
     write_manifest(path, manifest)
 
@@ -247,7 +254,7 @@ def integrity(path: Path, manifest: Manifest) -> list[str]:
 def _acquire(path: Path) -> filelock.BaseFileLock:
     # A launcher that takes over for a dead one lets the run wait for the evaluator that is still on its way out.
     patience_s = float(os.environ.get("A2PERF_LOCK_WAIT_S", "0"))
-    lock = filelock.FileLock(path / ".lock", timeout=patience_s)
+    lock = filelock.FileLock(path / LOCK, timeout=patience_s)
     try:
         lock.acquire()
     except filelock.Timeout as error:
@@ -265,7 +272,7 @@ def _refuse_links(path: Path) -> None:
     Raises:
         ConfigError: there is one; a participant without a sandbox, or another user, has put it there.
     """
-    for place in (path, *(path / name for name in _WRITTEN)):
+    for place in (path, *(path / name for name in WRITTEN)):
         if place.is_symlink():
             message = f"{place} is a link, which a2perf never makes in a bundle"
             raise ConfigError(message, hint="remove it, or choose another --root_dir")
@@ -279,19 +286,37 @@ def _difference(found: Manifest, wanted: Manifest) -> str:
     ]
     if found.config_sha256 != wanted.config_sha256:
         parts.append("the configuration changed (compare config.gin)")
-    if changed := folder_content.difference(found.submission, wanted.submission):
+    if changed := submission_difference(found.submission, wanted.submission):
         parts.append(changed)
-    if found.seeds.get("scheme") == KEYED and wanted.seeds.get("scheme") == PUBLIC:
+    if found.seeds.get("scheme") == KEYED_SEEDS and wanted.seeds.get("scheme") == PUBLIC_SEEDS:
         parts.append("its seeds were keyed, now they are public")
     return "; ".join(parts)
 
 
-def _put_aside(path: Path, lock: filelock.BaseFileLock) -> filelock.BaseFileLock:
-    attic = path.parent / "attic"
-    attic.mkdir(exist_ok=True)
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
+def archive(path: Path) -> Path:
+    """Moves a bundle into the attic of its run root, where ``attempts.archived`` finds it.
+
+    Returns:
+        Where it lies now.
+    """
+    target = archive_path(path.parent, path.name)
+    target.parent.mkdir(exist_ok=True)
+    path.rename(target)
+    return target
+
+
+def submission_difference(recorded: SubmissionIdentity, now: SubmissionIdentity) -> str | None:
+    """Returns in words how the content of a submission differs from what was recorded; None if it is the same."""
+    if recorded.scheme != now.scheme:
+        return (
+            f"its submission was hashed under scheme {recorded.scheme}, which left files out; today's is {now.scheme}"
+        )
+    return None if recorded.sha256 == now.sha256 else "the submission's files changed"
+
+
+def _archive_locked(path: Path, lock: filelock.BaseFileLock) -> filelock.BaseFileLock:
     lock.release()
-    shutil.move(path, attic / f"{path.name}-{stamp}")
+    archive(path)
     path.mkdir()
     return _acquire(path)
 

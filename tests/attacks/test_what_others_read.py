@@ -15,10 +15,10 @@ import pytest
 
 from a2perf import cli
 from a2perf.records import Failure, FailureKind, SubmissionIdentity
-from a2perf.runs import event_series, recorded_curves, tables
-from a2perf.runs.event_files import read_event_file
+from a2perf.runs import event_series, files_of, find_runs, read_run, tables
 from a2perf.runs.dataset_notes import read_notes
-from a2perf.runs import find_runs, read_run
+from a2perf.runs.event_files import read_event_file
+from a2perf.runs.files import FolderFiles
 from a2perf.sandbox import LADDER
 from a2perf.storage import Journal, json_text, read_json
 from tests.metrics import event_bytes as made
@@ -255,12 +255,12 @@ def test_tables_of_many_headers_are_not_joined_without_end(tmp_path: Path) -> No
 
 
 def test_files_of_curves_beyond_a_bound_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded_curves, "MAX_FILES", 3)
+    monkeypatch.setattr(log_files, "MAX_FILES", 3)
     for index in range(9):
         (tmp_path / f"{index}.monitor.csv").write_text("r,l,t\n")
-    found = recorded_curves.find_curve_files(tmp_path)
-    assert len(found.monitors) == 3
-    assert found.problems == ["more than 3 files of curves; the rest was left out"]
+    found = log_files.find_logs(FolderFiles(tmp_path), "")
+    assert len(found.found[log_files.LogKind.MONITOR]) == 3
+    assert found.notes == ["more than 3 files of curves; the rest was left out"]
 
 
 # --- what a participant claims ---------------------------------------------------------------------------------------
@@ -272,21 +272,21 @@ def test_files_of_curves_beyond_a_bound_are_left_out(tmp_path: Path, monkeypatch
      '"per_sample_kwh": 1e999', '"samples": 1e30', '"per_sample_kwh": "5"'],
 )  # fmt: skip
 def test_amounts_that_cannot_be_are_not_believed(claim: str, tmp_path: Path, record_property: Record) -> None:
-    folder = tmp_path / "a2perf_datasets"
-    folder.mkdir()
+    folder = tmp_path / "artifacts" / "a2perf_datasets"
+    folder.mkdir(parents=True)
     (folder / "x.json").write_text(f'{{"dataset_id": "d", {claim}}}')
-    notes, conditions = read_notes(tmp_path)
+    notes, conditions = read_notes(files_of(tmp_path))
     assert notes == []
     assert len(conditions) == 1
     noted(record_property, "negative or endless energy claimed for offline data", "left out, with a condition")
 
 
 def test_energy_that_a_participant_calls_measured_is_a_claim(tmp_path: Path) -> None:
-    folder = tmp_path / "a2perf_datasets"
-    folder.mkdir()
+    folder = tmp_path / "artifacts" / "a2perf_datasets"
+    folder.mkdir(parents=True)
     parts = {"generation": {"kwh": 1.0, "provenance": "measured"}, "training": {"kwh": 1.0, "provenance": "measured"}}
     (folder / "x.json").write_text(json.dumps({"dataset_id": "d", "samples": 2, "per_sample_kwh": 0.5, **parts}))
-    (note,), conditions = read_notes(tmp_path)
+    (note,), conditions = read_notes(files_of(tmp_path))
     assert note.kwh is not None
     assert math.isclose(note.kwh, 1.0)
     assert note.provenance == "estimated"

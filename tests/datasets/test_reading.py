@@ -148,17 +148,18 @@ def test_a_data_set_of_another_environment_is_refused(write: Write) -> None:
 def test_a_training_leaves_a_note_of_what_it_used(
     write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    from a2perf.runs import files_of
     from a2perf.runs.dataset_notes import read_notes
 
     data = write()
     artifacts = tmp_path / "artifacts"
     artifacts.mkdir()
     data.transitions()
-    assert read_notes(artifacts) == ([], [])  # no training runs
+    assert read_notes(files_of(tmp_path)) == ([], [])  # no training runs
     monkeypatch.setenv("A2PERF_ARTIFACTS", str(artifacts))
     data.transitions(limit=5)
     data.transitions(limit=2)  # of the same samples
-    (note,), conditions = read_notes(artifacts)
+    (note,), conditions = read_notes(files_of(tmp_path))
     assert [condition.partition(": ")[2] for condition in conditions] == [CLAIMED]
     assert (note.dataset_id, note.samples) == ("toys/boxes/made-v0", 5)
     assert note.content_sha256 == data.content_sha256
@@ -166,8 +167,8 @@ def test_a_training_leaves_a_note_of_what_it_used(
     assert note.per_sample_kwh == pytest.approx((2.0 + 0.25) / 8)
     assert note.kwh == pytest.approx(5 * 2.25 / 8)
     list(data.episodes())
-    assert read_notes(artifacts)[0][0].samples == 8
+    assert read_notes(files_of(tmp_path))[0][0].samples == 8
     (artifacts / "a2perf_datasets" / "forged.json").write_text('{"dataset_id": 3}')
     assert "artifacts/a2perf_datasets/forged.json could not be read" in [
-        line.split(":")[0] for line in read_notes(artifacts)[1]
+        line.split(":")[0] for line in read_notes(files_of(tmp_path))[1]
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -265,7 +266,10 @@ def test_killed_run_has_the_memory_and_time_of_its_trace(tmp_path: Path):
         "timestamp,elapsed_s,rss_bytes,pss_bytes,cpu_seconds\na,0.5,100,,0.1\nb,1.5,300,,0.4\nc,2.0,200,,\n"
     )
     run = only(tmp_path)
-    assert run.tracking == {"rss_peak_bytes": 300.0, "rss_mean_bytes": 200.0, "cpu_seconds": 0.4, "wall_s": 2.0}
+    tracking = run.tracking
+    assert (tracking.rss_peak_bytes, tracking.rss_mean_bytes, tracking.cpu_seconds) == (300.0, 200.0, 0.4)
+    assert tracking.wall_s == 2.0
+    assert math.isnan(tracking.energy.cpu.gross_kwh)
     scores = score(ScoredRuns([run], "inference"))
     assert scores["memory_rss_peak"].value == 300.0
     # what the trace does not say comes from the emissions table

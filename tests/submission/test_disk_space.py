@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.records import Failure, FailureKind
-from a2perf.submission.evaluator import disk_space
+from a2perf.runs import disk_reserve
 from a2perf.submission.evaluator.disk_space import DiskSpace
 
 FULL = Failure(kind=FailureKind.DISK, where="train", message="OSError: [Errno 28] No space left on device")
@@ -75,8 +75,8 @@ def test_a_participant_whose_own_scratch_is_full_fails_itself(tmp_path: Path) ->
 
 
 def test_reserve_takes_room_and_gives_it_back(tmp_path: Path) -> None:
-    disk_space.keep_reserve(tmp_path)
-    assert sum(path.stat().st_blocks for path in tmp_path.iterdir()) * 512 >= disk_space.RESERVE_BYTES
-    disk_space.use_reserve(tmp_path)
-    disk_space.use_reserve(tmp_path)
+    disk_reserve.keep_reserve(tmp_path)
+    assert sum(path.stat().st_blocks for path in tmp_path.iterdir()) * 512 >= disk_reserve.RESERVE_BYTES
+    disk_reserve.use_reserve(tmp_path)
+    disk_reserve.use_reserve(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -13,8 +13,9 @@ import pytest
 
 from a2perf.errors import ConfigError, SubmissionError
 from a2perf.records import SubmissionIdentity
+from a2perf.runs.bundle import submission_difference
 from a2perf.submission.evaluator import folder_content
-from a2perf.submission.evaluator.folder_content import bundle_folder, commit_of, difference, identify_submission
+from a2perf.submission.evaluator.folder_content import bundle_folder, commit_of, identify_submission
 from a2perf.submission.given_paths import settled
 
 
@@ -156,8 +157,8 @@ def test_hash_of_an_earlier_scheme_is_never_taken_for_the_same_code(submission) 
     now = identify_submission(submission())
     earlier = msgspec.convert({"name": "entry", "path": "entry", "sha256": now.sha256}, SubmissionIdentity)
     assert earlier.scheme == 1
-    assert "scheme 1, which left files out" in str(difference(earlier, now))
-    assert difference(now, now) is None
+    assert "scheme 1, which left files out" in str(submission_difference(earlier, now))
+    assert submission_difference(now, now) is None
 
 
 def git(folder: Path, *words: str) -> str:

@@ -131,15 +131,6 @@ def note_changes(manifest: Manifest, root: Path) -> None:
         manifest.warnings.append("the submission's files changed while it ran: its hash is that of the start")
 
 
-def difference(recorded: SubmissionIdentity, now: SubmissionIdentity) -> str | None:
-    """Returns in words how the content of a submission differs from what was recorded; None if it is the same."""
-    if recorded.scheme != now.scheme:
-        return (
-            f"its submission was hashed under scheme {recorded.scheme}, which left files out; today's is {now.scheme}"
-        )
-    return None if recorded.sha256 == now.sha256 else "the submission's files changed"
-
-
 def commit_of(folder: Path) -> str | None:
     """Returns the commit that the repository around a folder has checked out, as its files say; None without one.
 

@@ -21,8 +21,8 @@ from a2perf.errors import SubmissionError
 from a2perf.fault_point import fault_point
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Manifest
+from a2perf.runs import disk_reserve
 from a2perf.runs.bundle import participant_starts
-from a2perf.submission.evaluator import disk_space
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.identity import RunTask, participant_environment
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
@@ -187,7 +187,7 @@ class Participants:
             process = ParticipantProcess(
                 spec, confined,
                 before_code=lambda: participant_starts(folders.bundle, manifest),
-                on_full_disk=lambda: disk_space.use_reserve(folders.bundle),
+                on_full_disk=lambda: disk_reserve.use_reserve(folders.bundle),
             )  # fmt: skip
             manifest.sandbox = confined.record
             try:

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from a2perf.errors import ConfigError
+from a2perf.records import KEYED_SEEDS, PUBLIC_SEEDS
 from a2perf.stranger_files import StrangerFileError, read_file
 
-PUBLIC, KEYED = 1, 2
+PUBLIC, KEYED = PUBLIC_SEEDS, KEYED_SEEDS
 """The schemes. A manifest that names none was made under the first."""
 
 _PURPOSE_KEYS = {"participant": 1, "latency": 2, "episodes": 3, "sampled_observations": 4}
