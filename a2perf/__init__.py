@@ -1,7 +1,7 @@
 """a2perf: run, measure and score reinforcement-learning submissions.
 
 Importing this package loads nothing heavy. It makes the environments known to Gymnasium, in whichever order the two are
-imported; ``gymnasium.make("a2perf:CircuitTraining-Ariane-v0")`` imports it by itself.
+imported; ``gymnasium.make("a2perf:NAME-v0")`` imports it by itself.
 """
 
 from a2perf._register_environments import register_with_gymnasium

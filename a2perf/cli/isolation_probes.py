@@ -58,7 +58,7 @@ def namespaces() -> Iterator[Finding]:
         "user namespaces",
         reason is None,
         reason or "open",
-        "bubblewrap, and Chromium's own sandbox",
+        "bubblewrap, and a browser's own sandbox",
         None if reason is None else "sysctl kernel.unprivileged_userns_clone=1 (or the container's seccomp profile)",
     )
     yield Finding(

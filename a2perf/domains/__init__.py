@@ -1,7 +1,6 @@
-"""The benchmark's domains: one folder (or one installed package) each.
+"""The benchmark's domains: one folder (or one installed package) each, and what they share.
 
-``from a2perf.domains import web_navigation`` registers every environment id with Gymnasium, and so does
-``register_environments``; ``gymnasium.make`` needs neither, since it finds a2perf through a plug-in entry point.
+``import a2perf`` registers every environment id with Gymnasium, and so does ``register_environments``.
 """
 
 from a2perf.domains.registry import (

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.registry import find_environment, load_attribute
+from a2perf.domains.registry import domains, find_environment, load_attribute
 from a2perf.errors import ConfigError
 
 Rows = NDArray[np.float32]
@@ -44,7 +44,7 @@ def candidates_of(env: Any, **arguments: Any) -> CandidateReader:
 
     Args:
         env: the environment; its id tells the domain.
-        **arguments: of the domain's reader, as ``elements`` of web navigation.
+        **arguments: of the domain's reader, as the number of rows.
 
     Raises:
         ConfigError: the environment has no registered id, or its domain has no candidates.
@@ -59,7 +59,7 @@ def candidates_of(env: Any, **arguments: Any) -> CandidateReader:
     if domain.candidates is None:
         raise ConfigError(
             f"no candidates are known for {spec.id}: its domain {domain.name} has no finite choice of actions",
-            hint="candidates are for circuit_training and web_navigation",
+            hint=f"candidates are for {', '.join(one.name for one in domains().values() if one.candidates is not None)}",
         )
     return cast(CandidateReader, load_attribute(domain.candidates)(env, **arguments))
 

@@ -1,8 +1,8 @@
 """What a domain is, and where the known ones are found.
 
-A domain is one frozen record. Everything that the rest of the house needs of a domain hangs on it by name
-(``"module:attribute"`` strings), so that listing domains imports none of their dependencies. Built-in domains are
-found by name, further ones through the ``a2perf.domains`` entry point of an installed package.
+A domain is one frozen record. It names everything that the rest of the package needs of a domain as
+``"module:attribute"`` strings, so listing the domains imports none of their dependencies. The built-in domains are the
+members of ``BenchmarkDomain``; further ones come from the ``a2perf.domains`` entry point of an installed package.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 from a2perf.assets import Asset
 from a2perf.constants import BenchmarkDomain
+from a2perf.domains.host_support import Program, Support
 from a2perf.errors import ConfigError, did_you_mean
 
-_BUILT_IN = ("quadruped_locomotion", "circuit_training", "web_navigation")
 _log = logging.getLogger(__name__)
 
 
@@ -29,7 +29,7 @@ class Environment:
     """One registered environment id.
 
     Attributes:
-        id: Gymnasium id with its version, ``"QuadrupedLocomotion-DogPace-v0"``.
+        id: Gymnasium id with its version, ``"Name-Variant-v0"``.
         entry_point: ``"module:callable"`` that makes the environment; imported on first use.
         kwargs: default keyword arguments of the entry point.
         aliases: further ids that make the same environment.
@@ -94,7 +94,12 @@ class Domain:
             also look; each a ``"module:function"`` that finds it. They go into a participant's own environment.
         held_out: ``"module:function"`` that generates tasks for a competition: called with their number and a seed, it
             returns ``HeldOutTask`` records; the same seed gives the same ones.
-        probe: ``"module:function"`` that returns what this host lacks for the domain, for ``a2perf doctor``.
+        programs: programs of the system that it uses, for ``a2perf doctor``.
+        support: rows of the support matrix, for ``a2perf doctor``.
+        demonstration: ``"module:function"`` that returns its part of ``a2perf demo``: called with the seconds that a
+            training run may take, it returns ``DemonstrationRun`` records.
+        variables: environment variables of the participant process, each with the keyword argument of the task that
+            it repeats.
         candidates: ``"module:class"`` that reads its observations as tables of `candidates`.
         settable: keyword arguments of its environments that a submission's own gin file may set beside those of a
             task, each with the values that it may have.
@@ -112,7 +117,10 @@ class Domain:
     data_commands: Mapping[str, str] = field(default_factory=dict)
     carries: Mapping[str, str] = field(default_factory=dict)
     held_out: str | None = None
-    probe: str | None = None
+    programs: tuple[Program, ...] = ()
+    support: tuple[Support, ...] = ()
+    demonstration: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
     candidates: str | None = None
     settable: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
@@ -136,7 +144,7 @@ class Domain:
 def domains() -> Mapping[str, Domain]:
     """Returns every known domain by name; one that fails to load is logged and left out."""
     found: dict[str, Domain] = {}
-    for name in _BUILT_IN:
+    for name in (member.value for member in BenchmarkDomain):
         try:
             found[name] = importlib.import_module(f"a2perf.domains.{name}").DOMAIN
         except (ImportError, AttributeError) as error:  # one broken domain must not take the others down
@@ -150,7 +158,7 @@ def domains() -> Mapping[str, Domain]:
             _log.warning("domain %s (from %s) is left out: %s", entry.name, entry.value, error)
             continue
         if not isinstance(domain, Domain):
-            _log.warning("domain %s (from %s) is left out: it is no Domain record", entry.name, entry.value)
+            _log.warning("domain %s (from %s) is left out: it is not a Domain record", entry.name, entry.value)
             continue
         found[domain.name] = domain
     return MappingProxyType(found)

@@ -16,20 +16,21 @@ from typing import Any
 import numpy as np
 
 from a2perf.arrays import Values
+from a2perf.constants import BenchmarkDomain
 from a2perf.runs.bundle_reading import BundleReader
 from a2perf.runs.emissions_tables import read_emissions
-from a2perf.runs.event_cache import EventCache
-from a2perf.runs.files import BundleFiles
+from a2perf.runs.files import BundleFiles, folders_of
 from a2perf.runs.layout import GENERALIZATION_RESULTS_FILE, INFERENCE_RESULTS_FILE, METRICS, emissions_file
+from a2perf.runs.log_files import TRAINER_KINDS, find_logs, given_logs, is_trainer_log
 from a2perf.runs.packed_archive import unpacked_path
-from a2perf.runs.recorded_curves import CurveFiles, curve_of_table, find_curve_files, kind_of, read_curve
 from a2perf.runs.run import EARLIER, LOGS, Run, RunFolder, RunIdentity
-from a2perf.runs.tables import read_table
+from a2perf.runs.series import read_returns
+from a2perf.runs.series_cache import SeriesCache
 from a2perf.stranger_files import Kind, StrangerFileError
 
 _SEED = re.compile(r"(?:^|[_\-])seed[_\-=]?(\d+)", re.IGNORECASE)
 _RUN_NUMBER = re.compile(r"^(.*?)[_\-](\d+)$")
-_DOMAINS = ("web_navigation", "quadruped_locomotion", "circuit_training")
+_DOMAINS = tuple(member.value for member in BenchmarkDomain)
 
 
 def identify(run: RunFolder) -> RunIdentity:
@@ -46,8 +47,8 @@ def identify(run: RunFolder) -> RunIdentity:
         part = parts[seeded[-1]]
         rest = _SEED.sub("", part).strip("_-")
         return RunIdentity(domain=domain, algorithm=rest or parts[seeded[-1] - 1], seed=_seed(part), mode=_mode(run))
-    name = path.stem if path.is_file() and kind_of(path.name) is None else path.name
-    if path.is_file() and kind_of(path.name) is not None:
+    name = path.stem if path.is_file() and not is_trainer_log(path.name) else path.name
+    if path.is_file() and is_trainer_log(path.name):
         name = path.parent.name
     numbered = _RUN_NUMBER.match(name)
     if numbered is not None and run.layout != EARLIER:
@@ -61,23 +62,14 @@ def read(folder: RunFolder) -> Run:
     if folder.layout == EARLIER:
         return _earlier(folder)
     run = Run(identify(folder), folder)
-    path = folder.path
-    files = CurveFiles()
     if folder.layout == LOGS:
         # a folder further down that holds logs is a run of its own
-        for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-            kind = kind_of(entry.name)
-            if kind is not None and entry.is_file(follow_symlinks=False):
-                getattr(files, kind).append(Path(entry.path))
-    elif (kind := kind_of(path.name)) is not None:
-        getattr(files, kind).append(path)
-    if files.all():
-        root = path if folder.layout == LOGS else path.parent
-        run.curve, run.conditions = read_curve(files, root, EventCache())
+        _, _, names = next(folders_of(folder.path))
+        logs = given_logs(folder.files(), sorted(name for name in names if is_trainer_log(name)))
     else:
-        table = read_table(path)
-        run.conditions = [f"{path.name}: {condition}" for condition in table.conditions]
-        run.curve = curve_of_table(table, "CSV file")
+        logs = given_logs(folder.files(), [folder.path.name])
+        logs.is_chosen = True
+    run.curve, run.conditions = read_returns(logs, SeriesCache())
     if run.curve is None:
         run.conditions.append("no returns in these files")
     return run
@@ -113,7 +105,7 @@ def _earlier(folder: RunFolder) -> Run:
             run.conditions.append(f"{name}: {task} holds no list of numbers")
         else:
             run.returns.setdefault("generalization", {})[task] = array
-    run.curve, conditions = read_curve(find_curve_files(folder.path), folder.path, EventCache())
+    run.curve, conditions = read_returns(find_logs(files, "", kinds=TRAINER_KINDS), SeriesCache())
     run.conditions += [*reader.conditions, *conditions]
     return run
 

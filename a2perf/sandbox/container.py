@@ -284,7 +284,7 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
         read_only=True,
         security_opt=["no-new-privileges:true"],
         shm_size=limits.scratch_bytes,
-        # a loopback as other networks have it: ChromeDriver chooses its port on the one of IPv6
+        # a loopback as other networks have it: a browser driver chooses its port on the one of IPv6
         sysctls=None if spec.network else _LOOPBACK_SETTINGS if os.path.exists("/proc/sys/net/ipv6") else None,
         tmpfs=tmpfs,
         user=f"{user}:{os.getgid() if os.getuid() else user}",

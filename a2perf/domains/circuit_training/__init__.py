@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from a2perf.assets import Asset, RepositoryFile
+from a2perf.domains.host_support import wheels_on_linux
 from a2perf.domains.registry import Domain, Environment, Task
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ DOMAIN = Domain(
     held_out="a2perf.domains.circuit_training.held_out:held_out_tasks",
     candidates="a2perf.domains.circuit_training.candidates:CircuitCandidates",
     settable={"is_eval": (False,)},
+    support=wheels_on_linux("circuit_training"),
+    demonstration="a2perf.domains.circuit_training.demonstration:demonstration_runs",
     data_commands={"netlist": "a2perf.domains.circuit_training.commands:netlist"},
 )
 

@@ -7,6 +7,7 @@ This file only describes the domain: its ids, tasks and data files. Importing it
 from __future__ import annotations
 
 from a2perf.assets import Asset, SourceArchiveMember
+from a2perf.domains.host_support import EVERY, NEWER, Support, tested_here
 from a2perf.domains.registry import Domain, Environment, Task
 
 _ARCHIVE_SHA256 = "117da3105cb1d3fe39f5bc2ef257bd12f57bb93b0206d3ee3f2241fe1f6d4d9f"
@@ -56,6 +57,9 @@ _DOG = tuple(
     for gait in _GAITS
 )
 _GENERATED_GAITS = (*_GAITS, "bound")
+_NO_WHEEL = (
+    "pybullet 3.2.7 has a wheel for CPython 3.11 on Linux x86-64 alone; building it takes a compiler and minutes"
+)
 _TITLES = {"spin": "turn in place"}
 _SYNTHETIC = tuple(
     Environment(
@@ -108,6 +112,19 @@ DOMAIN = Domain(
     assets=tuple(ASSETS.values()),
     requires=("pybullet",),
     held_out="a2perf.domains.quadruped_locomotion.held_out:held_out_tasks",
+    support=(
+        tested_here("quadruped_locomotion"),
+        *(
+            Support(system, machine, versions, "quadruped_locomotion", "not", note)
+            for system, machine, versions, note in (
+                ("Linux", "x86_64", NEWER, _NO_WHEEL),
+                ("Linux", "aarch64", EVERY, _NO_WHEEL),
+                ("Darwin", "any", EVERY, _NO_WHEEL),
+                ("Windows", "any", EVERY, f"{_NO_WHEEL}: use WSL"),
+            )
+        ),
+    ),
+    demonstration="a2perf.domains.quadruped_locomotion.demonstration:demonstration_runs",
     data_commands={"clips": "a2perf.domains.quadruped_locomotion.commands:clips"},
     settable={"mode": ("train", "test"), "num_parallel_envs": (1,)},
 )

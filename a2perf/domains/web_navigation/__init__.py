@@ -7,6 +7,7 @@ This file only describes the domain: its ids and tasks. Importing it loads neith
 
 from __future__ import annotations
 
+from a2perf.domains.host_support import Program, wheels_on_linux
 from a2perf.domains.registry import Domain, Environment, Task
 
 LEVELS = (1, 2, 3)
@@ -54,5 +55,12 @@ DOMAIN = Domain(
     held_out="a2perf.domains.web_navigation.held_out:held_out_tasks",
     candidates="a2perf.domains.web_navigation.candidates:WebCandidates",
     carries={"data/DejaVuSans.ttf": "a2perf.domains.web_navigation.font:font_file"},
+    variables={"NUM_WEBSITES": "num_websites"},
+    programs=(
+        Program(("chromium", "chromium-browser", "google-chrome"), "chromium", "web navigation in a real browser"),
+        Program(("chromedriver",), "chromium-driver", "web navigation in a real browser"),
+    ),
+    support=wheels_on_linux("web_navigation"),
+    demonstration="a2perf.domains.web_navigation.demonstration:demonstration_runs",
     data_commands={"websites": "a2perf.domains.web_navigation.commands:websites"},
 )

@@ -1,7 +1,7 @@
 """A Gymnasium vector environment as Stable-Baselines3 wants it.
 
-The robots of quadruped locomotion step in threads of one process (``ThreadedVectorEnv``), since their physics releases
-the interpreter lock; this adapter lets a learner of Stable-Baselines3 have them.
+Members may step in threads of one process if their physics releases the interpreter lock; this adapter gives them to a
+learner of Stable-Baselines3.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
 from a2perf.errors import ConfigError
 from a2perf.records import Manifest, RunState
+from a2perf.runs.layout import MANIFEST
 from a2perf.storage import read_record
 from a2perf.stranger_files import StrangerFileError, read_file
 from a2perf.submission import configuration
@@ -151,7 +152,7 @@ def run_seeds(settings: Submission, task: RunTask, *, evaluates: bool) -> RunSee
         ConfigError: the record is not one of this root seed, or the secret cannot be had.
     """
     if settings.seeds_from is not None:
-        path = Path(settings.seeds_from).expanduser() / "manifest.json"
+        path = Path(settings.seeds_from).expanduser() / MANIFEST
         found = read_record(path, Manifest)
         if found.root_seed != settings.seed:
             raise ConfigError(
@@ -186,8 +187,8 @@ def participant_environment(
         "A2PERF_ENV_ID": task.env_id,
         "A2PERF_ENV_KWARGS": json.dumps(told),
     }
-    if "num_websites" in told:
-        variables["NUM_WEBSITES"] = str(told["num_websites"])
+    declared = get_domain(task.domain).variables
+    variables.update({variable: str(told[name]) for variable, name in declared.items() if name in told})
     if settings.datasets_path is not None:
         variables["MINARI_DATASETS_PATH"] = str(settled(settings.datasets_path, settings.folder, "the datasets path"))
     if "CUDA_VISIBLE_DEVICES" in os.environ:  # by this a launcher says which devices the run was given

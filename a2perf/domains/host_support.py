@@ -1,0 +1,58 @@
+"""What a domain declares for ``a2perf doctor``: on which hosts it runs, and which programs it uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TESTED, NEWER = ((3, 11),), ((3, 12), (3, 13))
+EVERY = (*TESTED, *NEWER)
+WHEELS = "all packages have wheels"
+
+
+@dataclass(frozen=True)
+class Support:
+    """One row of the support matrix.
+
+    Attributes:
+        system, machine: as ``platform.system()`` and ``platform.machine()`` give them; ``"any"`` for all.
+        python: ``(major, minor)`` versions.
+        part: a domain's name, or ``"evaluator"`` for running submissions and reporting on them.
+        status: ``"tested"`` (the suite runs there), ``"expected"`` (all packages have wheels) or ``"not"``.
+        note: the reason.
+    """
+
+    system: str
+    machine: str
+    python: tuple[tuple[int, int], ...]
+    part: str
+    status: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that a domain uses and pip does not install.
+
+    Attributes:
+        names: of the executable, in the order in which they are looked for.
+        package: of the system that brings it.
+        purpose: what it serves for.
+    """
+
+    names: tuple[str, ...]
+    package: str
+    purpose: str
+
+
+def tested_here(part: str) -> Support:
+    """Returns the row of the host on which the suite runs."""
+    return Support("Linux", "x86_64", TESTED, part, "tested", "the suite runs here")
+
+
+def wheels_on_linux(part: str) -> tuple[Support, ...]:
+    """Returns the rows of a part whose packages all have wheels for Linux."""
+    return (
+        tested_here(part),
+        Support("Linux", "x86_64", NEWER, part, "expected", WHEELS),
+        Support("Linux", "aarch64", EVERY, part, "expected", WHEELS),
+    )
