@@ -270,8 +270,7 @@ def bounds_by(rule: Rule, values: Sequence[float], task: str, env_id: str) -> Sk
     wanted = protocol.load("v1").tasks.get(task)
     if wanted is None or wanted.env_id != env_id or not wanted.has_references():
         raise UserError(f"the task {task} has no reference scores", hint="use --thresholds sigma or quantiles")
-    low, high = wanted.reference("random").mean, wanted.reference("expert").mean
-    return _bounds(low + np.asarray(_OF_REFERENCES) * (high - low))
+    return _bounds(wanted.scale().return_at(_OF_REFERENCES))
 
 
 def alternatives(levels: SkillLevels, level: str) -> str:

@@ -2,10 +2,10 @@
 
 Two forms of the same design, both run forwards and backwards (zero phase) over a curve that is continued at both ends
 by its point reflection. ``polynomial`` repeats the upstream platform's arithmetic, ill-conditioned as it is: its gain
-at zero frequency is 0.9929 where 1 is right, and rounding is part of the result. On one machine it repeats itself bit for
-bit; another library or processor gives values that differ by up to 5e-3 of a curve's largest value, and so does a
+at zero frequency is 0.9929 where 1 is right, and rounding is part of the result. On one machine it repeats itself bit
+for bit; another library or processor gives values that differ by up to 5e-3 of a curve's largest value, and so does a
 change of the input in its last digit. ``sections`` is the same filter as four second-order sections, with unit gain
-and no such noise. SciPy's signal package loads in about a second, so only a filter loads it.
+and no such noise. SciPy's signal package takes a second to load, so only a filter loads it.
 """
 
 from __future__ import annotations

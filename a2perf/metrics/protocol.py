@@ -4,9 +4,7 @@ A protocol is a file beside this module (``protocols/v1.json``): per task the en
 budgets and seeds, evaluation, timing, thresholds, and measured scores of a random and of an expert policy. A published
 file never changes; what has to differ becomes the next version.
 
-A normalised score is ``(return - random) / (expert - random)`` with the stored means (Mnih et al. 2015, "Human-level
-control through deep reinforcement learning", with an expert policy in the human's place): 0 is random, 1 the expert,
-and beyond 1 is better than the expert. It only uses the stored references, never the runs under comparison.
+A normalised score is on the ``reference_scale`` of the stored means: 0 is random, 1 the expert.
 """
 
 from __future__ import annotations
@@ -18,11 +16,11 @@ from importlib.resources.abc import Traversable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
 from a2perf.errors import UserError, did_you_mean
+from a2perf.metrics.reference_scale import ReferenceScale
 
 LATEST = "v1"
 Kind: TypeAlias = Literal["random", "expert"]
@@ -95,7 +93,7 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
     """One task of a protocol.
 
     Attributes:
-        name: the task's name in its domain, ``"dog_pace"``.
+        name: the task's name in its domain, as ``Domain.tasks`` has it.
         domain: name of the domain.
         env_id: registered id.
         env_kwargs: arguments of the environment that is evaluated on.
@@ -138,23 +136,29 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
         """Says whether its returns can be normalised."""
         return {"random", "expert"} <= set(self.references)
 
-    def normalise(self, returns: ArrayLike) -> Values:
-        """Returns ``(returns - random) / (expert - random)``, shaped like ``returns``.
+    def scale(self) -> ReferenceScale:
+        """Returns the scale that its stored scores span.
 
         Raises:
-            UserError: the task lacks a reference.
+            UserError: the task has no such scores.
         """
-        low, high = self.reference("random").mean, self.reference("expert").mean
-        return (np.asarray(returns, dtype=np.float64) - low) / (high - low)
+        return ReferenceScale(self.reference("random").mean, self.reference("expert").mean)
+
+    def normalise(self, returns: ArrayLike) -> Values:
+        """Returns the normalised scores of returns, shaped like them.
+
+        Raises:
+            UserError: the task has no reference scores.
+        """
+        return self.scale().normalise(returns)
 
     def threshold_return(self, level: float | None = None) -> float:
         """Returns the return at a normalised score, by default at the task's first threshold.
 
         Raises:
-            UserError: the task lacks a reference.
+            UserError: the task has no reference scores.
         """
-        low, high = self.reference("random").mean, self.reference("expert").mean
-        return low + (self.thresholds[0] if level is None else level) * (high - low)
+        return float(self.scale().return_at(self.thresholds[0] if level is None else level))
 
 
 class Generalization(msgspec.Struct, kw_only=True, frozen=True):
@@ -268,15 +272,6 @@ def load(name: str = LATEST) -> Protocol:
         UserError: no such protocol.
     """
     return msgspec.json.decode(content(name), type=Protocol)
-
-
-def normalise(task: ProtocolTask, returns: ArrayLike) -> Values:
-    """Returns the normalised scores of a task's returns, shaped like them.
-
-    Raises:
-        UserError: the task lacks a reference.
-    """
-    return task.normalise(returns)
 
 
 def _folder() -> Traversable:

@@ -87,7 +87,7 @@ def test_references_are_apart_and_hold_their_own_intervals(task: protocols.Proto
 def test_normalised_score_is_linear_between_the_references() -> None:
     task = protocols.load("v1").task("toy_macro_stdcell")
     random, expert = task.reference("random").mean, task.reference("expert").mean
-    scores = protocols.normalise(task, [[random, expert], [(random + expert) / 2, 2 * expert - random]])
+    scores = task.normalise([[random, expert], [(random + expert) / 2, 2 * expert - random]])
     np.testing.assert_allclose(scores, [[0.0, 1.0], [0.5, 2.0]], atol=1e-12)
     assert task.threshold_return() == pytest.approx((random + expert) / 2)
     assert task.threshold_return(0.9) == pytest.approx(0.1 * random + 0.9 * expert)

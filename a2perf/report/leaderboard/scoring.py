@@ -17,6 +17,7 @@ import numpy as np
 from a2perf.metrics import protocol, registry
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.definition import provenance_over_runs
+from a2perf.metrics.reference_scale import ReferenceScale
 from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.metrics.values import MetricValue, not_enough
 from a2perf.records import Record
@@ -32,21 +33,17 @@ _LARGEST = 1e100  # beyond, sums over runs overflow
 _ALWAYS = ("energy_to_threshold", "time_to_threshold")
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskReference:
-    """What the protocol stores of a task.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskReference(ReferenceScale):
+    """What the protocol stores of a task, beside the scale of its scores.
 
     Attributes:
         protocol: its version.
-        random: mean return of its random policy.
-        expert: mean return of its expert.
         threshold: return from which on the task counts as learnt.
         seeds: how many seeds it asks for.
     """
 
     protocol: str
-    random: float
-    expert: float
     threshold: float | None = None
     seeds: int | None = None
 
@@ -65,8 +62,8 @@ def stored_references(key: EntryKey) -> TaskReference | None:
         return None
     return TaskReference(
         protocol=name,
-        random=task.reference("random").mean,
-        expert=task.reference("expert").mean,
+        random=task.scale().random,
+        expert=task.scale().expert,
         threshold=task.threshold_return(),
         seeds=len(task.training_seeds),
     )
@@ -176,7 +173,7 @@ def _score(scores: dict[str, dict[str, MetricValue]], reference: TaskReference |
         return Score(condition="no episode of a finished evaluation", normalised=reference is not None)
     per_run = np.array([value for value in returns.per_run if value is not None], np.float64)
     if reference is not None:
-        per_run = (per_run - reference.random) / (reference.expert - reference.random)
+        per_run = reference.normalise(per_run)
     if not (np.abs(per_run) < _LARGEST).all():
         return Score(condition="a run's return is not a finite number", normalised=reference is not None)
     estimate = bootstrap(per_run, repetitions=REPETITIONS, method="small")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from a2perf.arrays import Values
 from a2perf.metrics.bootstrap import (
     Aggregate,
     Estimate,
@@ -20,8 +21,8 @@ from a2perf.metrics.bootstrap import (
     small_sample_interval,
 )
 from a2perf.metrics.comparison import probability_of_improvement
-from a2perf.arrays import Values
-from a2perf.rlops.compare.references import Reference, references_of
+from a2perf.metrics.reference_scale import ReferenceScale
+from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Request
 from a2perf.rlops.compare.selection import Cell, Panel, select
 from a2perf.rlops.compare.verdict import LEAST_SEEDS, Judgement, Verdict, corrected, judge, overall, pooled_chance
@@ -80,7 +81,7 @@ class Comparison:
     request: Request
     panels: tuple[Panel, ...]
     candidates: tuple[Candidate, ...]
-    references: dict[str, Reference]
+    references: dict[str, ReferenceScale]
     normalised: tuple[Values, ...] = field(repr=False)
     aggregates: tuple[dict[str, Estimate], ...]
     notices: tuple[str, ...]
@@ -103,7 +104,7 @@ def compare(
     store: Store,
     request: Request,
     *,
-    references: dict[str, Reference] | None = None,
+    references: dict[str, ReferenceScale] | None = None,
     repetitions: int = REPETITIONS,
 ) -> Comparison:
     """Compares groups of runs.
@@ -208,7 +209,7 @@ def _improvement(request: Request, panel: Panel, at: int, baseline: int) -> Esti
 
 
 def _normalised(
-    request: Request, panels: list[Panel], references: dict[str, Reference]
+    request: Request, panels: list[Panel], references: dict[str, ReferenceScale]
 ) -> tuple[tuple[Values, ...], list[str]]:
     """Returns the normalised scores of each group, trimmed to its smallest number of runs, and what that cost."""
     columns = [

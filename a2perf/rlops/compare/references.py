@@ -6,43 +6,23 @@ highest scores change from one comparison to the next.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
-from a2perf.arrays import Values
+from a2perf.metrics.reference_scale import ReferenceScale
 from a2perf.rlops.compare.selection import Panel
 from a2perf.runs.store import RETURN_METRICS
 
 _FORM = '{"CartPole-v1": {"random": 22.0, "expert": 500.0}} in JSON or YAML'
 
 
-@dataclass(frozen=True)
-class Reference:
-    """The two ends of a scale.
-
-    Attributes:
-        random: score of the random policy.
-        expert: score of the expert.
-        source: where they are stored.
-    """
-
-    random: float
-    expert: float
-    source: str
-
-    def normalise(self, scores: ArrayLike) -> Values:
-        """Returns ``(scores - random) / (expert - random)``, shaped like ``scores``."""
-        return (np.asarray(scores, np.float64) - self.random) / (self.expert - self.random)
-
-
-def read_references(path: Path) -> dict[str, Reference]:
+def read_references(path: Path) -> dict[str, ReferenceScale]:
     """Reads reference scores by environment from a file.
 
     Raises:
@@ -63,7 +43,7 @@ def read_references(path: Path) -> dict[str, Reference]:
     return {str(env): _reference(path, str(env), value) for env, value in content.items()}
 
 
-def references_of(panels: Sequence[Panel], given: dict[str, Reference]) -> dict[str, Reference]:
+def references_of(panels: Sequence[Panel], given: dict[str, ReferenceScale]) -> dict[str, ReferenceScale]:
     """Returns the references of panels by name; those without any are absent.
 
     Args:
@@ -79,7 +59,7 @@ def references_of(panels: Sequence[Panel], given: dict[str, Reference]) -> dict[
     return found
 
 
-def need_references(panels: Sequence[Panel], found: dict[str, Reference]) -> None:
+def need_references(panels: Sequence[Panel], found: dict[str, ReferenceScale]) -> None:
     """Checks that every panel can be normalised.
 
     Raises:
@@ -94,17 +74,17 @@ def need_references(panels: Sequence[Panel], found: dict[str, Reference]) -> Non
         )
 
 
-def _reference(path: Path, env: str, value: Any) -> Reference:
+def _reference(path: Path, env: str, value: Any) -> ReferenceScale:
     ends: Any = [value.get("random"), value.get("expert")] if isinstance(value, dict) else value
     numeric = isinstance(ends, list) and len(ends) == 2
     if not numeric or not all(isinstance(end, int | float) and np.isfinite(end) for end in ends):
         raise UserError(f"{path}: {env} needs two numbers, random and expert, and has {value!r}", hint=f"write {_FORM}")
     if ends[0] == ends[1]:
         raise UserError(f"{path}: {env} has equal scores of random and expert", hint="give the scores of two policies")
-    return Reference(float(ends[0]), float(ends[1]), str(path))
+    return ReferenceScale(float(ends[0]), float(ends[1]), str(path))
 
 
-def _of_protocol(panel: Panel) -> Reference | None:
+def _of_protocol(panel: Panel) -> ReferenceScale | None:
     """Returns the protocol's references where the task is plain: by its name, or the only one of its environment."""
     if len(set(panel.env_ids)) > 1:
         return None
@@ -112,5 +92,4 @@ def _of_protocol(panel: Panel) -> Reference | None:
     tasks = [task for task in shipped.tasks.values() if panel.env in (task.name, task.env_id) and task.has_references()]
     if len(tasks) != 1 or len(prints) > 1 or (prints and prints != {tasks[0].fingerprint}):
         return None
-    random, expert = (tasks[0].reference(kind).mean for kind in ("random", "expert"))
-    return Reference(random, expert, f"protocol {shipped.name}, task {tasks[0].name}")
+    return dataclasses.replace(tasks[0].scale(), source=f"protocol {shipped.name}, task {tasks[0].name}")

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from a2perf.metrics import protocol
+from a2perf.metrics.reference_scale import ReferenceScale
 from a2perf.rlops.compare.aggregate_figures import AggregateStyle, efficiency, profile
 from a2perf.rlops.compare.comparison import compare
 from a2perf.rlops.compare.curves import line_of, resampled, rolled
 from a2perf.rlops.compare.figures import Style, lines_of
-from a2perf.rlops.compare.references import Reference, read_references, references_of
+from a2perf.rlops.compare.references import read_references, references_of
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.compare.selection import Cell, Panel, select
 from a2perf.rlops.compare.tables import number
@@ -127,7 +128,7 @@ def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_st
         assert found.normalise([task.reference("random").mean, task.reference("expert").mean]) == pytest.approx([0, 1])
         assert references_of([panel(env, "0" * 64)], {}) == {}
         assert references_of([panel(env, task.fingerprint, "losses/q")], {}) == {}
-    own = {TASK: Reference(0.0, 2.0, "mine")}
+    own = {TASK: ReferenceScale(0.0, 2.0, "mine")}
     assert references_of([panel(TASK, "0" * 64)], own)[TASK].normalise(1.0) == 0.5
     # three tasks share this environment, so its name alone does not say which
     web = "WebNavigation-Difficulty-01-v0"

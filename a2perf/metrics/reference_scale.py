@@ -1,0 +1,37 @@
+"""The scale that puts scores of different tasks side by side: 0 is a random policy, 1 an expert.
+
+It uses stored scores of the two policies, never the runs under comparison (Mnih et al. 2015, "Human-level control
+through deep reinforcement learning", with an expert policy in the human's place). Beyond 1 is better than the expert.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from a2perf.arrays import Values
+
+
+@dataclass(frozen=True)
+class ReferenceScale:
+    """The two ends of the scale of one task.
+
+    Attributes:
+        random: mean return of the random policy.
+        expert: mean return of the expert, different from ``random``.
+        source: where they are stored.
+    """
+
+    random: float
+    expert: float
+    source: str = ""
+
+    def normalise(self, returns: ArrayLike) -> Values:
+        """Returns ``(returns - random) / (expert - random)``, shaped like ``returns``."""
+        return (np.asarray(returns, dtype=np.float64) - self.random) / (self.expert - self.random)
+
+    def return_at(self, score: ArrayLike) -> Values:
+        """Returns the returns at normalised scores, shaped like ``score``."""
+        return self.random + np.asarray(score, dtype=np.float64) * (self.expert - self.random)
