@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from a2perf.cli.profile_option import PROFILE_OPTION
-from a2perf.runs.layout import MODES
-from a2perf.runs.layout import SCORES as SCORES_FILE
+from a2perf.runs.layout import MANIFEST, MODES, SCORES
 from a2perf.storage import write_json
 from a2perf.submission.options import normalised
 
@@ -35,7 +34,7 @@ def score(runs: tuple[Path, ...], out: Path | None, profile: str, as_json: bool)
     from a2perf.metrics.scores import score_runs
 
     document = score_runs(runs, profile, processes=len(os.sched_getaffinity(0)))  # type: ignore[arg-type]
-    target = (out if out is not None else _beside(runs)) / SCORES_FILE
+    target = (out if out is not None else _beside(runs)) / SCORES
     write_json(target, document)
     if as_json:
         click.echo(target.read_text(encoding="utf-8"), nl=False)
@@ -59,7 +58,7 @@ def _beside(runs: tuple[Path, ...]) -> Path:
     folders = [Path(os.path.abspath(run)) for run in runs]
     folders = [folder.parent if folder.is_file() else folder for folder in folders]
     common = Path(os.path.commonpath(folders))
-    return common.parent if common.name in MODES and (common / "manifest.json").exists() else common
+    return common.parent if common.name in MODES and (common / MANIFEST).exists() else common
 
 
 def _say_group(group: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
 from a2perf.runs.bundle import submission_difference
 from a2perf.runs.inventory import find_bundles
+from a2perf.runs.layout import ARTIFACTS, MANIFEST, METRICS, TRACKING_FILE
 from a2perf.storage import read_json, read_record
 from a2perf.submission.evaluator.folder_content import identify_submission
 
@@ -54,7 +55,7 @@ class Training:
     @property
     def artifacts(self) -> Path:
         """What it left."""
-        return self.root / "train" / "artifacts"
+        return self.root / "train" / ARTIFACTS
 
     @property
     def name(self) -> str:
@@ -174,9 +175,9 @@ def submission_of(training: Training, given: Path | None) -> tuple[Path, str, li
 
 
 def _training(root: Path) -> Training:
-    file = root / "train" / "manifest.json"
+    file = root / "train" / MANIFEST
     manifest = read_record(file, Manifest)
-    tracking = root / "train" / "metrics" / "tracking.json"
+    tracking = root / "train" / METRICS / TRACKING_FILE
     report = read_json(tracking) if tracking.is_file() else manifest.tracking
     energy = energy_in_report(report if isinstance(report, dict) else {})
     return Training(root, manifest, hashlib.sha256(file.read_bytes()).hexdigest(), energy)

@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from a2perf.runs.layout import DATASET_NOTES
 from a2perf.storage import write_json
-
-FOLDER = "a2perf_datasets"
-"""In the artefacts of a training; ``a2perf.runs.dataset_notes`` reads it."""
 
 _SCHEMA = 1
 
@@ -35,7 +33,7 @@ def note(record: Mapping[str, Any], dataset_id: str, samples: int, folder: str |
     place = folder or os.environ.get("A2PERF_ARTIFACTS") or os.environ.get("ROOT_DIR")
     if not place or not os.access(place, os.W_OK):
         return None
-    path = Path(place) / FOLDER / (re.sub(r"[^-.\w]+", "_", dataset_id) + ".json")
+    path = Path(place) / DATASET_NOTES / (re.sub(r"[^-.\w]+", "_", dataset_id) + ".json")
     already = _samples_in(path, str(record.get("content_sha256", "")))
     if samples <= already:
         return path

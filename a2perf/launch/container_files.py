@@ -13,10 +13,11 @@ from pathlib import Path
 
 from a2perf.errors import UserError
 from a2perf.launch.run_spec import RunCommand
+from a2perf.runs.layout import ATTIC
 from a2perf.submission.evaluator import seed_secret
 
 USER = 1000
-MADE_BY_RUNS = ("train", "inference", "generalization", "metrics", "attic")
+MADE_BY_RUNS = ("train", "inference", "generalization", "metrics", ATTIC)
 """What the evaluator makes in a root directory; nothing else in there changes hands."""
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from a2perf.errors import UserError
 from a2perf.records import Attempt, Manifest
 from a2perf.runs.inventory import read_manifest
+from a2perf.runs.layout import ATTIC
 from a2perf.runs.process_identity import start_ticks, this_boot
 
 BEAT_S = 1.0
@@ -102,7 +103,7 @@ def archived(bundle: Path, same_run: Callable[[Manifest], bool]) -> list[Attempt
         same_run: whether a manifest is one of the same code, configuration, task and seed.
     """
     attempts: list[Attempt] = []
-    folders = sorted((bundle.parent / "attic").glob(f"{bundle.name}-*"))
+    folders = sorted((bundle.parent / ATTIC).glob(f"{bundle.name}-*"))
     for folder in folders[-_MOST_ARCHIVED:]:
         try:
             manifest = read_manifest(folder)

@@ -28,6 +28,7 @@ from a2perf.errors import UserError, did_you_mean
 from a2perf.records import Attempt, Manifest, RunState, SubmissionIdentity
 from a2perf.runs.bundle import record_files, write_manifest
 from a2perf.runs.files import files_of
+from a2perf.runs.layout import ARTIFACTS, MANIFEST
 from a2perf.runs.log_files import LogKind, find_logs, is_trainer_log, log_kind
 from a2perf.runs.process_identity import left_behind, mark
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun, folder_name, user_name
@@ -151,7 +152,7 @@ def import_run(
     leaf = f"{folder_name(item.name)}-{_content(item)[:8]}"
     run_id = f"{folder_name(experiment)}/{folder_name(env_id)}/{version}/{leaf}"
     target = store / run_id
-    if (target / "imported" / "manifest.json").exists():
+    if (target / "imported" / MANIFEST).exists():
         return Imported(run_id, item.source, False, len(_logged(target / "imported")))
     for left in store.glob(".importing-*"):
         if left_behind(left.name.removeprefix(".importing-")):  # its process was killed
@@ -356,7 +357,7 @@ def _plain(cell: Any) -> Any:
 
 
 def _write_files(made: Path, item: Import) -> tuple[int, float | None]:
-    artifacts = made / "imported" / "artifacts"
+    artifacts = made / "imported" / ARTIFACTS
     artifacts.mkdir(parents=True)
     for file in item.files:
         shutil.copy2(file, artifacts / file.name)

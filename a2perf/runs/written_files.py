@@ -22,11 +22,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from a2perf.runs.layout import ATTIC
 from a2perf.runs.run_record import RUN_FILE, TAGS_FILE
 
 _KINDS = (".csv", ".json", ".jsonl", ".yaml", ".yml", ".wandb", ".txt", ".toml", ".gin")
 _CURVES = (".csv", ".jsonl", ".wandb")
-_SKIPPED = {"node_modules", "site-packages", "__pycache__", "attic"}
+_SKIPPED = {"node_modules", "site-packages", "__pycache__", ATTIC}
 _DEEPEST = 8
 _MOST_ENTRIES = 200_000
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR

@@ -21,6 +21,7 @@ import click
 
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError, UserError
+from a2perf.runs.layout import MANIFEST, METRICS
 from a2perf.sandbox import limits
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import participant_home
@@ -176,8 +177,8 @@ def _from_here(settings: Submission) -> Submission:
 
 def _result(settings: Any, status: int) -> dict[str, Any]:
     mode = settings.mode.value
-    manifest = settings.root / mode / "manifest.json"
-    values = settings.root / "metrics"
+    manifest = settings.root / mode / MANIFEST
+    values = settings.root / METRICS
     return {
         "exit_code": status,
         "bundle": str(settings.root / mode),

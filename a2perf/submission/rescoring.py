@@ -16,7 +16,7 @@ from a2perf.records import LatencyResults, RolloutResults, RunState
 from a2perf.runs.files import files_of
 from a2perf.runs.finding import find_runs
 from a2perf.runs.inventory import problems, read_manifest
-from a2perf.runs.layout import SCORES as SCORES_FILE
+from a2perf.runs.layout import JOURNAL, LATENCY_FILE, MANIFEST, METRICS, ROLLOUTS_FILE, SCORES
 from a2perf.runs.run import EARLIER
 from a2perf.storage import Journal, read_record, write_json, write_record
 from a2perf.submission.evaluator import results
@@ -39,7 +39,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     progress = progress or RunProgress()
     mode = BenchmarkMode(settings.mode).value
     path = settings.root / mode
-    if not os.path.lexists(path / "manifest.json"):
+    if not os.path.lexists(path / MANIFEST):
         if _is_earlier(settings.root):
             return _score_earlier(settings, progress)
         raise ConfigError(
@@ -49,17 +49,17 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     for problem in problems(files_of(path), manifest):
         progress.say(f"CHANGED: {path}: {problem}")
     ended = manifest.state in (RunState.FINISHED, RunState.FAILED)  # its files are listed and never written again
-    for journal in [] if ended else sorted(path.rglob("journal.jsonl")):
-        folder = journal.parent if mode == "generalization" else path / "metrics"
-        rollouts = folder / "rollouts.json"
+    for journal in [] if ended else sorted(path.rglob(JOURNAL)):
+        folder = journal.parent if mode == "generalization" else path / METRICS
+        rollouts = folder / ROLLOUTS_FILE
         if rollouts.exists():
             record = read_record(rollouts, RolloutResults)
             record.episodes = completed_episodes(Journal(journal))
             write_record(rollouts, record)
-    if (path / "metrics" / "latency.json").exists():
-        read_record(path / "metrics" / "latency.json", LatencyResults)
+    if (path / METRICS / LATENCY_FILE).exists():
+        read_record(path / METRICS / LATENCY_FILE, LatencyResults)
     results.publish_from(path, mode, results.values_folder(settings), emissions=settings.measure_emissions)
-    write_json(results.values_folder(settings) / SCORES_FILE, _selected(score_runs([settings.root]), settings))
+    write_json(results.values_folder(settings) / SCORES, _selected(score_runs([settings.root]), settings))
     progress.say(f"re-scored {path}; the result files are in {results.values_folder(settings)}")
     return int(ExitCode.SUCCESS)
 
@@ -75,7 +75,7 @@ def _score_earlier(settings: Submission, progress: RunProgress) -> int:
     """Scores folders of the earlier platform, which are the classic files already."""
     from a2perf.metrics.scores import score_runs
 
-    file = results.values_folder(settings) / SCORES_FILE
+    file = results.values_folder(settings) / SCORES
     file.parent.mkdir(parents=True, exist_ok=True)
     write_json(file, _selected(score_runs([settings.root]), settings))
     progress.say(f"re-scored {settings.root}, of the earlier platform; the scores are in {file}")

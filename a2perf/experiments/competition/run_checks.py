@@ -20,8 +20,8 @@ from a2perf.experiments.competition.records import CompetitionTerms, Evaluator, 
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.runs.files import files_of
-from a2perf.runs.files import files_of
 from a2perf.runs.inventory import problems as inventory_problems
+from a2perf.runs.layout import CONFIG, JOURNAL
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable, read_regular_file
 
@@ -179,7 +179,7 @@ def _times(manifest: Manifest, sealed: Round) -> list[str]:
 def _configuration(
     bundle: Path, manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Promise
 ) -> list[str]:  # fmt: skip
-    text = read_regular_file(bundle, "config.gin", max_bytes=_MAX_BYTES)
+    text = read_regular_file(bundle, CONFIG, max_bytes=_MAX_BYTES)
     found = []
     if hashlib.sha256(text).hexdigest() != manifest.config_sha256:
         found.append("config.gin is not the configuration that the manifest names")
@@ -232,14 +232,14 @@ def _rollouts(bundle: Path) -> list[Episode]:
 
 def _journalled(bundle: Path) -> dict[int, Episode]:
     found: dict[int, Episode] = {}
-    for line in read_regular_file(bundle, "journal.jsonl", max_bytes=_MAX_BYTES).splitlines():
+    for line in read_regular_file(bundle, JOURNAL, max_bytes=_MAX_BYTES).splitlines():
         try:
             entry = msgspec.json.decode(line)
             if isinstance(entry, dict) and entry.get("kind") == "episode":
                 episode = msgspec.convert(entry.get("episode"), Episode)
                 found[episode.index] = episode
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise StrangerFileError("journal.jsonl", f"cannot be read: {error}") from error
+            raise StrangerFileError(JOURNAL, f"cannot be read: {error}") from error
     return found
 
 

@@ -39,6 +39,7 @@ from a2perf.experiments.competition.standings import EntrantStanding, OutcomeRec
 from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
 from a2perf.records import Manifest, Record, RunState
 from a2perf.runs.inventory import is_archived, read_manifest
+from a2perf.runs.layout import ATTIC
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind, StrangerFileError, printable, read_regular_file, walk
 
@@ -248,7 +249,7 @@ def _attempts(bundle: Path, manifest: Manifest) -> tuple[int, list[str]]:
 
 
 def _archived(bundle: Path) -> list[Path]:
-    attic = bundle.parent / "attic"
+    attic = bundle.parent / ATTIC
     if attic.is_symlink() or not attic.is_dir():
         return []
     return sorted(path for path in attic.iterdir() if path.name.startswith(f"{bundle.name}-"))
@@ -285,14 +286,14 @@ def _layout_of_entrant(runs: _Runs, place: str, folders: Mapping[str, set[str]])
             if name not in folders or (home / name).is_symlink():
                 yield f"{place}/{printable(name)} is not one of the entrant's runs"
                 continue
-            known = {*folders[name], "attic"}
+            known = {*folders[name], ATTIC}
             if not runs.published:
                 known |= {"metrics", *(f"{mode}.log" for mode in folders[name])}
             for last in _names(home / name):
                 path = home / name / last
                 if last not in known or path.is_symlink():
                     yield f"{place}/{printable(name)}/{printable(last)} is not part of the run"
-                elif last == "attic":
+                elif last == ATTIC:
                     yield from (
                         f"{place}/{printable(name)}/attic/{printable(each)} is not an earlier attempt"
                         for each in _names(path)

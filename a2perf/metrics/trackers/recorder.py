@@ -13,6 +13,10 @@ from a2perf.metrics.trackers.emissions_account import EmissionsTracker
 from a2perf.metrics.trackers.energy import JOULES_PER_KWH, CpuEnergy, GpuEnergy, RamEnergy
 from a2perf.metrics.trackers.host import HostTracker, describe_host
 from a2perf.metrics.trackers.process_tree import TreeSample
+from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, RowFile
+from a2perf.metrics.trackers.tick import MIN_BASELINE_S, Tick, Tracker
+from a2perf.metrics.trackers.unaccounted import ACCOUNTS, Unaccounted
+from a2perf.runs.layout import TRACE_FILE, emissions_file
 from a2perf.runs.tracking_record import (
     Account,
     IdleBaseline,
@@ -21,9 +25,6 @@ from a2perf.runs.tracking_record import (
     TrackerFailure,
     TrackingReport,
 )
-from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, RowFile
-from a2perf.metrics.trackers.tick import MIN_BASELINE_S, Tick, Tracker
-from a2perf.metrics.trackers.unaccounted import ACCOUNTS, Unaccounted
 
 Shares = list[tuple[str, float]]
 
@@ -235,9 +236,9 @@ class Recorder:
             return
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            name = f"{self._report.mode}_emissions.csv"
+            name = emissions_file(self._report.mode)
             self._files["emissions"] = RowFile(self._directory / name, EMISSIONS_COLUMNS)
-            self._files["system_trace"] = RowFile(self._directory / "system_trace.csv", TRACE_COLUMNS)
+            self._files["system_trace"] = RowFile(self._directory / TRACE_FILE, TRACE_COLUMNS)
         except OSError as error:
             self._drop_files(error)
 

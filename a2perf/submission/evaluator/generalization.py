@@ -26,6 +26,7 @@ from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import Failure, FailureKind, Manifest, PythonEnvRecord, Record, SandboxRecord
 from a2perf.runs import attempts
 from a2perf.runs.bundle import Bundle, Finished, open_bundle, participant_starts
+from a2perf.runs.layout import JOURNAL, METRICS, OUTCOME_FILE, TRACKING_FILE
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, failure_diagnosis, results
@@ -70,7 +71,7 @@ class _TaskRun:
 
     def clear_outcome(self) -> None:
         """Removes the outcome that an earlier attempt left."""
-        (self.folder / "outcome.json").unlink(missing_ok=True)
+        (self.folder / OUTCOME_FILE).unlink(missing_ok=True)
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
@@ -110,7 +111,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
 
 def task_folder(bundle: Path, task: str) -> Path:
     """Returns the folder of one task's measurements."""
-    return bundle / "metrics" / "tasks" / task
+    return bundle / METRICS / "tasks" / task
 
 
 def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) -> _TaskRun:
@@ -168,9 +169,9 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
     bundle.manifest.warnings += [f"{outcome.task}: {words}" for outcome in outcomes for words in outcome.warnings]
     bundle.manifest.host = msgspec.to_builtins(describe_host())
     bundle.manifest.tracking = {
-        item.task.name: read_json(item.folder / "tracking.json")
+        item.task.name: read_json(item.folder / TRACKING_FILE)
         for item in runs
-        if (item.folder / "tracking.json").exists()
+        if (item.folder / TRACKING_FILE).exists()
     }
     bundle.manifest.tracker_failures = [
         failure for report in bundle.manifest.tracking.values() for failure in report["failures"]
@@ -197,7 +198,7 @@ def _run_task(item: _TaskRun, parent: int) -> None:
     configuration.restore(item.config)
     failure: Failure | None = None
     item.folder.mkdir(parents=True, exist_ok=True)
-    journal = Journal(item.folder / "journal.jsonl")
+    journal = Journal(item.folder / JOURNAL)
     try:
         _evaluate(item, journal)
     except ParticipantFailure as error:
@@ -208,7 +209,7 @@ def _run_task(item: _TaskRun, parent: int) -> None:
         failure = Failure(kind=FailureKind.INFRASTRUCTURE, where=item.task.name, message=str(error))
     episodes = completed_episodes(journal)
     write_record(
-        item.folder / "outcome.json",
+        item.folder / OUTCOME_FILE,
         TaskOutcome(
             task=item.task.name,
             episodes=len(episodes),
@@ -239,7 +240,7 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
 
 
 def _outcome_of(item: _TaskRun, exit_code: int | None, *, oom_killed: bool) -> TaskOutcome:
-    path = item.folder / "outcome.json"
+    path = item.folder / OUTCOME_FILE
     if path.exists():
         return read_record(path, TaskOutcome)
     failure = Failure(

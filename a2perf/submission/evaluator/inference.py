@@ -14,6 +14,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, StepCosts
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.runs.layout import ARTIFACTS, LATENCY_FILE, ROLLOUTS_FILE
 from a2perf.storage import Journal, read_record, write_record
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, latency, media, results, step_account
@@ -74,7 +75,7 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
     """
     given = settings.root if settings.trained_root_dir is None else settings.trained_root_dir
     root = settled(given, settings.folder, "Submission.trained_root_dir")
-    trained = root / "train" / "artifacts"
+    trained = root / "train" / ARTIFACTS
     if settled(trained, None, "the artifacts") != trained:
         raise ConfigError(f"{trained} is behind a link, which a2perf never makes", hint="put the folder itself there")
     return trained if trained.is_dir() else bundle.artifacts
@@ -93,7 +94,7 @@ def _infer(
         if (
             settings.time_participant_code
             and settings.num_inference_steps
-            and not (bundle.metrics / "latency.json").exists()
+            and not (bundle.metrics / LATENCY_FILE).exists()
         ):
             participants.mark("latency")
             drawn = RunSeeds.recorded(bundle.manifest.root_seed, bundle.manifest.seeds)
@@ -155,7 +156,7 @@ def play(
         episodes = [done[index] for index in sorted(done)]
         _compare_with_timed(costs, metrics, participants.process.warnings)
         write_record(
-            metrics / "rollouts.json",
+            metrics / ROLLOUTS_FILE,
             RolloutResults(task=task.name, env_id=task.env_id, episodes=episodes, costs=costs),
         )
         step_account.write_steps(metrics / "rollout_steps.npz", journal.entries())
@@ -166,8 +167,8 @@ def _compare_with_timed(costs: StepCosts | None, metrics: Path, warnings: list[s
     """Flags scored steps that cost much more than the timed calls, and warns of what is flagged."""
     if costs is None:
         return
-    if (metrics / "latency.json").exists():
-        timed = read_record(metrics / "latency.json", LatencyResults).costs
+    if (metrics / LATENCY_FILE).exists():
+        timed = read_record(metrics / LATENCY_FILE, LatencyResults).costs
         if timed is not None and step_account.unlike(timed, costs):
             costs.flags.append(step_account.UNLIKE_TIMED)
     if (said := step_account.warning(costs, "scored episodes")) is not None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from a2perf.metrics.trackers.latency import summarize_latency
 from a2perf.records import LatencyResults, LatencySummary
+from a2perf.runs.layout import LATENCY_FILE, LATENCY_VALUES_FILE
 from a2perf.storage import write_record
 from a2perf.submission.evaluator import step_account
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
@@ -104,9 +105,9 @@ def _write(settings: Submission, participant: ParticipantProcess, account: StepA
         if said is not None:
             participant.warnings.append(said)
     arrays: dict[str, Any] = {**columns}
-    np.savez_compressed(folder / "latency.npz", **arrays)
+    np.savez_compressed(folder / LATENCY_VALUES_FILE, **arrays)
     write_record(
-        folder / "latency.json",
+        folder / LATENCY_FILE,
         LatencyResults(
             observations=f"{settings.num_inference_steps} {settings.inference_data}",
             infer_once=summary("infer_once"),

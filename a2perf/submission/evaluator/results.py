@@ -16,6 +16,14 @@ import numpy as np
 from a2perf.constants import ExitCode
 from a2perf.records import RolloutResults
 from a2perf.runs.bundle import Bundle, Finished
+from a2perf.runs.layout import (
+    GENERALIZATION_RESULTS_FILE,
+    INFERENCE_RESULTS_FILE,
+    LATENCY_VALUES_FILE,
+    METRICS,
+    ROLLOUTS_FILE,
+    emissions_file,
+)
 from a2perf.storage import read_record, write_json
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.given_paths import settled
@@ -31,29 +39,29 @@ def values_folder(settings: Submission) -> Path:
     """Returns where the classic files go."""
     if settings.metric_values_dir:
         return settled(settings.metric_values_dir, settings.folder, "Submission.metric_values_dir")
-    return settings.root / "metrics"
+    return settings.root / METRICS
 
 
 def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> None:
     """Writes the classic files of a mode from a bundle into a folder; the emissions only where they were asked for."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = bundle / "metrics" / f"{mode}_emissions.csv"
+    table = bundle / METRICS / emissions_file(mode)
     if emissions and table.exists():
         shutil.copyfile(table, folder / table.name)
     if mode == "inference":
-        write_json(folder / "inference_metrics_results.json", inference_results(bundle))
+        write_json(folder / INFERENCE_RESULTS_FILE, inference_results(bundle))
     if mode == "generalization":
-        write_json(folder / "generalization_rollouts.json", generalization_rollouts(bundle))
+        write_json(folder / GENERALIZATION_RESULTS_FILE, generalization_rollouts(bundle))
 
 
 def inference_results(path: Path) -> dict[str, Any]:
     """Returns the content of ``inference_metrics_results.json`` of a bundle."""
     found: dict[str, Any] = {}
-    latency = path / "metrics" / "latency.npz"
+    latency = path / METRICS / LATENCY_VALUES_FILE
     if latency.exists():
         with np.load(latency, allow_pickle=False) as arrays:
             found["inference_time"] = {**_summary((arrays["infer_ns"] * 1e-9).tolist()), "unit": "s"}
-    rollouts = path / "metrics" / "rollouts.json"
+    rollouts = path / METRICS / ROLLOUTS_FILE
     if rollouts.exists():
         episodes = read_record(rollouts, RolloutResults).episodes
         found["rollout_returns"] = {**_summary([episode.episode_return for episode in episodes]), "unit": "1"}
@@ -63,7 +71,7 @@ def inference_results(path: Path) -> dict[str, Any]:
 def generalization_rollouts(path: Path) -> dict[str, list[float]]:
     """Returns the content of ``generalization_rollouts.json`` of a bundle: the returns by task."""
     found: dict[str, list[float]] = {}
-    for rollouts in sorted((path / "metrics" / "tasks").glob("*/rollouts.json")):
+    for rollouts in sorted((path / METRICS / "tasks").glob(f"*/{ROLLOUTS_FILE}")):
         record = read_record(rollouts, RolloutResults)
         found[record.task] = [episode.episode_return for episode in record.episodes]
     return found

@@ -15,6 +15,7 @@ from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Attempt, Manifest
 from a2perf.runs.attempts import with_earlier
 from a2perf.runs.bundle import Bundle
+from a2perf.runs.layout import TRACKING_FILE
 from a2perf.storage import write_json
 from a2perf.submission.settings import Submission
 
@@ -106,7 +107,7 @@ def tracker(
     try:
         yield sampler
     finally:
-        write_json(directory / "tracking.json", with_earlier(msgspec.to_builtins(sampler.stop()), attempts))
+        write_json(directory / TRACKING_FILE, with_earlier(msgspec.to_builtins(sampler.stop()), attempts))
 
 
 def record_tracking(manifest: Manifest, data: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import time
 
 from a2perf.records import Failure, FailureKind, TrainResults
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.runs.layout import TRAIN_FILE
 from a2perf.storage import write_record
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, results
@@ -57,7 +58,7 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
         wall_s = bundle.earlier().train_s + bundle.clock.train_ends()
         bundle.manifest.timings_s["train"] = wall_s
         write_record(
-            bundle.metrics / "train.json",
+            bundle.metrics / TRAIN_FILE,
             TrainResults(
                 wall_s=wall_s,
                 participant_wall_s=time.perf_counter() - started,
