@@ -23,9 +23,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from a2perf.runs.event_cache import EventCache
 from a2perf.runs.event_checksums import crc32c
 from a2perf.runs.event_files import read_event_file
+from a2perf.runs.files import FolderFiles
+from a2perf.runs.log_files import LogKind, reader_of
+from a2perf.runs.series_cache import SeriesCache
 
 TAGS = ("Metrics/AverageReturn", "Metrics/AverageEpisodeLength")
 
@@ -80,9 +82,14 @@ def compare(files: list[Path], cache_folder: Path) -> dict[str, float]:
             assert len(read_event_file(path, check=check).scalars) == len(TAGS)
 
     def cached() -> None:
-        cache = EventCache(cache_folder)
+        cache = SeriesCache(cache_folder)
         for path in files:
-            assert len(cache.read(path).scalars) == len(TAGS)
+            folder = FolderFiles(path.parent)
+            status = folder.status(path.name)
+            assert status is not None
+            content = cache.read(folder, status, reader_of(folder, path.name, LogKind.EVENTS)).content()
+            assert content is not None
+            assert len(content.columns) == len(TAGS)
 
     return {
         "EventAccumulator": best(accumulator, 1),

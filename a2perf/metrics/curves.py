@@ -8,14 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.errors import UserError
-
-Restarts = Literal["average", "discard"]
+from a2perf.runs.series import kept_points, restart_note
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,16 +32,15 @@ class Curve:
     notes: tuple[str, ...] = ()
 
 
-def clean(steps: Any, values: Any, *, restarts: Restarts = "average") -> Curve:
+def clean(steps: Any, values: Any) -> Curve:
     """Returns a curve with finite values and strictly increasing steps.
 
-    Points that are not finite are left out. Values of the same step (several collectors) are averaged.
+    Points that are not finite are left out, and points whose step a restarted run wrote again (``runs.series``; recorded
+    runs come without them). Values of the same step (several collectors) are averaged.
 
     Args:
         steps: environment steps, in the order of recording.
         values: one value a step.
-        restarts: where the step counter goes back, ``"average"`` treats both passes as one (the earlier platform),
-            ``"discard"`` leaves out what the restarted run went over again.
 
     Raises:
         UserError: the two differ in length.
@@ -56,15 +54,10 @@ def clean(steps: Any, values: Any, *, restarts: Restarts = "average") -> Curve:
         trailing = ", the last among them" if not known[-1] else ""
         notes.append(f"{np.count_nonzero(~known)} of {x.size} points are not finite and left out{trailing}")
         x, y = x[known], y[known]
-    back = np.flatnonzero(np.diff(x) < 0) + 1
-    if back.size:
-        if restarts == "discard":
-            kept = _before_restarts(x, back)
-            done = f"{np.count_nonzero(~kept)} points that were gone over again are left out"
-            x, y = x[kept], y[kept]
-        else:
-            done = "points of the same step are averaged"
-        notes.append(f"the step counter went back {back.size} time(s); {done}")
+    kept, went_back = kept_points(x)
+    if went_back:
+        notes.append(restart_note(int(np.count_nonzero(~kept)), len(went_back)))
+        x, y = x[kept], y[kept]
     if x.size > 1 and (np.diff(x) <= 0).any():
         x, first, group, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
         # As deviations from the first, so that equal values keep their bits: the earlier filter amplifies rounding.
@@ -72,13 +65,13 @@ def clean(steps: Any, values: Any, *, restarts: Restarts = "average") -> Curve:
     return Curve(x, y, tuple(notes))
 
 
-def clean_all(curves: Iterable[tuple[Any, Any]], *, restarts: Restarts = "average") -> tuple[list[Curve], list[str]]:
+def clean_all(curves: Iterable[tuple[Any, Any]]) -> tuple[list[Curve], list[str]]:
     """Cleans the curves of several runs; runs without a point are left out.
 
     Returns:
         The curves, and notes that name the run by its position.
     """
-    cleaned = [clean(steps, values, restarts=restarts) for steps, values in curves]
+    cleaned = [clean(steps, values) for steps, values in curves]
     notes = [f"run {number}: {note}" for number, curve in enumerate(cleaned) for note in curve.notes]
     empty = [number for number, curve in enumerate(cleaned) if curve.steps.size == 0]
     notes += [f"run {number} has no finite point and is left out" for number in empty]
@@ -103,13 +96,3 @@ def time_frames(curves: Sequence[tuple[Any, Any]], count: int = 3) -> list[tuple
         raise UserError("the runs share no range of steps", hint="compare runs of one protocol")
     edges = np.linspace(low, high, count + 1)
     return [(float(a), float(b)) for a, b in itertools.pairwise(edges)]
-
-
-def _before_restarts(steps: Values, back: Any) -> Any:
-    """Keeps a point when no later restart begins at its step or before."""
-    landing = np.minimum.accumulate(steps[back][::-1])[::-1]
-    earliest = np.full(steps.size, np.inf)
-    segment = np.searchsorted(back, np.arange(steps.size), side="right")
-    later = segment < back.size
-    earliest[later] = landing[segment[later]]
-    return steps < earliest

@@ -90,11 +90,10 @@ def training(
 def _training(
     curves: Sequence[tuple[Any, Any]], profile: Profile, wanted: Sequence[str], options: Options | None
 ) -> dict[str, MetricResult]:
+    cleaned, notes = clean_all(curves)
     if profile == "upstream":
-        cleaned, notes = clean_all(curves, restarts="average")
         found = reliability_upstream.training(cleaned, wanted)
     else:
-        cleaned, notes = clean_all(curves, restarts="discard")
         found = reliability_corrected.training(cleaned, wanted, options or Options())
     return _completed(found, profile, len(cleaned), notes, options)
 

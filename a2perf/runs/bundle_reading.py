@@ -16,10 +16,12 @@ from a2perf.records import Episode, LatencyResults, Manifest, Record, RolloutRes
 from a2perf.runs import inventory, layout
 from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.emissions_tables import read_emissions
-from a2perf.runs.event_cache import EventCache
 from a2perf.runs.files import BundleFiles, FileStatus
-from a2perf.runs.recorded_curves import CurveFiles, find_curve_files, read_curve
+from a2perf.runs.log_files import find_logs
 from a2perf.runs.run import Run, RunFolder, RunIdentity
+from a2perf.runs.seed_groups import env_arguments
+from a2perf.runs.series import read_returns
+from a2perf.runs.series_cache import SeriesCache
 from a2perf.runs.tables import table_of
 from a2perf.runs.task_totals import summed
 from a2perf.runs.tracking_record import TrackingReport, nothing_tracked, read_tracking
@@ -90,7 +92,8 @@ def read(folder: RunFolder) -> Run:
         run.wall_clock_s = None if results is None else results.wall_s
         artifacts = reader.files.status(layout.ARTIFACTS)
         if artifacts is None or artifacts.kind is not Kind.LINK:
-            run.curve, conditions = read_curve(_listed_curves(reader, folder), folder.path, EventCache())
+            logs = find_logs(reader.files, is_listed=lambda name: inventory.is_listed(manifest, name))
+            run.curve, conditions = read_returns(logs, SeriesCache())
             run.conditions += conditions
             run.datasets, conditions = read_notes(reader.files)
             run.conditions += conditions
@@ -221,6 +224,7 @@ def _identity(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
         mode=mode,
         seed=manifest.root_seed,
         state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
+        env_kwargs=env_arguments(manifest.env_kwargs),
     )
 
 
@@ -271,15 +275,6 @@ def _tracked_tasks(reader: BundleReader) -> dict[str, TrackingReport]:
         if report is not None:
             found[name.removeprefix(f"{layout.TASKS}/").rpartition("/")[0]] = report
     return found
-
-
-def _listed_curves(reader: BundleReader, folder: RunFolder) -> CurveFiles:
-    files = find_curve_files(folder.path / layout.ARTIFACTS)
-    for kind in (files.events, files.progress, files.monitors):
-        kind[:] = [
-            path for path in kind if inventory.is_listed(reader.manifest, path.relative_to(folder.path).as_posix())
-        ]
-    return files
 
 
 def _journalled(files: BundleFiles, name: str) -> list[Episode]:

@@ -18,8 +18,8 @@ from a2perf.plain_text import plain_text
 from a2perf.runs.files import files_of, folders_of
 from a2perf.runs.inventory import is_archived, is_bundle
 from a2perf.runs.layout import EARLIER_FILES, LOCK, METRICS, MODES, SCORES
+from a2perf.runs.log_files import is_trainer_log
 from a2perf.runs.packed_archive import packed_place, packed_top, unpacked_path
-from a2perf.runs.recorded_curves import kind_of
 from a2perf.runs.run import BUNDLE, EARLIER, LOGS, TABLE, RunFolder
 from a2perf.stranger_files import Kind
 
@@ -43,8 +43,7 @@ def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
         )
     runs = sorted(found.values(), key=lambda run: (run.label, str(run.path)))
     if len({run.label for run in runs}) < len(runs):  # two folders given on one command line can hold the same names
-        common = os.path.commonpath([os.path.abspath(run.path) for run in runs])
-        relative = [os.path.relpath(os.path.abspath(run.path), common) for run in runs]
+        relative = _relative([run.path for run in runs])
         runs = [dataclasses.replace(run, label=label) for run, label in zip(runs, relative, strict=True)]
     return [dataclasses.replace(run, root=root) for run, root in zip(runs, _root_names(runs), strict=True)]
 
@@ -64,9 +63,9 @@ def fingerprint_of(run: RunFolder) -> str:
 
 def _find(given: Path) -> Iterator[RunFolder]:
     if packed_place(given) is None and given.is_file():
-        kind = kind_of(given.name)
-        label = given.name if kind is None else (given.parent.name or given.name)
-        if kind is None and given.suffix != ".csv":
+        is_log = is_trainer_log(given.name)
+        label = (given.parent.name or given.name) if is_log else given.name
+        if not is_log and given.suffix != ".csv":
             raise UserError(
                 f"{given} is not a recorded run", hint="give a folder, an event file or a file that ends in .csv"
             )
@@ -95,8 +94,22 @@ def _find(given: Path) -> Iterator[RunFolder]:
             names.clear()
             others.clear()
             yield RunFolder(EARLIER, path, label, links)
-        elif any(kind_of(name) for name in others):
+        elif any(is_trainer_log(name) for name in others):
             yield RunFolder(LOGS, path, label, links)
+
+
+def _relative(paths: Sequence[Path], *, above: bool = False) -> list[str]:
+    """Returns paths below the folder that holds them all, as if packed files were unpacked where that is unique.
+
+    Args:
+        paths: of runs.
+        above: whether the folder holds the folder of each path, so that no path is the folder itself.
+    """
+    real = [Path(os.path.abspath(path)) for path in paths]
+    shown = [unpacked_path(path) for path in real]
+    chosen = shown if len(set(shown)) == len(set(real)) else real
+    common = os.path.commonpath([path.parent for path in chosen] if above else chosen)
+    return [os.path.relpath(path, common) for path in chosen]
 
 
 def _kind(folder: Path, name: str) -> Kind | None:
@@ -116,6 +129,5 @@ def _root_names(found: Sequence[RunFolder]) -> list[str]:
     for name, root in zip(names, roots, strict=True):
         holders.setdefault(name, set()).add(root)
     if any(len(held) > 1 for held in holders.values()):
-        common = os.path.commonpath([root.parent for root in roots])
-        names = [os.path.relpath(root, common) for root in roots]
+        names = _relative(roots, above=True)
     return [plain_text(name) for name in names]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from a2perf.runs.dataset_notes import DatasetNote
     from a2perf.runs.details import RunDetails
     from a2perf.runs.files import BundleFiles
-    from a2perf.runs.recorded_curves import Curve
+    from a2perf.runs.series import Series
 
 BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training logs", "CSV file"
 
@@ -103,7 +103,7 @@ class Run:
 
     identity: RunIdentity
     folder: RunFolder = IN_MEMORY
-    curve: Curve | None = None
+    curve: Series | None = None
     returns: dict[str, dict[str, Values]] = field(default_factory=dict)
     successes: dict[str, dict[str, Values]] = field(default_factory=dict)
     latency_s: dict[str, Values] = field(default_factory=dict)

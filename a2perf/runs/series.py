@@ -11,6 +11,7 @@ Scores, reports and verdicts read the same points, by these rules:
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -57,6 +58,7 @@ class Series:
             files do not state it.
         times_since: ``"epoch"`` or ``"start"`` of the run.
         began_s: for ``"epoch"``, when the run logged its first value.
+        restarts: of each restart, the step before it and the one that it went back to.
         notes: what a reader should know of it.
     """
 
@@ -67,6 +69,7 @@ class Series:
     times_s: Values | None = None
     times_since: Literal["epoch", "start"] = "start"
     began_s: float = 0.0
+    restarts: tuple[tuple[float, float], ...] = ()
     notes: tuple[str, ...] = ()
 
     def elapsed_s(self) -> Values:
@@ -76,8 +79,10 @@ class Series:
         return self.times_s - self.began_s if self.times_since == "epoch" else self.times_s
 
 
-def kept_points(steps: Values, sessions: Sequence[int] = ()) -> tuple[NDArray[np.bool_], int]:
-    """Returns which points of one writer count, and how many times it was set back.
+def kept_points(
+    steps: Values, sessions: Sequence[int] = ()
+) -> tuple[NDArray[np.bool_], tuple[tuple[float, float], ...]]:
+    """Returns which points of one writer count, and its restarts: the step before each and the one it went back to.
 
     A point is discarded when a later restart began at its step or before.
 
@@ -91,19 +96,18 @@ def kept_points(steps: Values, sessions: Sequence[int] = ()) -> tuple[NDArray[np
             back[place - 1] |= steps[place] == steps[place - 1]
     starts = np.flatnonzero(back) + 1
     if not starts.size:
-        return np.ones(steps.size, bool), 0
+        return np.ones(steps.size, bool), ()
     landing = np.minimum.accumulate(steps[starts][::-1])[::-1]
     earliest = np.full(steps.size, np.inf)
     segment = np.searchsorted(starts, np.arange(steps.size), side="right")
     later = segment < starts.size
     earliest[later] = landing[segment[later]]
-    return steps < earliest, int(starts.size)
+    return steps < earliest, tuple(zip(steps[starts - 1].tolist(), steps[starts].tolist(), strict=True))
 
 
-def restart_note(steps: Values, kept: NDArray[np.bool_], times: int) -> str:
-    """Returns the sentence about points that a restart discarded."""
-    count = steps.size - int(np.count_nonzero(kept))
-    return f"the step counter went back {times} time(s); {count} points that were gone over again are left out"
+def restart_note(discarded: int, restarts: int) -> str:
+    """Returns the sentence about points that restarts discarded."""
+    return f"the step counter went back {restarts} time(s); {discarded} points that were gone over again are left out"
 
 
 class SeriesReader:
@@ -322,47 +326,53 @@ def _is_monitor(log: CachedLog) -> bool:
     return all(name in log.names for name in "rlt")
 
 
-def _of_one_writer(name: str, source: str, steps: Values, values: Values, times: Values | None) -> Series:
-    kept, count = kept_points(steps)
-    if not count:
+def _of_one_writer(
+    name: str, source: str, steps: Values, values: Values, times: Values | None, sessions: Sequence[int] = ()
+) -> Series:
+    kept, restarts = kept_points(steps, sessions)
+    if not restarts:
         return Series(name, source, steps, values, times)
-    notes = (restart_note(steps, kept, count),)
-    return Series(name, source, steps[kept], values[kept], None if times is None else times[kept], notes=notes)
+    note = restart_note(steps.size - int(np.count_nonzero(kept)), len(restarts))
+    kept_times = None if times is None else times[kept]
+    return Series(name, source, steps[kept], values[kept], kept_times, restarts=restarts, notes=(note,))
 
 
 def _of_writers(name: str, source: str, pieces: Sequence[tuple[str, Columns]]) -> Series:
-    """Joins the files of several writers.
+    """Joins the files of several writers; files of one folder that follow one another in time are of one writer.
 
     Args:
         name: the metric.
         source: as of ``Series``.
         pieces: folder, and steps, values and times, of each file.
     """
-    writers: list[tuple[str, list[Columns]]] = []
+    writers: list[list[Columns]] = []
+    ended: dict[str, list[tuple[float, int]]] = {}  # by folder, a heap of when each writer logged its last value
     for folder, columns in sorted(pieces, key=lambda piece: _span(piece[1])[0]) if len(pieces) > 1 else pieces:
-        for known, sessions in writers:
-            if known == folder and _span(sessions[-1])[1] < _span(columns)[0]:
-                sessions.append(columns)
-                break
+        first, last = _span(columns)
+        known = ended.setdefault(folder, [])
+        if known and known[0][0] < first:
+            _, place = heapq.heappop(known)
+            writers[place].append(columns)
         else:
-            writers.append((folder, [columns]))
-    parts, notes = [], []
-    for _, sessions in writers:
-        joined = sessions[0] if len(sessions) == 1 else np.concatenate(sessions, axis=1)
-        kept, count = kept_points(joined[0], np.cumsum([part.shape[1] for part in sessions[:-1]], dtype=int).tolist())
-        if count:
-            notes.append(restart_note(joined[0], kept, count))
-            joined = joined[:, kept]
-        parts.append(joined)
+            place = len(writers)
+            writers.append([columns])
+        heapq.heappush(known, (last, place))
+    parts = []
+    for files in writers:
+        steps, values, times = files[0] if len(files) == 1 else np.concatenate(files, axis=1)
+        begins = np.cumsum([columns.shape[1] for columns in files[:-1]], dtype=int).tolist()
+        parts.append(_of_one_writer(name, source, steps, values, times, begins))
     if len(parts) == 1:
-        return Series(name, source, parts[0][0], parts[0][1], parts[0][2], notes=tuple(notes))
-    together = np.concatenate(parts, axis=1)
-    distinct, inverse, counts = np.unique(together[0], return_inverse=True, return_counts=True)
+        return parts[0]
+    steps = np.concatenate([part.steps for part in parts])
+    distinct, inverse, counts = np.unique(steps, return_inverse=True, return_counts=True)
     # the mean of a step is known when the last of its writers has logged it
     times = np.full(distinct.size, -np.inf)
-    np.maximum.at(times, inverse, together[2])
-    values = np.bincount(inverse, weights=together[1]) / counts
-    return Series(name, source, distinct, values, times, notes=tuple(notes))
+    np.maximum.at(times, inverse, np.concatenate([part.elapsed_s() for part in parts]))
+    values = np.bincount(inverse, weights=np.concatenate([part.values for part in parts])) / counts
+    restarts = tuple(restart for part in parts for restart in part.restarts)
+    notes = tuple(note for part in parts for note in part.notes)
+    return Series(name, source, distinct, values, times, restarts=restarts, notes=notes)
 
 
 def _span(columns: Columns) -> tuple[float, float]:

@@ -15,7 +15,7 @@ import pytest
 
 from a2perf import cli
 from a2perf.records import Failure, FailureKind, SubmissionIdentity
-from a2perf.runs import event_series, files_of, find_runs, read_run, tables
+from a2perf.runs import event_series, files_of, find_runs, log_files, read_run, tables
 from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.event_files import read_event_file
 from a2perf.runs.files import FolderFiles

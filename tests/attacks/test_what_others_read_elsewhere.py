@@ -22,7 +22,10 @@ from a2perf.experiments.performance_test.condition import Verdict
 from a2perf.experiments.submit import summary_text
 from a2perf.metrics.submitted import Score, Submitted, SubmittedRun
 from a2perf.records import SubmissionIdentity
-from a2perf.runs import index, run_series, wandb_log
+from a2perf.runs import index, wandb_log
+from a2perf.runs.files import FolderFiles
+from a2perf.runs.log_files import LogKind, find_logs
+from a2perf.runs.series import SeriesReader
 from tests.attacks.test_what_others_read import BAD, NAME, Record, _check, hostile, noted, obeyed
 from tests.metrics.event_bytes import message, varint
 from tests.rlops import wandb_bytes
@@ -180,11 +183,14 @@ def test_fifos_sparse_files_links_and_deep_trees_below_a_run(tmp_path: Path, rec
         os.truncate(artifacts / name, 1 << 42)
     deep = artifacts
     for _ in range(300):
-        deep = deep / "d"
+        deep = deep / "z"  # looked at last; what is deeper than the bound ends the search
     deep.mkdir(parents=True)
-    logged = run_series.read_series(run)
-    assert len(logged.series[METRIC].values) == 20
-    assert len([note for note in logged.notes if "larger than" in note]) == 3
+    reader = SeriesReader(find_logs(FolderFiles(run / "command")))
+    reader.open_all()
+    series = reader.series(METRIC, LogKind.EVENTS)
+    assert series is not None
+    assert len(series.values) == 20
+    assert len([note for note in reader.notes if "larger than" in note or "beyond the bound" in note]) == 3
     noted(record_property, "fifos, sparse files and links among the files of a stored run", "a condition")
 
 

@@ -1,4 +1,4 @@
-"""The cache of event files: what it serves, when it reads anew, and that it only appends."""
+"""The cache of log files: what it serves, when it reads again, and that it only appends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.runs import event_cache
-from a2perf.runs.event_cache import EventCache
-from a2perf.runs.event_files import EventFile, read_event_file
+from a2perf.runs import log_files
+from a2perf.runs.event_files import EventFile, read_event_file, read_event_stream
+from a2perf.runs.files import FolderFiles
+from a2perf.runs.log_files import LogKind, reader_of
+from a2perf.runs.series_cache import CachedLog, LogContent, SeriesCache
 from tests.metrics import event_bytes as made
 
 
@@ -20,6 +22,25 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "events.out.tfevents.1"
     path.write_bytes(made.version() + made.curve("a", range(40)) + made.curve("b", range(40)))
     return path
+
+
+class EventCache:
+    """Reads whole event files through the cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, path: Path, *, again: bool = False) -> CachedLog:
+        files = FolderFiles(path.parent)
+        status = files.status(path.name)
+        assert status is not None
+        reader = reader_of(files, path.name, LogKind.EVENTS)
+        return SeriesCache(self.folder).read(files, status, reader, again=again)
+
+    def read(self, path: Path) -> LogContent:
+        content = self.open(path).content() or self.open(path, again=True).content()
+        assert content is not None
+        return content
 
 
 @pytest.fixture
@@ -32,27 +53,34 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The byte from which each real reading of a file began."""
     began: list[int] = []
 
-    def counting(path: Path, tags: object = None, *, start: int = 0) -> EventFile:
+    def counting(*arguments: object, start: int = 0) -> EventFile:
         began.append(start)
-        return read_event_file(path, start=start)
+        return read_event_stream(*arguments, start=start)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(event_cache, "read_event_file", counting)
+    monkeypatch.setattr(log_files, "read_event_stream", counting)
     return began
 
 
-def same(left: EventFile, right: EventFile) -> None:
-    assert (left.records, left.end, left.problems) == (right.records, right.end, right.problems)
-    assert list(left.scalars) == list(right.scalars)
-    for tag, series in left.scalars.items():
-        for name in ("steps", "values", "wall_times"):
-            np.testing.assert_array_equal(getattr(series, name), getattr(right.scalars[tag], name))
+def same(left: LogContent, right: EventFile | LogContent) -> None:
+    if isinstance(right, LogContent):
+        assert (left.end, left.problems) == (right.end, right.problems)
+        expected = right.columns
+    else:
+        assert (left.end, left.problems) == (right.end, [(found.offset, found.detail) for found in right.problems])
+        expected = {
+            tag: np.stack([points.steps.astype(float), points.values, points.wall_times])
+            for tag, points in right.scalars.items()
+        }
+    assert list(left.columns) == list(expected)
+    for tag, columns in left.columns.items():
+        np.testing.assert_array_equal(columns, expected[tag])
 
 
 def test_second_reading_comes_from_the_cache_and_is_equal(path: Path, cache: EventCache, readings: list[int]):
     first = cache.read(path)
     same(cache.read(path), first)
     same(first, read_event_file(path))
-    assert list(cache.read(path, ["b"]).scalars) == ["b"]
+    assert cache.open(path).names == {"a": 40, "b": 40}
     assert readings == [0]
 
 
@@ -74,7 +102,7 @@ def test_grown_file_is_read_from_where_it_grew_and_the_cache_only_appended_to(
 def test_record_that_was_cut_off_is_complete_at_the_next_reading(path: Path, cache: EventCache):
     whole = path.read_bytes()
     path.write_bytes(whole[:-7])
-    assert [problem.kind for problem in cache.read(path).problems] == ["truncated"]
+    assert "not complete" in cache.read(path).problems[0][1]
     with path.open("ab") as stream:
         stream.write(whole[-7:])
     found = cache.read(path)
@@ -88,7 +116,7 @@ def test_many_growths_are_merged_and_stay_equal(path: Path, cache: EventCache):
             stream.write(made.curve("a", [growth]))
         same(cache.read(path), read_event_file(path))
     (columns,) = cache.folder.glob("*.columns")
-    assert columns.read_bytes().count(b"a2evc") <= 16
+    assert columns.read_bytes().count(b"a2ser") <= 16
 
 
 @pytest.mark.parametrize("what", ["rewritten", "shrunk", "replaced and longer", "touched"])
