@@ -23,12 +23,12 @@ from a2perf.submission import configuration
 from a2perf.submission.evaluator.actions import check_action
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.gin_origin import locate
 from a2perf.submission.main_submission import outside_of
 from a2perf.submission.options import normalised, parse_participant_args
-from a2perf.submission.participant.folder import problems
 from a2perf.submission.run_options import RunOptions, run_options
 from a2perf.submission.submission_util import Submission  # makes the configurable names known to gin
 
@@ -37,7 +37,7 @@ MOST_GIN_FILES = 100
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """One thing that is wrong: where, what, and how to fix it."""
 
     where: str
@@ -105,9 +105,9 @@ def _shown(text: str) -> str:
     return "\n".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in text.split("\n"))
 
 
-def _static_findings(folder: Path) -> tuple[list[Finding], set[str]]:
+def _static_findings(folder: Path) -> tuple[list[CheckFinding], set[str]]:
     """Returns what is wrong with the files as they are read, and the modes that can be tried all the same."""
-    found: dict[str, Finding] = {}
+    found: dict[str, CheckFinding] = {}
     fit = set()
     for mode in ("train", "inference"):
         of_mode = problems(folder, mode)
@@ -115,7 +115,7 @@ def _static_findings(folder: Path) -> tuple[list[Finding], set[str]]:
             fit.add(mode)
         for problem in of_mode:
             where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-            found[f"{where}{problem.message}"] = Finding(where, problem.message, problem.hint)
+            found[f"{where}{problem.message}"] = CheckFinding(where, problem.message, problem.hint)
     return list(found.values()), fit
 
 
@@ -136,24 +136,26 @@ def _completed(folder: Path, work: Path) -> Path:
     return view
 
 
-def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[Finding], dict[str, Any], dict[str, Submission]]:
+def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[CheckFinding], dict[str, Any], dict[str, Submission]]:
     """Loads the folder's gin files.
 
     Returns:
         What is wrong, what the last good file binds to ``create_domain``, and the settings of the last one per mode.
     """
-    findings: list[Finding] = []
+    findings: list[CheckFinding] = []
     named: dict[str, Any] = {}
     configured: dict[str, Submission] = {}
     paths = sorted(folder.glob("*.gin"), reverse=True)  # training.gin before inference.gin, which then decides
     if len(paths) > MOST_GIN_FILES:
-        findings.append(Finding(".", f"there are more than {MOST_GIN_FILES} gin files", "keep those that are used"))
+        findings.append(
+            CheckFinding(".", f"there are more than {MOST_GIN_FILES} gin files", "keep those that are used")
+        )
     for path in paths[:MOST_GIN_FILES]:
         try:
             configuration.load(locate(str(path), submission=folder, domain=None, trusted=trusted), [], trusted=trusted)
             settings = Submission()
         except UserError as error:
-            findings.append(Finding(printable(path.name), error.message, error.hint))
+            findings.append(CheckFinding(printable(path.name), error.message, error.hint))
         else:
             named = {"domain": settings.domain, **configuration.bound_parameters("create_domain")}
             configured[BenchmarkMode(settings.mode).value] = settings
@@ -211,9 +213,9 @@ class _Trial:
         self.configured, self.given = configured, given
         self.level = confinement(self._settings("inference"), {}).sandbox.level
 
-    def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[Finding]:
+    def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[CheckFinding]:
         """Tries the modes in ``fit`` and returns what went wrong."""
-        findings: list[Finding] = []
+        findings: list[CheckFinding] = []
         hint = None
         if artifacts is None:
             artifacts = self._folder("train", "artifacts")
@@ -294,8 +296,8 @@ def _train(opened: Participants, limit_s: float) -> None:
     opened.start().train(opened.settings.participant_args, time_limit_s=limit_s)
 
 
-def _finding(failure: Failure, hint: str | None) -> Finding:
+def _finding(failure: Failure, hint: str | None) -> CheckFinding:
     message = failure.message
     if failure.traceback:
         message += "\n" + "\n".join(f"      {line}" for line in failure.traceback.rstrip().splitlines())
-    return Finding(failure.where, message, hint)
+    return CheckFinding(failure.where, message, hint)

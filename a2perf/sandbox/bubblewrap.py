@@ -199,7 +199,7 @@ class BubblewrapSandbox:
                 os.close(descriptor)
 
 
-def _entry(spec: SandboxSpec, shown: list[view.Place], uid: int | None) -> dict[str, object]:
+def _entry(spec: SandboxSpec, shown: list[view.VisiblePath], uid: int | None) -> dict[str, object]:
     """Returns what ``guard.entry`` does before bubblewrap runs.
 
     Raises:
@@ -224,14 +224,14 @@ def _entry(spec: SandboxSpec, shown: list[view.Place], uid: int | None) -> dict[
     }
 
 
-def _is_staged(place: view.Place, uid: int | None) -> bool:
+def _is_staged(place: view.VisiblePath, uid: int | None) -> bool:
     """Returns whether ``guard.stage`` puts up what bubblewrap binds."""
     if place.kind == "device":
         return uid is not None
     return place.kind in ("read", "write") and not place.source.startswith("/sys/")
 
 
-def arguments(spec: SandboxSpec, shown: list[view.Place], uid: int | None, opened: list[int]) -> list[str]:
+def arguments(spec: SandboxSpec, shown: list[view.VisiblePath], uid: int | None, opened: list[int]) -> list[str]:
     """Returns bubblewrap's arguments; descriptors that they name are added to ``opened``.
 
     Args:
@@ -270,7 +270,7 @@ def _kernel_files() -> Iterator[str]:
             yield from ("--ro-bind", os.devnull, entry.path)
 
 
-def _of_place(place: view.Place, opened: list[int]) -> Iterable[str]:
+def _of_place(place: view.VisiblePath, opened: list[int]) -> Iterable[str]:
     if place.kind == "text":
         file = _memory_file("a2perf-text", place.source.encode())
         opened.append(file)

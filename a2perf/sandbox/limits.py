@@ -31,7 +31,7 @@ _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
-class Place:
+class GroupParent:
     """Where this process may make groups.
 
     Attributes:
@@ -51,12 +51,12 @@ class Place:
 
 
 @cache
-def place() -> Place:
+def place() -> GroupParent:
     """Returns where this process may make groups; version 1 wins where both are mounted and it has the controllers."""
     return find_place(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
 
 
-def find_place(mountinfo: str, membership: str) -> Place:
+def find_place(mountinfo: str, membership: str) -> GroupParent:
     """Reads the host's control groups from the text of ``/proc/self/mountinfo`` and ``/proc/self/cgroup``.
 
     Changes nothing; folders that this user cannot write are left out.
@@ -81,8 +81,8 @@ def find_place(mountinfo: str, membership: str) -> Place:
                 second = {name: base for name in CONTROLLERS if name in offered}
     first = {name: folder for name, folder in first.items() if os.access(folder, os.W_OK)}
     if first:
-        return Place(1, first)
-    return Place(2, {name: folder for name, folder in second.items() if os.access(folder, os.W_OK)})
+        return GroupParent(1, first)
+    return GroupParent(2, {name: folder for name, folder in second.items() if os.access(folder, os.W_OK)})
 
 
 def _mounts(mountinfo: str) -> Iterator[tuple[str, list[str], str, Path]]:
@@ -111,7 +111,7 @@ class ControlGroup:
         OSError: the host refused it; nothing of it is left then.
     """
 
-    def __init__(self, where: Place, limits: Limits) -> None:
+    def __init__(self, where: GroupParent, limits: Limits) -> None:
         self.version = where.version
         self.folders: dict[str, Path] = {}
         if limits.cpus is None:
@@ -180,14 +180,14 @@ class ControlGroup:
                 (self.folders[controller] / file).write_text(str(value))
 
 
-def _without_scheduling(where: Place) -> Place:
+def _without_scheduling(where: GroupParent) -> GroupParent:
     """Leaves the controller ``cpu`` out, and what is mounted together with it.
 
     A group of its own in the scheduler makes the wake-ups of every step slower; a tree without a limit needs none.
     """
     scheduling = where.parents.get("cpu") if where.version == 1 else None
     kept = {name: path for name, path in where.parents.items() if name != "cpu" and path != scheduling}
-    return Place(where.version, kept)
+    return GroupParent(where.version, kept)
 
 
 def most_tasks(processes: int) -> int:
@@ -222,7 +222,7 @@ def cpu_unit_s(version: int) -> float:
     return 1e-9 if version == 1 else 1e-6
 
 
-def _delegate(where: Place) -> None:
+def _delegate(where: GroupParent) -> None:
     """Hands the controllers on to groups below; processes of the group itself move into one of these first."""
     for base in set(where.parents.values()):
         wanted = [name for name, parent in where.parents.items() if parent == base]
@@ -259,7 +259,7 @@ def empty(folders: tuple[Path, ...]) -> None:
             time.sleep(0.005)
 
 
-def sweep(where: Place) -> None:
+def sweep(where: GroupParent) -> None:
     """Removes groups of evaluators and guards that were killed together, with what is left in them."""
     for folder in _groups(where):
         if left_behind(folder.name.removeprefix(_PREFIX)):
@@ -268,7 +268,7 @@ def sweep(where: Place) -> None:
                 folder.rmdir()
 
 
-def _groups(where: Place) -> list[Path]:
+def _groups(where: GroupParent) -> list[Path]:
     found: list[Path] = []
     for parent in set(where.parents.values()):
         with contextlib.suppress(OSError):

@@ -35,7 +35,7 @@ HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 
 
 @dataclass(frozen=True)
-class Place:
+class VisiblePath:
     """One thing that the program sees.
 
     Attributes:
@@ -53,29 +53,29 @@ class Place:
     size: int = 0
 
 
-def places(spec: SandboxSpec) -> list[Place]:
+def places(spec: SandboxSpec) -> list[VisiblePath]:
     """Returns what the program of ``spec`` sees beside ``/proc`` and ``/dev``; a folder before what lies in it.
 
     Raises:
         FileNotFoundError: a path that the caller names does not exist.
     """
     scratch = spec.limits.scratch_bytes
-    found: list[Place] = [
-        Place("/tmp", "tmpfs", size=scratch),
-        Place("/dev/shm", "tmpfs", size=scratch),
-        Place("/etc/passwd", "text", PASSWD),
-        Place("/etc/group", "text", GROUP),
+    found: list[VisiblePath] = [
+        VisiblePath("/tmp", "tmpfs", size=scratch),
+        VisiblePath("/dev/shm", "tmpfs", size=scratch),
+        VisiblePath("/etc/passwd", "text", PASSWD),
+        VisiblePath("/etc/group", "text", GROUP),
         *_system(spec),
     ]
     for path in installation(Path(spec.argv[0])):
-        found.append(Place(str(path), "read", str(path)))
+        found.append(VisiblePath(str(path), "read", str(path)))
     for path in spec.readable:
-        found.append(Place(str(path), "read", str(path.resolve(strict=True))))
+        found.append(VisiblePath(str(path), "read", str(path.resolve(strict=True))))
     for path in spec.devices:
-        found.append(Place(str(path), "device", str(path)))
+        found.append(VisiblePath(str(path), "device", str(path)))
     for path in spec.writable:
         if path not in spec.temporary:
-            found.append(Place(str(path), "write", str(path.resolve(strict=True))))
+            found.append(VisiblePath(str(path), "write", str(path.resolve(strict=True))))
     for path in spec.temporary:
         found.extend(_private_copy(path, scratch))
     found.extend([*_hidden(spec, found)])
@@ -125,7 +125,7 @@ def path_lines(folder: Path) -> Iterator[Path]:
                 yield Path(line)
 
 
-def _hidden(spec: SandboxSpec, found: Sequence[Place]) -> Iterator[Place]:
+def _hidden(spec: SandboxSpec, found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
     """Yields an empty place wherever something hidden would be seen, by whatever path either of them was given.
 
     Files are compared without their links. A path that lies openly inside a hidden one was meant to be seen; one that
@@ -140,41 +140,41 @@ def _hidden(spec: SandboxSpec, found: Sequence[Place]) -> Iterator[Place]:
         for place, source in visible:
             if _is_below(real, source):
                 seen = os.path.join(place.path, os.path.relpath(real, source)) if real != source else place.path
-                yield Place(seen, "tmpfs" if os.path.isdir(real) else "nothing", size=4096)
+                yield VisiblePath(seen, "tmpfs" if os.path.isdir(real) else "nothing", size=4096)
             elif place.kind == "read" and _is_below(source, real) and not _is_below_any(place.path, meant):
-                yield Place(place.path, "tmpfs" if os.path.isdir(source) else "nothing", size=4096)
+                yield VisiblePath(place.path, "tmpfs" if os.path.isdir(source) else "nothing", size=4096)
 
 
-def _system(spec: SandboxSpec) -> Iterator[Place]:
+def _system(spec: SandboxSpec) -> Iterator[VisiblePath]:
     names = [*SYSTEM, *(NETWORK if spec.network else ()), *(DEVICES if spec.devices else ())]
     for name in names:
         if os.path.exists(name):
-            yield Place(name, "read", name)
+            yield VisiblePath(name, "read", name)
     if not spec.network:
-        yield Place("/etc/hosts", "text", HOSTS)
+        yield VisiblePath("/etc/hosts", "text", HOSTS)
     for name in SHORTCUTS:
         if os.path.islink(name):
-            yield Place(name, "link", os.readlink(name))
+            yield VisiblePath(name, "link", os.readlink(name))
         elif os.path.isdir(name):
-            yield Place(name, "read", name)
+            yield VisiblePath(name, "read", name)
 
 
-def _private_copy(folder: Path, scratch: int) -> Iterator[Place]:
+def _private_copy(folder: Path, scratch: int) -> Iterator[VisiblePath]:
     """Yields folders and links of a temporary folder anew, so that what is written there is in the scratch space."""
     top = str(folder)
-    yield Place(top, "folder") if _is_below(top, "/tmp") else Place(top, "tmpfs", size=scratch)
+    yield VisiblePath(top, "folder") if _is_below(top, "/tmp") else VisiblePath(top, "tmpfs", size=scratch)
     for root, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = os.path.join(root, name)
             if os.path.islink(path):
-                yield Place(path, "link", os.readlink(path))
+                yield VisiblePath(path, "link", os.readlink(path))
             elif name in folders:
-                yield Place(path, "folder")
+                yield VisiblePath(path, "folder")
             else:
-                yield Place(path, "read", path)
+                yield VisiblePath(path, "read", path)
 
 
-def _compiled_code(found: Sequence[Place]) -> Iterator[Place]:
+def _compiled_code(found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
     """Yields writable copies of the folders in which Numba keeps compiled code of a2perf.
 
     Numba uses a folder only when it may write there; in one that is read-only it would compile for a minute instead.
@@ -188,20 +188,20 @@ def _compiled_code(found: Sequence[Place]) -> Iterator[Place]:
         if not any(name.endswith(".nbi") for name in names):
             continue
         original = f"/run/a2perf/compiled/{index}"
-        yield Place(original, "read", str(cache))
-        yield Place(str(cache), "tmpfs", size=64 * 1024 * 1024)
+        yield VisiblePath(original, "read", str(cache))
+        yield VisiblePath(str(cache), "tmpfs", size=64 * 1024 * 1024)
         for name in names:
-            yield Place(f"{cache}/{name}", "link", f"{original}/{name}")
+            yield VisiblePath(f"{cache}/{name}", "link", f"{original}/{name}")
 
 
-def _ordered(found: Iterable[Place]) -> list[Place]:
+def _ordered(found: Iterable[VisiblePath]) -> list[VisiblePath]:
     """Sorts by depth; of several places at the same path the last one counts, but writing wins over reading."""
-    chosen: dict[str, Place] = {}
+    chosen: dict[str, VisiblePath] = {}
     for place in found:
         before = chosen.get(place.path)
         if not (before is not None and before.kind == "write" and place.kind == "read"):
             chosen[place.path] = place
-    result: list[Place] = []
+    result: list[VisiblePath] = []
     for place in sorted(chosen.values(), key=lambda place: place.path.count("/")):
         above = _nearest(place.path, result) if place.kind == "read" else None
         if above is None or above.kind != "read" or place.source != above.source + place.path[len(above.path) :]:
@@ -209,7 +209,7 @@ def _ordered(found: Iterable[Place]) -> list[Place]:
     return result
 
 
-def _nearest(path: str, chosen: Sequence[Place]) -> Place | None:
+def _nearest(path: str, chosen: Sequence[VisiblePath]) -> VisiblePath | None:
     for place in reversed(chosen):
         if place.kind in ("read", "write", "tmpfs") and _is_below(path, place.path):
             return place

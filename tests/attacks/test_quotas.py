@@ -21,7 +21,7 @@ import pytest
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import FailureKind
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits, task_clock
-from a2perf.sandbox.limits import Place
+from a2perf.sandbox.limits import GroupParent
 from a2perf.submission.evaluator.participant_process import ParticipantFailure, ParticipantProcess
 from tests.ordinary_user import way_to_the_interpreter
 
@@ -231,7 +231,7 @@ def test_memory_outside_of_processes_counts_without_a_control_group(
     what: str, stage, available, record_property, monkeypatch
 ) -> None:
     available("bubblewrap")
-    monkeypatch.setattr(limits, "place", lambda: Place(2, {}))
+    monkeypatch.setattr(limits, "place", lambda: GroupParent(2, {}))
     outcome = outcome_of(stage, "bubblewrap", MEMORY[what], **MEMORY_BOUNDS)
     record_property("attack", (f"{what}, without control groups", "bubblewrap", outcome.value if outcome else "-"))
     assert outcome is FailureKind.MEMORY
@@ -307,7 +307,7 @@ def test_work_costs_the_same_in_children_that_nobody_waits_for(
     if not groups:
         if task_clock.why_unavailable() is not None:
             pytest.skip(str(task_clock.why_unavailable()))
-        monkeypatch.setattr(limits, "place", lambda: Place(2, {}))
+        monkeypatch.setattr(limits, "place", lambda: GroupParent(2, {}))
     plain = tracked(level, PLAIN, tmp_path / "plain")
     for name, code in (("unheard", UNHEARD), ("daemons", DAEMONS)):
         ending, report = tracked(level, code, tmp_path / name)

@@ -17,7 +17,7 @@ from a2perf.errors import ConfigError
 from a2perf.sandbox import LADDER
 from a2perf.stranger_files import Kind, walk
 from a2perf.submission.evaluator.folder_content import identify_submission
-from a2perf.submission.participant.folder import problems
+from a2perf.submission.evaluator.folder_problems import problems
 from tests.participants import make_participant
 
 HIDES = ("bubblewrap", "docker")

@@ -11,8 +11,8 @@ import pytest
 from a2perf.domains.circuit_training.environment import CircuitEnv
 from a2perf.records import FailureKind
 from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.evaluator.rollouts import rollout
-from a2perf.submission.participant.folder import problems
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from a2perf.submission.participant.folder import problems
+from a2perf.submission.evaluator.folder_problems import problems
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def bubblewrap_missing():
 
 @pytest.fixture
 def no_groups(monkeypatch):
-    monkeypatch.setattr(limits, "place", lambda: limits.Place(2, {}))
+    monkeypatch.setattr(limits, "place", lambda: limits.GroupParent(2, {}))
 
 
 def test_strongest_is_the_better_of_process_and_bubblewrap(bubblewrap_missing) -> None:
@@ -94,7 +94,7 @@ def test_account_that_misses_processes_is_named(no_groups, monkeypatch) -> None:
 
 
 def test_account_of_a_control_group_misses_nothing(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(limits, "place", lambda: limits.Place(2, {"memory": tmp_path}))
+    monkeypatch.setattr(limits, "place", lambda: limits.GroupParent(2, {"memory": tmp_path}))
     assert ProcessSandbox(confined=True).uncounted() == []
 
 

@@ -13,7 +13,7 @@ import pytest
 from a2perf.runs import process_identity
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits
 from a2perf.sandbox.guard.accounts import Accounts
-from a2perf.sandbox.limits import ControlGroup, Place, counters, find_place, most_tasks
+from a2perf.sandbox.limits import ControlGroup, GroupParent, counters, find_place, most_tasks
 from a2perf.submission.evaluator import participant_home
 
 MIB = 2**20
@@ -34,7 +34,7 @@ def second(tmp_path: Path) -> Path:
 
 def test_version_2_is_found_below_the_own_group(tmp_path: Path, second: Path) -> None:
     place = find_place(SECOND.format(root="/", point=tmp_path / "cgroup"), "0::/user.slice/run.scope\n")
-    assert place == Place(2, dict.fromkeys(("memory", "pids", "cpu"), second))
+    assert place == GroupParent(2, dict.fromkeys(("memory", "pids", "cpu"), second))
     assert place.enforces == {"memory_bytes", "processes", "cpus"}
 
 
@@ -57,7 +57,7 @@ def test_version_1_wins_beside_an_empty_version_2(tmp_path: Path) -> None:
     )
     mounted += SECOND.format(root="/", point=tmp_path / "unified")
     place = find_place(mounted, "8:pids:/\n4:memory:/job\n0::/\n")
-    assert place == Place(1, {"memory": tmp_path / "memory" / "job", "pids": tmp_path / "pids"})
+    assert place == GroupParent(1, {"memory": tmp_path / "memory" / "job", "pids": tmp_path / "pids"})
     assert place.enforces == {"memory_bytes", "processes"}
 
 
@@ -66,7 +66,7 @@ def test_host_without_control_groups_enforces_nothing() -> None:
 
 
 def test_limits_are_written_in_the_words_of_version_2(second: Path) -> None:
-    place = Place(2, dict.fromkeys(("memory", "pids", "cpu"), second))
+    place = GroupParent(2, dict.fromkeys(("memory", "pids", "cpu"), second))
     made = _prepared(second)
     group = ControlGroup(place, Limits(memory_bytes=64 * MIB, processes=10, cpus=1.5))
     (folder,) = group.paths
@@ -88,7 +88,7 @@ def _prepared(base: Path) -> str:
 
 def test_swap_is_closed_in_version_2(second: Path) -> None:
     name = _prepared(second)
-    ControlGroup(Place(2, {"memory": second}), Limits(memory_bytes=MIB))
+    ControlGroup(GroupParent(2, {"memory": second}), Limits(memory_bytes=MIB))
     assert (second / name / "memory.swap.max").read_text() == "0"
 
 
@@ -106,7 +106,7 @@ def test_processes_of_the_own_group_move_aside_when_version_2_demands_it(second:
         return write(self, text, **rest)
 
     monkeypatch.setattr(Path, "write_text", kernel)
-    ControlGroup(Place(2, {"memory": second, "pids": second}), Limits())
+    ControlGroup(GroupParent(2, {"memory": second, "pids": second}), Limits())
     assert moved == ["17", "18"]
     assert (second / "cgroup.subtree_control").read_text() == "+memory +pids"
 
@@ -145,7 +145,7 @@ def test_group_of_an_evaluator_that_is_gone_is_removed_at_once(tmp_path: Path) -
     names = (f"{here}-1-5-0", f"{here}-{own}", f"7-{own}", "7-1-5-0", "1-5-0", "of-somebody-else")
     for name in names:
         (tmp_path / f"a2perf-run-{name}").mkdir()
-    limits.sweep(Place(2, {"pids": tmp_path}))
+    limits.sweep(GroupParent(2, {"pids": tmp_path}))
     assert sorted(folder.name.removeprefix("a2perf-run-") for folder in tmp_path.iterdir()) == sorted(names[1:])
 
 
@@ -154,7 +154,7 @@ def test_processes_in_the_group_of_an_evaluator_that_is_gone_end_with_it(tmp_pat
     folder.mkdir()
     with subprocess.Popen(["/bin/sleep", "60"]) as left:
         (folder / "cgroup.procs").write_text(f"0\n{left.pid}\n")
-        sweeper = threading.Thread(target=limits.sweep, args=(Place(2, {"pids": tmp_path}),))
+        sweeper = threading.Thread(target=limits.sweep, args=(GroupParent(2, {"pids": tmp_path}),))
         sweeper.start()
         os.waitid(os.P_PID, left.pid, os.WEXITED | os.WNOWAIT)  # its process id stays taken
         (folder / "cgroup.procs").write_text("")  # as the kernel does
@@ -173,19 +173,19 @@ def test_killed_process_that_nobody_has_reaped_keeps_neither_group_nor_home(
         home = tmp_path / f"a2perf-home-{mark}-x"
         for folder in (group, home):
             folder.mkdir()
-        limits.sweep(Place(2, {"pids": tmp_path}))
+        limits.sweep(GroupParent(2, {"pids": tmp_path}))
         participant_home.sweep()
         assert sorted(tmp_path.iterdir()) == sorted([group, home])
         maker.kill()
         os.waitid(os.P_PID, maker.pid, os.WEXITED | os.WNOWAIT)
-        limits.sweep(Place(2, {"pids": tmp_path}))
+        limits.sweep(GroupParent(2, {"pids": tmp_path}))
         participant_home.sweep()
         assert list(tmp_path.iterdir()) == []
 
 
 def test_group_that_the_host_refuses_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
-    place = Place(1, {"memory": tmp_path / "memory", "pids": tmp_path / "missing"})
+    place = GroupParent(1, {"memory": tmp_path / "memory", "pids": tmp_path / "missing"})
     with pytest.raises(FileNotFoundError):
         ControlGroup(place, Limits())
     assert list((tmp_path / "memory").iterdir()) == []
@@ -195,7 +195,7 @@ def test_tree_without_a_processor_limit_stays_in_its_scheduling_group(tmp_path: 
     for name in ("memory", "cpu,cpuacct"):
         (tmp_path / name).mkdir()
     together = tmp_path / "cpu,cpuacct"
-    place = Place(1, {"memory": tmp_path / "memory", "cpu": together, "cpuacct": together})
+    place = GroupParent(1, {"memory": tmp_path / "memory", "cpu": together, "cpuacct": together})
     assert set(ControlGroup(place, Limits()).folders) == {"memory"}
     assert set(ControlGroup(place, Limits(cpus=1)).folders) == {"memory", "cpu", "cpuacct"}
 
@@ -261,7 +261,7 @@ def second_version() -> Path | None:
 def test_tree_joins_a_real_group_of_version_2_that_counts_its_time_and_is_removed(tmp_path: Path, monkeypatch) -> None:
     base = second_version()
     assert base is not None
-    monkeypatch.setattr(limits, "place", lambda: Place(2, {"memory": base}))
+    monkeypatch.setattr(limits, "place", lambda: GroupParent(2, {"memory": base}))
     monkeypatch.setattr(limits, "_delegate", lambda where: None)  # the host's controllers may all be in version 1
     code = """
 import time

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.sandbox import SandboxSpec, get_sandbox, limits, task_clock
-from a2perf.sandbox.limits import Place
+from a2perf.sandbox.limits import GroupParent
 from a2perf.sandbox.task_clock import TaskClock
 from tests.ordinary_user import way_to_the_interpreter
 
@@ -28,7 +28,7 @@ for _ in range(10):
 
 @pytest.fixture
 def no_control_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "place", lambda: Place(2, {}))
+    monkeypatch.setattr(limits, "place", lambda: GroupParent(2, {}))
 
 
 @pytest.mark.usefixtures("no_control_groups")

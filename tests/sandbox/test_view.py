@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from a2perf.sandbox import Limits, SandboxSpec
-from a2perf.sandbox.view import Place, installation, places
+from a2perf.sandbox.view import VisiblePath, installation, places
 
 
-def seen(folder: Path, **changes) -> dict[str, Place]:
+def seen(folder: Path, **changes) -> dict[str, VisiblePath]:
     spec = SandboxSpec(argv=(sys.executable,), cwd=folder, env={}, **changes)
     return {place.path: place for place in places(spec)}
 
@@ -93,8 +93,10 @@ def test_temporary_folder_becomes_a_private_one_with_the_same_links(tmp_path: Pa
     found = seen(tmp_path, writable=[home], temporary=[home], limits=Limits(scratch_bytes=12345))
     assert found[str(home)].kind in ("folder", "tmpfs")
     assert found[str(home / ".cache")].kind == "folder"
-    assert found[str(home / ".cache" / "clip")] == Place(str(home / ".cache" / "clip"), "link", "/somewhere/clip.txt")
-    assert found["/tmp"] == Place("/tmp", "tmpfs", size=12345)
+    assert found[str(home / ".cache" / "clip")] == VisiblePath(
+        str(home / ".cache" / "clip"), "link", "/somewhere/clip.txt"
+    )
+    assert found["/tmp"] == VisiblePath("/tmp", "tmpfs", size=12345)
 
 
 def test_network_brings_the_names_of_the_network(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.submission.participant.folder import FILES, problems
+from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.participant.signatures import (
+    FILES,
     INFER_ONCE,
     LOAD_POLICY,
     PREPROCESS,
@@ -217,8 +218,8 @@ def test_name_bound_to_something_else_is_a_contract_error(role) -> None:
 def run(folder: Path, code: str) -> str:
     """Runs code in a process whose submission is ``folder``."""
     prelude = (
-        "from pathlib import Path\nfrom a2perf.submission import importer\n"
-        f"name = importer.install(Path({str(folder)!r}))\n"
+        "from pathlib import Path\nfrom a2perf.submission.participant import loader\n"
+        f"name = loader.install(Path({str(folder)!r}))\n"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", prelude + textwrap.dedent(code)],

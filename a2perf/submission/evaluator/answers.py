@@ -11,7 +11,7 @@ class BadAnswer(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Inference:
+class Answer:
     """One answer.
 
     Attributes:
@@ -32,7 +32,7 @@ def word_of(reply: Any) -> str | None:
     return reply[0] if type(reply) is tuple and reply and type(reply[0]) is str else None
 
 
-def single(reply: tuple[Any, ...], elapsed_ns: int) -> Inference:
+def single(reply: tuple[Any, ...], elapsed_ns: int) -> Answer:
     """Returns the answer in a reply ``("ok", action, preprocess_ns, infer_ns)``.
 
     Args:
@@ -49,4 +49,4 @@ def single(reply: tuple[Any, ...], elapsed_ns: int) -> Inference:
         raise BadAnswer("its times are no whole numbers of nanoseconds")
     if preprocess_ns + infer_ns > elapsed_ns:
         raise BadAnswer(f"it claims {preprocess_ns + infer_ns} ns, but was waited for {elapsed_ns} ns only")
-    return Inference(action, preprocess_ns, infer_ns, elapsed_ns)
+    return Answer(action, preprocess_ns, infer_ns, elapsed_ns)

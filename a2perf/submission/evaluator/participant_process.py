@@ -21,7 +21,7 @@ from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Confined, Ending, SandboxSpec
 from a2perf.submission.evaluator import answers, failure_diagnosis, participant_home
-from a2perf.submission.evaluator.answers import Inference
+from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.confinement import Confinement
 from a2perf.submission.evaluator.disk_space import DiskSpace
 from a2perf.submission.evaluator.failures import ParticipantFailure, unreadable
@@ -36,7 +36,7 @@ from a2perf.submission.participant.wire import (
     WireTimeout,
 )
 
-__all__ = ["Inference", "ParticipantFailure", "ParticipantProcess"]
+__all__ = ["ParticipantFailure", "ParticipantProcess"]
 
 START_TIMEOUT_S = 60.0
 CLOSE_GRACE_S = 5.0
@@ -71,7 +71,7 @@ class ParticipantProcess:
         on_full_disk: Callable[[], None] = lambda: None,
     ) -> None:
         self.confinement = confinement
-        self.first_inference: Inference | None = None
+        self.first_inference: Answer | None = None
         self.warnings: list[str] = []
         self.ending: Ending | None = None
         self._spec = spec
@@ -195,7 +195,7 @@ class ParticipantProcess:
         """
         self._ask("load_policy", self._spec.load_timeout_s if timeout_s is None else timeout_s, dict(args))
 
-    def infer(self, observation: Any, timeout_s: float | None = None) -> Inference:
+    def infer(self, observation: Any, timeout_s: float | None = None) -> Answer:
         """Asks for the action to one observation.
 
         Raises:
@@ -382,6 +382,6 @@ class RemotePolicy:
         self._process = process
         self._timeout_s = timeout_s
 
-    def infer(self, observation: Any) -> Inference:
+    def infer(self, observation: Any) -> Answer:
         """See ``ParticipantProcess.infer``."""
         return self._process.infer(observation, self._timeout_s)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from a2perf.metrics.trackers.process_tree import Tree, open_tree
 from a2perf.records import StepCosts
-from a2perf.submission.evaluator.answers import Inference
+from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
 SLACK_S = 0.25e-3
@@ -76,7 +76,7 @@ class StepAccount:
         self._began_s = self._tree.sample().cpu_seconds
         self._after = self._clocks.read()
 
-    def infer(self, observation: Any) -> Inference:
+    def infer(self, observation: Any) -> Answer:
         """See ``ParticipantProcess.infer``."""
         clocks = self._clocks
         assert self._participant is not None

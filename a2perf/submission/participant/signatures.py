@@ -1,8 +1,8 @@
-"""The functions of the contract: which signatures work, and how each is called.
+"""The files and functions of the contract: which signatures work, and how each is called.
 
 One rule for each function, applied to a signature that comes either from the imported function or from its source
-(``participant.problems`` runs nothing). The rules accept what the earlier public runner, its templates and its tutorial
-asked for. Standard library only.
+(``evaluator.source_problems`` runs nothing). The rules accept what the earlier public runner, its templates and its
+tutorial asked for. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,14 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+FILES = {
+    "train.py": "write train.py with `def train(**participant_args):`",
+    "inference.py": "write inference.py with load_policy, preprocess_observation and infer_once",
+    "requirements.txt": "list what the submission needs in requirements.txt; it may be empty",
+    "__init__.py": "add an empty __init__.py",
+}
+"""The files of a submission and how to fix the lack of each."""
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any
 
 from a2perf.errors import UserError
-from a2perf.submission.participant.folder import Participant
+from a2perf.submission.participant.folder import SubmissionCode
 from a2perf.submission.participant.lazy_environment import LazyEnvironment
 from a2perf.submission.participant.shared_region import SharedView
 from a2perf.submission.participant.signatures import ContractError
@@ -53,7 +53,7 @@ class Worker:
     def __init__(self, connection: Connection, folder: Path) -> None:
         self._connection = connection
         self._folder = folder
-        self._participant: Participant | None = None
+        self._participant: SubmissionCode | None = None
         self._preprocess: Callable[[Any], Any] | None = None
         self._infer_once: Callable[[Any], Any] | None = None
         self._where = "start"
@@ -118,9 +118,9 @@ class Worker:
             action = _array(action)  # an answer that is still being computed is no answer yet
         return ("ok", action, between - started, clock() - between)
 
-    def _loaded(self, file: str) -> Participant:
+    def _loaded(self, file: str) -> SubmissionCode:
         if self._participant is None:
-            self._participant = Participant(self._folder)
+            self._participant = SubmissionCode(self._folder)
         self._participant.require_files()
         sys.argv[:] = [str(self._folder / file)]  # a submission that parses a command line sees an empty one
         return self._participant
@@ -208,7 +208,7 @@ elif __name__ == "__mp_main__":
     # A process that the submission spawned: it has to find the submission's modules under the same names. It inherits
     # the search path, but neither the command line nor, for certain, the working directory.
     from a2perf.submission.participant import loader
-    from a2perf.submission.participant.folder import FILES
+    from a2perf.submission.participant.signatures import FILES
 
     for _entry in map(Path, sys.path):
         if all((_entry / name).is_file() for name in FILES):

@@ -11,10 +11,10 @@ import pytest
 
 from a2perf.records import FailureKind
 from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.participant.adapters import callables
 from a2perf.submission.participant.adapters.contract import find
 from a2perf.submission.participant.adapters.origin import record_environment, require_origin
-from a2perf.submission.participant.folder import problems
 from a2perf.submission.participant.signatures import ContractError
 from tests.submission.adapters import submissions
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.participant.adapters import callables, sb3, tf_agents
-from a2perf.submission.participant.folder import problems
 from tests.submission.adapters import submissions
 
 

@@ -14,8 +14,8 @@ from gymnasium import spaces
 
 from a2perf.records import FailureKind
 from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.participant.adapters import sb3
-from a2perf.submission.participant.folder import problems
 from a2perf.submission.participant.signatures import ContractError
 from tests.submission.adapters import submissions
 

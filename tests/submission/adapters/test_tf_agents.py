@@ -12,8 +12,8 @@ import pytest
 from a2perf.domains.tfa import suite_gym
 from a2perf.records import FailureKind
 from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.participant.adapters import tf_agents
-from a2perf.submission.participant.folder import problems
 from a2perf.submission.participant.signatures import ContractError
 from tests.submission.adapters import submissions
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from a2perf.errors import ConfigError, InfrastructureError, SubmissionError, UserError
-from a2perf.submission.evaluator.python_env.requirements import Line
+from a2perf.submission.evaluator.python_env.requirements import RequirementLine
 
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 400
@@ -32,7 +32,7 @@ _BROKEN = re.compile(
 )
 
 
-def explain(output: str, lines: Sequence[Line], base_requirements: Sequence[str], log: Path) -> UserError:
+def explain(output: str, lines: Sequence[RequirementLine], base_requirements: Sequence[str], log: Path) -> UserError:
     """Returns an error that names the package and the line that asked for it.
 
     Args:

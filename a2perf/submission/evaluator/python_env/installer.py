@@ -29,7 +29,7 @@ from a2perf.submission.evaluator.python_env.blame import clean, explain, over_li
 from a2perf.submission.evaluator.python_env.index_proxy import RELAY, IndexProxy
 from a2perf.submission.evaluator.python_env.index_settings import IndexSettings, organizer_settings
 from a2perf.submission.evaluator.python_env.interpreter import Interpreter
-from a2perf.submission.evaluator.python_env.requirements import PRE_RELEASES, Line
+from a2perf.submission.evaluator.python_env.requirements import PRE_RELEASES, RequirementLine
 from a2perf.submission.evaluator.python_env.staging import write_requirements
 
 TIMEOUT_S = 1800.0
@@ -87,7 +87,7 @@ class Installer:
         self._skeleton = self._home / "skeleton"
         self.environment = self._work / "environment"
         self.level = strongest_level()
-        self._lines: list[Line] = []
+        self._lines: list[RequirementLine] = []
 
     @property
     def name(self) -> str:
@@ -100,7 +100,7 @@ class Installer:
         major, minor = self._interpreter.version.split(".")[:2]
         return self.environment / "lib" / f"python{major}.{minor}" / "site-packages"
 
-    def require(self, overrides: Sequence[Line], base_requirements: Sequence[str]) -> None:
+    def require(self, overrides: Sequence[RequirementLine], base_requirements: Sequence[str]) -> None:
         """Checks, before anything is made, that overrides can be had and leave a2perf's own needs alone.
 
         Raises:
@@ -124,7 +124,7 @@ class Installer:
                     hint="ask for it in requirements.txt, where it is resolved together with a2perf's bounds",
                 )
 
-    def stage(self, lines: Sequence[Line], overrides: Sequence[Line] = ()) -> None:
+    def stage(self, lines: Sequence[RequirementLine], overrides: Sequence[RequirementLine] = ()) -> None:
         """Checks and copies what the submission gives, before anything is started.
 
         Args:

@@ -51,7 +51,7 @@ _OWN_SOURCES = "remove it: the organizer's settings alone decide where packages 
 
 
 @dataclass(frozen=True)
-class Line:
+class RequirementLine:
     """One logical line of a requirements file.
 
     Attributes:
@@ -93,14 +93,14 @@ class Requirements:
         own_extras: the extras of a2perf that it asks for.
     """
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[RequirementLine, ...] = ()
     own_extras: tuple[str, ...] = ()
 
     def normalised(self) -> list[str]:
         """Returns the content in an order that does not depend on the file's: what a key is made of."""
         return sorted(f"{'-c ' if line.constraint else ''}{line.text} {line.content}".rstrip() for line in self.lines)
 
-    def unsatisfied_here(self) -> list[Line]:
+    def unsatisfied_here(self) -> list[RequirementLine]:
         """Returns the lines that the packages beside this process do not satisfy, and those that cannot be compared."""
         return [line for line in self.lines if line.name and not line.constraint and not _is_satisfied(line)]
 
@@ -117,7 +117,7 @@ def read_requirements(file: Path) -> Requirements:
     """
     if not os.path.lexists(file):
         return Requirements()
-    lines: list[Line] = []
+    lines: list[RequirementLine] = []
     extras: set[str] = set()
     for line in _Reader(file.parent.resolve()).read(file.name):
         if line.name == OWN_NAME and not line.local:
@@ -127,7 +127,7 @@ def read_requirements(file: Path) -> Requirements:
     return Requirements(tuple(lines), tuple(sorted(extras)))
 
 
-def _is_satisfied(line: Line) -> bool:
+def _is_satisfied(line: RequirementLine) -> bool:
     if line.local:
         return False
     try:
@@ -150,7 +150,9 @@ class _Reader:
         self._locals = 0
         self._local_bytes = 0
 
-    def read(self, source: str, *, named_by: str = "", constraint: bool = False, depth: int = 0) -> Iterator[Line]:
+    def read(
+        self, source: str, *, named_by: str = "", constraint: bool = False, depth: int = 0
+    ) -> Iterator[RequirementLine]:
         self._files += 1
         if depth > MAX_DEPTH or self._files > MAX_FILES:
             raise SubmissionError(
@@ -193,12 +195,12 @@ class _Reader:
             )
         return path
 
-    def _line(self, words: str, source: str, number: int, constraint: bool) -> Line:
+    def _line(self, words: str, source: str, number: int, constraint: bool) -> RequirementLine:
         place = f"{shown(source)}:{number}"
         editable = _EDITABLE.match(words)
         target = editable[1].strip() if editable else words
         if words == PRE_RELEASES:
-            return Line(words, shown(source), number, constraint)
+            return RequirementLine(words, shown(source), number, constraint)
         if target.startswith("-"):
             raise SubmissionError(f"{place}: the option {shown(target)} is not allowed", hint=_OWN_SOURCES)
         plain = _HASHES.sub("", target)
@@ -219,9 +221,9 @@ class _Reader:
             ) from error
         if requirement.url is not None:
             raise SubmissionError(f"{place}: {shown(plain)} names a URL, which is not allowed", hint=_OWN_SOURCES)
-        return Line(words, shown(source), number, constraint, canonicalize_name(requirement.name))
+        return RequirementLine(words, shown(source), number, constraint, canonicalize_name(requirement.name))
 
-    def _local(self, words: str, hashes: str, source: str, number: int, constraint: bool) -> Line:
+    def _local(self, words: str, hashes: str, source: str, number: int, constraint: bool) -> RequirementLine:
         place = f"{shown(source)}:{number}"
         found = _WITH_EXTRAS.match(words)
         if found is None:
@@ -251,7 +253,7 @@ class _Reader:
                 raise SubmissionError(
                     f"{place}: {shown(path)} is not the name of a wheel", hint="keep the name that the build gave it"
                 ) from error
-        return Line(
+        return RequirementLine(
             f"./{path}{extras}{hashes}", shown(source), number, constraint, canonicalize_name(name), content, not wheel,
             self._folder, path, extras,
         )  # fmt: skip
@@ -288,13 +290,13 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
         pending = []
 
 
-def hashes_of(line: Line) -> str:
+def hashes_of(line: RequirementLine) -> str:
     """Returns the ``--hash`` options of a line, with the space before them."""
     found = _HASHES.search(line.text)
     return found[0] if found else ""
 
 
-def _requirement(line: Line) -> Requirement:
+def _requirement(line: RequirementLine) -> Requirement:
     return Requirement(_HASHES.sub("", line.text))
 
 

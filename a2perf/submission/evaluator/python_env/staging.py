@@ -16,7 +16,7 @@ from a2perf.errors import SubmissionError
 from a2perf.submission.evaluator.python_env.requirements import (
     MAX_LOCAL_BYTES,
     PRE_RELEASES,
-    Line,
+    RequirementLine,
     files_of_package,
     hashes_of,
     open_local,
@@ -25,7 +25,7 @@ from a2perf.submission.evaluator.python_env.requirements import (
 from a2perf.submission.evaluator.python_env.wheel_check import check_wheel
 
 
-def write_requirements(lines: Sequence[Line], path: Path, sources: Path, *, max_bytes: int) -> None:
+def write_requirements(lines: Sequence[RequirementLine], path: Path, sources: Path, *, max_bytes: int) -> None:
     """Writes a file for the installer, and copies the local packages that it names.
 
     Args:
@@ -58,7 +58,7 @@ def write_requirements(lines: Sequence[Line], path: Path, sources: Path, *, max_
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
 
-def _copy(line: Line, home: Path) -> Path:
+def _copy(line: RequirementLine, home: Path) -> Path:
     """Copies the file or folder that a line names; it still is what was read for the key of the environment."""
     assert line.folder is not None
     target = home / (PurePosixPath(line.local).name or "package")

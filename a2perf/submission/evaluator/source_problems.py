@@ -32,8 +32,7 @@ _KILLS = (-signal.SIGKILL, -signal.SIGTERM)
 _MOST_FINDINGS_BYTES = 2**20
 _SHOWN = 200
 _START = (
-    "import sys; sys.path.insert(0, sys.argv[1]);"
-    " from a2perf.submission.participant.source_problems import main; main()"
+    "import sys; sys.path.insert(0, sys.argv[1]); from a2perf.submission.evaluator.source_problems import main; main()"
 )
 
 Finding = tuple[str, int | None, str | None]

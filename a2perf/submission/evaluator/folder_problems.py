@@ -1,0 +1,82 @@
+"""What keeps a folder from being a submission, found without running any of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2perf.stranger_files import BoundExceeded, StrangerFileError, open_regular, read_regular_file
+from a2perf.submission.evaluator.source_problems import findings
+from a2perf.submission.participant.signatures import FILES
+
+_MAX_SOURCE_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that keeps a folder from being a submission.
+
+    Attributes:
+        file: the file's name within the folder, or the folder.
+        line: line number, where there is one.
+        message: what is wrong.
+        hint: what to do about it.
+    """
+
+    file: str
+    message: str
+    line: int | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.message}" + ("" if self.hint is None else f"\n  hint: {self.hint}")
+
+
+def problems(folder: Path, mode: str | None = None) -> list[Problem]:
+    """Returns everything that is statically wrong with a submission, without running any of it.
+
+    Args:
+        folder: the submission.
+        mode: ``"train"`` looks into train.py only, other modes into inference.py only, ``None`` into both. All four
+            files must exist in every mode.
+    """
+    top = folder.resolve()
+    if not top.is_dir():
+        kind = "is not a folder" if top.exists() else "does not exist"
+        return [Problem(str(folder), f"the submission {kind}", hint="give the folder that holds train.py")]
+    try:
+        with os.scandir(top) as names:
+            empty = all(item.name == "__pycache__" for item in names)
+    except OSError as error:
+        return [Problem(str(folder), f"the submission cannot be read: {error.strerror}", hint="change its mode")]
+    if empty:
+        return [Problem(str(folder), "the submission is empty", hint=f"`a2perf init {folder}` fills it")]
+    found: list[Problem] = []
+    for name in FILES:
+        wanted = mode is None or name == "__init__.py" or (name == "train.py") == (mode == "train")
+        found.extend(_file_problems(top, name, parse=wanted and name.endswith(".py")))
+    return found
+
+
+def _file_problems(top: Path, name: str, *, parse: bool) -> Iterator[Problem]:
+    if not os.path.lexists(top / name):
+        yield Problem(name, "is missing", hint=FILES[name])
+        return
+    real = Path(os.path.realpath(top / name))
+    if not real.is_relative_to(top):
+        yield Problem(name, "is a link that leads out of the submission", hint="copy the file into the folder")
+        return
+    relative = real.relative_to(top)
+    try:
+        os.close(open_regular(top, relative))
+        source = read_regular_file(top, relative, max_bytes=_MAX_SOURCE_BYTES) if parse else b""
+    except BoundExceeded:
+        yield Problem(name, f"is larger than {_MAX_SOURCE_BYTES // 2**20} MiB", hint="keep data in files of its own")
+    except StrangerFileError as error:
+        yield Problem(name, f"is not a file that can be read: {error.message}", hint=FILES[name])
+    else:
+        if source or (parse and name != "__init__.py"):
+            yield from (Problem(name, *finding) for finding in findings(name, source))
