@@ -14,9 +14,13 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.metrics.protocol import Track
 from a2perf.records import SCHEMA, Record, SubmissionIdentity
-from a2perf.storage import read_record
+from a2perf.runs.files import files_of
+from a2perf.runs.packed_archive import unpacked_path
+from a2perf.storage import parse_record
+from a2perf.stranger_files import Kind
 
 FILE = "protocol.json"
+MAX_BYTES = 32 << 20
 Verdict = Literal["kept", "exceeded", "unknown"]
 
 
@@ -133,6 +137,16 @@ class Submitted(Record, kw_only=True):
     recorded_at: str
     citation: str
 
+    def entry_of(self, run: Path, folder: Path) -> SubmittedRun | None:
+        """Returns what is recorded of the bundle at a path.
+
+        Args:
+            run: the bundle, absolute.
+            folder: of this record, absolute and above the bundle.
+        """
+        inside = unpacked_path(run).relative_to(unpacked_path(folder)).as_posix()
+        return next((entry for entry in self.runs if entry.path == inside), None)
+
 
 def submitted_of(run: Path) -> Submitted | None:
     """Returns the record under which a run was made: that of the nearest folder above it which lists the run.
@@ -141,12 +155,16 @@ def submitted_of(run: Path) -> Submitted | None:
     """
     run = run.absolute()
     for folder in run.parents:
-        path = folder / FILE
-        if path.is_file() and not path.is_symlink():
-            try:
-                record = read_record(path, Submitted)
-            except (OSError, UserError):
-                return None
-            inside = run.relative_to(folder).as_posix()
-            return record if any(entry.path == inside for entry in record.runs) else None
+        status = files_of(folder).status(FILE)
+        if status is not None and status.kind is Kind.FILE:
+            record = read_submitted(folder)
+            return record if record is not None and record.entry_of(run, folder) is not None else None
     return None
+
+
+def read_submitted(folder: Path) -> Submitted | None:
+    """Reads the record in a folder, which may lie in a packed file; None where it is missing or cannot be read."""
+    try:
+        return parse_record(files_of(folder).read(FILE, MAX_BYTES), Submitted, str(folder / FILE))
+    except (OSError, UserError):
+        return None

@@ -18,13 +18,14 @@ from a2perf.errors import UserError
 from a2perf.records import Manifest, Record, RunState
 from a2perf.report.leaderboard.terms import Terms, TermsReader
 from a2perf.report.leaderboard.words import plain
+from a2perf.runs.files import files_of
 from a2perf.runs.finding import find_runs
-from a2perf.runs.layout import MODES
+from a2perf.runs.layout import MANIFEST, MODES, SIGNATURE
 from a2perf.runs.run import BUNDLE, RunFolder
-from a2perf.storage import read_record
+from a2perf.storage import parse_record
+from a2perf.stranger_files import Kind
 
 MAX_MANIFEST_BYTES = 32 << 20
-SIGNATURE_FILE = "signature.json"
 SignatureState = Literal["signed", "unknown key", "unsigned", "invalid", "not checked"]
 _LONGEST_NAME = 120
 
@@ -164,15 +165,17 @@ def find_entries(
 
 
 def _manifest(folder: Path) -> Manifest:
-    path = folder / "manifest.json"
-    if path.is_symlink() or not path.is_file():
-        raise UserError("manifest.json is missing" if not path.is_symlink() else "manifest.json is a symbolic link")
-    if path.stat().st_size > MAX_MANIFEST_BYTES:
-        raise UserError(f"manifest.json is larger than {MAX_MANIFEST_BYTES >> 20} MiB")
+    files = files_of(folder)
+    status = files.status(MANIFEST)
+    if status is None or status.kind is not Kind.FILE:
+        is_link = status is not None and status.kind is Kind.LINK
+        raise UserError(f"{MANIFEST} is a symbolic link" if is_link else f"{MANIFEST} is missing")
+    if status.size > MAX_MANIFEST_BYTES:
+        raise UserError(f"{MANIFEST} is larger than {MAX_MANIFEST_BYTES >> 20} MiB")
     try:
-        manifest = read_record(path, Manifest)
+        manifest = parse_record(files.read(MANIFEST, MAX_MANIFEST_BYTES), Manifest, str(folder / MANIFEST))
     except OSError as error:
-        raise UserError(f"manifest.json cannot be read: {error.strerror}") from error
+        raise UserError(f"{MANIFEST} cannot be read: {error.strerror}") from error
     if manifest.mode not in MODES or manifest.mode != folder.name:
         raise UserError(f"the manifest is of a run in mode {plain(manifest.mode, 40)!r}, its folder is {folder.name}/")
     return manifest
@@ -216,7 +219,7 @@ def _line(
 
 
 def _signature(path: Path, check: SignatureCheck | None) -> Signature:
-    if not (path / SIGNATURE_FILE).exists():
+    if files_of(path).status(SIGNATURE) is None:
         return Signature(state="unsigned")
     if check is None:
         return Signature(state="not checked")

@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from a2perf.errors import UserError
 from a2perf.metrics import protocol
-from a2perf.metrics.submitted import FILE, Submitted
+from a2perf.metrics.submitted import FILE, Submitted, read_submitted
 from a2perf.report.leaderboard.words import plain
-from a2perf.storage import read_record, sha256_of
+from a2perf.runs.files import files_of
+from a2perf.runs.inventory import MAX_MANIFEST_BYTES
+from a2perf.runs.layout import MANIFEST
 
 OPEN = "open"
-_MAX_BYTES = 32 << 20
 _DEPTH = 8
 
 
@@ -49,7 +50,7 @@ class TermsReader:
         top = self.top.absolute()
         for folder in list(run.absolute().parents)[:_DEPTH]:
             if folder not in self._known:
-                self._known[folder] = _read(folder / FILE)
+                self._known[folder] = read_submitted(folder)
             record = self._known[folder]
             if record is not None:
                 return _terms(record, run, folder)
@@ -59,26 +60,17 @@ class TermsReader:
 
 
 def _terms(record: Submitted, run: Path, folder: Path) -> tuple[Terms, list[str]]:
-    inside = run.absolute().relative_to(folder).as_posix()
-    listed = next((entry for entry in record.runs if entry.path == inside), None)
+    listed = record.entry_of(run.absolute(), folder)
     if listed is None:
         return Terms(), []
     name = plain(record.protocol, 40)
     if record.protocol not in protocol.names() or protocol.sha256(record.protocol) != record.protocol_sha256:
         name = f"{name} of hash {plain(record.protocol_sha256[:8])}"
     against = []
-    if listed.manifest_sha256 is not None and listed.manifest_sha256 != sha256_of(run / "manifest.json"):
-        against.append(f"manifest.json is not the one that {FILE} names")
+    manifest = files_of(run).read(MANIFEST, MAX_MANIFEST_BYTES)
+    if listed.manifest_sha256 not in (None, hashlib.sha256(manifest).hexdigest()):
+        against.append(f"{MANIFEST} is not the one that {FILE} names")
     # what its runs lack is found in the bundles, and a task without references is listed with its plain returns
     paths = tuple(f"{entry.path}:" for entry in record.runs)
     reasons = [reason for reason in record.not_rankable if not reason.startswith((*paths, "no task has"))]
     return Terms(name, str(record.track).replace("_", " "), tuple(map(plain, reasons))), against
-
-
-def _read(path: Path) -> Submitted | None:
-    try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_BYTES:
-            return None
-        return read_record(path, Submitted)
-    except (OSError, UserError):
-        return None
