@@ -17,10 +17,9 @@ import click
 import numpy as np
 
 from a2perf.domains.demonstration import DemonstrationRun
-from a2perf.domains.registry import domains, load_attribute
+from a2perf.domains.registry import domains, gin_folder, load_attribute
 from a2perf.errors import UserError
 from a2perf.runs import Run, read_runs
-from a2perf.submission.configuration import CONFIGS
 from a2perf.submission.options import normalised
 from a2perf.terminal import styled
 
@@ -86,7 +85,7 @@ def _step(domain: str, run: DemonstrationRun, root: Path, force: bool) -> Step:
     flags = [flag for binding in run.bindings for flag in ("--gin_bindings", binding)]
     command = (
         *_program("a2perf-launch"), "--submission", _shown(examples_folder() / run.submission),
-        "--gin_config", _shown(CONFIGS / domain / run.gin_file), "--root_dir", str(root), *flags,
+        "--gin_config", _shown(gin_folder(domain) / run.gin_file), "--root_dir", str(root), *flags,
         *(("--participant_args", run.participant_args) if run.participant_args else ()),
         *(("--force",) if force else ()),
     )  # fmt: skip

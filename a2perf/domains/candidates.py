@@ -59,7 +59,7 @@ def candidates_of(env: Any, **arguments: Any) -> CandidateReader:
     if domain.candidates is None:
         raise ConfigError(
             f"no candidates are known for {spec.id}: its domain {domain.name} has no finite choice of actions",
-            hint=f"candidates are for {', '.join(one.name for one in domains().values() if one.candidates is not None)}",
+            hint=f"use an environment of {' or '.join(name for name, one in domains().items() if one.candidates)}",
         )
     return cast(CandidateReader, load_attribute(domain.candidates)(env, **arguments))
 

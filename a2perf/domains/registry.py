@@ -13,6 +13,7 @@ import importlib.metadata
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +22,7 @@ from a2perf.constants import BenchmarkDomain
 from a2perf.domains.host_support import Program, Support
 from a2perf.errors import ConfigError, did_you_mean
 
+DOMAINS_FOLDER = Path(__file__).parent
 _log = logging.getLogger(__name__)
 
 
@@ -178,6 +180,15 @@ def get_domain(given: str | BenchmarkDomain) -> Domain:
             hint=f"choose one of: {', '.join(known)}",
         )
     return known[name.lower()]
+
+
+def gin_folder(domain: str) -> Path:
+    """Returns the folder of the gin files that a2perf brings for a domain; a domain of another package has none.
+
+    Raises:
+        ConfigError: no such domain.
+    """
+    return DOMAINS_FOLDER / get_domain(domain).name / "configs"
 
 
 def all_environments() -> dict[str, tuple[Domain, Environment]]:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from a2perf.domains.registry import gin_folder
 from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
 from a2perf.launch.run_spec import RunSpec
 from a2perf.metrics.protocol import Protocol, ProtocolTask, Track
-from a2perf.submission.configuration import CONFIGS
 from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.run_options import OPTIONS, RunOptions
 
@@ -138,7 +138,7 @@ def run_specs(request: SubmitRequest, runs: Sequence[ProtocolRun], folder: Path)
     found: list[RunSpec] = []
     for run in runs:
         domain = request.protocol.task(run.task).domain
-        gin_file = CONFIGS / domain / run.gin_file
+        gin_file = gin_folder(domain) / run.gin_file
         spec = evaluator_run(
             run.key,
             (folder / run.root).absolute(),

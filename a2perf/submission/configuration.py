@@ -20,11 +20,11 @@ from a2perf.errors import ConfigError, did_you_mean
 from a2perf.records import ConfigurationRecord
 from a2perf.stranger_files import printable
 from a2perf.submission import participant_gin
-from a2perf.submission.gin_origin import CONFIGS, GinFile, locate, origin_of
+from a2perf.submission.gin_origin import GinFile, locate, origin_of
 from a2perf.submission.participant_settings import defines_task, gin_lines, permitted
 from a2perf.submission.run_options import TRUST_FLAG
 
-__all__ = ["CONFIGS", "find_gin_file", "load", "parse"]
+__all__ = ["find_gin_file", "load", "parse"]
 
 _IMPORT = "import a2perf.submission.submission_util"
 _record: ConfigurationRecord | None = None

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from a2perf.domains.registry import get_domain
+from a2perf.domains.registry import DOMAINS_FOLDER, domains, gin_folder
 from a2perf.errors import ConfigError
 from a2perf.stranger_files import Kind, printable, read_regular_file
 from a2perf.submission.given_paths import settled
 from a2perf.submission.participant_gin import MAX_BYTES
-
-CONFIGS = Path(__file__).parent / "configs"
-"""Folder of the packaged gin files."""
 
 Origin = Literal["organizer", "packaged", "participant"]
 
@@ -40,8 +37,11 @@ class GinFile:
     @property
     def name(self) -> str:
         """Its path as records and messages give it; safe to show."""
-        base = {"packaged": CONFIGS, "participant": self.submission}.get(self.origin)
-        return printable(str(self.path if base is None else self.path.relative_to(base)))
+        if self.origin == "packaged":
+            domain, _, *below = self.path.relative_to(DOMAINS_FOLDER.resolve()).parts
+            return "/".join((domain, *below))
+        inside = self.origin == "participant" and self.submission is not None
+        return printable(str(self.path.relative_to(self.submission) if inside else self.path))
 
     def participant_bytes(self) -> bytes:
         """Returns the content of a participant's file, read without following links.
@@ -76,9 +76,12 @@ def locate(given: str, *, submission: Path | None, domain: str | None, trusted: 
         if os.path.lexists(place) and not place.is_dir():
             kind = Kind.of(os.lstat(place).st_mode)
             raise ConfigError(f"the gin file {printable(given)} is a {kind}", hint="give a regular file")
+    earlier = _at_earlier_place(path)
+    if earlier is not None:
+        return origin_of(earlier, None)
     packaged: list[Path] = []
     if domain is not None and not path.is_absolute():
-        folder = CONFIGS / get_domain(domain).name
+        folder = gin_folder(domain)
         exact = folder / path
         if exact.is_file():
             return origin_of(exact, None)
@@ -87,7 +90,7 @@ def locate(given: str, *, submission: Path | None, domain: str | None, trusted: 
     if len(packaged) == 1:
         return origin_of(packaged[0], None)
     if packaged:
-        names = ", ".join(str(found.relative_to(CONFIGS / get_domain(str(domain)).name)) for found in packaged)
+        names = ", ".join(str(found.relative_to(gin_folder(str(domain)))) for found in packaged)
         raise ConfigError(
             f"{given!r} matches {len(packaged)} packaged files of {domain}: {names}",
             hint="name one of them with its folder, `--gin_config FOLDER/FILE`",
@@ -96,6 +99,16 @@ def locate(given: str, *, submission: Path | None, domain: str | None, trusted: 
         f"the gin file {given!r} does not exist; looked at {', '.join(str(place) for place in places)}",
         hint="give an existing file, or a packaged one with `--domain NAME`",
     )
+
+
+def _at_earlier_place(path: Path) -> Path | None:
+    """Returns the packaged file that lay at ``submission/configs/DOMAIN/...`` before, as commands in use name it."""
+    parts = path.parts
+    for index in range(len(parts) - 3):
+        if parts[index : index + 2] == ("submission", "configs") and parts[index + 2] in domains():
+            found = gin_folder(parts[index + 2]).joinpath(*parts[index + 3 :])
+            return found if found.is_file() and ".." not in parts[index:] else None
+    return None
 
 
 def origin_of(place: Path, submission: Path | None, *, trusted: bool = False) -> GinFile:
@@ -121,7 +134,7 @@ def origin_of(place: Path, submission: Path | None, *, trusted: bool = False) ->
 
 
 def _origin_outside(resolved: Path) -> Origin:
-    return "packaged" if resolved.is_relative_to(CONFIGS.resolve()) else "organizer"
+    return "packaged" if resolved.is_relative_to(DOMAINS_FOLDER.resolve()) else "organizer"
 
 
 def is_inside(path: Path, folder: Path) -> bool:

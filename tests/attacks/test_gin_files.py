@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from a2perf.domains.registry import domains, gin_folder
 from a2perf.errors import ConfigError, UserError
 from a2perf.sandbox import LADDER, strongest_level
 from a2perf.submission import configuration, participant_gin
@@ -217,7 +218,11 @@ def test_arguments_of_an_environment_are_those_of_one_registered_task(line: str,
     assert "create_domain.num_macros = 40" in str(caught.value.hint) or "num_macros = 40" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("path", sorted(configuration.CONFIGS.rglob("*.gin")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for name in domains() for path in gin_folder(name).rglob("*.gin")),
+    ids=lambda path: path.parent.name,
+)
 def test_a_copy_of_a_packaged_file_may_lie_in_a_submission(path: Path, entry: Path) -> None:
     """It means the same, bit for bit: both have one digest."""
     shutil.copy(path, entry / "copy.gin")

@@ -96,7 +96,7 @@ def _configurables(source: str) -> Iterator[str]:
 def test_everything_that_a_shipped_gin_file_binds_is_on_the_page(site: Path, repository: Path) -> None:
     sections = dict(re.findall(r"\n## (\w+)\n(.*?)(?=\n## |\Z)", read(site, "reference/gin_parameters"), re.DOTALL))
     arguments = "".join(read(site, f"environments/ids_{name}") for name in domains())
-    files = [*(repository / "a2perf" / "submission" / "configs").rglob("*.gin"), *repository.glob("templates/**/*.gin")]
+    files = [*(repository / "a2perf" / "domains").rglob("*.gin"), *repository.glob("templates/**/*.gin")]
     assert len(files) > 20
     bound = set()
     for path in files:

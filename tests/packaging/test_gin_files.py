@@ -7,14 +7,23 @@ from pathlib import Path
 import gin
 import pytest
 
-from a2perf.domains.registry import domains, find_environment
-from a2perf.submission import configuration
+from a2perf.domains.registry import domains, find_environment, gin_folder
+from a2perf.errors import ConfigError
+from a2perf.submission import configuration, gin_origin
 from a2perf.submission.submission_util import Submission
 
-CONFIGS = configuration.CONFIGS
-FILES = sorted(str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*.gin"))
+FILES = sorted(
+    f"{domain}/{path.relative_to(gin_folder(domain))}"
+    for domain in domains()
+    for path in gin_folder(domain).rglob("*.gin")
+)
 TASK_FILES = [name for name in FILES if name.count("/") == 2]
 DOMAINS = ("quadruped_locomotion", "web_navigation", "circuit_training")
+
+
+def packaged(name: str) -> Path:
+    domain, _, below = name.partition("/")
+    return gin_folder(domain) / below
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +38,7 @@ def _domain_is_here(name: str) -> None:
 
 def test_every_domain_ships_its_files() -> None:
     for domain in DOMAINS:
-        folder = CONFIGS / domain
+        folder = gin_folder(domain)
         assert {path.name for path in folder.glob("*.gin")} >= {"train.gin", "training.gin", "generalization.gin"}
         for task in (path for path in folder.iterdir() if path.is_dir()):
             assert {path.name for path in task.iterdir()} >= {"inference.gin", "domain.gin"}
@@ -37,13 +46,13 @@ def test_every_domain_ships_its_files() -> None:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_both_names_of_the_training_file_hold_the_same(domain: str) -> None:
-    folder = CONFIGS / domain
+    folder = gin_folder(domain)
     assert (folder / "train.gin").read_bytes() == (folder / "training.gin").read_bytes()
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_file_parses_and_its_environment_exists(name: str) -> None:
-    configuration.parse([CONFIGS / name], [])
+    configuration.parse([packaged(name)], [])
     configuration.finalise()
     env_id = configuration.parameter("create_domain.env_name")
     assert env_id or name.endswith("generalization.gin")
@@ -55,7 +64,7 @@ def test_file_parses_and_its_environment_exists(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in FILES if not name.endswith("domain.gin")])
 def test_file_configures_a_run_whose_emissions_need_no_network(name: str) -> None:
     _domain_is_here(name)
-    configuration.parse([CONFIGS / name], [])
+    configuration.parse([packaged(name)], [])
     settings = Submission()
     assert settings.domain == name.split("/")[0]
     assert settings.measure_emissions
@@ -65,7 +74,7 @@ def test_file_configures_a_run_whose_emissions_need_no_network(name: str) -> Non
 @pytest.mark.parametrize("name", [name for name in TASK_FILES if name.endswith("inference.gin")])
 def test_inference_and_domain_file_of_a_task_describe_one_environment(name: str) -> None:
     bound = []
-    for path in (CONFIGS / name, (CONFIGS / name).with_name("domain.gin")):
+    for path in (packaged(name), packaged(name).with_name("domain.gin")):
         configuration.parse([path], [])
         bound.append(configuration.bound_parameters("create_domain"))
     assert bound[0] == bound[1]
@@ -73,11 +82,11 @@ def test_inference_and_domain_file_of_a_task_describe_one_environment(name: str)
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_generalization_file_names_tasks_that_have_a_folder(domain: str) -> None:
-    configuration.parse([CONFIGS / domain / "generalization.gin"], [])
+    configuration.parse([gin_folder(domain) / "generalization.gin"], [])
     tasks = configuration.parameter("Submission.generalization_tasks")
     assert len(tasks) >= 2
     for task in tasks:
-        assert (CONFIGS / domain / task / "domain.gin").is_file()
+        assert (gin_folder(domain) / task / "domain.gin").is_file()
     if domain in domains():
         assert tuple(tasks) == domains()[domain].generalization_tasks
 
@@ -104,9 +113,18 @@ def test_training_file_of_the_public_readme_is_the_shipped_one_but_for_the_task(
     gin.parse_config("\n".join(line.strip() for line in text.splitlines()))
     names = ("Submission", "track_emissions_decorator")
     of_the_readme = [configuration.bound_parameters(name) for name in names]
-    configuration.parse([CONFIGS / "web_navigation" / "training.gin"], [])
+    configuration.parse([packaged("web_navigation/training.gin")], [])
     assert [configuration.bound_parameters(name) for name in names] == of_the_readme
 
 
-def test_paths_in_the_repository_are_those_in_the_package(repository: Path) -> None:
-    assert repository / "a2perf" / "submission" / "configs" == CONFIGS
+def test_commands_that_name_the_earlier_place_still_find_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = "a2perf/submission/configs/web_navigation/training.gin"
+    found = gin_origin.locate(given, submission=tmp_path, domain=None)
+    assert (found.path, found.origin, found.name) == (
+        packaged("web_navigation/training.gin"), "packaged", "web_navigation/training.gin",
+    )  # fmt: skip
+    with pytest.raises(ConfigError):
+        gin_origin.locate("a2perf/submission/configs/web_navigation/../../registry.py", submission=None, domain=None)

@@ -114,7 +114,7 @@ def test_file_is_found_here_then_in_the_submission_then_packaged(tmp_path, monke
     submission.mkdir()
     monkeypatch.chdir(here)
     packaged = configuration.find_gin_file("training.gin", submission=submission, domain="quadruped_locomotion")
-    assert packaged.parent.name == "quadruped_locomotion"
+    assert packaged.parent.parent.name == "quadruped_locomotion"
     (submission / "training.gin").write_text("")
     assert (
         configuration.find_gin_file("training.gin", submission=submission, domain=None) == submission / "training.gin"
@@ -134,4 +134,4 @@ def test_missing_file_lists_every_place(tmp_path, monkeypatch) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.gin' does not exist") as caught:
         configuration.find_gin_file("nowhere.gin", submission=tmp_path / "s", domain="quadruped_locomotion")
     assert str(tmp_path / "s" / "nowhere.gin") in caught.value.message
-    assert os.path.join("configs", "quadruped_locomotion") in caught.value.message
+    assert os.path.join("quadruped_locomotion", "configs") in caught.value.message

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import a2perf
-from a2perf.domains import domains
+from a2perf.domains.registry import domains, gin_folder
 from a2perf.errors import MissingDependency
 from tests.submission.conftest import command
 
@@ -164,12 +164,11 @@ def infer_once(policy, observation):
     assert len(json.loads((outcome.root / "inference/metrics/rollouts.json").read_text())["episodes"]) == 2
 
 
-def test_15_and_16_every_shipped_gin_file_names_its_environment_and_its_tasks(repository: Path) -> None:
-    configs = repository / "a2perf" / "submission" / "configs"
+def test_15_and_16_every_shipped_gin_file_names_its_environment_and_its_tasks() -> None:
     known = {task.name for domain in domains().values() for task in domain.tasks}
     checked = 0
     for name in domains():
-        for path in sorted((configs / name).rglob("*.gin")):
+        for path in sorted(gin_folder(name).rglob("*.gin")):
             text = path.read_text()
             if path.name == "inference.gin":
                 assert "create_domain.env_name" in text or "domain.gin" in text, path
