@@ -21,9 +21,11 @@ from a2perf.errors import UserError
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
 from a2perf.runs.bundle import submission_difference
-from a2perf.runs.inventory import find_bundles
-from a2perf.runs.layout import ARTIFACTS, MANIFEST, METRICS, TRACKING_FILE
-from a2perf.storage import read_json, read_record
+from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.files import files_of
+from a2perf.runs.inventory import MAX_MANIFEST_BYTES, find_bundles, manifest_in
+from a2perf.runs.layout import ARTIFACTS, MANIFEST, TRACKING
+from a2perf.runs.tracking_record import read_tracking
 from a2perf.submission.evaluator.folder_content import identify_submission
 
 _NUMBER = re.compile(r"(\d+)(?=\D*$)")
@@ -175,12 +177,11 @@ def submission_of(training: Training, given: Path | None) -> tuple[Path, str, li
 
 
 def _training(root: Path) -> Training:
-    file = root / "train" / MANIFEST
-    manifest = read_record(file, Manifest)
-    tracking = root / "train" / METRICS / TRACKING_FILE
-    report = read_json(tracking) if tracking.is_file() else manifest.tracking
-    energy = energy_in_report(report if isinstance(report, dict) else {})
-    return Training(root, manifest, hashlib.sha256(file.read_bytes()).hexdigest(), energy)
+    files = files_of(root / "train")
+    manifest = manifest_in(files)
+    report = BundleReader(files, manifest).tracking(TRACKING) or read_tracking(manifest.tracking)
+    digest = hashlib.sha256(files.read(MANIFEST, MAX_MANIFEST_BYTES)).hexdigest()
+    return Training(root, manifest, digest, energy_in_report(report))
 
 
 def _numbered(artifacts: Path, layout: str) -> list[tuple[Path, int]]:

@@ -26,6 +26,8 @@ from a2perf.datasets.records import Energy, together
 from a2perf.errors import InfrastructureError, SubmissionError, UserError
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure
+from a2perf.runs.layout import TRACKING_FILE, emissions_file
+from a2perf.runs.tracking_record import TrackingReport, read_tracking, recorded
 from a2perf.storage import read_json, read_record, write_json
 from a2perf.submission.evaluator.progress import RunProgress
 
@@ -66,22 +68,19 @@ def energy_of(work: Path) -> Energy:
     return together(_attempt_energy(folder) for folder in attempts) if attempts else Energy()
 
 
-def energy_in_report(report: dict[str, Any]) -> Energy:
+def energy_in_report(report: TrackingReport) -> Energy:
     """Returns the energy that a tracking report states."""
-    energy = report.get("energy")
-    if not isinstance(energy, dict):
-        return Energy()
-    kwh, quality = energy.get("gross_kwh"), str(energy.get("quality") or "none")
-    if not isinstance(kwh, int | float) or quality == "none":
-        return Energy(method=str(energy.get("method") or ""))
-    return Energy(kwh=float(kwh), provenance=quality, method=str(energy.get("method") or ""))
+    energy, kwh = report.energy, recorded(report.energy.gross_kwh)
+    if kwh is None or energy.quality in ("", "none"):
+        return Energy(method=energy.method)
+    return Energy(kwh=kwh, provenance=energy.quality, method=energy.method)
 
 
 def _attempt_energy(folder: Path) -> Energy:
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        return energy_in_report(read_json(folder / "tracking.json"))
+        return energy_in_report(read_tracking(read_json(folder / TRACKING_FILE)))
     with contextlib.suppress(OSError, ValueError, KeyError):
-        rows = list(csv.DictReader((folder / f"{_MODE}_emissions.csv").read_text(encoding="utf-8").splitlines()))
+        rows = list(csv.DictReader((folder / emissions_file(_MODE)).read_text(encoding="utf-8").splitlines()))
         if rows:
             return Energy(
                 kwh=float(rows[-1]["energy_consumed"]),
@@ -102,7 +101,7 @@ def _tracked(work: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        write_json(folder / "tracking.json", msgspec.to_builtins(sampler.stop()))
+        write_json(folder / TRACKING_FILE, msgspec.to_builtins(sampler.stop()))
 
 
 class _Team:

@@ -129,7 +129,7 @@ def test_garbage_in_one_file_costs_that_file_alone(
     whole = {measure.key for measure in measures(_only(inference_run))}
     (inference_run.top / "gait" / "inference" / "metrics" / name).write_bytes(b"\x00\xff{{{garbage\x80")
     run = _only(inference_run)
-    assert [words for words in run.conditions if words.startswith(f"metrics/{name}")]
+    assert [words for words in (*run.conditions, *run.details.conditions) if words.startswith(f"metrics/{name}")]
     lost = whole - {measure.key for measure in measures(run)}
     assert all(key.startswith(lost_keys) for key in lost)
     assert bool(lost) == bool(lost_keys)
@@ -183,7 +183,7 @@ def test_tasks_of_a_generalization_run_are_reported_one_by_one(runs: RunMaker) -
     overall = find(found, "generalization")
     assert overall is not None
     assert overall.value == 22.5
-    assert run.task_failures["dog_spin"].kind is FailureKind.TIMEOUT
+    assert run.details.task_failures["dog_spin"].kind is FailureKind.TIMEOUT
 
 
 def test_pictures_are_taken_from_regular_files_only(inference_run: RunMaker, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_pictures_are_taken_from_regular_files_only(inference_run: RunMaker, tmp
     (tmp_path / "secret.png").write_bytes(b"png")
     (media / "stolen.png").symlink_to(tmp_path / "secret.png")
     os.mkfifo(media / "pipe.png")
-    assert [path.name for path in _only(inference_run).media] == ["episode_000.png"]
+    assert [media.name for media in _only(inference_run).details.media] == ["media/episode_000.png"]
 
 
 def test_the_log_of_a_failure_is_taken_from_inside_the_bundle_alone(runs: RunMaker, tmp_path: Path) -> None:
@@ -200,8 +200,8 @@ def test_the_log_of_a_failure_is_taken_from_inside_the_bundle_alone(runs: RunMak
     runs.failed("a", failure)
     runs.failed("b", msgspec.structs.replace(failure, log="logs/participant.log"), log="\x1b[31mred\x1b[0m\a\nlast")
     first, second = read_runs([runs.top])
-    assert first.log_tail == ""
-    assert second.log_tail == "red\nlast"
+    assert first.details.log_tail == ""
+    assert second.details.log_tail == "red\nlast"
 
 
 def test_words_of_strangers_lose_what_could_move_or_hide_text() -> None:

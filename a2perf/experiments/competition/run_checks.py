@@ -21,7 +21,7 @@ from a2perf.experiments.competition.required_runs import RequiredRun, bindings_o
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.runs.files import files_of
 from a2perf.runs.inventory import problems as inventory_problems
-from a2perf.runs.layout import CONFIG, JOURNAL
+from a2perf.runs.layout import CONFIG, JOURNAL, ROLLOUTS
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable, read_regular_file
 
@@ -226,8 +226,7 @@ def _episodes(bundle: Path, run: RequiredRun, promise: Promise) -> list[str]:
 
 
 def _rollouts(bundle: Path) -> list[Episode]:
-    name = "metrics/rollouts.json"
-    return parse_record(read_regular_file(bundle, name, max_bytes=_MAX_BYTES), RolloutResults, name).episodes
+    return parse_record(read_regular_file(bundle, ROLLOUTS, max_bytes=_MAX_BYTES), RolloutResults, ROLLOUTS).episodes
 
 
 def _journalled(bundle: Path) -> dict[int, Episode]:
