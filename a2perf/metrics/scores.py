@@ -1,9 +1,9 @@
 """Scores of recorded runs: every metric anew, from files alone.
 
-Runs that agree in domain, task, algorithm, version of the code, behaviour of the environment and mode are seeds of one
-another and scored together. The document is a function of the recorded files, the profile and the rules: no clock, host
-or absolute path enters it, so the same input gives the same bytes. Results are remembered in the cache folder under
-names, sizes and modification times of the input files, so that a folder of a thousand runs is scored again at once.
+Runs that are seeds of one another (``runs.seed_groups``) are scored together. The document is a function of the recorded
+files, the profile and the rules: no clock, host or absolute path enters it, so the same input gives the same bytes.
+Results are remembered in the cache folder under names, sizes and modification times of the input files, so that a
+folder of a thousand runs is scored again at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -29,6 +28,7 @@ from a2perf.runs.finding import find_runs, fingerprint_of
 from a2perf.runs.layout import MODES
 from a2perf.runs.reading import identify, read_run
 from a2perf.runs.run import Run, RunFolder, RunIdentity
+from a2perf.runs.seed_groups import grouped, seed_key
 from a2perf.worker_pool import worker_pool
 
 SCHEMA = 1
@@ -61,11 +61,9 @@ def score_runs(
         rules = _rules(profile)
         prints = [_fingerprint(run) for run in found]
         keys = [hashlib.sha256(f"{rules}\0{print_}".encode()).hexdigest() for print_ in prints]
-        groups: dict[str, list[int]] = {}
-        for index, run in enumerate(found):
-            identity = memory.identity(keys[index], run)
-            groups.setdefault(json.dumps(pool_of(identity, run)), []).append(index)
-        members = [groups[name] for name in sorted(groups)]
+        identities = [memory.identity(key, run) for key, run in zip(keys, found, strict=True)]
+        groups = grouped(range(len(found)), lambda index: seed_key(identities[index], found[index]))
+        members = list(groups.values())
         pools = [
             "pool " + hashlib.sha256("\0".join(keys[index] for index in pool).encode()).hexdigest() for pool in members
         ]
@@ -86,15 +84,6 @@ def score_runs(
         "runs": sorted((run for document in documents for run in document["runs"]), key=lambda run: run["run"]),
         "problems": registry.problems(),
     }
-
-
-def pool_of(identity: RunIdentity, run: RunFolder) -> list[str]:
-    """Returns what runs must agree in to be seeds of one another; unreadable ones stand alone."""
-    alone = run.label if identity.state == "unreadable" else ""
-    return [
-        identity.domain, identity.task, identity.algorithm, identity.version, identity.fingerprint, identity.mode,
-        run.layout, alone,
-    ]  # fmt: skip
 
 
 def conditions_of(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]:
@@ -157,6 +146,7 @@ def _score_group(folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, p
         "algorithm": identity.algorithm,
         "version": identity.version,
         "fingerprint": identity.fingerprint,
+        "env_kwargs": identity.env_kwargs,
         "mode": mode,
         "runs": [folder.label for folder in folders],
         "seeds": [run.identity.seed for run in runs],

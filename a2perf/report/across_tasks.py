@@ -19,10 +19,10 @@ from a2perf.metrics.bootstrap import Estimate, aggregate_iqm, bootstrap
 from a2perf.metrics.comparison import performance_profile
 from a2perf.plain_text import plain_text
 from a2perf.report import compared_charts as compared
-from a2perf.report.cohorts import Cohort, Setting
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import Chart, interactive
 from a2perf.report.tables import Column, Table, Text
+from a2perf.report.task_results import SeedGroup, TaskResults
 
 REPETITIONS = 5000
 THRESHOLDS = 161
@@ -50,29 +50,29 @@ class AcrossTasks:
     chart: Chart | None
 
 
-def run_means(cohort: Cohort) -> Values:
+def run_means(group: SeedGroup) -> Values:
     """Returns the mean episode return of each run that has episodes."""
-    value = cohort.scores.get("returns")
+    value = group.scores.get("returns")
     return np.array([mean for mean in (value.per_run if value is not None else ()) if mean is not None], np.float64)
 
 
-def protocol_task(setting: Setting) -> protocol.ProtocolTask | None:
+def protocol_task(setting: TaskResults) -> protocol.ProtocolTask | None:
     """Returns the protocol's task of a setting, None where it has no references or the environment is another."""
-    prints = {run.identity.fingerprint for cohort in setting.in_mode("inference") for run in cohort.runs}
+    prints = {run.identity.fingerprint for group in setting.in_mode("inference") for run in group.runs}
     if len(prints) != 1:
         return None
     task = protocol.load().task_of(setting.task, prints.pop())
     return task if task is not None and task.has_references() else None
 
 
-def across_tasks(settings: Sequence[Setting], new_name: Callable[..., str]) -> list[AcrossTasks]:
+def across_tasks(settings: Sequence[TaskResults], new_name: Callable[..., str]) -> list[AcrossTasks]:
     """Compares submissions over the tasks of each domain of which at least two have references.
 
     Args:
         settings: of the report.
         new_name: makes a unique name, safe in files, out of words.
     """
-    by_domain: dict[str, list[tuple[Setting, protocol.ProtocolTask]]] = {}
+    by_domain: dict[str, list[tuple[TaskResults, protocol.ProtocolTask]]] = {}
     for setting in settings:
         task = protocol_task(setting)
         if task is not None:
@@ -81,7 +81,7 @@ def across_tasks(settings: Sequence[Setting], new_name: Callable[..., str]) -> l
 
 
 def _across(
-    domain: str, referenced: Sequence[tuple[Setting, protocol.ProtocolTask]], new_name: Callable[..., str]
+    domain: str, referenced: Sequence[tuple[TaskResults, protocol.ProtocolTask]], new_name: Callable[..., str]
 ) -> AcrossTasks:
     algorithms = sorted({name for setting, _ in referenced for name in setting.algorithms})
     scores: dict[str, Values] = {}
@@ -89,8 +89,8 @@ def _across(
     for name in algorithms:
         columns = []
         for setting, task in referenced:
-            cohort = setting.of(name, "inference")
-            columns.append(task.normalise(run_means(cohort)) if cohort is not None else np.empty(0))
+            group = setting.of(name, "inference")
+            columns.append(task.normalise(run_means(group)) if group is not None else np.empty(0))
         counts = {column.size for column in columns}
         if len(counts) > 1 or 0 in counts:
             told = ", ".join(f"{c.size} on {plain_text(s.task)}" for c, (s, _) in zip(columns, referenced, strict=True))

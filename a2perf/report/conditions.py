@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from a2perf.metrics import registry
-from a2perf.report.cohorts import Cohort
 from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import MODE_WORDS, ScoreTable
+from a2perf.report.task_results import SeedGroup
 
 _WARNINGS = ("left out", "not finite", "MIXED", "went back", "did not record", "gone over again")
 
@@ -28,28 +28,28 @@ class Condition:
     words: str
 
 
-def conditions_of_setting(anchor: str, title: str, cohorts: Sequence[Cohort], table: ScoreTable) -> list[Condition]:
+def conditions_of_setting(anchor: str, title: str, groups: Sequence[SeedGroup], table: ScoreTable) -> list[Condition]:
     """Returns the conditions of a setting: of each algorithm, and of rows that are not ranked.
 
     Args:
         anchor: of the setting's part of the page.
         title: of the setting.
-        cohorts: what was scored.
+        groups: what was scored.
         table: the rows that are shown first.
     """
     found = []
     shown = {row.name: row.label for row in table.rows()}
-    for cohort in cohorts:
-        where = f"{cohort.algorithm}, {MODE_WORDS[cohort.mode]} on {title}"
-        words = dict.fromkeys(cohort.conditions)
-        for value in cohort.scores.values():
+    for group in groups:
+        where = f"{group.algorithm}, {MODE_WORDS[group.mode]} on {title}"
+        words = dict.fromkeys(group.conditions)
+        for value in group.scores.values():
             if (value.condition or "").startswith("failed"):
                 words[f"{value.name} {value.condition}"] = None
             # how a value was made is not a condition of it; what it leaves out is
             words.update(dict.fromkeys(note for note in value.notes if any(sign in note for sign in _WARNINGS)))
         lacking: dict[str, list[str]] = {}
         for name, label in shown.items():
-            value_of = cohort.scores.get(name)
+            value_of = group.scores.get(name)
             if value_of is not None and value_of.value is None and (value_of.condition or "").startswith("not enough"):
                 lacking.setdefault(value_of.condition or "", []).append(label)
         words.update(dict.fromkeys(f"{condition}: {', '.join(labels)}" for condition, labels in lacking.items()))

@@ -15,13 +15,13 @@ from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.report import provenance
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
-from a2perf.report.cohorts import Setting, settings_of
 from a2perf.report.conditions import Condition, conditions_of_runs, conditions_of_setting
 from a2perf.report.drawing import Chart
 from a2perf.report.run_sections import RootSection, RunSection, counted, root_section, summary_table
 from a2perf.report.score_tables import ScoreTable, score_table
 from a2perf.report.setting_charts import charts_of_setting
 from a2perf.report.tables import Table
+from a2perf.report.task_results import TaskResults, results_by_task
 from a2perf.runs.run import Run
 
 MAX_RUNS_WITH_CHARTS = 12
@@ -39,7 +39,7 @@ class SettingSection:
     """
 
     anchor: str
-    setting: Setting
+    setting: TaskResults
     table: ScoreTable
     every_metric: ScoreTable
     charts: list[Chart]
@@ -54,8 +54,8 @@ class Report:
         settings: what is compared.
         across: submissions over the tasks of a domain that have references, where there are several.
         summary: all runs, a row each.
-        sources: where the numbers come from, a row a cohort.
-        conditions: of all runs and cohorts.
+        sources: where the numbers come from, a row a group.
+        conditions: of all runs and groups.
         own_charts: each run has charts of its own; else the report is too large for them.
     """
 
@@ -91,7 +91,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
         profile: set of formulas.
     """
     names = _Names()
-    settings = [_setting_section(setting, profile, names) for setting in settings_of(runs, profile)]
+    settings = [_setting_section(setting, profile, names) for setting in results_by_task(runs, profile)]
     own_charts = len(runs) <= MAX_RUNS_WITH_CHARTS
     roots = [root_section(label, held, names.new, profile, own_charts) for label, held in by_root(runs).items()]
     sections = [section for root in roots for section in root.runs]
@@ -138,7 +138,7 @@ def by_root(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return grouped
 
 
-def _setting_section(setting: Setting, profile: Profile, names: _Names) -> SettingSection:
+def _setting_section(setting: TaskResults, profile: Profile, names: _Names) -> SettingSection:
     anchor = names.new(setting.title)
     return SettingSection(
         anchor=anchor,
@@ -151,7 +151,7 @@ def _setting_section(setting: Setting, profile: Profile, names: _Names) -> Setti
 
 def _conditions(section: SettingSection) -> list[Condition]:
     setting = section.setting
-    return conditions_of_setting(section.anchor, setting.title, setting.cohorts, section.table)
+    return conditions_of_setting(section.anchor, setting.title, setting.groups, section.table)
 
 
 def _title(runs: Sequence[Run]) -> str:

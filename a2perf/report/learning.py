@@ -14,34 +14,34 @@ from a2perf.arrays import Values
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.curves import clean
 from a2perf.metrics.efficiency import logged_at
-from a2perf.report.cohorts import Cohort
 from a2perf.report.compared_charts import Lines
+from a2perf.report.task_results import SeedGroup
 
 Axis = Literal["steps", "time", "energy"]
 WINDOWS = 60
 
 
-def learned(cohort: Cohort, place: int, axis: Axis) -> Lines | None:
-    """Returns the curves of a cohort against an axis, or None when no run has one there.
+def learned(group: SeedGroup, place: int, axis: Axis) -> Lines | None:
+    """Returns the curves of a group against an axis, or None when no run has one there.
 
     Args:
-        cohort: runs of one algorithm in training.
+        group: runs of one algorithm in training.
         place: of the algorithm in its setting.
         axis: what the curves run over.
     """
-    with_curve = [run for run in cohort.runs if run.curve is not None]
-    names = dict(zip((id(run) for run in cohort.runs), cohort.seed_names(), strict=True))
+    with_curve = [run for run in group.runs if run.curve is not None]
+    names = dict(zip((id(run) for run in group.runs), group.seed_names(), strict=True))
     runs = []
     for index, run in enumerate(with_curve):
-        drawn = _against(cohort, index, axis)
+        drawn = _against(group, index, axis)
         if drawn is not None and drawn[0].size:
             runs.append((names[id(run)], *drawn))
     if not runs:
         return None
     if len(runs) == 1:
-        return Lines(cohort.algorithm, place, runs)
+        return Lines(group.algorithm, place, runs)
     pooled = pooled_over_runs([(x, y) for _, x, y in runs])
-    return Lines(cohort.algorithm, place, runs, *(pooled or ()))
+    return Lines(group.algorithm, place, runs, *(pooled or ()))
 
 
 def pooled_over_runs(runs: list[tuple[Values, Values]]) -> tuple[Values, Values, Values, Values] | None:
@@ -64,12 +64,12 @@ def pooled_over_runs(runs: list[tuple[Values, Values]]) -> tuple[Values, Values,
     return middles, matrix.mean(axis=0), ends[:, 0], ends[:, 1]
 
 
-def _against(cohort: Cohort, index: int, axis: Axis) -> tuple[Values, Values] | None:
-    steps, values = (np.asarray(column, np.float64).ravel() for column in cohort.data.curves[index])
+def _against(group: SeedGroup, index: int, axis: Axis) -> tuple[Values, Values] | None:
+    steps, values = (np.asarray(column, np.float64).ravel() for column in group.data.curves[index])
     if axis == "steps":
         curve = clean(steps, values)
         return curve.steps, curve.values
-    logged = logged_at([run for run in cohort.data.runs if run.curve is not None][index])
+    logged = logged_at([run for run in group.data.runs if run.curve is not None][index])
     if logged is None:
         return None
     known = np.isfinite(steps) & np.isfinite(values)

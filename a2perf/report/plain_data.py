@@ -10,7 +10,7 @@ import csv
 import io
 from typing import Any
 
-from a2perf import __version__
+from a2perf._version import __version__
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import csv_cell
@@ -180,11 +180,11 @@ def _reported_setting(section: SettingSection) -> ReportedSetting:
     return ReportedSetting(
         domain=setting.domain,
         task=setting.task,
-        fingerprints=sorted({r.identity.fingerprint for c in setting.cohorts for r in c.runs} - {""}),
+        fingerprints=sorted({r.identity.fingerprint for c in setting.groups for r in c.runs} - {""}),
         algorithms=list(setting.algorithms),
-        runs={f"{c.algorithm}/{c.mode}": [run.key for run in c.runs] for c in setting.cohorts},
-        seeds={f"{c.algorithm}/{c.mode}": c.seeds for c in setting.cohorts},
-        conditions={f"{c.algorithm}/{c.mode}": list(c.conditions) for c in setting.cohorts if c.conditions},
+        runs={f"{c.algorithm}/{c.mode}": [run.key for run in c.runs] for c in setting.groups},
+        seeds={f"{c.algorithm}/{c.mode}": c.seeds for c in setting.groups},
+        conditions={f"{c.algorithm}/{c.mode}": list(c.conditions) for c in setting.groups if c.conditions},
         scores=_scores(section),
         figures=[f"{FIGURES}/{view.name}.svg" for chart in section.charts for view in chart.views],
     )

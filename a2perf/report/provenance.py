@@ -9,8 +9,8 @@ from typing import Any
 
 from a2perf.plain_text import plain_text
 from a2perf.records import Manifest
-from a2perf.report.cohorts import Cohort, Setting
 from a2perf.report.tables import Column, Quantity, Table, Text, quantity_text
+from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import TrackingReport
 
@@ -25,22 +25,22 @@ def record_table(anchor: str, run: Run) -> Table:
     return Table(name=f"{anchor}-record", caption="Record of the run", columns=columns, rows=cells)
 
 
-def sources_table(settings: Sequence[Setting], anchors: Mapping[str, str]) -> Table:
-    """Returns where the numbers of each cohort come from: seeds, code, environment, host, confinement.
+def sources_table(settings: Sequence[TaskResults], anchors: Mapping[str, str]) -> Table:
+    """Returns where the numbers of each group come from: seeds, code, environment, host, confinement.
 
     Args:
         settings: what was compared.
         anchors: of each run's part of the page, by key.
     """
     titles = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")
-    rows = tuple(_source_row(setting, cohort, anchors) for setting in settings for cohort in setting.cohorts)
+    rows = tuple(_source_row(setting, group, anchors) for setting in settings for group in setting.groups)
     columns = tuple(Column(key=title.lower().replace(" ", "_"), title=title) for title in titles)
     return Table(name="sources", caption="Where the numbers come from", columns=columns, rows=rows, cards=True)
 
 
-def _source_row(setting: Setting, cohort: Cohort, anchors: Mapping[str, str]) -> tuple[Text, ...]:
-    manifests = [run.manifest for run in cohort.runs if run.manifest is not None]
-    identities = [run.identity for run in cohort.runs]
+def _source_row(setting: TaskResults, group: SeedGroup, anchors: Mapping[str, str]) -> tuple[Text, ...]:
+    manifests = [run.manifest for run in group.runs if run.manifest is not None]
+    identities = [run.identity for run in group.runs]
 
     def told(words: Iterable[str]) -> str:
         return plain_text("; ".join(dict.fromkeys(word for word in words if word))) or "–"
@@ -56,11 +56,11 @@ def _source_row(setting: Setting, cohort: Cohort, anchors: Mapping[str, str]) ->
     pythons = told(f"Python {m.python.get('version', '')}" for m in manifests if m.python.get("version"))
     return (
         Text(
-            text=cohort.algorithm,
-            detail=f"{cohort.mode}, {_counted(len(cohort.runs))}; {setting.title}",
-            href=f"#{anchors[cohort.runs[0].key]}",
+            text=group.algorithm,
+            detail=f"{group.mode}, {_counted(len(group.runs))}; {setting.title}",
+            href=f"#{anchors[group.runs[0].key]}",
         ),
-        Text(text=", ".join("unknown" if seed is None else str(seed) for seed in cohort.seeds)),
+        Text(text=", ".join("unknown" if seed is None else str(seed) for seed in group.seeds)),
         Text(
             text=told(i.version[:_HASH_DIGITS] for i in identities),
             detail=None if commits == "–" else commits,
@@ -69,7 +69,7 @@ def _source_row(setting: Setting, cohort: Cohort, anchors: Mapping[str, str]) ->
         Text(text=told(m.env_id or m.domain for m in manifests), detail=_unless_none(fingerprints)),
         Text(text=told(_machine(m.host) for m in manifests), detail=_unless_none(pythons)),
         Text(text=told(_sandbox_level(m) for m in manifests)),
-        Text(text=told(m.a2perf_version for m in manifests), detail=told(run.folder.layout for run in cohort.runs)),
+        Text(text=told(m.a2perf_version for m in manifests), detail=told(run.folder.layout for run in group.runs)),
     )
 
 

@@ -14,8 +14,8 @@ from a2perf.metrics import registry
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.values import Category, MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.cohorts import Cohort, Setting
 from a2perf.report.numbers_text import Scale, Written, row_scale, written
+from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.layout import MODES
 
 CATEGORIES: tuple[Category, ...] = ("application", "reliability", "system", "data")
@@ -126,7 +126,7 @@ class ScoreTable:
         return [row for section in self.sections for row in section.rows]
 
 
-def score_table(setting: Setting, name: str, profile: str, *, headlines: bool = False) -> ScoreTable:
+def score_table(setting: TaskResults, name: str, profile: str, *, headlines: bool = False) -> ScoreTable:
     """Makes the table of a setting.
 
     Args:
@@ -138,7 +138,7 @@ def score_table(setting: Setting, name: str, profile: str, *, headlines: bool = 
     metrics = registry.all_metrics()
     sections = []
     for mode in MODES:
-        held = {cohort.algorithm: cohort for cohort in setting.in_mode(mode)}
+        held = {group.algorithm: group for group in setting.in_mode(mode)}
         for category in CATEGORIES:
             named = [metric for metric in metrics.values() if metric.category == category]
             if headlines:
@@ -183,7 +183,7 @@ def make_row(
     return ScoreRow(metric.name, label, metric.direction, scale, cells, task, remark)
 
 
-def _row(metric: Metric, algorithms: Sequence[str], held: Mapping[str, Cohort]) -> ScoreRow | None:
+def _row(metric: Metric, algorithms: Sequence[str], held: Mapping[str, SeedGroup]) -> ScoreRow | None:
     values = [held[name].scores.get(metric.name) if name in held else None for name in algorithms]
     if all(value is None for value in values):
         return None
@@ -196,8 +196,10 @@ def _is_worth_a_line(row: ScoreRow) -> bool:
     return any(cell.written is not None or cell.condition().startswith(lacking) for cell in row.cells)
 
 
-def _task_rows(algorithms: Sequence[str], held: Mapping[str, Cohort], metrics: Mapping[str, Metric]) -> list[ScoreRow]:
-    tasks = sorted({task for cohort in held.values() for task in cohort.tasks})
+def _task_rows(
+    algorithms: Sequence[str], held: Mapping[str, SeedGroup], metrics: Mapping[str, Metric]
+) -> list[ScoreRow]:
+    tasks = sorted({task for group in held.values() for task in group.tasks})
     rows = []
     for task in tasks:
         for name in ("returns", "success_rate"):
@@ -223,17 +225,17 @@ def _best(values: Mapping[str, MetricValue]) -> tuple[set[str], str]:
     return {name for name, rank in ranks.items() if rank == lowest}, ""
 
 
-def _caption(setting: Setting, profile: str) -> str:
+def _caption(setting: TaskResults, profile: str) -> str:
     return (
         f"{setting.title}: mean over runs ± standard deviation, with the 95 % interval of the mean in brackets; "
         f"best value of a row bold. Formulas: profile {profile}, rules {registry.RULES}."
     )
 
 
-def _detail(setting: Setting, algorithm: str) -> str:
-    held = [(mode, cohort) for mode in MODES if (cohort := setting.of(algorithm, mode)) is not None]
-    counts = {len(cohort.runs) for _, cohort in held}
+def _detail(setting: TaskResults, algorithm: str) -> str:
+    held = [(mode, group) for mode in MODES if (group := setting.of(algorithm, mode)) is not None]
+    counts = {len(group.runs) for _, group in held}
     if len(counts) == 1:
         count = counts.pop()
         return f"{count} run" if count == 1 else f"{count} runs"
-    return ", ".join(f"{len(cohort.runs)} {MODE_WORDS[mode]}" for mode, cohort in held)
+    return ", ".join(f"{len(group.runs)} {MODE_WORDS[mode]}" for mode, group in held)

@@ -13,12 +13,12 @@ from a2perf.metrics.system_series import energy_course
 from a2perf.report import compared_charts as compared
 from a2perf.report.across_tasks import profile_lines, protocol_task, run_means
 from a2perf.report.charts import reliable
-from a2perf.report.cohorts import Cohort, Setting
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import Chart, Drawing, interactive
 from a2perf.report.learning import Axis, learned
 from a2perf.report.numbers_text import shown
 from a2perf.report.score_tables import MODE_WORDS
+from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.run import Run
 
 _AXES: tuple[tuple[Axis, str, str], ...] = (
@@ -37,7 +37,7 @@ _ENERGY_UNITS = ((0.1, 1.0, "kWh"), (1e-4, 1e3, "Wh"), (0.0, 1e6, "mWh"))
 Names = Callable[..., str]
 
 
-def charts_of_setting(setting: Setting, new_name: Names) -> list[Chart]:
+def charts_of_setting(setting: TaskResults, new_name: Names) -> list[Chart]:
     """Draws the charts of a setting for which there is data.
 
     Args:
@@ -54,12 +54,12 @@ def charts_of_setting(setting: Setting, new_name: Names) -> list[Chart]:
     return found
 
 
-def _learning(setting: Setting, new_name: Names) -> list[Chart]:
+def _learning(setting: TaskResults, new_name: Names) -> list[Chart]:
     found = []
-    cohorts = setting.in_mode("train")
+    groups = setting.in_mode("train")
     for axis, name, unit in _AXES:
         places = {algorithm: place for place, algorithm in enumerate(setting.algorithms)}
-        drawn = [lines for c in cohorts if (lines := learned(c, places[c.algorithm], axis)) is not None]
+        drawn = [lines for c in groups if (lines := learned(c, places[c.algorithm], axis)) is not None]
         if not drawn:
             continue
         if unit == "kWh":
@@ -70,7 +70,7 @@ def _learning(setting: Setting, new_name: Names) -> list[Chart]:
             builds["log"] = partial(build, log=True)
         ends = [f"{lines.name}: {_plain(_last(lines))} at the end" for lines in drawn]
         words = "Bold: mean over runs with its 95 % interval; thin: single runs. " if _several(drawn) else ""
-        absent = [name for name in (c.algorithm for c in cohorts) if name not in {lines.name for lines in drawn}]
+        absent = [name for name in (c.algorithm for c in groups) if name not in {lines.name for lines in drawn}]
         left_out = f" Without a curve against {axis}: {', '.join(absent)}." if absent else ""
         title = f"Learning curve against {axis}"
         found.append(
@@ -85,25 +85,25 @@ def _learning(setting: Setting, new_name: Names) -> list[Chart]:
     return found
 
 
-def _returns(setting: Setting, mode: str, new_name: Names) -> list[Chart]:
-    cohorts = setting.in_mode(mode)
-    tasks = sorted({task for cohort in cohorts for task in cohort.data.returns})
+def _returns(setting: TaskResults, mode: str, new_name: Names) -> list[Chart]:
+    groups = setting.in_mode(mode)
+    tasks = sorted({task for group in groups for task in group.data.returns})
     found = []
     for task in tasks:
-        groups = []
-        for place, cohort in _placed(setting, mode):
-            runs = [values for run in cohort.data.returns.get(task, ()) if (values := as_finite(run)[0]).size]
+        drawn = []
+        for place, group in _placed(setting, mode):
+            runs = [values for run in group.data.returns.get(task, ()) if (values := as_finite(run)[0]).size]
             if runs:
-                groups.append((cohort.algorithm, place, runs))
-        if not groups:
+                drawn.append((group.algorithm, place, runs))
+        if not drawn:
             continue
-        several = any(len(runs) > 1 for _, _, runs in groups)
+        several = any(len(runs) > 1 for _, _, runs in drawn)
         words = "One dot an episode; " + (
             "a line of dots a run; the bar is the mean." if several else "the bar is the mean."
         )
         described = [
             f"{name}: mean {_plain(mean_of(runs))} over {sum(run.size for run in runs)} episodes"
-            for name, _, runs in groups
+            for name, _, runs in drawn
         ]
         title = "Returns of rollouts" if mode == "inference" else f"Returns of rollouts, {task}"
         found.append(
@@ -112,18 +112,16 @@ def _returns(setting: Setting, mode: str, new_name: Names) -> list[Chart]:
                 title,
                 words,
                 "; ".join(described) + ".",
-                {"linear": partial(compared.dots, groups)},
+                {"linear": partial(compared.dots, drawn)},
             )
         )
     return found
 
 
-def _profile(setting: Setting, new_name: Names) -> list[Chart]:
+def _profile(setting: TaskResults, new_name: Names) -> list[Chart]:
     """Draws the profile of the runs' mean returns, normalised where the protocol has references of the task."""
     task = protocol_task(setting)
-    means = {
-        cohort.algorithm: values for cohort in setting.in_mode("inference") if (values := run_means(cohort)).size > 1
-    }
+    means = {group.algorithm: values for group in setting.in_mode("inference") if (values := run_means(group)).size > 1}
     if not means:
         return []
     scores = {name: (values if task is None else task.normalise(values))[:, None] for name, values in means.items()}
@@ -146,15 +144,15 @@ def _profile(setting: Setting, new_name: Names) -> list[Chart]:
     ]
 
 
-def _latency(setting: Setting, new_name: Names) -> list[Chart]:
+def _latency(setting: TaskResults, new_name: Names) -> list[Chart]:
     found = []
     for call in _CALLS:
         calls: list[tuple[str, int, Values]] = []
-        for place, cohort in _placed(setting, "inference"):
-            runs = [as_finite(run.latency_s.get(call, ()))[0] for run in cohort.data.runs]
+        for place, group in _placed(setting, "inference"):
+            runs = [as_finite(run.latency_s.get(call, ()))[0] for run in group.data.runs]
             pooled = np.concatenate(runs) if runs else np.empty(0)
             if bool((pooled > 0).any()):
-                calls.append((cohort.algorithm, place, pooled[pooled > 0]))
+                calls.append((group.algorithm, place, pooled[pooled > 0]))
         if not calls:
             continue
         described = [
@@ -174,19 +172,19 @@ def _latency(setting: Setting, new_name: Names) -> list[Chart]:
     return found
 
 
-def _over_time(setting: Setting, mode: str, new_name: Names) -> list[Chart]:
+def _over_time(setting: TaskResults, mode: str, new_name: Names) -> list[Chart]:
     found = []
     for what, unit, read in (("Power", "W", _power), ("Memory", "MiB", _memory)):
         drawn, kinds = [], set()
-        for place, cohort in _placed(setting, mode):
+        for place, group in _placed(setting, mode):
             runs = []
-            for run, name in zip(cohort.runs, cohort.seed_names(), strict=True):
+            for run, name in zip(group.runs, group.seed_names(), strict=True):
                 course = read(run, mode)
                 if course is not None and course[0].size > 1 and course[0][-1] - course[0][0] >= _SHORTEST_RUN_S:
                     runs.append((name, *course))
             if runs:
-                drawn.append(Lines(cohort.algorithm, place, runs))
-                score = cohort.scores.get("power_mean" if what == "Power" else "memory_rss_peak")
+                drawn.append(Lines(group.algorithm, place, runs))
+                score = group.scores.get("power_mean" if what == "Power" else "memory_rss_peak")
                 kinds.add(score.provenance if score is not None else "recorded")
         if not drawn:
             continue
@@ -256,10 +254,10 @@ def _memory(run: Run, mode: str) -> tuple[Values, Values] | None:
     return (duration[known], memory[known] * 1024.0) if known.any() else None
 
 
-def _placed(setting: Setting, mode: str) -> list[tuple[int, Cohort]]:
-    """Returns the cohorts of a mode, each with the place of its algorithm, which gives it its colour."""
+def _placed(setting: TaskResults, mode: str) -> list[tuple[int, SeedGroup]]:
+    """Returns the groups of a mode, each with the place of its algorithm, which gives it its colour."""
     found = [(place, setting.of(algorithm, mode)) for place, algorithm in enumerate(setting.algorithms)]
-    return [(place, cohort) for place, cohort in found if cohort is not None]
+    return [(place, group) for place, group in found if group is not None]
 
 
 def mean_of(runs: Sequence[Values]) -> float:

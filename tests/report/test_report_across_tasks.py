@@ -10,7 +10,7 @@ from a2perf.metrics import protocol
 from a2perf.metrics.protocol import ProtocolTask
 from a2perf.records import SubmissionIdentity
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
-from a2perf.report.cohorts import settings_of
+from a2perf.report.task_results import results_by_task
 from a2perf.runs import read_runs
 from tests.report.recorded_runs import RunMaker
 
@@ -44,7 +44,7 @@ def _play(
 
 
 def _compared(runs: RunMaker) -> list[AcrossTasks]:
-    return across_tasks(settings_of(read_runs([runs.top]), "corrected"), lambda *words: "-".join(words))
+    return across_tasks(results_by_task(read_runs([runs.top]), "corrected"), lambda *words: "-".join(words))
 
 
 def test_scores_are_zero_at_random_and_one_at_expert(runs: RunMaker, tasks: list[tuple[str, ProtocolTask]]) -> None:

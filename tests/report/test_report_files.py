@@ -16,9 +16,9 @@ from a2perf.cli.report import report as report_command
 from a2perf.errors import UserError
 from a2perf.records import Failure, FailureKind, RunState
 from a2perf.report import write_report
-from a2perf.report.cohorts import settings_of
-from a2perf.runs import read_runs
 from a2perf.report.page import content_hash
+from a2perf.report.task_results import results_by_task
+from a2perf.runs import read_runs
 from tests.report.recorded_runs import RunMaker
 
 HOSTILE = 'evil<script>alert("1")</script>'
@@ -181,7 +181,7 @@ def test_different_fingerprints_never_share_a_table(runs: RunMaker) -> None:
     for name, fingerprint in (("a", "11"), ("b", "11"), ("c", "22")):
         runs.manifest(name, "inference", env_fingerprint=fingerprint)
         runs.rollouts(name, [100.0, 101.0])
-    settings = settings_of(read_runs([runs.top]), "corrected")
+    settings = results_by_task(read_runs([runs.top]), "corrected")
     assert [(setting.fingerprint, setting.algorithms) for setting in settings] == [("11", ("a", "b")), ("22", ("c",))]
 
 

@@ -1,0 +1,153 @@
+"""From runs to what a paper compares: the results of each task by algorithm and mode.
+
+Runs that are seeds of one another (``runs.seed_groups``) are scored together, by the registry of metrics and nothing
+else. Environments of different behaviour (fingerprints) never share a table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from a2perf.metrics import application, registry
+from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
+from a2perf.metrics.scores import conditions_of, is_told
+from a2perf.metrics.values import MetricValue, Profile
+from a2perf.plain_text import plain_text
+from a2perf.runs.layout import MODES
+from a2perf.runs.run import Run
+from a2perf.runs.seed_groups import SeedKey, grouped, seed_key
+
+_DIGITS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedGroup:
+    """The runs of one algorithm in one mode: seeds of one another.
+
+    Attributes:
+        algorithm: name, unique in the setting.
+        scores: by name, in the order of the registry; metrics that are not of this mode left out.
+        tasks: application metrics of each task, in generalization.
+        conditions: what a reader of these scores should know.
+    """
+
+    algorithm: str
+    mode: str
+    runs: tuple[Run, ...]
+    data: ScoredRuns
+    scores: dict[str, MetricValue]
+    tasks: dict[str, dict[str, MetricValue]]
+    conditions: tuple[str, ...]
+
+    @property
+    def seeds(self) -> list[int | None]:
+        """Root seed of each run."""
+        return [run.identity.seed for run in self.runs]
+
+    def seed_names(self) -> list[str]:
+        """Returns a name for each run, ``"seed 3"`` where that is unique."""
+        names = ["" if seed is None else f"seed {seed}" for seed in self.seeds]
+        if len(set(names)) < len(names) or "" in names:
+            return [run.root for run in self.runs]
+        return names
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskResults:
+    """One task of one domain, with all algorithms that were run on it.
+
+    Attributes:
+        fingerprint: of the environment, where a task has several; else ``""``.
+        algorithms: names in order; one column each.
+    """
+
+    domain: str
+    task: str
+    fingerprint: str
+    algorithms: tuple[str, ...]
+    groups: tuple[SeedGroup, ...]
+
+    @property
+    def title(self) -> str:
+        """Heading of the setting."""
+        where = " / ".join(plain_text(part) for part in (self.domain, self.task) if part) or "Runs without a task"
+        return f"{where} (fingerprint {self.fingerprint[:_DIGITS]})" if self.fingerprint else where
+
+    def of(self, algorithm: str, mode: str) -> SeedGroup | None:
+        """Returns the group of an algorithm in a mode."""
+        for group in self.groups:
+            if (group.algorithm, group.mode) == (algorithm, mode):
+                return group
+        return None
+
+    def in_mode(self, mode: str) -> list[SeedGroup]:
+        """Returns the groups of a mode, in the order of the algorithms."""
+        found = [self.of(algorithm, mode) for algorithm in self.algorithms]
+        return [group for group in found if group is not None]
+
+
+def results_by_task(runs: Sequence[Run], profile: Profile) -> list[TaskResults]:
+    """Groups runs and scores every group, each once.
+
+    Args:
+        runs: all runs; those whose manifest cannot be read belong to no task.
+        profile: set of formulas.
+    """
+    known = [run for run in runs if run.state != "unreadable"]
+    held = grouped(known, lambda run: seed_key(run.identity, run.folder))
+    behaviours: dict[tuple[str, str, str], set[str]] = {}
+    for key in held:
+        behaviours.setdefault((key.domain, key.task, key.mode), set()).add(key.fingerprint)
+    differing = {(domain, task) for (domain, task, _), prints in behaviours.items() if len(prints) > 1}
+    tasks: dict[tuple[str, str, str], dict[SeedKey, list[Run]]] = {}
+    for key, members in held.items():
+        fingerprint = key.fingerprint or "unknown" if (key.domain, key.task) in differing else ""
+        tasks.setdefault((key.domain, key.task, fingerprint), {})[key] = members
+    return [_task_results(task, tasks[task], profile) for task in sorted(tasks)]
+
+
+def _task_results(task: tuple[str, str, str], held: Mapping[SeedKey, list[Run]], profile: Profile) -> TaskResults:
+    names = _column_names(list(held))
+    algorithms = sorted(set(names.values()), key=lambda name: (name.lower(), name))
+    groups = []
+    for algorithm in algorithms:
+        for mode in MODES:
+            for key, members in held.items():
+                in_mode = [run for run in members if names[key] == algorithm and mode in run.modes()]
+                if in_mode:
+                    groups.append(_seed_group(algorithm, mode, in_mode, profile))
+    return TaskResults(*task, algorithms=tuple(algorithms), groups=tuple(groups))
+
+
+def _column_names(keys: Sequence[SeedKey]) -> dict[SeedKey, str]:
+    """Returns the column of each group: its algorithm, with what tells groups of one name apart."""
+    versions: dict[str, set[str]] = {}
+    layouts: dict[str, set[str]] = {}
+    for key in keys:
+        versions.setdefault(key.algorithm, set()).add(key.version)
+        layouts.setdefault(key.algorithm, set()).add(key.layout)
+    names: dict[SeedKey, str] = {}
+    taken: set[tuple[str, str]] = set()
+    for key in keys:
+        name = plain_text(key.algorithm) or "unnamed"
+        if len(layouts[key.algorithm]) > 1:
+            name += f" ({key.layout})"
+        if len(versions[key.algorithm]) > 1 and key.version:
+            name += f" ({key.version[:_DIGITS]})"
+        # of one mode, they differ in the arguments of the environment, or in characters that are not shown
+        number = 1
+        while (column := name if number == 1 else f"{name} ({number})", key.mode) in taken:
+            number += 1
+        taken.add((column, key.mode))
+        names[key] = column
+    return names
+
+
+def _seed_group(algorithm: str, mode: str, runs: Sequence[Run], profile: Profile) -> SeedGroup:
+    ordered = sorted(runs, key=lambda run: (run.identity.seed or 0, run.root))
+    data = scored_runs(ordered, mode)
+    scores = {name: value for name, value in registry.score(data, profile).items() if is_told(value, mode)}
+    tasks = application.per_task(data, profile) if mode == "generalization" else {}
+    conditions = conditions_of(ordered, data, mode)
+    return SeedGroup(algorithm, mode, tuple(ordered), data, scores, tasks, tuple(conditions))
