@@ -24,20 +24,16 @@ from a2perf.metrics import protocol
 from a2perf.storage import read_record, write_record
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.run_options import RunOptions, run_options
 
-_CONFINING = (
-    click.option("--sandbox", default="strongest", metavar="LEVEL", help="How policies are confined."),
-    click.option("--allow-weaker", is_flag=True, help="Run although the sandbox cannot be had here; it is recorded."),
-    click.option("--python-env", default="shared", metavar="KIND", help="Packages of the policies."),
-    click.option("--participant-python", metavar="FILE", help="Interpreter of the policies."),
-    click.option("--call-timeout", type=float, default=60.0, metavar="S", help="Limit of one answer in seconds."),
-)
+_RUN_OPTIONS = ("sandbox", "allow_weaker", "python_env", "participant_python")
 
 
 def _confined(function: Any) -> Any:
-    for option in reversed(_CONFINING):
-        function = option(function)
-    return function
+    timeout = click.option(
+        "--call-timeout", type=float, default=60.0, metavar="S", help="Limit of one answer in seconds."
+    )
+    return run_options(*_RUN_OPTIONS)(timeout(function))
 
 
 @click.command(name="generate", context_settings=normalised())
@@ -284,10 +280,5 @@ def _thresholds(levels: SkillLevels) -> dict[str, Any]:
 
 
 def _confining(options: dict[str, Any]) -> Confining:
-    return Confining(
-        sandbox=options["sandbox"],
-        allow_weaker=options["allow_weaker"],
-        python_env=options["python_env"],
-        participant_python=options["participant_python"],
-        call_timeout_s=options["call_timeout"],
-    )
+    chosen = RunOptions({name: options[name] for name in _RUN_OPTIONS})
+    return Confining(**chosen.settings(), call_timeout_s=options["call_timeout"])

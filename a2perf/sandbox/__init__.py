@@ -66,7 +66,7 @@ def _needs_linux() -> str | None:
 
 register_sandbox("none", Level(lambda: ProcessSandbox(confined=False), _needs_linux))
 register_sandbox("process", Level(lambda: ProcessSandbox(confined=True), _needs_linux))
-register_sandbox("bubblewrap", Level(BubblewrapSandbox, bubblewrap.why_unavailable, bubblewrap.MEND))
+register_sandbox("bubblewrap", Level(BubblewrapSandbox, bubblewrap.why_unavailable, bubblewrap.HINT))
 register_sandbox(
-    "docker", Level(DockerSandbox, lambda: container.why_unavailable(os.environ.get("DOCKER_HOST")), container.MEND)
+    "docker", Level(DockerSandbox, lambda: container.why_unavailable(os.environ.get("DOCKER_HOST")), container.HINT)
 )

@@ -32,7 +32,7 @@ PROBE_TRIES = 3
 OWN_PROCESSES = 2
 """bubblewrap itself, outside and inside the new process namespace."""
 
-MEND = "apt-get install bubblewrap, and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+HINT = "apt-get install bubblewrap, and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
 
 _GUARANTEES = (
     "it sees the system, its interpreter and the submission read-only, its artefact folder, and nothing else of the"
@@ -170,7 +170,7 @@ class BubblewrapSandbox:
         """
         program = shutil.which("bwrap")
         if program is None:
-            raise InfrastructureError("there is no bwrap program on PATH", hint=MEND)
+            raise InfrastructureError("there is no bwrap program on PATH", hint=HINT)
         if not os.access(spec.argv[0], os.X_OK):
             raise InfrastructureError(f"{spec.argv[0]} could not be started in {spec.cwd}: it is no program")
         if not spec.cwd.is_dir():

@@ -10,14 +10,11 @@ the guard ends, and with it the container, which the engine removes.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import marshal
 import os
 import shutil
 import socket
 import struct
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -29,28 +26,21 @@ from a2perf.errors import InfrastructureError
 from a2perf.runs.process_identity import left_behind, mark
 from a2perf.sandbox import host_id, seccomp, view
 from a2perf.sandbox import limits as control_groups
+from a2perf.sandbox.container_image import empty_image
 from a2perf.sandbox.guard.collection import Collection
 from a2perf.sandbox.guard.stage import give
 from a2perf.sandbox.guard.tree import descendants
+from a2perf.sandbox.guarded import GuardedProcess, guard_document, written
 from a2perf.sandbox.interface import Confined, Limits, SandboxSpec
-from a2perf.sandbox.process import (
-    GUARANTEES_OF_LIMITS,
-    GUARD_FOLDER,
-    LIFECYCLE,
-    GuardedProcess,
-    guard_document,
-    pinned_guarantee,
-    written,
-)
+from a2perf.sandbox.process import GUARANTEES_OF_LIMITS, GUARD_FOLDER, LIFECYCLE, pinned_guarantee
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
     from docker import DockerClient
 
-MEND = "pip install 'a2perf[docker]', start a Docker engine on this machine, or set DOCKER_HOST to its socket"
+HINT = "pip install 'a2perf[docker]', start a Docker engine on this machine, or set DOCKER_HOST to its socket"
 LABEL = "a2perf.sandbox"
-REPOSITORY = "a2perf-sandbox"
 START_TIMEOUT_S = 60.0
 PROBE_TIMEOUT_S = 5.0
 DOOR = "/run/a2perf/door"
@@ -161,7 +151,7 @@ class DockerSandbox:
             _remove(container)
             if client is not None:
                 client.close()
-            raise InfrastructureError(f"the container could not be started: {error}", hint=MEND) from error
+            raise InfrastructureError(f"the container could not be started: {error}", hint=HINT) from error
         except BaseException:
             ours.close()
             _remove(container)
@@ -265,7 +255,7 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
             tmpfs[place.path] = f"size={size},mode=1777,exec,uid={user},gid={user}"
     limits = spec.limits
     return client.containers.create(
-        _image(client),
+        empty_image(client),
         [os.fspath(spec.argv[0]), "-I", "-S", "-c", ARRIVAL_CODE, GUARD, f"{DOOR}/s"],
         auto_remove=True,
         cap_drop=["ALL"],
@@ -354,39 +344,6 @@ def _accept(listener: socket.socket, container: Container, said: Any) -> socket.
                 return stream
             stream.close()  # a stranger of the same user
     raise OSError(f"it ended before the guard spoke: {said.read(4096)[8:].decode(errors='replace').strip()}")
-
-
-def _image(client: DockerClient) -> str:
-    """Returns the image of empty folders; it is imported where the engine does not have it."""
-    import docker
-
-    content = _skeleton()
-    tag = hashlib.sha256(content).hexdigest()[:16]
-    name = f"{REPOSITORY}:{tag}"
-    try:
-        client.images.get(name)
-    except docker.errors.ImageNotFound:
-        client.api.import_image_from_data(content, repository=REPOSITORY, tag=tag)
-    return name
-
-
-def _skeleton() -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        for name in ("dev", "etc", "proc", "run", "sys", "tmp", "usr"):
-            entry = tarfile.TarInfo(name)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
-            tar.addfile(entry)
-        for name in view.SHORTCUTS:
-            if os.path.islink(name):
-                entry = tarfile.TarInfo(name.lstrip("/"))
-                entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(name)
-                tar.addfile(entry)
-        for name, text in (("etc/passwd", view.PASSWD), ("etc/group", view.GROUP)):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(text), 0o644
-            tar.addfile(entry, io.BytesIO(text.encode()))
-    return stream.getvalue()
 
 
 def _remove_forgotten(client: DockerClient) -> None:

@@ -40,8 +40,9 @@ class GinFile:
         if self.origin == "packaged":
             domain, _, *below = self.path.relative_to(DOMAINS_FOLDER.resolve()).parts
             return "/".join((domain, *below))
-        inside = self.origin == "participant" and self.submission is not None
-        return printable(str(self.path.relative_to(self.submission) if inside else self.path))
+        if self.origin == "participant" and self.submission is not None:
+            return printable(str(self.path.relative_to(self.submission)))
+        return printable(str(self.path))
 
     def participant_bytes(self) -> bytes:
         """Returns the content of a participant's file, read without following links.

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError
+from a2perf.runs.process_identity import mark
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
 from a2perf.sandbox.container import LABEL, why_unavailable
 from tests.launch.docker_engine import DockerEngine, running_engine
@@ -161,7 +162,7 @@ def test_container_ends_with_an_evaluator_that_is_killed(engine: DockerEngine) -
 
 def test_container_that_was_made_and_forgotten_is_removed_by_the_next(engine: DockerEngine, tmp_path: Path) -> None:
     client = engine.client()
-    client.containers.create(engine.image, ["/bin/true"], labels={LABEL: "1-5"})
+    client.containers.create(engine.image, ["/bin/true"], labels={LABEL: f"{mark().partition('-')[0]}-1-5"})
     client.close()
     assert left(engine) == ["created"]
     get_sandbox("docker").start(specification(tmp_path, "pass")).wait(60)

@@ -271,9 +271,9 @@ def test_kill_tree_wins_against_a_fork_bomb(start) -> None:
 
 
 def test_stopped_guard_does_not_save_the_tree(start, monkeypatch: pytest.MonkeyPatch) -> None:
-    from a2perf.sandbox import process
+    from a2perf.sandbox import guarded
 
-    monkeypatch.setattr(process, "KILL_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(guarded, "KILL_TIMEOUT_S", 0.3)
     confined = start("import time; time.sleep(60)")
     os.kill(confined.tree_root, signal.SIGSTOP)
     confined.kill_tree()
