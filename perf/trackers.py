@@ -4,7 +4,7 @@
 
 Import time above bare Python; cost of 1 Hz sampling of a tree of 20 processes; processor time of 20 short-lived
 children against the kernel's own account; nanoseconds that the latency timer adds per call; what a caller waits for
-``prepare``, ``attach`` and ``stop``; how long codecarbon takes in the background.
+``prepare``, ``attach`` and ``stop``.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def latency_timer(calls: int = 200_000) -> dict[str, float]:
 
 
 def waits(repeats: int = 5) -> dict[str, float]:
-    """Median milliseconds that a caller waits in each call, with files and with codecarbon armed."""
+    """Median milliseconds that a caller waits in each call, with files."""
     from a2perf.metrics.trackers import EmissionsSettings, Sampler
 
     times: dict[str, list[float]] = {"prepare": [], "attach": [], "mark": [], "stop": []}
@@ -226,30 +226,6 @@ def waits(repeats: int = 5) -> dict[str, float]:
     return {f"{name}_ms": 1e3 * statistics.median(values) for name, values in times.items()}
 
 
-def codecarbon_start() -> dict[str, float]:
-    """How long codecarbon takes to be ready in the background, its processor time, and how long ``stop`` is then."""
-    from a2perf.metrics.trackers import EmissionsSettings, Sampler
-
-    with tempfile.TemporaryDirectory() as folder:
-        settings = EmissionsSettings(country_iso_code="USA", region="Massachusetts")
-        sampler = Sampler(directory=Path(folder), settings=settings, codecarbon_grace_s=0.0)
-        process = subprocess.Popen(["sleep", "60"])
-        sampler.attach(process.pid)
-        time.sleep(8.0)
-        began = time.perf_counter()
-        report = sampler.stop()
-        took = time.perf_counter() - began
-        process.kill()
-        process.wait()
-    result = report.emissions.codecarbon
-    assert result is not None
-    return {
-        "ready_after_s": result.ready_after_s if result.ready_after_s is not None else float("nan"),
-        "start_cpu_s": result.start_cpu_seconds or float("nan"),
-        "stop_ms": 1e3 * took,
-    }
-
-
 def main() -> None:
     """Prints the numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -262,7 +238,6 @@ def main() -> None:
         "latency_timer": latency_timer(),
         "short_children": short_children(),
         "sampling_20_processes_at_1_hz": sampling_cost(arguments.seconds),
-        "codecarbon": codecarbon_start(),
     }
     if arguments.json:
         print(json.dumps(results, indent=2))

@@ -82,33 +82,12 @@ class IdleBaseline(msgspec.Struct, kw_only=True):
     ram_w: float = 0.0
 
 
-class CodecarbonResult(msgspec.Struct, kw_only=True):
-    """codecarbon's own account beside ours; it follows the evaluator's process with its children, by sampling alone.
-
-    Attributes:
-        state: ``"ran"``, ``"not ready in time"`` or ``"failed: ..."``.
-        ready_after_s: from ``attach`` to its first measurement.
-        start_cpu_seconds: what its import and start cost the evaluator, apart from ``own_cpu_seconds``.
-        kg_per_kwh: the carbon intensity that it used.
-    """
-
-    state: str
-    version: str = ""
-    ready_after_s: float | None = None
-    start_cpu_seconds: float | None = None
-    kg_per_kwh: float | None = None
-    duration_s: float | None = None
-    energy_kwh: float | None = None
-    emissions_kg_co2eq: float | None = None
-
-
 class Emissions(msgspec.Struct, kw_only=True):
     """Emissions of the run: the gross energy above times the carbon intensity of its place.
 
     Attributes:
-        method: whose energy and whose intensity: ``"a2perf:<energy method>+codecarbon"`` when codecarbon ran and
-            gave the intensity, else ``"a2perf:<energy method>+factor:<place>"`` with the factor out of codecarbon's
-            data files. Codecarbon's own account of the run stands beside it, in ``codecarbon``.
+        method: ``"a2perf:<energy method>+factor:<place>"``, with the factor out of codecarbon's data files. Records
+            of older versions also have ``"a2perf:<energy method>+codecarbon"``.
         quality: that of the energy.
         factor_source: the place that the factor is for, ``"USA/Massachusetts"``.
         note: why a coarser factor than the one asked for was used.
@@ -123,7 +102,6 @@ class Emissions(msgspec.Struct, kw_only=True):
     region: str = ""
     factor_source: str = ""
     note: str = ""
-    codecarbon: CodecarbonResult | None = None
 
 
 class Gpu(msgspec.Struct, kw_only=True):

@@ -69,8 +69,8 @@ class Submission:
         num_inference_episodes: rollouts of the inference mode.
         num_generalization_episodes: rollouts per task of the generalization mode.
         time_participant_code: whether the latency phase runs at all.
-        measure_emissions: whether codecarbon tracks the run and the classic emissions file is published; time,
-            memory, power and energy are always in the bundle.
+        measure_emissions: whether the classic emissions file is published, with codecarbon's own outputs where
+            ``track_emissions_decorator`` asks for them; time, memory, power and energy are always in the bundle.
         inference_data: ``"fresh"`` times on observations of rollouts, each as the policy meets it for the first time;
             ``"sampled"`` on random samples of the observation space (the earlier platform's way). ``"recorded"`` is
             accepted for older files and means ``"fresh"``.

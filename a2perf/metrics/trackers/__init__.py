@@ -1,6 +1,6 @@
 """Trackers: sample what a live participant process tree costs, from the evaluator's process.
 
-``Sampler`` runs one thread and one loop over the trackers and returns a ``TrackingReport``; ``LatencyTimer`` times
+``Sampler`` runs one thread and one loop over the trackers and returns a tracking report; ``LatencyTimer`` times
 calls; ``track_emissions_decorator`` is the gin-configurable face of codecarbon. Names are loaded on first use, so
 that a participant process can import ``LatencyTimer`` with nothing but the standard library.
 """

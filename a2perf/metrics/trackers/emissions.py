@@ -10,14 +10,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
+import threading
+import types
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import gin
 
 from a2perf.errors import ConfigError, did_you_mean
+from a2perf.metrics.trackers.host import describe_host
 
 RENAMED = {"default_cpu_power": "force_cpu_power", "co2_signal_api_token": "electricitymaps_api_token"}
 TRACKING_MODES = ("process", "machine")
@@ -131,6 +136,16 @@ class EmissionsSettings:
         flags["save_to_file"] = flags["save_to_file"] is not False
         return [method for flag, method in _OUTPUT_FLAGS.items() if flags[flag]]
 
+    @property
+    def wants_file(self) -> bool:
+        """Whether codecarbon shall write a file of its own beside the run's emissions file."""
+        return "csv" in self.outputs() and not (self.output_dir is None and self.output_file is None)
+
+    @property
+    def wants_codecarbon(self) -> bool:
+        """Whether an output is asked for that only codecarbon's own tracker gives."""
+        return self.wants_file or bool(self.output_handlers) or bool({*self.outputs()} - {"csv"})
+
     def codecarbon_arguments(self) -> dict[str, Any]:
         """Arguments for the newest codecarbon's tracker: only what was given, and the outputs in their new form."""
         drop = {"offline", "output_methods", *_OUTPUT_FLAGS}
@@ -163,51 +178,7 @@ def make_tracker(offline: bool, arguments: dict[str, Any]) -> Any:
 _RESOLVE = object()
 
 
-def _track_emissions_decorator(  # noqa: D417 (the parameters are codecarbon's)
-    fn: Any = None,
-    *,
-    project_name: str | None = None,
-    measure_power_secs: float | None = None,
-    api_call_interval: int | None = None,
-    api_endpoint: str | None = None,
-    api_key: str | None = None,
-    output_dir: str | None = None,
-    output_file: str | None = None,
-    output_methods: Sequence[Any] | str | None = None,
-    save_to_file: bool | None = None,
-    save_to_api: bool | None = None,
-    save_to_logger: bool | None = None,
-    save_to_prometheus: bool | None = None,
-    save_to_logfire: bool | None = None,
-    prometheus_url: str | None = None,
-    logging_logger: Any = None,
-    output_handlers: Sequence[Any] | None = None,
-    offline: bool | None = None,
-    emissions_endpoint: str | None = None,
-    experiment_id: str | None = None,
-    experiment_name: str | None = None,
-    country_iso_code: str | None = None,
-    region: str | None = None,
-    cloud_provider: str | None = None,
-    cloud_region: str | None = None,
-    country_2letter_iso_code: str | None = None,
-    gpu_ids: Sequence[int | str] | str | None = None,
-    co2_signal_api_token: str | None = None,
-    electricitymaps_api_token: str | None = None,
-    tracking_mode: str | None = None,
-    log_level: str | int | None = None,
-    logger_preamble: str | None = None,
-    on_csv_write: str | None = None,
-    default_cpu_power: float | None = None,
-    force_cpu_power: float | None = None,
-    force_ram_power: float | None = None,
-    force_carbon_intensity_g_co2e_kwh: float | None = None,
-    pue: float = 1.0,
-    wue: float | None = None,
-    allow_multiple_runs: bool | None = None,
-    rapl_include_dram: bool | None = None,
-    rapl_prefer_psys: bool | None = None,
-) -> Any:
+def _track_emissions_decorator(fn: Any = None, **given: Any) -> Any:
     """Runs a function under codecarbon's tracker; gin fills in what the caller leaves out.
 
     Used bare, with arguments, or with all arguments from gin. The tracker works offline unless ``offline=False``.
@@ -215,16 +186,16 @@ def _track_emissions_decorator(  # noqa: D417 (the parameters are codecarbon's)
     ``electricitymaps_api_token``.
 
     Args:
-        fn: the function; the rest are codecarbon's parameters, ``None`` where not given.
+        fn: the function.
+        given: codecarbon's parameters (the fields of ``EmissionsSettings``), ``None`` where not given.
 
     Returns:
         The wrapped function, or a decorator when ``fn`` is not given.
 
     Raises:
         ConfigError: a parameter has a value that it cannot have.
+        TypeError: codecarbon has no such parameter.
     """
-    given = dict(locals())
-    del given["fn"]
     settings = _settings_from(given)
     if fn is _RESOLVE:
         return settings
@@ -233,6 +204,19 @@ def _track_emissions_decorator(  # noqa: D417 (the parameters are codecarbon's)
     return _wrap(settings, fn)
 
 
+def _signature() -> inspect.Signature:
+    """Returns what gin may bind: the fields of ``EmissionsSettings`` and the old names of two of them."""
+    fields = {field.name: (field.type, field.default) for field in dataclasses.fields(EmissionsSettings)}
+    fields |= {old: (fields[new][0], None) for old, new in RENAMED.items()}
+    first = inspect.Parameter("fn", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="Any")
+    rest = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in sorted(fields.items())
+    ]
+    return inspect.Signature([first, *rest], return_annotation="Any")
+
+
+_track_emissions_decorator.__signature__ = _signature()  # type: ignore[attr-defined]
 track_emissions_decorator: Callable[..., Any] = gin.configurable("track_emissions_decorator")(
     _track_emissions_decorator
 )
@@ -251,16 +235,16 @@ def resolve_settings() -> EmissionsSettings:
 
 def _settings_from(given: dict[str, Any]) -> EmissionsSettings:
     for old, new in RENAMED.items():
-        value = given.pop(old)
+        value = given.pop(old, None)
         if value is None:
             continue
+        both = given.get(new) is not None
         warnings.warn(
-            f"track_emissions_decorator.{old} is now called {new}"
-            + (f"; the value of {new} counts" if given[new] is not None else ""),
+            f"track_emissions_decorator.{old} is now called {new}" + (f"; the value of {new} counts" if both else ""),
             FutureWarning,
             stacklevel=3,
         )
-        if given[new] is None:
+        if not both:
             given[new] = value
     return EmissionsSettings(**given)
 
@@ -268,8 +252,6 @@ def _settings_from(given: dict[str, Any]) -> EmissionsSettings:
 def _wrap(settings: EmissionsSettings, fn: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fn)
     def tracked(*args: Any, **kwargs: Any) -> Any:
-        from a2perf.metrics.trackers.codecarbon_run import known_processor
-
         tracker = make_tracker(settings.is_offline, settings.codecarbon_arguments())
         with known_processor():
             tracker.start()
@@ -282,3 +264,27 @@ def _wrap(settings: EmissionsSettings, fn: Callable[..., Any]) -> Callable[..., 
             tracker.stop()
 
     return tracked
+
+
+_answering = threading.Lock()
+
+
+@contextmanager
+def known_processor() -> Iterator[None]:
+    """Answers codecarbon's question for the processor's name.
+
+    It asks py-cpuinfo, which starts two further interpreters and takes two seconds to find what ``/proc/cpuinfo`` says.
+    """
+    answer = types.ModuleType("cpuinfo")
+    model = describe_host().cpu_model
+    answer.get_cpu_info = lambda: {"brand_raw": model}  # type: ignore[attr-defined]
+    # Several runs may start at once in one evaluator, and each puts back what it found.
+    with _answering:
+        real = sys.modules.get("cpuinfo")
+        sys.modules["cpuinfo"] = answer
+        try:
+            yield
+        finally:
+            del sys.modules["cpuinfo"]
+            if real is not None:
+                sys.modules["cpuinfo"] = real

@@ -20,8 +20,8 @@ from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.nvml import Nvml
 from a2perf.metrics.trackers.power_model import RAM_WATTS_PER_GB, CpuPower, choose_cpu_power, ram_watts
 from a2perf.metrics.trackers.rapl import POWERCAP, Rapl
-from a2perf.runs.tracking_record import ComponentEnergy, Gpu
 from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick
+from a2perf.runs.tracking_record import ComponentEnergy, Gpu
 
 JOULES_PER_KWH = 3.6e6
 OPEN_WAIT_S = 0.2

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from a2perf.metrics.trackers import procfs
-from a2perf.runs.tracking_record import HostConditions
 from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick
+from a2perf.runs.tracking_record import HostConditions
 
 CONTAINER_VARIABLE = "A2PERF_CONTAINER"
 """Set by a launcher of containers: JSON of what encloses the run."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from a2perf.metrics.trackers.carbon_factors import codecarbon_version
 from a2perf.metrics.trackers.emissions import EmissionsSettings
-from a2perf.metrics.trackers.emissions_account import EmissionsTracker
+from a2perf.metrics.trackers.emissions_tracker import EmissionsTracker
 from a2perf.metrics.trackers.energy import JOULES_PER_KWH, CpuEnergy, GpuEnergy, RamEnergy
 from a2perf.metrics.trackers.host import HostTracker, describe_host
 from a2perf.metrics.trackers.process_tree import TreeSample
@@ -36,11 +36,11 @@ class Recorder:
         directory: where the files go; ``None`` writes none.
         mode: names the emissions file.
         settings: what the gin file says about emissions.
-        grace_s: how long the run may last before codecarbon is imported; ``None`` leaves it out.
+        with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
     """
 
     def __init__(
-        self, directory: Path | None, *, mode: str, settings: EmissionsSettings, grace_s: float | None = None
+        self, directory: Path | None, *, mode: str, settings: EmissionsSettings, with_codecarbon: bool = False
     ) -> None:
         machine = settings.tracking_mode == "machine"
         self._settings = settings
@@ -49,7 +49,7 @@ class Recorder:
         self._cpu = CpuEnergy(force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue)
         self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, pue=settings.pue)
         self._ram = RamEnergy(force_watts=settings.force_ram_power, machine=machine, pue=settings.pue)
-        self._emissions = EmissionsTracker(settings, directory or Path(), self._cpu, grace_s=grace_s)
+        self._emissions = EmissionsTracker(settings, directory if with_codecarbon else None, self._cpu)
         self.trackers: list[Tracker] = [self._host, self._cpu, self._ram, self._gpu, self._emissions]
         self.failures: list[TrackerFailure] = []
         self.elapsed_s = 0.0

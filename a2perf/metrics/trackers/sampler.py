@@ -2,7 +2,7 @@
 
 ``prepare`` opens counters and begins the idle baseline while nothing runs yet, ``attach`` names the process, ``mark``
 says what the run is doing, ``stop`` takes a last sample and returns the report. None of them waits for a measurement:
-counters are opened in the thread, the baseline runs while the caller goes on, codecarbon starts in the background.
+counters are opened in the thread, the baseline runs while the caller continues.
 The first samples come close together, so that a run of half a second has a curve as well.
 """
 
@@ -18,13 +18,12 @@ from resource import struct_rusage
 from types import TracebackType
 
 from a2perf.metrics.trackers import procfs
-from a2perf.metrics.trackers.codecarbon_run import GRACE_S
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
 from a2perf.metrics.trackers.recorder import Recorder
-from a2perf.runs.tracking_record import TrackerFailure, TrackingReport
 from a2perf.metrics.trackers.tick import Tick, Tracker
 from a2perf.metrics.trackers.tree_succession import TreeSuccession
+from a2perf.runs.tracking_record import TrackerFailure, TrackingReport
 
 FIRST_SAMPLES_S = (0.02, 0.1, 0.25, 0.5)
 FIRST_THOROUGH_S = 0.5
@@ -47,8 +46,7 @@ class Sampler:
         settings: what the gin file says about emissions; ``None`` takes the defaults.
         cgroup: folders of a control group that holds this tree and nothing else.
         trackers: further trackers of the caller.
-        with_codecarbon: whether to run codecarbon in the background.
-        codecarbon_grace_s: how long the run may last before codecarbon is imported.
+        with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
     """
 
     def __init__(
@@ -62,7 +60,6 @@ class Sampler:
         cgroup: Path | Sequence[Path] | None = None,
         trackers: Sequence[Tracker] = (),
         with_codecarbon: bool = True,
-        codecarbon_grace_s: float = GRACE_S,
     ) -> None:
         settings = settings if settings is not None else EmissionsSettings()
         self._pid = pid
@@ -70,8 +67,7 @@ class Sampler:
         self._cgroup = _folders(cgroup)
         self._report_interval_s = settings.measure_power_secs or interval_s
         self._interval_s = min(interval_s, self._report_interval_s)
-        grace_s = codecarbon_grace_s if with_codecarbon and directory is not None else None
-        self._recorder = Recorder(directory, mode=mode, settings=settings, grace_s=grace_s)
+        self._recorder = Recorder(directory, mode=mode, settings=settings, with_codecarbon=with_codecarbon)
         self._trackers: list[Tracker] = [*self._recorder.trackers, *trackers]
         self._failures: list[TrackerFailure] = []
         self._lock = threading.Lock()

@@ -96,7 +96,7 @@ def tracker(
         mode: of the run; names the emissions file.
         interval_s: longest period of the samples.
         emissions: what the configuration says about them.
-        with_codecarbon: whether codecarbon tracks the tree too.
+        with_codecarbon: whether codecarbon may give the outputs that the configuration asks it for.
         attempts: of the run; time, energy and emissions of the report are sums over them.
     """
     sampler = Sampler(

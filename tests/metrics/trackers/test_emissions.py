@@ -106,6 +106,21 @@ def test_outputs(given, outputs):
     assert EmissionsSettings(**given).outputs() == outputs
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, False),
+        ({"save_to_file": True}, False),
+        ({"output_dir": "there"}, True),
+        ({"output_dir": "there", "save_to_file": False}, False),
+        ({"save_to_prometheus": True}, True),
+        ({"output_handlers": [object()]}, True),
+    ],
+)
+def test_codecarbons_tracker_is_wanted_only_for_outputs_of_its_own(given, wanted):
+    assert EmissionsSettings(**given).wants_codecarbon == wanted
+
+
 def test_old_names_are_mapped_with_a_warning():
     gin.parse_config(
         "track_emissions_decorator.default_cpu_power = 150\ntrack_emissions_decorator.co2_signal_api_token = 'abc'"

@@ -16,8 +16,8 @@ import pytest
 from a2perf.metrics.trackers import sampler as sampler_module
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.host import describe_host
-from a2perf.runs.tracking_record import TrackingReport
 from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.runs.tracking_record import TrackingReport
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
 WAIT = "print('up', flush=True)\nimport sys\nsys.stdin.read()"
@@ -339,54 +339,54 @@ SCRIPT = """
 import os, subprocess, sys, time
 from pathlib import Path
 from a2perf.metrics.trackers import EmissionsSettings, Sampler
-settings = EmissionsSettings(country_iso_code="USA", region="Massachusetts", log_level="debug", save_to_file=True)
-sampler = Sampler(directory=Path(sys.argv[1]), settings=settings, codecarbon_grace_s=float(sys.argv[2]))
+folder, own, wait_s = Path(sys.argv[1]), sys.argv[2] or None, float(sys.argv[3])
+place = {"country_iso_code": "USA", "region": "Massachusetts"}
+settings = EmissionsSettings(**place, log_level="debug", save_to_file=True, output_dir=own)
+sampler = Sampler(directory=folder, settings=settings)
 process = subprocess.Popen(["sleep", "60"])
 sampler.attach(process.pid)
-deadline = time.monotonic() + float(sys.argv[3])
+deadline = time.monotonic() + wait_s
 tracker = sampler._recorder._emissions
-while time.monotonic() < deadline and (tracker._run is None or tracker._run.kg_per_kwh is None):
+while time.monotonic() < deadline and not (tracker._outputs and tracker._outputs._running):
     time.sleep(0.02)
 report = sampler.stop()
 process.kill(); process.wait()
 import msgspec
-Path(sys.argv[1], "report.json").write_bytes(msgspec.json.encode(report))
-Path(sys.argv[1], "imported").write_text(str("codecarbon" in sys.modules))
+Path(folder, "report.json").write_bytes(msgspec.json.encode(report))
+Path(folder, "imported").write_text(str("codecarbon" in sys.modules))
 """
 
 
-def script(tmp_path, grace_s, wait_s):
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), str(grace_s), str(wait_s)], capture_output=True, text=True
-    )
+def script(tmp_path, own, wait_s):
+    words = [sys.executable, "-c", SCRIPT, str(tmp_path), own, str(wait_s)]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    return msgspec.json.decode((tmp_path / "report.json").read_bytes(), type=TrackingReport)
-
-
-def test_a_short_run_never_imports_codecarbon(tmp_path):
-    report = script(tmp_path, grace_s=1.0, wait_s=0.1)
-    assert (tmp_path / "imported").read_text() == "False"
-    assert report.emissions.method == "a2perf:tdp_model+factor:USA/Massachusetts"
-    assert report.emissions.codecarbon.state == "not ready in time"
+    report = msgspec.json.decode((tmp_path / "report.json").read_bytes(), type=TrackingReport)
     assert report.failures == []
-
-
-def test_codecarbon_runs_quietly_beside_a_longer_run(tmp_path):
-    report = script(tmp_path, grace_s=0.0, wait_s=60)
-    assert report.emissions.method.endswith("+codecarbon")
-    assert report.emissions.codecarbon.state == "ran"
+    assert report.emissions.method == "a2perf:tdp_model+factor:USA/Massachusetts"
     assert report.emissions.kg_per_kwh == pytest.approx(0.3765, abs=5e-5)
     assert report.emissions.kg_co2eq == pytest.approx(report.energy.gross_kwh * report.emissions.kg_per_kwh)
-    assert report.emissions.codecarbon.energy_kwh > 0
-    assert rows(tmp_path / "train_emissions.csv")[-1]["method"].endswith("+codecarbon")
+    assert rows(tmp_path / "train_emissions.csv")[-1]["method"].endswith("+factor:USA/Massachusetts")
+    return report
+
+
+def test_a_run_never_imports_codecarbon_unless_its_outputs_are_wanted(tmp_path):
+    report = script(tmp_path, "", 1.5)
+    assert (tmp_path / "imported").read_text() == "False"
+    assert "codecarbon_log" not in report.files
+
+
+def test_codecarbon_writes_its_own_file_quietly_where_it_is_told_to(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    report = script(tmp_path, str(own), 60)
     assert "Tracker's metadata" in (tmp_path / "codecarbon.log").read_text()
     assert report.files["codecarbon_log"] == "codecarbon.log"
+    (row,) = rows(own / "emissions.csv")
+    assert row["country_iso_code"] == "USA"
     assert not (tmp_path / "emissions.csv").exists()
-    assert report.failures == []
 
 
 @pytest.mark.parametrize("wait_s", [0.02, 0.2, 0.6, 1.2])
 def test_leaving_while_codecarbon_is_still_starting_is_clean(tmp_path, wait_s):
-    report = script(tmp_path, grace_s=0.0, wait_s=wait_s)
-    assert report.failures == []
-    assert report.emissions.kg_co2eq == pytest.approx(report.energy.gross_kwh * report.emissions.kg_per_kwh)
+    script(tmp_path, str(tmp_path), wait_s)

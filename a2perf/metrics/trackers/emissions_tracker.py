@@ -1,0 +1,199 @@
+"""Turns a run's energy into emissions with a carbon factor, and runs codecarbon's tracker if its outputs are wanted.
+
+The account is a2perf's own and never depends on codecarbon's tracker. That one starts only if the gin file names an
+output of it: its API, Prometheus, Logfire, a logger, a handler, or a file of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from a2perf.metrics.trackers.carbon_factors import CarbonFactor, find_factor
+from a2perf.metrics.trackers.emissions import EmissionsSettings, known_processor, make_tracker
+from a2perf.metrics.trackers.energy import CpuEnergy
+from a2perf.metrics.trackers.host import describe_host
+from a2perf.metrics.trackers.tick import Tick
+from a2perf.runs.tracking_record import Emissions, TrackedEnergy
+
+STOP_S = 1.0
+LOG = "codecarbon.log"
+
+
+class EmissionsTracker:
+    """Finds the carbon factor, and feeds codecarbon's outputs.
+
+    Args:
+        settings: where the run takes place and which outputs are wanted.
+        directory: where codecarbon's log goes; None leaves its tracker out.
+        cpu: the processor's tracker, whose power model codecarbon is given so that both use one.
+    """
+
+    name = "emissions"
+
+    def __init__(self, settings: EmissionsSettings, directory: Path | None, cpu: CpuEnergy) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._cpu = cpu
+        self._outputs: _CodecarbonOutputs | None = None
+        self.factor: CarbonFactor | None = None
+        self.log_files: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Finds the factor."""
+        given = self._settings
+        self.factor = find_factor(
+            country_iso_code=given.country_iso_code,
+            region=given.region,
+            cloud_provider=given.cloud_provider,
+            cloud_region=given.cloud_region,
+            force_g_per_kwh=given.force_carbon_intensity_g_co2e_kwh,
+        )
+
+    def attach(self) -> None:
+        """Starts codecarbon in the background if its outputs are wanted."""
+        if self._directory is None or not self._settings.wants_codecarbon:
+            return
+        model = self._cpu.model
+        watts = model.watts_per_thread * describe_host().cpu_count if model is not None else None
+        self._outputs = _CodecarbonOutputs(self._settings, self._directory / LOG, watts)
+
+    def sample(self, tick: Tick) -> None:
+        """Has nothing to read; codecarbon samples by itself."""
+
+    def stop(self) -> None:
+        """Ends codecarbon.
+
+        Raises:
+            RuntimeError: it failed.
+        """
+        if self._outputs is None:
+            return
+        self._outputs.stop()
+        if self._directory is not None and (self._directory / LOG).exists():
+            self.log_files["codecarbon_log"] = LOG
+        if self._outputs.error:
+            raise RuntimeError(f"codecarbon failed: {self._outputs.error}")
+
+    @property
+    def kg_per_kwh(self) -> float:
+        """The carbon factor; 0 if none was found."""
+        return self.factor.kg_per_kwh if self.factor is not None else 0.0
+
+    def method(self, cpu_method: str) -> str:
+        """How emissions are found: ``"a2perf:<energy>+factor:<place>"``."""
+        return f"a2perf:{cpu_method.split(':')[0]}+factor:{self.factor.source if self.factor is not None else 'none'}"
+
+    def emissions(self, energy: TrackedEnergy) -> Emissions:
+        """The emissions of so much energy."""
+        result = Emissions(
+            kg_co2eq=energy.gross_kwh * self.kg_per_kwh,
+            kg_per_kwh=self.kg_per_kwh,
+            method=self.method(energy.cpu.method),
+            quality=energy.quality,
+        )
+        if (factor := self.factor) is not None:
+            result.country_name, result.country_iso_code = factor.country_name, factor.country_iso_code
+            result.region, result.factor_source, result.note = factor.region, factor.source, factor.note
+        return result
+
+
+class _CodecarbonOutputs:
+    """Codecarbon's tracker in a daemon thread; it measures the evaluator with its children, by sampling alone.
+
+    Its import and start take seconds. A run that ends before leaves the thread behind, which holds up nothing: the long
+    steps (the imports) are taken in it and not in the pool that codecarbon starts, whose threads the interpreter would
+    wait for at its exit.
+    """
+
+    def __init__(self, settings: EmissionsSettings, log_file: Path, cpu_watts: float | None) -> None:
+        self._settings = settings
+        self._log_file = log_file
+        self._cpu_watts = cpu_watts
+        self._end = threading.Event()
+        self._running = False
+        self.error = ""
+        self._quiet = _ToFile(log_file, settings.log_level)
+        self._thread = threading.Thread(target=self._run, name="a2perf-codecarbon", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it; one that measures has ``STOP_S`` seconds to close, one that still starts is left behind."""
+        self._end.set()
+        if self._running:
+            self._thread.join(STOP_S)
+        self._quiet.close()
+
+    def _run(self) -> None:
+        try:
+            self._track()
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+
+    def _track(self) -> None:
+        # codecarbon would import it in its pool
+        with suppress(ImportError):
+            importlib.import_module("pandas")
+        if self._end.is_set():
+            return
+        tracker = make_tracker(self._settings.is_offline, self._arguments())
+        if self._end.is_set():
+            return
+        with known_processor():
+            tracker.start()
+        # A tracker whose constructor failed has said so only in its log.
+        if getattr(tracker, "_start_time", None) is None:
+            self.error = f"it did not start, {LOG} says why"
+            return
+        self._running = True
+        self._end.wait()
+        tracker.stop()
+
+    def _arguments(self) -> dict[str, Any]:
+        arguments = self._settings.codecarbon_arguments()
+        if not self._settings.wants_file:
+            # The emissions file of the run is the sampler's; codecarbon writes its own only where it is told to.
+            outputs = [method for method in self._settings.outputs() if method != "csv"]
+            arguments["output_methods"] = ",".join(outputs)
+        defaults = {
+            "output_dir": str(self._log_file.parent), "api_call_interval": 1, "measure_power_secs": 1.0,
+            "tracking_mode": "process",
+        }  # fmt: skip
+        if self._cpu_watts is not None:
+            defaults["force_cpu_power"] = self._cpu_watts
+        # Its lock would install signal handlers, which only a main thread may do, and a second run would go silent.
+        return defaults | arguments | {"allow_multiple_runs": True}
+
+
+class _ToFile(logging.Filter):
+    """Takes every record of codecarbon's logger off its stream and into a file."""
+
+    def __init__(self, path: Path, level: str | int | None) -> None:
+        super().__init__()
+        name = str(level or "warning").upper()
+        self._level = level if isinstance(level, int) else logging.getLevelNamesMapping().get(name, logging.WARNING)
+        self._path = path
+        self._lock = threading.Lock()
+        self._open = True
+        logging.getLogger("codecarbon").addFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Writes the record down and keeps it from the handlers."""
+        with self._lock:
+            if self._open and record.levelno >= self._level:
+                try:
+                    with self._path.open("a", encoding="utf-8") as file:
+                        file.write(f"{time.strftime('%H:%M:%S')} {record.levelname} {record.getMessage()}\n")
+                except OSError:
+                    self._open = False
+        return False
+
+    def close(self) -> None:
+        """Writes nothing any more; the logger stays quiet as long as the thread lives, which may outlive the run."""
+        with self._lock:
+            self._open = False
