@@ -18,7 +18,7 @@ Statistic = Literal["last", "best", "mean_last_n"]
 STATISTICS: tuple[Statistic, ...] = ("last", "best", "mean_last_n")
 
 
-class Verdict(enum.Enum):
+class TestVerdict(enum.Enum):
     """What a test has come to."""
 
     OPEN = "open"
@@ -28,7 +28,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Condition:
+class PassCondition:
     """The block ``performance_testing_conditions``.
 
     Attributes:
@@ -122,7 +122,7 @@ class Condition:
         reached = (value >= bound if self.direction == ">=" else value <= bound for value, bound in pairs)
         return len(pairs) == len(self.values) and all(reached)
 
-    def verdict(self, met: int, missed: int, *, out_of_time: bool = False) -> Verdict:
+    def verdict(self, met: int, missed: int, *, out_of_time: bool = False) -> TestVerdict:
         """Says where the test stands after some runs.
 
         Args:
@@ -131,10 +131,10 @@ class Condition:
             out_of_time: no further run may be waited for.
         """
         if met >= self.succ_runs:
-            return Verdict.PASSED
+            return TestVerdict.PASSED
         if self.total_runs - met - missed < self.succ_runs - met:
-            return Verdict.FAILED
-        return Verdict.OUT_OF_TIME if out_of_time else Verdict.OPEN
+            return TestVerdict.FAILED
+        return TestVerdict.OUT_OF_TIME if out_of_time else TestVerdict.OPEN
 
     def pass_probability(self, success_rate: float) -> float:
         """Returns how probably the gate lets an algorithm pass each run of which succeeds with ``success_rate``.

@@ -17,7 +17,7 @@ import gin
 import yaml
 
 from a2perf.errors import ConfigError, UserError, did_you_mean
-from a2perf.experiments.performance_test.condition import Condition
+from a2perf.experiments.performance_test.condition import PassCondition
 from a2perf.experiments.runners.stable_baselines3 import check_algorithm
 
 CONF = Path("conf", "performance")
@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingSpec:
     """What the packaged runner trains.
 
     Attributes:
@@ -94,13 +94,13 @@ class PerformanceTest:
     name: str
     path: Path
     env: str
-    condition: Condition
+    condition: PassCondition
     seeds: tuple[int, ...]
     n_jobs: int = 1
     study_name: str = ""
     max_duration_minutes: float = MAX_DURATION_MINUTES
     abort_on_crash: bool = False
-    training: Training | None = None
+    training: TrainingSpec | None = None
     command: str | None = None
     submission: Path | None = None
     gin_configs: tuple[str, ...] = ()
@@ -305,7 +305,7 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
             raise ConfigError(f"performance_testing_conditions.{key} is missing", hint="add it")
     columns = _words(block["eval_columns"])
     bounds = [_float("eval_value", value) for value in _items(block["eval_value"])]
-    condition = Condition(
+    condition = PassCondition(
         total_runs=_int("total_runs", block["total_runs"]),
         succ_runs=_int("succ_runs", block["succ_runs"]),
         columns=columns,
@@ -347,7 +347,7 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
     )
 
 
-def _training(values: Mapping[str, Any], condition: Condition) -> Training:
+def _training(values: Mapping[str, Any], condition: PassCondition) -> TrainingSpec:
     """Derives the length of a run and its early stop from the condition, as the original's comments promise."""
     epoch = _int("eval_after_n_steps", values.get("eval_after_n_steps", EVAL_AFTER_N_STEPS))
     if condition.max_steps is None:
@@ -359,7 +359,7 @@ def _training(values: Mapping[str, Any], condition: Condition) -> Training:
                 f"max_steps = {condition.max_steps} is less than one evaluation (eval_after_n_steps = {epoch})",
                 hint="raise max_steps or lower eval_after_n_steps",
             )
-    return Training(
+    return TrainingSpec(
         algorithm=_algorithm(values),
         parameters={key: value for key, value in _mapping(values.get("algorithm")).items() if key != "name"},
         env_kwargs=dict(_mapping(values.get("env_kwargs"))),

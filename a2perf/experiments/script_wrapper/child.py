@@ -24,27 +24,27 @@ from typing import Any
 import msgspec
 
 from a2perf.experiments.script_wrapper.collectors import Captured, gather
-from a2perf.experiments.script_wrapper.episode_journal import Journal, log_curves, remove_step_counts
+from a2perf.experiments.script_wrapper.episode_journal import EpisodeJournal, log_curves, remove_step_counts
 from a2perf.experiments.script_wrapper.episodes import Episodes, is_environment, listen, listen_to
 from a2perf.experiments.script_wrapper.import_hooks import after_import
 from a2perf.experiments.script_wrapper.instrument import CAPTURE, LISTEN, LOCALS, SEED, Instrumented, instrument
 from a2perf.experiments.script_wrapper.live_values import LiveValues
 from a2perf.experiments.script_wrapper.loggers import Loggers
-from a2perf.experiments.script_wrapper.order import REPORT, Order, Report
+from a2perf.experiments.script_wrapper.order import REPORT, ScriptOrder, ScriptReport
 from a2perf.experiments.script_wrapper.worker import PRIVATE_NAME, VARIABLE, listen_in_worker
 
 
 def main() -> int:
     """Executes the order and returns the exit status: 0, or 1 when the script failed."""
-    order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Order)
+    order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ScriptOrder)
     folder = Path(order.folder)
-    report = Report(phase="start")
+    report = ScriptReport(phase="start")
     _write(folder, report)
     values = LiveValues(folder)
     if order.mirror:
         _open_mirror(order, values, report)
     os.environ[VARIABLE] = os.path.abspath(sys.argv[1])
-    episodes, loggers = Episodes(f"{Path(order.script).parent}{os.sep}", Journal(folder)), Loggers(values)
+    episodes, loggers = Episodes(f"{Path(order.script).parent}{os.sep}", EpisodeJournal(folder)), Loggers(values)
     listen(episodes)
     loggers.listen()
     seed_everything(order.seed, report, first=True)
@@ -72,7 +72,7 @@ def main() -> int:
     return 0 if report.error is None else 1
 
 
-def seed_everything(seed: int, report: Report, *, first: bool) -> None:
+def seed_everything(seed: int, report: ScriptReport, *, first: bool) -> None:
     """Seeds ``random`` and NumPy, and the frameworks now or as soon as they are imported."""
     import numpy as np
 
@@ -86,7 +86,7 @@ def seed_everything(seed: int, report: Report, *, first: bool) -> None:
     report.seeded = sorted({*report.seeded, "random", "numpy"})
 
 
-def _seed_framework(seed: int, function: str, report: Report, module: ModuleType) -> None:
+def _seed_framework(seed: int, function: str, report: ScriptReport, module: ModuleType) -> None:
     target: Any = module
     for part in function.split("."):
         target = getattr(target, part)
@@ -95,7 +95,12 @@ def _seed_framework(seed: int, function: str, report: Report, module: ModuleType
 
 
 def _run(
-    order: Order, script: Instrumented, values: LiveValues, loggers: Loggers, episodes: Episodes, report: Report
+    order: ScriptOrder,
+    script: Instrumented,
+    values: LiveValues,
+    loggers: Loggers,
+    episodes: Episodes,
+    report: ScriptReport,
 ) -> Captured:
     """Executes the module and calls ``main``; whatever it raises is in the report."""
     path = Path(order.script)
@@ -197,7 +202,7 @@ def _look_for_environments(module: ModuleType, folder: Path, episodes: Episodes)
                         listen_to(base, episodes)
 
 
-def _check_seed(module: ModuleType, order: Order, report: Report) -> None:
+def _check_seed(module: ModuleType, order: ScriptOrder, report: ScriptReport) -> None:
     """Says of which SEED the seed was bound to, and which kept a value of their own."""
     if "SEED" in vars(module):
         if vars(module)["SEED"] == order.seed:
@@ -249,7 +254,7 @@ def _spec_of(captured: Captured) -> dict[str, Any]:
     return found
 
 
-def _open_mirror(order: Order, values: LiveValues, report: Report) -> None:
+def _open_mirror(order: ScriptOrder, values: LiveValues, report: ScriptReport) -> None:
     try:
         from a2perf.experiments.script_wrapper.wandb_mirror import open_mirror
 
@@ -258,7 +263,7 @@ def _open_mirror(order: Order, values: LiveValues, report: Report) -> None:
         report.notes.append(f"Weights & Biases is not mirrored to: {type(error).__name__}: {error}")
 
 
-def _tell(report: Report) -> None:
+def _tell(report: ScriptReport) -> None:
     logger = ", ".join(report.logger) if report.logger else "not found: no Logger with log(key, value)"
     print(f"Benchmarks: logger: {logger}")
     print(f"Benchmarks: seeded: {', '.join(report.seeded)}")
@@ -271,7 +276,7 @@ def _tell(report: Report) -> None:
     sys.stdout.flush()
 
 
-def _write(folder: Path, report: Report) -> None:
+def _write(folder: Path, report: ScriptReport) -> None:
     temporary = folder / f".{REPORT}"
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
     os.replace(temporary, folder / REPORT)

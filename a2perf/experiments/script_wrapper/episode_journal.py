@@ -75,7 +75,7 @@ class OwnSteps:
         return self._count
 
 
-class Journal:
+class EpisodeJournal:
     """Appends to the journal of a run.
 
     Args:
@@ -96,7 +96,7 @@ class Journal:
 
 
 @dataclass
-class Curve:
+class EpisodeCurve:
     """The episodes of one environment, or of those that count as one.
 
     Attributes:
@@ -131,7 +131,7 @@ class Curve:
         where = ", in worker processes" if self.workers else ""
         return f"environment {self.number} ({self.name}, made at {self.place.line}{where})"
 
-    def _take(self, other: Curve) -> None:
+    def _take(self, other: EpisodeCurve) -> None:
         offset = self.steps if not self.workers else 0
         self.returns += other.returns
         self.lengths += other.lengths
@@ -139,25 +139,25 @@ class Curve:
         self.ends += other.ends
 
 
-def read_curves(folder: Path) -> list[Curve]:
+def read_curves(folder: Path) -> list[EpisodeCurve]:
     """Reads the curves of a run, those without an episode left out.
 
     Environments of one place in worker processes are one curve. An environment that is made at the place of an earlier
     one, after the last episode of that one, continues its curve.
     """
-    found: dict[str, Curve] = {}
+    found: dict[str, EpisodeCurve] = {}
     for line in _lines(folder):
         match line:
             case {"env": str(ident), "name": str(name), "key": str(key), "line": str(text), "role": str(role),
                   "worker": bool(worker), "born": int(born)}:  # fmt: skip
-                found.setdefault(ident, Curve(0, name, Place(key, text, role), worker, born))
+                found.setdefault(ident, EpisodeCurve(0, name, Place(key, text, role), worker, born))
             case [str(ident), int() | float() as total, int(length), int(at), int(end)] if ident in found:
                 curve = found[ident]
                 curve.returns.append(float(total))
                 curve.lengths.append(length)
                 curve.at.append(at)
                 curve.ends.append(end)
-    merged: list[Curve] = []
+    merged: list[EpisodeCurve] = []
     counted = [curve for curve in found.values() if curve.returns]
     counted = [curve for curve in counted if curve.place.role != REPORTED] or counted
     for curve in counted:
@@ -175,7 +175,7 @@ def read_curves(folder: Path) -> list[Curve]:
     return merged
 
 
-def choose(curves: list[Curve]) -> tuple[Curve, str] | None:
+def choose(curves: list[EpisodeCurve]) -> tuple[EpisodeCurve, str] | None:
     """Chooses the curve of the training, and says by which part of the rule.
 
     Environments that the script calls ``env`` or by a name of training come first, those whose line or function speaks
@@ -194,7 +194,7 @@ def choose(curves: list[Curve]) -> tuple[Curve, str] | None:
     return chosen, "the lines of the others speak of evaluation"
 
 
-def log_curves(folder: Path, log: Callable[[str, float, int], Any]) -> tuple[Curve | None, list[str]]:
+def log_curves(folder: Path, log: Callable[[str, float, int], Any]) -> tuple[EpisodeCurve | None, list[str]]:
     """Logs the curve of the training under the usual names, and those of the other environments under their numbers.
 
     Args:
@@ -233,11 +233,11 @@ def remove_step_counts(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _role(curve: Curve) -> str:
+def _role(curve: EpisodeCurve) -> str:
     return curve.place.role if curve.place.role in ROLES else EVALUATION
 
 
-def _is_continued(before: Curve, later: Curve) -> bool:
+def _is_continued(before: EpisodeCurve, later: EpisodeCurve) -> bool:
     if before.place.key != later.place.key or not later.place.key or before.workers != later.workers:
         return False
     return before.workers or later.born >= max(before.ends)

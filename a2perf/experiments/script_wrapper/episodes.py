@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.experiments.script_wrapper.episode_journal import REPORTED, Journal, OwnSteps, SharedSteps
+from a2perf.experiments.script_wrapper.episode_journal import REPORTED, EpisodeJournal, OwnSteps, SharedSteps
 from a2perf.experiments.script_wrapper.import_hooks import after_import
 from a2perf.experiments.script_wrapper.places import Place, place_here
 
@@ -78,7 +78,7 @@ class Episodes:
         notes: what could not be recorded.
     """
 
-    def __init__(self, folder: str, journal: Journal, *, worker: bool = False) -> None:
+    def __init__(self, folder: str, journal: EpisodeJournal, *, worker: bool = False) -> None:
         self._folder, self._journal, self._worker = folder, journal, worker
         self._local = threading.local()
         self._counted: dict[int, tuple[Any, _Counted]] = {}

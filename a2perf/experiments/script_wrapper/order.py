@@ -12,7 +12,7 @@ ORDER = "order.json"
 REPORT = "wrap.json"
 
 
-class Order(Record, kw_only=True):
+class ScriptOrder(Record, kw_only=True):
     """What to run.
 
     Attributes:
@@ -38,7 +38,7 @@ class Order(Record, kw_only=True):
     mirror_entity: str = ""
 
 
-class Report(Record, kw_only=True):
+class ScriptReport(Record, kw_only=True):
     """``wrap.json``: what a wrapped script did, in the words of its own process; none of it was measured from outside.
 
     Attributes:

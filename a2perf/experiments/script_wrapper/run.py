@@ -20,7 +20,7 @@ from a2perf._version import __version__
 from a2perf.experiments.autotag import autotag
 from a2perf.experiments.script_wrapper.episode_journal import log_curves, remove_step_counts
 from a2perf.experiments.script_wrapper.instrument import instrument
-from a2perf.experiments.script_wrapper.order import ORDER, REPORT, Order, Report
+from a2perf.experiments.script_wrapper.order import ORDER, REPORT, ScriptOrder, ScriptReport
 from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord, SubmissionIdentity
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
 from a2perf.runs.event_writer import EventWriter
@@ -105,7 +105,7 @@ def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = Fa
 
 def _run(wanted: Wrapping, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None) -> str:
     shutil.copyfile(wanted.script, bundle.artifacts / "script.py")
-    order = Order(
+    order = ScriptOrder(
         script=str(wanted.script.resolve()),
         env=wanted.env,
         seed=wanted.seed,
@@ -165,10 +165,10 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) 
         ParticipantFailure: the script failed.
     """
     path = bundle.artifacts / REPORT
-    report = Report(phase="start")
+    report = ScriptReport(phase="start")
     if path.is_file():
         try:
-            report = msgspec.json.decode(path.read_bytes(), type=Report)
+            report = msgspec.json.decode(path.read_bytes(), type=ScriptReport)
         except msgspec.DecodeError as error:
             bundle.manifest.warnings.append(f"{REPORT} cannot be read: {error}")
     if report.phase != "done" and "charts/episodic_return" not in report.values:

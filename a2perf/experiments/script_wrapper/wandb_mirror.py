@@ -13,10 +13,10 @@ from typing import Any
 from a2perf._version import __version__
 from a2perf.errors import MissingDependency
 from a2perf.experiments.script_wrapper.live_values import Mirror
-from a2perf.experiments.script_wrapper.order import Order
+from a2perf.experiments.script_wrapper.order import ScriptOrder
 
 
-def open_mirror(order: Order) -> Mirror:
+def open_mirror(order: ScriptOrder) -> Mirror:
     """Starts a run of the service and returns what sends values to it.
 
     Raises:

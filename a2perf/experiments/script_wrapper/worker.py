@@ -30,14 +30,14 @@ def listen_in_worker() -> None:
         return
     import msgspec
 
-    from a2perf.experiments.script_wrapper.episode_journal import Journal
+    from a2perf.experiments.script_wrapper.episode_journal import EpisodeJournal
     from a2perf.experiments.script_wrapper.episodes import Episodes, listen, listen_to
-    from a2perf.experiments.script_wrapper.order import Order
+    from a2perf.experiments.script_wrapper.order import ScriptOrder
 
     try:
-        order = msgspec.json.decode(Path(path).read_bytes(), type=Order)
+        order = msgspec.json.decode(Path(path).read_bytes(), type=ScriptOrder)
         script = Path(order.script)
-        episodes = Episodes(f"{script.parent}{os.sep}", Journal(Path(order.folder)), worker=True)
+        episodes = Episodes(f"{script.parent}{os.sep}", EpisodeJournal(Path(order.folder)), worker=True)
     except (OSError, msgspec.DecodeError):
         return
     listen(episodes)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from a2perf.errors import ConfigError
-from a2perf.experiments.performance_test.condition import Condition, Verdict
+from a2perf.experiments.performance_test.condition import PassCondition, TestVerdict
 
 
-def condition(total: int = 3, succ: int = 2, **changes: object) -> Condition:
-    return Condition(total_runs=total, succ_runs=succ, columns=("c",), values=(0.9,), **changes)  # type: ignore[arg-type]
+def condition(total: int = 3, succ: int = 2, **changes: object) -> PassCondition:
+    return PassCondition(total_runs=total, succ_runs=succ, columns=("c",), values=(0.9,), **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_first_value_at_or_after_the_budget_counts(steps: list[float], value
 
 
 def test_every_column_has_to_be_met():
-    tested = Condition(total_runs=1, succ_runs=1, columns=("a", "b"), values=(0.5, -160.0))
+    tested = PassCondition(total_runs=1, succ_runs=1, columns=("a", "b"), values=(0.5, -160.0))
     assert tested.is_met([0.5, -160.0])
     assert not tested.is_met([0.5, -161.0])
     assert not tested.is_met([None, 0.0])
@@ -79,7 +79,7 @@ def test_every_column_has_to_be_met():
 
 @pytest.mark.parametrize(("direction", "bound"), [(">=", 0.9), ("<=", 0.1), (">=", -160.3)])
 def test_a_value_that_went_through_an_event_file_reaches_its_own_threshold(direction: str, bound: float):
-    tested = Condition(total_runs=1, succ_runs=1, columns=("c",), values=(bound,), direction=direction)  # type: ignore[arg-type]
+    tested = PassCondition(total_runs=1, succ_runs=1, columns=("c",), values=(bound,), direction=direction)  # type: ignore[arg-type]
     assert tested.is_met([float(np.float32(bound))])
     assert not tested.is_met([bound - 1e-4 if direction == ">=" else bound + 1e-4])
 
@@ -94,15 +94,15 @@ def test_a_verdict_is_given_as_soon_as_it_is_certain_and_no_sooner(total: int, s
             verdict = tested.verdict(met, count - met)
             rest = [sum(outcomes[:count]) + extra >= succ for extra in range(total - count + 1)]
             certain = len(set(rest)) == 1
-            assert (verdict is not Verdict.OPEN) == certain
+            assert (verdict is not TestVerdict.OPEN) == certain
             if certain:
-                assert verdict is (Verdict.PASSED if final else Verdict.FAILED)
+                assert verdict is (TestVerdict.PASSED if final else TestVerdict.FAILED)
 
 
 def test_time_ends_only_what_is_open():
     tested = condition()
-    assert tested.verdict(1, 0, out_of_time=True) is Verdict.OUT_OF_TIME
-    assert tested.verdict(2, 0, out_of_time=True) is Verdict.PASSED
+    assert tested.verdict(1, 0, out_of_time=True) is TestVerdict.OUT_OF_TIME
+    assert tested.verdict(2, 0, out_of_time=True) is TestVerdict.PASSED
 
 
 @pytest.mark.parametrize(("rate", "chance"), [(0.8, 0.896), (0.5, 0.5), (1.0, 1.0), (0.0, 0.0)])
@@ -131,4 +131,4 @@ def test_the_probability_is_that_of_simulated_gates():
 def test_a_condition_that_makes_no_sense(changes: dict[str, object], words: str):
     given = {"total_runs": 3, "succ_runs": 2, "columns": ("c",), "values": (0.9,), **changes}
     with pytest.raises(ConfigError, match=words):
-        Condition(**given)  # type: ignore[arg-type]
+        PassCondition(**given)  # type: ignore[arg-type]

@@ -194,4 +194,4 @@ def test_a_script_that_is_not_there_is_a_matter_of_configuration(folder: Folder)
     (folder.path / "script.py").unlink()
     done = folder.run("run", "Toy/a-test")
     assert done.returncode == 2
-    assert "script.py, which is not there" in done.stderr
+    assert "script.py, which does not exist" in done.stderr
