@@ -1,6 +1,6 @@
 """Records the shipped results: a few submissions of ``examples/`` under the protocol, stripped to what scoring needs.
 
-    python results/record.py [NAME ...]      runs what is missing in runs/results, then writes results/recorded
+    python results/record.py [NAME ...]      runs what is missing in runs/results, then packs into results/recorded
 
 `make results` does that. Finished runs are kept, so an interrupted recording goes on; nothing here knows how a run is
 made or scored, it calls `a2perf submit` and copies. Results differ from machine to machine in times and energies, and
@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from a2perf.metrics.submitted import FILE, Submitted
 from a2perf.records import Episode, Manifest, RolloutResults
 from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import record_files
+from a2perf.runs.pack import pack
 from a2perf.storage import read_record, sha256_of, write_record
 
 HOUSE = Path(__file__).resolve().parents[1]
@@ -63,7 +65,7 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """Its folder, below the shipped ones."""
+        """Its packed file among the shipped ones, without the ending."""
         return f"{self.domain}/{self.example}" + (f"-{self.part}" if self.part else "")
 
 
@@ -131,8 +133,8 @@ def main() -> None:
             failed.append(name)
             print(f"{name}: a2perf submit ended with status {status}; it is not shipped", file=sys.stderr)
             continue
-        ship(WORK / name, SHIPPED / name)
-    size = sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file())
+        ship(WORK / name, SHIPPED / f"{name}.zip")
+    size = sum(path.stat().st_size for path in SHIPPED.rglob("*.zip"))
     print(f"{SHIPPED.relative_to(HOUSE)}: {size / 2**20:.2f} MiB")
     sys.exit(1 if failed else 0)
 
@@ -152,9 +154,17 @@ def record(recording: Recording) -> int:
     return subprocess.run(command, cwd=HOUSE, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False).returncode
 
 
-def ship(source: Path, target: Path) -> None:
-    """Copies a submission's folder, stripped; the manifests and the record are made to agree with what is left."""
-    shutil.rmtree(target, ignore_errors=True)
+def ship(source: Path, packed: Path) -> None:
+    """Packs a submission's folder, stripped; the manifests and the record are made to agree with what is left."""
+    with tempfile.TemporaryDirectory() as work:
+        target = Path(work) / packed.stem
+        copy_stripped(source, target)
+        pack([target], packed, force=True)
+
+
+def copy_stripped(source: Path, target: Path) -> None:
+    """Copies a submission's folder without what scoring does not need."""
+    target.mkdir()
     found = read_record(source / FILE, Submitted)
     for run in found.runs:
         strip(source / run.path, target / run.path)

@@ -52,5 +52,5 @@ def _with_links(static: str) -> str:
 
 
 def _is_fresh(report: Path) -> bool:
-    made_of = [path for path in SOURCES.iterdir() if path.is_file()] + list(RECORDED.rglob("protocol.json"))
+    made_of = [path for path in SOURCES.iterdir() if path.is_file()] + list(RECORDED.rglob("*.zip"))
     return report.is_file() and all(path.stat().st_mtime < report.stat().st_mtime for path in made_of)

@@ -17,16 +17,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from a2perf.arrays import Values
 from a2perf.errors import UserError
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.protocol import Protocol, ProtocolTask
 from a2perf.metrics.runs_in_mode import scored_runs
-from a2perf.arrays import Values
 from a2perf.metrics.values import MetricValue
 from a2perf.records import Manifest, RolloutResults
 from a2perf.report.leaderboard import Entry, LeaderboardRecord
-from a2perf.runs import RunFolder, find_runs, read_run
-from a2perf.storage import read_record
+from a2perf.runs import RunFolder, find_runs, layout, read_run
+from a2perf.runs.inventory import manifest_in
+from a2perf.storage import MAX_RECORD_BYTES, parse_record
 
 HERE = Path(__file__).resolve().parent
 LEARNED = ("learned", "cloned")
@@ -142,25 +143,24 @@ class Row:
         found = []
         for folder in self.folders.get("inference", ()):
             try:
-                results = read_record(folder.path / "metrics" / "rollouts.json", RolloutResults)
+                content = folder.files().read(layout.ROLLOUTS, MAX_RECORD_BYTES)
+                results = parse_record(content, RolloutResults, layout.ROLLOUTS)
             except (OSError, UserError):
                 continue
             found += [float(episode.length) for episode in results.episodes]
         return np.array(found, np.float64)
 
-    def picture(self) -> Path | None:
-        """Returns the strip of frames of its first episode, where one was kept."""
+    def picture(self) -> bytes | None:
+        """Returns the strip of frames of its first episode as PNG, where one was kept."""
         for folder in self.folders.get("inference", ()):
-            path = folder.path / "media" / "episode_000.png"
-            if path.is_file():
-                return path
+            files, name = folder.files(), f"{layout.MEDIA}/episode_000.png"
+            if files.status(name) is not None:
+                return files.read(name, MAX_RECORD_BYTES)
         return None
 
     def manifests(self) -> list[Manifest]:
         """Returns the records of its runs."""
-        return [
-            read_record(folder.path / "manifest.json", Manifest) for held in self.folders.values() for folder in held
-        ]
+        return [manifest_in(folder.files()) for held in self.folders.values() for folder in held]
 
 
 @dataclass(frozen=True)

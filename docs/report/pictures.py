@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,10 +153,10 @@ def frames(found: Findings, domain: str) -> Picture | None:
     # the last task of a domain in the protocol's order is its hardest
     for task in reversed(found.tasks(domain)):
         for row in found.of(task.name):
-            path = row.picture()
-            if path is not None:
+            picture = row.picture()
+            if picture is not None:
                 title = get_domain(domain).title
-                png, width = folded(path, min(_FRAMES, int(row.lengths[0])) if row.lengths.size else _FRAMES)
+                png, width = folded(picture, min(_FRAMES, int(row.lengths[0])) if row.lengths.size else _FRAMES)
                 return Picture(
                     f"frames-{domain}",
                     f"{title}, `{task.name}`: frames of a recorded episode of {row.label}, in reading order.",
@@ -167,10 +166,10 @@ def frames(found: Findings, domain: str) -> Picture | None:
     return None
 
 
-def folded(path: Path, count: int) -> tuple[bytes, int]:
+def folded(picture: bytes, count: int) -> tuple[bytes, int]:
     """Returns a strip of ``count`` frames, which is long and low, as rows of equal width on white; and that width."""
-    with Image.open(path) as picture:
-        strip = picture.convert("RGB")
+    with Image.open(io.BytesIO(picture)) as opened:
+        strip = opened.convert("RGB")
     width = max(1, strip.width // max(1, count))
     # narrow pages stay beside one another
     across = min(count, _FRAMES_A_ROW if width > strip.height else _FRAMES)

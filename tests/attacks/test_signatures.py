@@ -18,14 +18,12 @@ from a2perf.cli.score import score as score_command
 from a2perf.cli.sign import sign as sign_command
 from a2perf.cli.sign import verify as verify_command
 from a2perf.cli.validate import validate as validate_command
-from a2perf.runs import signing
+from a2perf.runs import find_runs, read_run, signing
 from a2perf.runs.bundle import validate, write_manifest
 from a2perf.runs.inventory import find_bundles, read_manifest, record_files
-from a2perf.runs import find_runs, read_run
 from a2perf.sandbox import LADDER
 from tests.launch.test_signing import finished, run
-
-RECORDED = Path(__file__).parents[2] / "results" / "recorded"
+from tests.shipped_runs import SHIPPED, unpacked
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +173,10 @@ def test_each_kind_of_change_fails_verify_and_validate(
 
 
 def test_every_recorded_bundle_validates_and_any_addition_to_one_does_not(tmp_path: Path) -> None:
-    bundles = find_bundles(RECORDED)
-    assert len(bundles) >= 103
+    packed = find_bundles(SHIPPED)
+    assert len(packed) >= 103
+    assert [str(bundle) for bundle in packed if validate(bundle)] == []
+    bundles = find_bundles(unpacked("circuit_training/minimal", tmp_path))
     assert [str(bundle) for bundle in bundles if validate(bundle)] == []
     additions: dict[str, Callable[[Path], object]] = {
         "file": lambda path: (path / "metrics" / "x").touch(),
@@ -198,7 +198,7 @@ def test_every_recorded_bundle_validates_and_any_addition_to_one_does_not(tmp_pa
 
 
 def test_a_manifest_that_lost_its_checksum_is_not_valid(signed: Path, tmp_path: Path) -> None:
-    for bundle in (signed, find_bundles(RECORDED)[0]):
+    for bundle in (signed, find_bundles(unpacked("learning/minimal", tmp_path / "shipped"))[0]):
         copy = tmp_path / bundle.parent.name / bundle.name
         shutil.copytree(bundle, copy, symlinks=True)
         data = json.loads((copy / "manifest.json").read_text())
@@ -276,7 +276,8 @@ def test_names_with_control_characters_are_shown_escaped(tmp_path: Path, key: Pa
 def test_readers_mark_a_changed_bundle_and_take_nothing_from_a_link(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    original = next(bundle for bundle in find_bundles(RECORDED) if bundle.name == "inference")
+    shipped = unpacked("circuit_training/annealing_placer", tmp_path / "shipped")
+    original = next(bundle for bundle in find_bundles(shipped) if bundle.name == "inference")
     bundle = tmp_path / "runs" / "inference"
     shutil.copytree(original, bundle)
     (folder,) = find_runs([bundle])

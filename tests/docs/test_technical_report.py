@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.shipped_runs import unpacked
+
 NAMES = re.compile(r"a2perf|A2Perf|Stable-Baselines3|SB3|v1-small")
 MODULES = ("findings", "goals", "cells", "document", "grids", "pictures", "make_report")
 
@@ -61,10 +63,11 @@ def test_every_example_is_described(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     """A part of the shipped results: three submissions on the small design."""
-    shipped, top = folder.parents[1] / "results" / "recorded" / "small", tmp_path_factory.mktemp("recorded")
+    shipped, top = tmp_path_factory.mktemp("shipped"), tmp_path_factory.mktemp("recorded")
     for name in ("minimal", "greedy_placer", "annealing_placer"):
-        shutil.copytree(shipped / name / "toy_macro_stdcell", top / name / "toy_macro_stdcell")
-        shutil.copy(shipped / name / "protocol.json", top / name)
+        submission = unpacked(f"small/{name}", shipped)
+        shutil.copytree(submission / "toy_macro_stdcell", top / name / "toy_macro_stdcell")
+        shutil.copy(submission / "protocol.json", top / name)
     return top
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -9,66 +10,89 @@ import pytest
 
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.scores import score_runs
-from a2perf.metrics.submitted import Submitted, submitted_of
-from a2perf.records import Manifest, RolloutResults, RunState
+from a2perf.metrics.submitted import Submitted, read_submitted, submitted_of
+from a2perf.records import RolloutResults, RunState
 from a2perf.runs.bundle import validate
-from a2perf.storage import read_record, sha256_of
+from a2perf.runs.files import files_of
+from a2perf.runs.inventory import read_manifest
+from a2perf.runs.pack import pack, unpack
+from a2perf.storage import parse_record
+from a2perf.stranger_files import Kind
+from tests.shipped_runs import SHIPPED
 
-SHIPPED = Path(__file__).resolve().parents[2] / "results" / "recorded"
-FOLDERS = sorted(path.parent for path in SHIPPED.glob("*/*/protocol.json"))
-each_submission = pytest.mark.parametrize("folder", FOLDERS, ids=["-".join(path.parts[-2:]) for path in FOLDERS])
+PACKED = sorted(SHIPPED.glob("*/*.zip"))
+FOLDERS = [path / path.stem for path in PACKED]
+each_submission = pytest.mark.parametrize("folder", FOLDERS, ids=[f"{path.parent.name}-{path.stem}" for path in PACKED])
 NO_MARK = "not recorded"
+
+
+def record_of(folder: Path) -> Submitted:
+    """Returns the record of a submission in a packed file."""
+    record = read_submitted(folder)
+    assert record is not None
+    return record
 
 
 def test_every_folder_has_rivals_and_learning_has_curves() -> None:
     rivals: dict[str, set[str]] = {}
-    for folder in FOLDERS:
-        rivals.setdefault(folder.parent.name, set()).add(folder.name)
+    for path in PACKED:
+        rivals.setdefault(path.parent.name, set()).add(path.stem)
     assert set(rivals) == {"circuit_training", "web_navigation", "quadruped_locomotion", "learning", "small"}
     assert all(len(names) >= 2 for names in rivals.values())
-    curves = list(SHIPPED.glob("learning/numpy_ars/synthetic_trot/seed_*/train/artifacts/progress.csv"))
-    assert len(curves) == 5
+    learning = files_of(SHIPPED / "learning" / "numpy_ars.zip")
+    assert sum(entry.status.name == "progress.csv" for entry in learning.entries()) == 5
 
 
 def test_they_are_small() -> None:
-    assert sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()) < 16_000_000
+    sizes = [path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()]
+    assert sum(sizes) < 6_000_000
+    assert max(sizes) < 1_000_000
+
+
+def test_packing_them_again_gives_the_same_files(tmp_path: Path) -> None:
+    (folder,) = unpack(PACKED[0], tmp_path)
+    assert pack([folder]).read_bytes() == PACKED[0].read_bytes()
 
 
 @each_submission
 def test_bundles_are_sound_and_name_no_machine(folder: Path) -> None:
-    record = read_record(folder / "protocol.json", Submitted)
+    record = record_of(folder)
     assert record.complete
     for run in record.runs:
         bundle = folder / run.path
         assert validate(bundle) == []
-        manifest = read_record(bundle / "manifest.json", Manifest)
+        manifest = read_manifest(bundle)
         assert manifest.state is RunState.FINISHED
         assert {(attempt.host, attempt.boot_id) for attempt in manifest.attempts} == {(NO_MARK, NO_MARK)}
         assert "hostname" not in manifest.host
         assert manifest.submission.path == f"examples/{folder.name.partition('-')[0]}"
         assert submitted_of(bundle) == record
-    assert not [path for path in folder.rglob("*") if path.is_file() and b"/home/" in path.read_bytes()]
+    for entry in files_of(folder).entries():
+        if entry.status.kind is Kind.FILE:
+            with entry.open() as stream:
+                assert b"/home/" not in stream.read(), entry.status.path
 
 
 @each_submission
 def test_scores_follow_from_episodes_and_stored_references(folder: Path) -> None:
-    record = read_record(folder / "protocol.json", Submitted)
+    record = record_of(folder)
     protocol = protocols.load(record.protocol)
     assert record.protocol_sha256 == protocols.sha256(record.protocol)
     for run in record.runs:
-        assert run.manifest_sha256 == sha256_of(folder / run.path / "manifest.json")
+        bundle = files_of(folder / run.path)
+        assert run.manifest_sha256 == hashlib.sha256(bundle.read("manifest.json", 1 << 20)).hexdigest()
         if run.mode == "inference":
-            results = read_record(folder / run.path / "metrics" / "rollouts.json", RolloutResults)
+            results = parse_record(bundle.read("metrics/rollouts.json", 1 << 24), RolloutResults, run.path)
             mean = float(np.mean([episode.episode_return for episode in results.episodes]))
             assert run.mean_return == pytest.approx(mean, abs=1e-12)
             assert run.normalised == pytest.approx(float(protocol.task(run.task).normalise(mean)), abs=1e-12)
     assert record.rankable is not record.quick
-    assert record.citation in (folder / "summary.md").read_text(encoding="utf-8")
+    assert record.citation.encode() in files_of(folder).read("summary.md", 1 << 20)
 
 
 def test_rivals_stand_where_they_should() -> None:
     def iqm(name: str) -> float:
-        value = read_record(SHIPPED / name / "protocol.json", Submitted).overall.iqm
+        value = record_of(SHIPPED / f"{name}.zip" / name.rpartition("/")[2]).overall.iqm
         assert value is not None
         return value
 
