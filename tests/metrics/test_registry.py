@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -177,3 +178,11 @@ def test_old_name_of_the_upstream_profile_is_accepted() -> None:
     assert registry.score(runs, "a2perf") == registry.score(runs, "upstream")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="did you mean 'upstream'"):
         registry.score(runs, "upstram")  # type: ignore[arg-type]
+
+
+def test_import_contract_of_scoring_names_every_module_but_the_trackers(repository: Path) -> None:
+    contracts = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = [one for one in contracts if one["name"] == "scoring never imports the trackers"]
+    modules = {f"a2perf.metrics.{path.stem}" for path in (repository / "a2perf" / "metrics").glob("[!_]*.py")}
+    assert set(contract["source_modules"]) == modules | {"a2perf.report", "a2perf.runs"}
+    assert not contract.get("allow_indirect_imports")
