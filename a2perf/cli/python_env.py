@@ -81,7 +81,7 @@ def prune(older_than: str | None, every: bool, yes: bool, json_wanted: bool) -> 
 def _age_s(given: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", given.strip())
     if found is None:
-        raise ConfigError(f"--older-than {given!r} is no age", hint="write a number and a unit: 12h, 30d, 4w")
+        raise ConfigError(f"--older-than {given!r} is not an age", hint="write a number and a unit: 12h, 30d, 4w")
     return float(found[1]) * _UNITS_S[found[2]]
 
 

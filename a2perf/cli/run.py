@@ -159,5 +159,5 @@ def _span(word: str) -> Sequence[int]:
     """Returns the seeds of ``"3"`` or ``"0-9"``."""
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
     if found is None or (found[2] and int(found[2]) < int(found[1])):
-        raise ConfigError(f"--seeds: {word!r} is no seed", hint="write whole numbers, or a span such as 0-9")
+        raise ConfigError(f"--seeds: {word!r} is not a seed", hint="write whole numbers, or a span such as 0-9")
     return range(int(found[1]), int(found[2] or found[1]) + 1)

@@ -172,7 +172,7 @@ class BubblewrapSandbox:
         if program is None:
             raise InfrastructureError("there is no bwrap program on PATH", hint=HINT)
         if not os.access(spec.argv[0], os.X_OK):
-            raise InfrastructureError(f"{spec.argv[0]} could not be started in {spec.cwd}: it is no program")
+            raise InfrastructureError(f"{spec.argv[0]} could not be started in {spec.cwd}: it is not a program")
         if not spec.cwd.is_dir():
             raise InfrastructureError(f"{spec.argv[0]} could not be started in {spec.cwd}: it is not a folder")
         opened: list[int] = []

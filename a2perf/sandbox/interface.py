@@ -248,7 +248,7 @@ def get_sandbox(level: str) -> Sandbox:
     offered = f"this host offers: {', '.join(available_levels())}"
     if level not in _levels:
         known = [*_levels, STRONGEST]
-        raise UserError(f"{level!r} is no sandbox level{did_you_mean(level, known)}", hint=offered)
+        raise UserError(f"{level!r} is not a sandbox level{did_you_mean(level, known)}", hint=offered)
     raise _not_to_be_had(level, reason, offered)
 
 

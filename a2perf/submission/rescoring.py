@@ -1,6 +1,6 @@
 """Offline re-scoring: the metric files are recomputed from recorded bundles; nothing of the participant runs.
 
-The classic files of the configured mode are written anew, and ``scores.json`` beside them with the metrics of every
+The classic files of the configured mode are written again, and ``scores.json`` beside them with the metrics of every
 mode recorded under the root directory, as ``a2perf score`` computes them.
 """
 

@@ -269,13 +269,9 @@ def test_a_wheel_that_lies_about_its_size_meets_the_bound(
     record_property("attack", ("a wheel lies about its size", level, "stopped: contract"))
 
 
-@pytest.mark.parametrize("program", ["uv", "pip"])
 def test_a_wheel_of_the_index_that_is_too_large_is_the_submissions_fault(
-    program: str, level: str, entry: Path, wheelhouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    record_property: Callable[..., None],
-) -> None:  # fmt: skip
-    if program == "pip":
-        monkeypatch.setattr(installer, "find_uv", lambda: None)
+    level: str, entry: Path, wheelhouse: Path, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
     evil(wheelhouse, {"evil/zeros.bin": bytes(4 * BOUND)})
     said = refused(recipe(entry, wheelhouse, "evil==1.0\n"), tmp_path / "log")
     assert "organizer allows" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +51,7 @@ def test_files_and_variables_of_uv_count_and_nothing_else_of_them(tmp_path: Path
         "index": [{"name": "own", "url": "https://me:s3cret@own.example"}],
     }  # fmt: skip
     assert found.variables == {"SSL_CERT_FILE": "/c"}
-    assert found.addresses(uv=True) == {("user.example", 443), ("own.example", 443)}
+    assert found.addresses() == {("user.example", 443), ("own.example", 443)}
 
 
 def test_the_configuration_of_pip_counts_where_uv_has_none(tmp_path: Path, settings: Settings) -> None:
@@ -69,26 +68,18 @@ def test_the_configuration_of_pip_counts_where_uv_has_none(tmp_path: Path, setti
         "index-strategy": "unsafe-best-match",
     }  # fmt: skip
     assert found.variables["SSL_CERT_FILE"] == "/ca.pem"
-    assert found.addresses(uv=True) == {("one.example", 80), ("two.example", 8443)}
+    assert found.addresses() == {("one.example", 80), ("two.example", 8443)}
     assert tmp_path / "links" in found.local_paths
-    found.write_pip(tmp_path / "written.conf")
-    parser = configparser.RawConfigParser()
-    parser.read(tmp_path / "written.conf")
-    assert parser["global"]["index-url"] == "http://one.example/simple"
-    assert parser["global"]["extra-index-url"].split() == [
-        f"file://{tmp_path}/links",
-        "https://two.example:8443/simple",
-    ]
     assert "index-url" not in settings(UV_FIND_LINKS="/a", PIP_INDEX_URL="http://one.example").uv
 
 
 def test_without_a_configuration_the_public_index_is_meant(settings: Settings) -> None:
     found = settings(SECRET="s3cret")
     assert not {**found.uv, **found.variables}
-    addresses = found.addresses(uv=True)
+    addresses = found.addresses()
     assert len(addresses) == 2
     assert {port for _, port in addresses} == {443}
-    assert settings(UV_NO_INDEX="1").addresses(uv=True) == set()
+    assert settings(UV_NO_INDEX="1").addresses() == set()
 
 
 def test_credentials_stay_out_of_logs_and_keys(settings: Settings) -> None:

@@ -18,11 +18,11 @@ from click.testing import CliRunner
 import a2perf
 from a2perf.cli.python_env import python_env as command
 from a2perf.domains.registry import get_domain
-from a2perf.errors import ConfigError, InfrastructureError
+from a2perf.errors import ConfigError, InfrastructureError, MissingDependency
 from a2perf.storage import read_json
 from a2perf.submission.evaluator import python_env
 from a2perf.submission.evaluator.python_env import environments, installer, own_wheel
-from a2perf.submission.evaluator.python_env.requirements import Line, read_requirements
+from a2perf.submission.evaluator.python_env.requirements import read_requirements
 from tests.submission import wheels
 
 EXTRA = "web-navigation"
@@ -277,20 +277,15 @@ def test_an_index_that_does_not_answer_is_the_hosts_fault(
         pass
 
 
-def test_without_uv_pip_does_the_same(tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installer, "find_uv", lambda: None)
+def test_without_uv_nothing_is_made_and_the_error_says_so(
+    tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installer.shutil, "which", lambda name: None)
+    monkeypatch.setattr(installer.sys, "executable", str(tmp_path / "python"))
     sources = python_env.Sources((wheelhouse,), offline=True)
-    (tmp_path / "made").mkdir()
-    made = installer.Installer(tmp_path / "made", python_env.find_interpreter(), sources, tmp_path / "log")
-    made.stage([Line("toy==1.0", "requirements.txt", 1, name="toy")])
-    made.make()
-    with pytest.raises(ConfigError, match=r"a2perf itself needs toy==9\.9"):
-        made.install(["toy==9.9"], own_wheel.write_wheel(tmp_path))
-    made.install(["numpy>=1.26"], own_wheel.write_wheel(tmp_path))
-    made.finish(made.environment)
-    assert made.name == "pip"
-    done = subprocess.run([made.environment / "bin" / "toy-says"], capture_output=True, text=True, check=True)
-    assert done.stdout == "toy 1.0\n"
+    with pytest.raises(MissingDependency, match="made with uv, which is not installed") as error:
+        installer.Installer(tmp_path, python_env.find_interpreter(), sources, tmp_path / "log")
+    assert error.value.hint == "pip install uv"
 
 
 def test_an_interpreter_that_does_not_run_is_refused(tmp_path: Path) -> None:
@@ -345,5 +340,5 @@ def test_prune_asks_and_understands_ages(tmp_path: Path, wheelhouse: Path) -> No
     done = CliRunner().invoke(command, ["prune", "--all"], input="n\n")
     assert done.exit_code == 1
     assert len(python_env.list_environments()) == 1
-    with pytest.raises(ConfigError, match="is no age"):
+    with pytest.raises(ConfigError, match="is not an age"):
         run("prune", "--older-than", "soon", "--yes")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.errors import ConfigError, MissingDependency, SubmissionError
+from a2perf.errors import ConfigError, SubmissionError
 from a2perf.submission.evaluator import python_env
 from a2perf.submission.evaluator.python_env import installer
 from tests.submission import wheels
@@ -40,11 +40,9 @@ def recipe(folder: Path, wheelhouse: Path, overrides: str) -> python_env.Recipe:
     )
 
 
-NEEDS_UV = pytest.mark.skipif(installer.find_uv() is None, reason="no uv beside this Python or on PATH")
 REPLACING = 'toy==2.0\nnowhere; python_version < "3"\n'
 
 
-@NEEDS_UV
 def test_an_override_replaces_a_pin_and_removes_a_requirement(tmp_path: Path, wheelhouse: Path) -> None:
     with (
         pytest.raises(ConfigError, match="nowhere"),
@@ -72,17 +70,6 @@ def test_overrides_are_part_of_the_key_and_an_empty_file_is_none(tmp_path: Path,
     assert recipe(tmp_path / "empty", wheelhouse, "# nothing\n").key == without.key != keys[0]
 
 
-def test_pip_cannot_override_and_says_so(tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installer, "find_uv", lambda: None)
-    with (
-        pytest.raises(MissingDependency, match=re.escape("overrides.txt needs uv")) as error,
-        python_env.environment(recipe(tmp_path / "s", wheelhouse, REPLACING), tmp_path / "log"),
-    ):
-        pass
-    assert "pip install uv" in error.value.hint
-
-
-@NEEDS_UV
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -157,8 +157,8 @@ def test_seed_file_is_read_in_order_with_comments(tmp_path) -> None:
     ("content", "message"),
     [
         ("1\n2\n", "holds 2 seeds, the run needs 3"),
-        ("1\nx\n", "line 2: 'x' is no seed"),
-        ("-1\n", "line 1: '-1' is no seed"),
+        ("1\nx\n", "line 2: 'x' is not a seed"),
+        ("-1\n", "line 1: '-1' is not a seed"),
         ("5\n6\n5\n", "line 3: seed 5 stands there twice"),
     ],
 )

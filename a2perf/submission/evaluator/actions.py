@@ -45,7 +45,7 @@ class ActionChecker:
         """Returns the action to step with.
 
         Raises:
-            ParticipantFailure: of kind ``bad_output``, when the value is no action of the space.
+            ParticipantFailure: of kind ``bad_output``, when the value is not an action of the space.
         """
         if where is not None:
             self._where = where
@@ -92,7 +92,7 @@ class ActionChecker:
                     raise self._refuse(space, f"an array of shape {array.shape}")
                 array = array[0]
             if dtype.kind in "iu" and array.dtype.kind == "f" and np.isfinite(array).all() and (array % 1).any():
-                raise self._refuse(space, f"{_shown(array)}, which are no whole numbers")
+                raise self._refuse(space, f"{_shown(array)}, which are not whole numbers")
         # One comparison finds NaN, infinities and numbers out of range: only NaN compares false to everything.
         if ((array >= low) & (array <= high)).all():
             return array if array.dtype == dtype else _cast(array, low, high, dtype)
@@ -112,7 +112,7 @@ class ActionChecker:
             number = array.reshape(()).item()
             whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and float(number).is_integer())
             if not whole:
-                raise self._refuse(space, f"{number!r}, which is no whole number")
+                raise self._refuse(space, f"{number!r}, which is not a whole number")
             value = int(number)
         if not start <= value < stop:
             raise self._refuse(space, f"{_described(value)}, which is out of range")
@@ -167,7 +167,7 @@ class ActionChecker:
         try:
             array = np.asarray(value)
         except (ValueError, TypeError, OverflowError) as error:
-            raise self._refuse(space, f"{_described(value)} that is no array ({error})") from error
+            raise self._refuse(space, f"{_described(value)} that is not an array ({error})") from error
         if array.dtype.kind not in "biuf":
             raise self._refuse(space, f"{_described(value)} of dtype {array.dtype}")
         return array

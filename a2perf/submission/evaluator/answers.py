@@ -43,10 +43,10 @@ def single(reply: tuple[Any, ...], elapsed_ns: int) -> Answer:
         BadAnswer: it is not one.
     """
     if len(reply) != 4:
-        raise BadAnswer("its answer is no message of the wire")
+        raise BadAnswer("its answer is not a message of the wire")
     _, action, preprocess_ns, infer_ns = reply
     if type(preprocess_ns) is not int or type(infer_ns) is not int or preprocess_ns < 0 or infer_ns < 0:
-        raise BadAnswer("its times are no whole numbers of nanoseconds")
+        raise BadAnswer("its times are not whole numbers of nanoseconds")
     if preprocess_ns + infer_ns > elapsed_ns:
         raise BadAnswer(f"it claims {preprocess_ns + infer_ns} ns, but was waited for {elapsed_ns} ns only")
     return Answer(action, preprocess_ns, infer_ns, elapsed_ns)

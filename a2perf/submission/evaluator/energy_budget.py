@@ -1,4 +1,4 @@
-"""Ends a training that has used up its energy; the trackers' running account decides, nothing of the participant's."""
+"""Ends a training run that has used up its energy; the trackers' account decides, nothing of the participant's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from a2perf.metrics.trackers.sampler import Sampler
 
 ENERGY_LIMIT = "energy limit"
-"""Exit reason of a training that was ended at its energy budget and left artefacts; without any it is a failure."""
+"""Exit reason of a training run that was ended at its energy budget and left artifacts; without any it is a failure."""
 
 POLL_S = 0.1
 
@@ -50,7 +50,7 @@ def energy_budget(sampler: Sampler, pid: int, limit_kwh: float | None) -> Iterat
     """Watches a participant process while the context lasts; no limit, no watch.
 
     Args:
-        sampler: attached to the participant's tree. It accounts at each of its samples, so a training may run over its
+        sampler: attached to the participant's tree. It accounts at each of its samples, so a training run may exceed its
             budget by what it draws in one sampling interval.
         pid: the participant's first process.
         limit_kwh: energy above idle in kWh.

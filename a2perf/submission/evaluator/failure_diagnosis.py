@@ -33,7 +33,7 @@ _OUT_OF_MEMORY = re.compile(r"MemoryError|bad_alloc|Cannot allocate memory|faile
 
 
 def reported(reply: Any, where: str) -> Failure | None:
-    """Returns the failure that a participant process reports of itself, or ``None`` when the reply is no such report.
+    """Returns the failure that a participant process reports of itself, or ``None`` if the reply is not such a report.
 
     The report is the participant's word: its kind is one that it may claim, its texts are cut.
     """

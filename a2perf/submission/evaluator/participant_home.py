@@ -34,7 +34,7 @@ def make_home(assets: Mapping[str, Path]) -> Path:
     for name, path in assets.items():
         place = Path(name)
         if place.is_absolute() or ".." in place.parts:
-            raise ValueError(f"{name!r} is no name of a data file")
+            raise ValueError(f"{name!r} is not the name of a data file")
         (shelf / place).parent.mkdir(parents=True, exist_ok=True)
         (shelf / place).symlink_to(path.absolute())
     fault_point("evaluator: home made")

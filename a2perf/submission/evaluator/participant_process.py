@@ -199,7 +199,7 @@ class ParticipantProcess:
         """Asks for the action to one observation.
 
         Raises:
-            ParticipantFailure: it failed, or did not answer in time, or the answer is no message of the wire.
+            ParticipantFailure: it failed, or did not answer in time, or the answer is not a message of the wire.
         """
         self._calls += 1
         connection = self._connection
@@ -315,7 +315,7 @@ class ParticipantProcess:
             return accepted
         failure = failure_diagnosis.reported(reply, where)
         if failure is None:
-            self._refuse(where, "its answer is no message of the wire")
+            self._refuse(where, "its answer is not a message of the wire")
         raise self._failed(failure)
 
     def _raise_start_failure(self, error: WireError) -> NoReturn:

@@ -79,7 +79,7 @@ def generalization_rollouts(path: Path) -> dict[str, list[float]]:
 
 def already_done(finished: Finished, progress: RunProgress) -> int:
     """Says what a finished bundle holds; the same command on it is a success and runs nothing."""
-    progress.say(f"{finished.path} is already finished ({finished.manifest.exit_reason}); --force starts anew")
+    progress.say(f"{finished.path} is already finished ({finished.manifest.exit_reason}); --force starts again")
     return int(ExitCode.SUCCESS)
 
 

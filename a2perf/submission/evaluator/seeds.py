@@ -125,7 +125,7 @@ class RunSeeds:
         if role not in self.keys:
             raise ConfigError(
                 f"the recorded run has no key for the {role}'s seeds",
-                hint="use a bundle of an evaluation, not a training",
+                hint="use a bundle of an evaluation, not of a training run",
             )
         met: set[int] = set()
         for number in itertools.count():
@@ -160,7 +160,7 @@ def read_seed_file(path: Path, count: int) -> list[int]:
     """Reads evaluation seeds from a file that only the evaluator opens: one integer a line, ``#`` starts a comment.
 
     Raises:
-        ConfigError: no such file, a line that is no integer in [0, 2^31), a repeated seed, or fewer than ``count``.
+        ConfigError: no such file, a line that is not an integer in [0, 2^31), a repeated seed, or fewer than ``count``.
     """
     try:
         lines = read_file(path, max_bytes=_SEED_FILE_BYTES).decode().splitlines()
@@ -174,7 +174,9 @@ def read_seed_file(path: Path, count: int) -> list[int]:
         if not text:
             continue
         if not text.isdecimal() or len(text) > _SEED_DIGITS or int(text) > _MAX_SEED:
-            raise ConfigError(f"{path}, line {number}: {text!r} is no seed", hint=f"use integers from 0 to {_MAX_SEED}")
+            raise ConfigError(
+                f"{path}, line {number}: {text!r} is not a seed", hint=f"use integers from 0 to {_MAX_SEED}"
+            )
         if int(text) in seeds:
             raise ConfigError(f"{path}, line {number}: seed {text} stands there twice", hint="use each seed once")
         seeds.append(int(text))

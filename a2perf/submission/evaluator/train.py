@@ -1,4 +1,4 @@
-"""Train mode: ``train()`` runs alone, watched and timed; its artefacts stay in the bundle."""
+"""Train mode: ``train()`` runs alone, watched and timed; its artifacts stay in the bundle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from a2perf.submission.settings import Submission
 
 RETURNED = "returned"
 TIME_LIMIT = "time limit"
-"""Exit reason of a training that was ended at its limit and left artefacts; without artefacts it is a failure."""
+"""Exit reason of a training run that was ended at its limit and left artifacts; without artifacts it is a failure."""
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:

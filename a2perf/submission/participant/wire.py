@@ -53,7 +53,7 @@ _DTYPES: Final = frozenset(
 
 
 class WireError(Exception):
-    """What arrived is no valid frame, or the connection broke."""
+    """What arrived is not a valid frame, or the connection broke."""
 
 
 class ConnectionClosed(WireError):
@@ -309,7 +309,7 @@ class Connection:
         """Receives one value.
 
         Raises:
-            WireError: what arrived is no valid frame, or claims more than ``max_bytes``.
+            WireError: what arrived is not a valid frame, or claims more than ``max_bytes``.
             ConnectionClosed: the other side is gone, perhaps in the middle of a frame.
             WireTimeout: no complete frame by the deadline.
         """

@@ -123,7 +123,7 @@ def test_wrong_algorithm_and_damaged_file_are_named(tmp_path: Path, monkeypatch:
     for name in ("text.zip", "empty.zip"):
         with pytest.raises(ContractError, match=f"{name} cannot be loaded as PPO"):
             sb3.contract(name, algorithm="PPO").load_policy(ROBOT)
-    with pytest.raises(ContractError, match=r"text\.zip is no normalization"):
+    with pytest.raises(ContractError, match=r"text\.zip is not a normalization"):
         sb3.contract(algorithm="PPO", normalization="text.zip").load_policy(ROBOT)
 
 

@@ -147,7 +147,7 @@ def test_checkpoint_of_another_policy_is_refused(
     shutil.copytree(tmp_path / "other" / "policies" / "checkpoints", root / "policies" / "checkpoints")
     monkeypatch.setenv("ROOT_DIR", str(root))
     with pytest.raises(
-        ContractError, match="policy_checkpoint_0000000020 is no checkpoint of the policy greedy_policy"
+        ContractError, match="policy_checkpoint_0000000020 is not a checkpoint of the policy greedy_policy"
     ):
         tf_agents.contract(checkpoint="latest").load_policy(suite_gym.create_domain(submissions.TASK))
 

@@ -52,7 +52,7 @@ class Stamp(Record, kw_only=True):
         key: its name.
         made_of: everything that the key is a hash of.
         packages: what is installed, by name.
-        installer: ``"uv"`` or ``"pip"``.
+        installer: ``"uv"``; environments of earlier versions may say ``"pip"``.
         built_at: time of the build, ISO 8601 in UTC.
         build_s: how long it took.
         size_bytes: the sizes of its files together.
@@ -264,7 +264,7 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
             key=path.name,
             made_of=made_of,
             packages=packages,
-            installer=installer.name,
+            installer="uv",
             built_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             build_s=round(time.monotonic() - started, 3),
             size_bytes=size,
@@ -289,7 +289,7 @@ def _remove_remains(path: Path) -> None:
 def _bring_compiled_kernels(site: Path, packages: dict[str, str]) -> None:
     """Copies the compiled kernels of the domains, where the new environment compiles them in the same way.
 
-    In the sandbox an environment is read-only, so each process would compile them anew.
+    In the sandbox an environment is read-only, so each process would compile them again.
     """
     for name in ("numba", "numpy", "llvmlite"):
         try:

@@ -1,9 +1,9 @@
 """Where packages come from: the organizer's configuration of uv and pip, and nothing else.
 
 Settings come from the variables and the user's and system's files of uv; if these name no index and no links, from
-those of pip. They are handed on as one file that this module writes, because an installer expands ``${VARIABLES}`` in
-the metadata of packages: its environment holds nothing that is worth reading. Files in the working directory, in the
-submission, or of a project do not count.
+those of pip. They are passed to uv as one file that this module writes, because an installer expands ``${VARIABLES}``
+in the metadata of packages: its environment holds nothing that is worth reading. Files in the working directory, in
+the submission, or of a project do not count.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SOURCES = ("index-url", "extra-index-url", "find-links", "no-index", "index")
 PASSED_ON = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTP_PROXY",
     "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy", "UV_HTTP_TIMEOUT",
-    "UV_HTTP_RETRIES", "PIP_DEFAULT_TIMEOUT", "PIP_TIMEOUT", "PIP_RETRIES",
+    "UV_HTTP_RETRIES",
 )  # fmt: skip
 """Variables of the evaluator that an installer gets: certificates, proxies and patience, no credentials of an index."""
 
@@ -54,12 +54,10 @@ class IndexSettings:
 
     Attributes:
         uv: for uv, by key of ``uv.toml``.
-        pip: for pip, by name of an option.
         variables: certificates, proxies and patience.
     """
 
     uv: Mapping[str, Value] = field(default_factory=dict)
-    pip: Mapping[str, Value] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def write_uv(self, path: Path) -> None:
@@ -70,14 +68,6 @@ class IndexSettings:
             lines += ["[[index]]", *(f"{key} = {json.dumps(value)}" for key, value in plain.items())]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    def write_pip(self, path: Path) -> None:
-        """Writes a ``pip.conf``."""
-        words = {
-            key: "\n    ".join(map(str, value)) if isinstance(value, list) else str(value)
-            for key, value in self.pip.items()
-        }
-        path.write_text("[global]\n" + "".join(f"{key} = {value}\n" for key, value in words.items()), encoding="utf-8")
-
     @property
     def _tables(self) -> list[dict[str, object]]:
         tables = self.uv.get("index", [])
@@ -86,7 +76,7 @@ class IndexSettings:
     @property
     def local_paths(self) -> tuple[Path, ...]:
         """Folders and files of this machine that the settings name: indexes, links and certificates."""
-        named = [*_texts(self.uv.values()), *_texts(self.pip.values())]
+        named = _texts(self.uv.values())
         for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
             named.append(self.variables.get(name, ""))
         paths = [_as_path(text) for text in named]
@@ -94,13 +84,12 @@ class IndexSettings:
         above = [path.parent for path in paths if path and path.name == "simple"]
         return tuple(dict.fromkeys(path for path in [*paths, *above] if path and path.exists() and path != Path("/")))
 
-    def addresses(self, *, uv: bool) -> set[tuple[str, int]]:
-        """Returns the hosts and ports of the indexes and links for an installer; the public index stands for itself."""
-        chosen = self.uv if uv else self.pip
-        texts = _texts(value for key, value in chosen.items() if key in _SOURCES)
-        own = "index-url" in chosen or any(table.get("default") for table in self._tables)
+    def addresses(self) -> set[tuple[str, int]]:
+        """Returns the hosts and ports of the indexes and links; the public index stands for itself."""
+        texts = _texts(value for key, value in self.uv.items() if key in _SOURCES)
+        own = "index-url" in self.uv or any(table.get("default") for table in self._tables)
         index, files = _public_index()
-        if not own and not chosen.get("no-index", False):
+        if not own and not self.uv.get("no-index", False):
             texts.append(index)
         parts = [urlsplit(text) for text in texts if text.startswith(("http://", "https://"))]
         found = {(str(part.hostname), part.port or (443 if part.scheme == "https" else 80)) for part in parts}
@@ -115,7 +104,7 @@ class IndexSettings:
     @property
     def secrets(self) -> tuple[str, ...]:
         """User names and passwords in addresses; they stay out of logs."""
-        texts = [*_texts(self.uv.values()), *_texts(self.pip.values()), *self.variables.values()]
+        texts = [*_texts(self.uv.values()), *self.variables.values()]
         found = [part for text in texts for part in re.findall(r"://([^/@\s]+)@", text)]
         pieces = {piece for part in found for piece in (part, *part.split(":"))}
         words = {word for piece in pieces for word in (piece, unquote(piece)) if len(word) > 3}
@@ -123,8 +112,7 @@ class IndexSettings:
 
     def identity(self) -> list[str]:
         """Returns what decides about the content of an environment: the addresses, without user names and passwords."""
-        texts = [*_texts(value for key, value in self.uv.items() if key in (*_SOURCES, "exclude-newer"))]
-        texts += _texts(value for key, value in self.pip.items() if key in _SOURCES)
+        texts = _texts(value for key, value in self.uv.items() if key in (*_SOURCES, "exclude-newer"))
         return sorted({re.sub(r"://[^/@\s]+@", "://", text) for text in texts})
 
 
@@ -162,7 +150,7 @@ def organizer_settings(variables: Mapping[str, str] | None = None) -> IndexSetti
         passed.setdefault("SSL_CERT_FILE", cert)
     if isinstance(proxy := pip.get("proxy"), str):
         passed.setdefault("ALL_PROXY", proxy)
-    return IndexSettings(uv, pip, passed)
+    return IndexSettings(uv, passed)
 
 
 def _without_missing(value: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Makes a virtual environment and installs into it: with uv where it is found, else with venv and pip.
+"""Makes a virtual environment and installs into it with uv.
 
 Packages are strangers' data. Everything that opens them runs in the better one of the levels 'bubblewrap' and
 'process' that this host offers: it sees the base interpreter, copies of what the submission gives and the organizer's
@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -90,11 +90,6 @@ class Installer:
         self._lines: list[RequirementLine] = []
 
     @property
-    def name(self) -> str:
-        """``"uv"`` or ``"pip"``."""
-        return "uv" if self._uv else "pip"
-
-    @property
     def site(self) -> Path:
         """The folder of its packages."""
         major, minor = self._interpreter.version.split(".")[:2]
@@ -104,14 +99,8 @@ class Installer:
         """Checks, before anything is made, that overrides can be had and leave a2perf's own needs alone.
 
         Raises:
-            MissingDependency: there are overrides and no uv.
             SubmissionError: one of them is not a requirement, or is of a package that a2perf itself needs.
         """
-        if overrides and not self._uv:
-            raise MissingDependency(
-                f"{overrides[0].source} needs uv: pip cannot override what packages demand",
-                hint="install uv (`pip install uv`) beside a2perf, or remove the file",
-            )
         own = {canonicalize_name(Requirement(text).name) for text in base_requirements}
         for line in overrides:
             if not line.name or line.constraint:
@@ -153,24 +142,21 @@ class Installer:
             write_requirements(chosen, path, sources, max_bytes=self._sources.size_bytes)
 
     def make(self) -> None:
-        """Makes the skeleton: interpreter, configuration, and with pip the installer; no package of a stranger.
+        """Makes the skeleton: interpreter and configuration; no package of a stranger.
 
         Raises:
             MissingDependency: the interpreter cannot make one.
         """
         completion.prepare(self.environment)
         base = self._interpreter.executable
-        if self._uv:
-            tool = self._given / "uv"  # a copy, so that the folder it lies in stays out of the sandbox
-            shutil.copy2(self._uv, tool)
-            self._uv = str(tool)
-            command = [self._uv, "venv", "--no-config", "--no-project", "--python", str(base), str(self._skeleton)]
-        else:
-            command = [str(base), "-I", "-m", "venv", str(self._skeleton)]
+        tool = self._given / "uv"  # a copy, so that the folder it lies in stays out of the sandbox
+        shutil.copy2(self._uv, tool)
+        self._uv = str(tool)
+        command = [self._uv, "venv", "--no-config", "--no-project", "--python", str(base), str(self._skeleton)]
         if output := self._run(command, level="process", limited=False):
             raise MissingDependency(
                 f"{base} cannot make a virtual environment:\n{tail(output)}",
-                hint="install uv (`pip install uv`), or the venv module of that interpreter (Debian: python3-venv)",
+                hint="give another interpreter with --participant-python",
             )
 
     def install(self, base_requirements: Sequence[str], own: Path) -> None:
@@ -224,7 +210,7 @@ class Installer:
         if not (network and self._sources.allow_builds) or self.level == "process":  # 'process' has no network to close
             return self._run(command, level=self.level, network=network)
         python = str(self._interpreter.executable)
-        with IndexProxy(settings.addresses(uv=self._uv is not None), settings.upstream) as proxy:
+        with IndexProxy(settings.addresses(), settings.upstream) as proxy:
             relayed = [python, "-I", "-S", "-c", RELAY, str(proxy.channel), *command]
             output = self._run(relayed, level=self.level, fds=(proxy.channel,))
             if output and proxy.refused:
@@ -233,23 +219,15 @@ class Installer:
 
     def _command(self) -> list[str]:
         python, sources = str(self._skeleton / "bin" / "python"), self._sources
-        pre = any(line.text == PRE_RELEASES for line in self._lines)
-        if self._uv:
-            config = self._given / "uv.toml"
-            sources.settings.write_uv(config)
-            command = [self._uv, "--config-file", str(config), "pip", "install", "--python", python, "--no-sources"]
-            command += ["--prefix", str(self.environment), "--link-mode", "hardlink"]  # the cache is deleted afterwards
-            command += [] if sources.allow_builds else ["--no-build"]
-            command += ["--offline"] if sources.offline else []
-            command += ["--prerelease", "allow"] if pre else []
-        else:
-            sources.settings.write_pip(self._given / "pip.conf")
-            command = [python, "-I", "-m", "pip", "install", "--prefix", str(self.environment), "--ignore-installed"]
-            command += ["--disable-pip-version-check", "--no-input", "--no-cache-dir", "--no-compile"]
-            command += ["--no-warn-script-location", *([] if sources.allow_builds else ["--only-binary", ":all:"])]
-            command += ["--pre"] if pre else []
+        config = self._given / "uv.toml"
+        sources.settings.write_uv(config)
+        command = [self._uv, "--config-file", str(config), "pip", "install", "--python", python, "--no-sources"]
+        command += ["--prefix", str(self.environment), "--link-mode", "hardlink"]  # the cache is deleted afterwards
+        command += [] if sources.allow_builds else ["--no-build"]
+        command += ["--offline"] if sources.offline else []
+        command += ["--prerelease", "allow"] if any(line.text == PRE_RELEASES for line in self._lines) else []
         command += [word for path in sources.find_links for word in ("--find-links", str(path))]
-        if sources.offline and (sources.find_links or not self._uv):
+        if sources.offline and sources.find_links:
             command.append("--no-index")
         return command
 
@@ -334,25 +312,27 @@ class Installer:
     @property
     def _environment(self) -> dict[str, str]:
         """Everything that the installer knows: an allow-list, since it expands variables in what strangers wrote."""
-        found = {
+        return {
             **self._sources.settings.variables,
             "HOME": str(self._work / "home"), "TMPDIR": str(self._work / "tmp"), "PATH": _PATH, "LANG": "C.UTF-8",
             "UV_CACHE_DIR": str(self._work / "cache"), "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1",
-            "NO_COLOR": "1", "PIP_NO_COLOR": "1", "PIP_CONFIG_FILE": os.devnull,
+            "NO_COLOR": "1",
         }  # fmt: skip
-        config = self._given / "pip.conf"
-        return {**found, "PIP_CONFIG_FILE": str(config)} if config.exists() else found
 
 
-def _without_proxies(variables: Mapping[str, str]) -> dict[str, str]:
-    """Leaves the organizer's proxies out: behind a relay they serve nothing, and code of packages could read them."""
-    return {name: text for name, text in variables.items() if not name.lower().endswith("_proxy")}
+def find_uv() -> str:
+    """Returns the uv that lies beside this interpreter, or the one on PATH.
 
-
-def find_uv() -> str | None:
-    """Returns the uv that lies beside this interpreter, or the one on PATH."""
+    Raises:
+        MissingDependency: there is none.
+    """
     beside = Path(sys.executable).parent / "uv"
-    return str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
+    if found is None:
+        raise MissingDependency(
+            "an environment for a submission is made with uv, which is not installed", hint="pip install uv"
+        )
+    return found
 
 
 def _text(path: Path) -> str:

@@ -346,7 +346,7 @@ def open_local(folder: Path, path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def files_of_package(folder: int, *, max_bytes: int = MAX_LOCAL_BYTES) -> Iterator[stranger_files.Entry]:
+def files_of_package(folder: int, *, max_bytes: int = MAX_LOCAL_BYTES) -> Iterator[stranger_files.FolderEntry]:
     """Yields the files of a source folder that is built, without those that no build reads.
 
     Raises:

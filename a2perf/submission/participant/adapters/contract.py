@@ -72,7 +72,7 @@ def environment_specs(env: Any) -> tuple[SpecNest, SpecNest] | None:
     A participant's own Python need not have what the environment needs; then the first observation tells.
 
     Raises:
-        ContractError: a space that is no array of fixed shape.
+        ContractError: a space that is not an array of fixed shape.
     """
     from a2perf.domains.tfa.spaces import SpaceMismatch, specs_of
 

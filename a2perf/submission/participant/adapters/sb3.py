@@ -146,7 +146,7 @@ def _normalizer(path: Path) -> Callable[[Any], Any]:
         normalize: Callable[[Any], Any] = statistics.normalize_obs
     except Exception as error:  # a damaged pickle can fail in any way
         raise ContractError(
-            f"{path.name} is no normalization: {type(error).__name__}: {error}",
+            f"{path.name} is not a normalization: {type(error).__name__}: {error}",
             "give the file that VecNormalize.save wrote",
         ) from error
     return normalize

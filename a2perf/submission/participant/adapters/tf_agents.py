@@ -120,7 +120,7 @@ class SavedPolicy:
         self._translate = action
         if not (path / SPECS_FILE).is_file():
             raise ContractError(
-                f"{path.name} has no {SPECS_FILE}: it is no policy that TF-Agents saved",
+                f"{path.name} has no {SPECS_FILE}: it is not a policy that TF-Agents saved",
                 "save it with tf_agents.policies.policy_saver.PolicySaver",
             )
         try:
@@ -177,7 +177,7 @@ class SavedPolicy:
         except Exception as error:  # what a foreign or damaged checkpoint raises depends on where it differs
             text = str(error).strip().splitlines()[0] if str(error).strip() else "no reason is given"
             raise ContractError(
-                f"{checkpoint.name} is no checkpoint of the policy {self._name}: {type(error).__name__}: {text:.300}",
+                f"{checkpoint.name} is not a checkpoint of the policy {self._name}: {type(error).__name__}: {text:.300}",
                 "give a checkpoint of the training that saved this policy",
             ) from error
 
