@@ -51,14 +51,14 @@ R = TypeVar("R", bound=Record)
 
 def identify(folder: RunFolder) -> RunIdentity:
     """Returns what a bundle is a run of."""
-    return _identity(folder, BundleReader.of(folder.files()).manifest)
+    return identity_of(folder, BundleReader.of(folder.files()).manifest)
 
 
 def read(folder: RunFolder) -> Run:
     """Reads a bundle."""
     reader = BundleReader.of(folder.files())
     manifest = reader.manifest
-    run = Run(_identity(folder, manifest), folder, manifest=manifest, conditions=reader.conditions)
+    run = Run(identity_of(folder, manifest), folder, manifest=manifest, conditions=reader.conditions)
     if manifest is not None:
         changes = inventory.problems(reader.files, manifest)
         run.changed = bool(changes)
@@ -211,7 +211,8 @@ class BundleReader:
         return value
 
 
-def _identity(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
+def identity_of(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
+    """Returns what a bundle with this manifest is a run of; None stands for one that cannot be read."""
     mode = folder.path.name
     if manifest is None:
         return RunIdentity(algorithm=folder.label, mode=mode, state="unreadable")

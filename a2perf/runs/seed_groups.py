@@ -57,6 +57,12 @@ def seed_key(identity: RunIdentity, folder: RunFolder) -> SeedKey:
     )
 
 
+def differing(keys: Iterable[SeedKey]) -> dict[str, set[str]]:
+    """Returns the fields in which runs are not seeds of one another, each with its values."""
+    columns = dict(zip(SeedKey._fields, map(set, zip(*keys, strict=True)), strict=False))
+    return {name: values for name, values in columns.items() if len(values) > 1}
+
+
 def env_arguments(env_kwargs: Mapping[str, Any]) -> str:
     """Returns the arguments of an environment as JSON with sorted keys, so that equal ones are equal texts."""
     return json.dumps(env_kwargs, sort_keys=True, default=str) if env_kwargs else ""

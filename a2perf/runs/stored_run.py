@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.runs.run_record import AutotagRecord
+from a2perf.runs.seed_groups import SeedKey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,3 +74,18 @@ class StoredRun:
     env_kwargs: str = ""
     writer: str = ""
     logs: dict[str, list[str]] = field(default_factory=dict, repr=False)
+
+    @property
+    def seed_key(self) -> SeedKey:
+        """What the run must share with its seeds; all modes of a stored run count as one."""
+        return SeedKey(
+            domain=str(self.config.get("domain") or ""),
+            task=str(self.config.get("task") or self.env_id),
+            algorithm=self.experiment,
+            version=self.version,
+            fingerprint=self.fingerprint,
+            mode="",
+            layout=self.source,
+            env_kwargs=self.env_kwargs,
+            alone=self.run_id if self.state == "unreadable" else "",
+        )

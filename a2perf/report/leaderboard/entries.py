@@ -6,7 +6,6 @@ untouched and who signed it is asked of two functions that the caller gives, sin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +17,12 @@ from a2perf.errors import UserError
 from a2perf.records import Manifest, Record, RunState
 from a2perf.report.leaderboard.terms import Terms, TermsReader
 from a2perf.report.leaderboard.words import plain
+from a2perf.runs.bundle_reading import identity_of
 from a2perf.runs.files import files_of
 from a2perf.runs.finding import find_runs
 from a2perf.runs.layout import MANIFEST, MODES, SIGNATURE
 from a2perf.runs.run import BUNDLE, RunFolder
+from a2perf.runs.seed_groups import SeedKey, seed_key
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
 
@@ -91,7 +92,10 @@ class Broken(Record, kw_only=True):
 
 @dataclass(frozen=True)
 class EntryKey:
-    """What runs must agree in to belong to one entry.
+    """What runs must agree in to belong to one entry: the groups of seeds of one submission on one task, in all modes.
+
+    Runs with different arguments of the environment stay in one entry, which then has no rank, so that nobody gains by
+    leaving some out.
 
     Attributes:
         name: of the submission.
@@ -152,7 +156,8 @@ def find_entries(
         try:
             manifest = _manifest(run.path)
             made_under, against = terms.of(run.path)
-            key = _key(manifest, made_under)
+            seeds = seed_key(identity_of(run, manifest), run)
+            key = _key(seeds, manifest.env_id or "", made_under)
         except UserError as error:
             broken.append(Broken(run=label, reason=plain(error.message.replace(str(run.path), label))))
             continue
@@ -160,7 +165,7 @@ def find_entries(
         entry.folders.append(run)
         entry.lines.append(_line(run, label, manifest, integrity, signature, against))
         if manifest.mode == "inference":
-            entry.env_kwargs.add(json.dumps(manifest.env_kwargs, sort_keys=True, default=str))
+            entry.env_kwargs.add(seeds.env_kwargs or "{}")
     return Found(list(entries.values()), broken, others)
 
 
@@ -181,14 +186,14 @@ def _manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _key(manifest: Manifest, terms: Terms) -> EntryKey:
+def _key(seeds: SeedKey, env_id: str, terms: Terms) -> EntryKey:
     return EntryKey(
-        name=plain(manifest.submission.name, _LONGEST_NAME) or "(no name)",
-        version=plain(manifest.submission.sha256, 64),
-        domain=plain(manifest.domain, _LONGEST_NAME),
-        task=plain(manifest.task, _LONGEST_NAME),
-        env_id=plain(manifest.env_id or "", _LONGEST_NAME),
-        fingerprint=plain(manifest.env_fingerprint or "", 64),
+        name=plain(seeds.algorithm, _LONGEST_NAME) or "(no name)",
+        version=plain(seeds.version, 64),
+        domain=plain(seeds.domain, _LONGEST_NAME),
+        task=plain(seeds.task, _LONGEST_NAME),
+        env_id=plain(env_id, _LONGEST_NAME),
+        fingerprint=plain(seeds.fingerprint, 64),
         terms=terms,
     )
 

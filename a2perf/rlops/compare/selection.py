@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from a2perf.errors import UserError, did_you_mean
 from a2perf.arrays import Values
+from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.filters import env_of
 from a2perf.rlops.store import Store
 from a2perf.runs.conditions import ADVICE, differences
+from a2perf.runs.seed_groups import differing
 from a2perf.runs.store import RunCurve
 from a2perf.runs.stored_run import StoredRun
 
@@ -246,10 +247,13 @@ def _notices(
         said.append(f"{where}: left out {states}")
     if len(cell.runs) < len(runs):
         said.append(f"{where}: {len(runs) - len(cell.runs)} of {len(runs)} runs lack the metric")
-    versions = sorted({run.version for run in cell.runs if run.version})
+    mixed = differing(run.seed_key for run in cell.runs)
+    versions = sorted(mixed.get("version", set()) - {""})
     if len(versions) > 1:
         said.append(f"{where}: mixes {len(versions)} versions of the code: {', '.join(versions[:5])}")
-    seeds = Counter((run.version, run.seed) for run in cell.runs if run.seed is not None)
+    if "env_kwargs" in mixed:
+        said.append(f"{where}: mixes runs with {len(mixed['env_kwargs'])} different arguments of the environment")
+    seeds = Counter((run.seed_key, run.seed) for run in cell.runs if run.seed is not None)
     twice = sorted({str(seed) for (_, seed), count in seeds.items() if count > 1})
     if twice:
         said.append(f"{where}: several runs have the seed {', '.join(twice)}")
