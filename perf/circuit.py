@@ -25,17 +25,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the plain costs lie among the tests
 
 import gymnasium
 import numpy as np
 
 import a2perf.domains
-from a2perf.domains.circuit_training import plain_costs
 from a2perf.domains.circuit_training.cost_model import create_placement_cost
 from a2perf.domains.circuit_training.designs import design_files
 from a2perf.domains.circuit_training.netlist import load_netlist, scan_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.errors import AssetUnavailable
+from tests.domains.circuit_training import plain_costs
 
 PARTS = ("costs", "environment", "flat", "growth", "threads", "memory", "compile")
 # quantity: (target in ms, recorded closed engine in ms after one macro moved)

@@ -21,7 +21,8 @@ import numpy as np
 import psutil
 
 from a2perf.domains.web_navigation.backend import PageRow
-from a2perf.domains.web_navigation.browser import FLAGS, find_programs
+from a2perf.domains.web_navigation.browser import FLAGS
+from a2perf.domains.web_navigation.browser_programs import find_programs
 from a2perf.domains.web_navigation.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.html import body_of, empty_page

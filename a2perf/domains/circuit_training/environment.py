@@ -5,7 +5,6 @@ Its rules are those of the earlier public environment (``CircuitEnv``), with the
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from a2perf.domains.circuit_training.observation import Observation, Observation
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.rendering import PlacementPicture
 from a2perf.domains.circuit_training.rules import PlacementRules
-from a2perf.domains.circuit_training.saving import Saver
+from a2perf.domains.circuit_training.saving import make_saver
 from a2perf.domains.display import PictureWindow
 
 CostFunction = Callable[..., tuple[float, dict[str, float]]]
@@ -129,7 +128,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._legacy_reset, self._legacy_step = use_legacy_reset, use_legacy_step
         self._saves_partial = save_partial_placement
         self._cost_info = self._cost_function(cost_info_fn)
-        self._saver = _saver(
+        self._saver = make_saver(
             is_eval, output_plc_file, save_best_cost, save_snapshot, cd_plc_file if cd_finetune else None, train_step
         )
 
@@ -374,24 +373,6 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
             if self._window is None:
                 self._window = PictureWindow("a2perf circuit training", pause_s=0.001)
             self._window.show(self._draw())
-
-
-def _saver(
-    is_eval: bool,
-    output: str | Path,
-    best_only: bool,
-    snapshots: bool,
-    refined: str | Path | None,
-    train_step: Any,
-) -> Saver | None:
-    if not is_eval:
-        return None
-    if not output:
-        root = os.environ.get("ROOT_DIR")
-        if not root:
-            raise ArgumentError("is_eval without output_plc_file", hint="name the file to write placements to")
-        output = Path(root) / "output.plc"
-    return Saver(Path(output), best_only, snapshots, None if refined is None else Path(refined), train_step)
 
 
 _with_gin_bindings = completed_by_gin("CircuitEnv", module="a2perf.circuit_training")

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.netlist import KIND_PORT
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.rules import PlacementRules
 from a2perf.domains.circuit_training.starting_point import SparseAdjacency
@@ -308,16 +307,6 @@ class ObservationExtractor:
             "locations_y": self._start_y.copy(),
             "is_node_placed": self._start_placed.copy(),
         }
-
-
-def port_cells(plc: PlacementCost) -> NDArray[np.int64]:
-    """Returns the placement-grid cells that hold ports, ascending."""
-    ports = plc.netlist.kind == KIND_PORT
-    columns, rows = plc.get_grid_num_columns_rows()
-    width, height = plc.get_canvas_width_height()
-    column = np.clip(np.trunc(plc.state.x[ports] / (width / columns)), 0, columns - 1).astype(np.int64)
-    row = np.clip(np.trunc(plc.state.y[ports] / (height / rows)), 0, rows - 1).astype(np.int64)
-    return np.unique(row * columns + column)
 
 
 def _padded(values: NDArray[Any], size: int, dtype: Any) -> NDArray[Any]:

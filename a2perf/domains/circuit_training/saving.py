@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 
 _LEAST_IMPROVEMENT = 5e-3  # of the cost
@@ -59,3 +61,26 @@ class Saver:
             stamp = time.strftime("%Y%m%d_%H%M%S")
             snapshot = path.parent / f"snapshot_{kind}_placement_timestamp_{stamp}_cost_{cost:.4f}.plc"
             plc.save_placement(str(snapshot), comment)
+
+
+def make_saver(
+    is_eval: bool,
+    output: str | Path,
+    best_only: bool,
+    snapshots: bool,
+    refined: str | Path | None,
+    train_step: Any,
+) -> Saver | None:
+    """Returns what writes placements; None unless it is an evaluation.
+
+    Raises:
+        ArgumentError: no file is given and there is no ``ROOT_DIR``.
+    """
+    if not is_eval:
+        return None
+    if not output:
+        root = os.environ.get("ROOT_DIR")
+        if not root:
+            raise ArgumentError("is_eval without output_plc_file", hint="name the file to write placements to")
+        output = Path(root) / "output.plc"
+    return Saver(Path(output), best_only, snapshots, None if refined is None else Path(refined), train_step)

@@ -57,11 +57,6 @@ class Gait:
     stance_width: float = 0.0
     bob: float = 0.0
 
-    @property
-    def step_length(self) -> float:
-        """Distance that the body covers while a foot stands, m."""
-        return self.speed * self.duty_factor * self.cycle_time
-
 
 # Slow enough for the 4 Hz filter of the action path: a plain linear policy can learn them.
 TROT = Gait("synthetic_trot", (0.0, 0.5, 0.5, 0.0), duty_factor=0.6, cycle_time=0.75, speed=0.4, stance_width=0.01)

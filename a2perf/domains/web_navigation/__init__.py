@@ -11,6 +11,9 @@ from a2perf.domains.host_support import Program, wheels_on_linux
 from a2perf.domains.registry import Domain, Environment, Task
 
 LEVELS = (1, 2, 3)
+_PURPOSE = "web navigation in a real browser"
+CHROMIUM = Program(("chromium", "chromium-browser", "google-chrome"), "chromium", _PURPOSE)
+CHROMEDRIVER = Program(("chromedriver",), "chromium-driver", _PURPOSE)
 _NUMBERS_OF_WEBSITES = (1, 5, 10)
 _ENTRY_POINT = "a2perf.domains.web_navigation.environment:build_web_env"
 _VECTOR_ENTRY_POINT = "a2perf.domains.web_navigation.vector:make_vector_env"
@@ -56,10 +59,7 @@ DOMAIN = Domain(
     candidates="a2perf.domains.web_navigation.candidates:WebCandidates",
     carries={"data/DejaVuSans.ttf": "a2perf.domains.web_navigation.font:font_file"},
     variables={"NUM_WEBSITES": "num_websites"},
-    programs=(
-        Program(("chromium", "chromium-browser", "google-chrome"), "chromium", "web navigation in a real browser"),
-        Program(("chromedriver",), "chromium-driver", "web navigation in a real browser"),
-    ),
+    programs=(CHROMIUM, CHROMEDRIVER),
     support=wheels_on_linux("web_navigation"),
     demonstration="a2perf.domains.web_navigation.demonstration:demonstration_runs",
     data_commands={"websites": "a2perf.domains.web_navigation.commands:websites"},

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import base64
-import contextlib
 import json
 import logging
 import os
@@ -23,12 +22,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from a2perf.domains.web_navigation.backend import BackendLost
-from a2perf.errors import InfrastructureError, MissingDependency
+from a2perf.domains.web_navigation.browser_programs import find_programs, sandbox_is_refused
+from a2perf.errors import InfrastructureError
 
 START_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 60
@@ -85,50 +84,6 @@ function openTab(id, url) {
 function ready(name, problem) { waiting.get(Number(name.slice(6)))(problem); }
 function closeTab(id) { tabs.get(id).close(); tabs.delete(id); waiting.delete(id); }
 </script>"""
-
-
-@dataclass(frozen=True)
-class Programs:
-    """Paths of the two programs."""
-
-    chromium: str
-    chromedriver: str
-
-
-def find_programs() -> Programs:
-    """Finds Chromium, ChromeDriver and Selenium on this host, without starting or importing any.
-
-    Raises:
-        MissingDependency: one of them is not installed; ``hint`` says how to install it.
-    """
-    import importlib.util
-
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    chromedriver = shutil.which("chromedriver")
-    lacking = [name for name, path in (("chromium", chromium), ("chromedriver", chromedriver)) if path is None]
-    model = "backend='model' needs no browser"
-    if chromium is None or chromedriver is None:
-        raise MissingDependency(
-            f"backend='chromium' needs {' and '.join(lacking)}, and PATH has no such program",
-            hint=f"apt-get install chromium chromium-driver (as root, on Debian); or {model}",
-        )
-    if importlib.util.find_spec("selenium") is None:
-        raise MissingDependency(
-            "backend='chromium' needs the Python package selenium",
-            hint=f"pip install 'a2perf[web-navigation]'; or {model}",
-        )
-    return Programs(chromium, chromedriver)
-
-
-def sandbox_is_refused() -> bool:
-    """Whether Chromium cannot have its own sandbox: root's is refused by Chromium, and a process under a filter of
-    system calls (a confined participant, a container) is refused the namespaces that it is made of.
-    """
-    if os.geteuid() == 0:
-        return True
-    with contextlib.suppress(OSError):
-        return "\nSeccomp:\t2" in Path("/proc/self/status").read_text()
-    return False
 
 
 def _temporary_folder() -> Path:

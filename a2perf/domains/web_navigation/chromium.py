@@ -16,11 +16,10 @@ from a2perf.domains.web_navigation.backend import ActionOutcome, BackendLost, En
 from a2perf.domains.web_navigation.browser import (
     FLAGS,
     Browser,
-    find_programs,
     release,
-    sandbox_is_refused,
     shared_browser,
 )
+from a2perf.domains.web_navigation.browser_programs import find_programs, sandbox_is_refused
 from a2perf.domains.web_navigation.html import body_of, empty_page
 from a2perf.errors import ConfigError, did_you_mean
 

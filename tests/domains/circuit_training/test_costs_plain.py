@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training import plain_costs
 from a2perf.domains.circuit_training.congestion import sums_are_exact
 from a2perf.domains.circuit_training.density import mean_of_largest
 from a2perf.domains.circuit_training.netlist import scan_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from tests.domains.circuit_training import plain_costs
 from tests.domains.circuit_training.conftest import node_text, random_netlist
 
 SEEDS = range(12)

@@ -1,0 +1,55 @@
+"""Chromium and its driver on this host: where they are, and whether Chromium can have its own sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2perf.domains.web_navigation import CHROMEDRIVER, CHROMIUM
+from a2perf.errors import MissingDependency
+
+
+@dataclass(frozen=True)
+class BrowserPrograms:
+    """Paths of the two programs."""
+
+    chromium: str
+    chromedriver: str
+
+
+def find_programs() -> BrowserPrograms:
+    """Finds Chromium, ChromeDriver and Selenium on this host, without starting or importing any.
+
+    Raises:
+        MissingDependency: one of them is not installed; ``hint`` says how to install it.
+    """
+    chromium = next(filter(None, map(shutil.which, CHROMIUM.names)), None)
+    chromedriver = next(filter(None, map(shutil.which, CHROMEDRIVER.names)), None)
+    missing = [name for name, path in (("chromium", chromium), ("chromedriver", chromedriver)) if path is None]
+    model = "backend='model' needs no browser"
+    if chromium is None or chromedriver is None:
+        raise MissingDependency(
+            f"backend='chromium' needs {' and '.join(missing)}, and PATH has no such program",
+            hint=f"apt-get install chromium chromium-driver (as root, on Debian); or {model}",
+        )
+    if importlib.util.find_spec("selenium") is None:
+        raise MissingDependency(
+            "backend='chromium' needs the Python package selenium",
+            hint=f"pip install 'a2perf[web-navigation]'; or {model}",
+        )
+    return BrowserPrograms(chromium, chromedriver)
+
+
+def sandbox_is_refused() -> bool:
+    """Whether Chromium cannot have its own sandbox: root's is refused by Chromium, and a process under a filter of
+    system calls (a confined participant, a container) is refused the namespaces that it is made of.
+    """
+    if os.geteuid() == 0:
+        return True
+    with contextlib.suppress(OSError):
+        return "\nSeccomp:\t2" in Path("/proc/self/status").read_text()
+    return False
