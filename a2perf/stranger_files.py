@@ -108,7 +108,7 @@ DEFAULT_BOUNDS = Bounds()
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FolderEntry:
     """One name below the folder.
 
     Attributes:
@@ -162,7 +162,7 @@ def walk(
     *,
     without: Container[str] = (),
     on_error: Callable[[StrangerFileError], None] | None = None,
-) -> Iterator[Entry]:
+) -> Iterator[FolderEntry]:
     """Yields everything below a folder, each folder before its content, names in the order of their bytes.
 
     Args:
@@ -377,7 +377,7 @@ class _Counter:
         if self.end is not None and time.monotonic() > self.end:
             raise BoundExceeded("seconds", path, f"was reached after the bound of {self.bounds.seconds:g} s")
 
-    def check(self, entry: Entry, *, depth: int) -> None:
+    def check(self, entry: FolderEntry, *, depth: int) -> None:
         if entry.kind is Kind.FOLDER and depth >= self.bounds.depth:
             raise BoundExceeded("depth", entry.path, f"is deeper than the bound of {self.bounds.depth} folders")
         if entry.kind is Kind.FILE and self.bounds.bytes is not None:
@@ -395,12 +395,12 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _entry(path: str, name: str, folder: int) -> Entry:
+def _entry(path: str, name: str, folder: int) -> FolderEntry:
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError as error:
         raise _unreadable(path, error) from error
-    return Entry(path, Kind.of(status.st_mode), status, folder)
+    return FolderEntry(path, Kind.of(status.st_mode), status, folder)
 
 
 def _names(descriptor: int, above: str, counter: _Counter) -> Iterator[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.report.drawing import INK, new_figure
 from a2perf.report.numbers_text import shown
-from a2perf.runs.tables import Table
+from a2perf.runs.tables import CsvTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,7 +100,7 @@ def reward_terms(terms: Mapping[str, Values]) -> Figure:
     return figure
 
 
-def system_over_time(trace: Table, seconds: Values) -> Figure:
+def system_over_time(trace: CsvTable, seconds: Values) -> Figure:
     """Draws power by component, memory and CPU use of the process tree over time, the run's phases shaded.
 
     Args:
@@ -140,7 +140,7 @@ def system_over_time(trace: Table, seconds: Values) -> Figure:
     return figure
 
 
-def reliable(trace: Table, seconds: Values) -> Table:
+def reliable(trace: CsvTable, seconds: Values) -> CsvTable:
     """Blanks what a sample cannot know: rates over a very short interval, and the costs of a tree that has ended.
 
     The kernel counts processor time in ticks of 10 ms, so a rate over a few milliseconds is chance.
@@ -158,7 +158,7 @@ def reliable(trace: Table, seconds: Values) -> Table:
             values = trace.numbers(name)
             if values is not None:
                 blanked[name] = np.where(blank, np.nan, values)
-    return Table(blanked, trace.rows)
+    return CsvTable(blanked, trace.rows)
 
 
 def thinned(x: Values, y: Values, points: int = _POINTS) -> tuple[Values, Values]:
@@ -251,13 +251,13 @@ def _shade_phases(panels: list[Axes], phases: list[str] | None, seconds: Values)
             )  # fmt: skip
 
 
-def _column(trace: Table, name: str) -> Values:
+def _column(trace: CsvTable, name: str) -> Values:
     values = trace.numbers(name)
     assert values is not None  # only columns for which ``_positive`` holds are drawn
     return values
 
 
-def _positive(trace: Table, name: str) -> bool:
+def _positive(trace: CsvTable, name: str) -> bool:
     values = trace.numbers(name)
     return values is not None and bool(np.isfinite(values).any()) and bool(np.nanmax(values) > 0)
 

@@ -15,7 +15,7 @@ from a2perf.records import Failure, TrainResults
 from a2perf.runs import layout
 from a2perf.runs.bundle_reading import BundleReader
 from a2perf.runs.run import BUNDLE
-from a2perf.runs.tables import Table, table_of
+from a2perf.runs.tables import CsvTable, table_of
 from a2perf.stranger_files import StrangerFileError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RunDetails:
         conditions: what a reader should know of these files.
     """
 
-    trace: Table | None = None
+    trace: CsvTable | None = None
     train: TrainResults | None = None
     task_failures: dict[str, Failure] = field(default_factory=dict)
     media: tuple[MediaFile, ...] = ()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from a2perf.runs.files import BundleFiles
-from a2perf.runs.tables import Table, stacked, table_of
+from a2perf.runs.tables import CsvTable, stacked, table_of
 from a2perf.stranger_files import Kind
 
 NEEDED = ("run_id", "timestamp", "duration", "energy_consumed", "cpu_power", "gpu_power", "ram_power")
@@ -29,7 +29,7 @@ def read_emissions(files: BundleFiles, names: Sequence[str]) -> tuple[dict[str, 
     Returns:
         The columns of all tables one below the other, and what a reader should know.
     """
-    tables: list[Table] = []
+    tables: list[CsvTable] = []
     conditions: list[str] = []
     for name in names:
         status = files.status(name)
@@ -43,7 +43,7 @@ def read_emissions(files: BundleFiles, names: Sequence[str]) -> tuple[dict[str, 
     return (stacked(tables).columns if tables else {}), conditions
 
 
-def _remarks(table: Table) -> list[str]:
+def _remarks(table: CsvTable) -> list[str]:
     if not table.rows:
         return []
     remarks = []

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import BinaryIO, Protocol
 
 from a2perf.runs.packed_archive import PackedArchive, is_packed, opened_archive, packed_place
 from a2perf.runs.packed_format import SUFFIX, Member
 from a2perf.stranger_files import (
     DEFAULT_BOUNDS,
     Bounds,
-    Entry,
+    FolderEntry,
     Kind,
     StrangerFileError,
     folders,
@@ -70,7 +70,7 @@ class BundleFile(Protocol):
     def status(self) -> FileStatus:
         """What it is."""
 
-    def open(self) -> AbstractContextManager[IO[bytes]]:
+    def open(self) -> AbstractContextManager[BinaryIO]:
         """Opens a regular file for reading.
 
         Raises:
@@ -104,7 +104,7 @@ class BundleFiles(Protocol):
             BoundExceeded: there is more than ``bounds``.
         """
 
-    def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Opens a regular file for reading; the stream can seek.
 
         Raises:
@@ -168,7 +168,7 @@ class FolderFiles:
         for entry in walk(self._real / below, bounds, on_error=on_error):
             yield _FolderFile(entry, prefix)
 
-    def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """See ``BundleFiles.open``."""
         return os.fdopen(open_regular(self._real, name), "rb")
 
@@ -200,7 +200,7 @@ class FolderFiles:
 class _FolderFile:
     __slots__ = ("_entry", "_prefix")
 
-    def __init__(self, entry: Entry, prefix: str) -> None:
+    def __init__(self, entry: FolderEntry, prefix: str) -> None:
         self._entry = entry
         self._prefix = prefix
 
@@ -210,7 +210,7 @@ class _FolderFile:
         target = entry.target() if entry.kind is Kind.LINK else ""
         return _status(self._prefix + entry.path, entry.kind, entry.status, target)
 
-    def open(self) -> AbstractContextManager[IO[bytes]]:
+    def open(self) -> AbstractContextManager[BinaryIO]:
         return os.fdopen(self._entry.open(), "rb")
 
 
@@ -251,7 +251,7 @@ class PackedFiles:
         for member in self._archive.below(top):
             yield _PackedFile(self._archive, member, member.name.removeprefix(prefix))
 
-    def open(self, name: str) -> AbstractContextManager[IO[bytes]]:
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """See ``BundleFiles.open``."""
         return self._archive.open(self._full(name))
 
@@ -280,7 +280,7 @@ class _PackedFile:
     def status(self) -> FileStatus:
         return _packed_status(self._name, self._member, self._archive.stamp)
 
-    def open(self) -> AbstractContextManager[IO[bytes]]:
+    def open(self) -> AbstractContextManager[BinaryIO]:
         return self._archive.open(self._member.name)
 
 

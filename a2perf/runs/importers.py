@@ -33,7 +33,7 @@ from a2perf.runs.log_files import LogKind, find_logs, is_trainer_log, log_kind
 from a2perf.runs.process_identity import left_behind, mark
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun, folder_name, user_name
 from a2perf.runs.series import STEP_COLUMNS, Series, SeriesReader
-from a2perf.runs.tables import Table, read_table
+from a2perf.runs.tables import CsvTable, read_table
 from a2perf.runs.tracker_tables import TableSeries, chart_curves, history_series, kept_run
 from a2perf.runs.wandb_log import MAX_BYTES, WandbLog, read_wandb_log
 from a2perf.storage import read_json, write_record
@@ -303,7 +303,7 @@ def _tables(series: TableSeries) -> dict[str, list[list[object]]]:
     return tables
 
 
-def _of_tracker(path: Path, table: Table) -> list[Import]:
+def _of_tracker(path: Path, table: CsvTable) -> list[Import]:
     """A table that a tracker exported: the history of one run, or a chart with a column for each run."""
     curves = chart_curves(table, path)
     if curves:
@@ -344,7 +344,7 @@ def _of_csv(path: Path) -> list[Import]:
     return found
 
 
-def _rows(table: Table, chosen: np.ndarray[Any, np.dtype[np.bool_]], leave_out: Sequence[str]) -> list[list[object]]:
+def _rows(table: CsvTable, chosen: np.ndarray[Any, np.dtype[np.bool_]], leave_out: Sequence[str]) -> list[list[object]]:
     names = [name for name in table.columns if name not in leave_out and table.numbers(name) is not None]
     columns = [np.asarray(table.columns[name])[chosen] for name in names]
     return [list(names), *([_plain(cell) for cell in row] for row in zip(*columns, strict=True))]

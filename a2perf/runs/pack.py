@@ -41,7 +41,7 @@ from a2perf.runs.packed_format import (
     names_problem,
     order,
 )
-from a2perf.stranger_files import Bounds, Entry, Kind, chunks, printable, walk
+from a2perf.stranger_files import Bounds, FolderEntry, Kind, chunks, printable, walk
 
 _LEVEL = 9
 _CHUNK_BYTES = 1 << 20
@@ -212,7 +212,7 @@ def _listed(tops: dict[str, Path]) -> Iterator[tuple[Member, Path]]:
             yield _planned(f"{top}/{entry.path}", folder, entry.status, entry), folder / entry.path
 
 
-def _planned(name: str, folder: Path, status: os.stat_result, entry: Entry | None = None) -> Member:
+def _planned(name: str, folder: Path, status: os.stat_result, entry: FolderEntry | None = None) -> Member:
     kind = Kind.FOLDER if entry is None else entry.kind
     shown = printable(str(folder.parent / name))
     keep = "keep this run as a folder"

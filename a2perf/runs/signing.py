@@ -54,7 +54,7 @@ class Statement(Record, kw_only=True):
     signed_at: str
 
 
-class Signature(Record, kw_only=True):
+class BundleSignature(Record, kw_only=True):
     """``signature.json``: a statement, the public key as base64 of its 32 bytes, and the signature as base64.
 
     The version of its schema stands in the statement, where it is signed.
@@ -66,7 +66,7 @@ class Signature(Record, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SignatureVerdict:
     """What verifying a bundle found.
 
     Attributes:
@@ -106,7 +106,7 @@ def new_key(file: Path) -> Path:
     return public_file
 
 
-def sign(bundle: Path, key_file: Path) -> Signature:
+def sign(bundle: Path, key_file: Path) -> BundleSignature:
     """Signs a finished bundle and writes ``signature.json`` into it.
 
     Raises:
@@ -127,7 +127,7 @@ def sign(bundle: Path, key_file: Path) -> Signature:
         submission_sha256=manifest.submission.sha256,
         signed_at=now(),
     )
-    signature = Signature(
+    signature = BundleSignature(
         statement=statement,
         public_key=base64.b64encode(private.public_key().public_bytes_raw()).decode(),
         signature=base64.b64encode(private.sign(_canonical(statement))).decode(),
@@ -136,7 +136,7 @@ def sign(bundle: Path, key_file: Path) -> Signature:
     return signature
 
 
-def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Verdict:
+def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> SignatureVerdict:
     """Checks a bundle: its files, its signature, and whose key it is.
 
     Args:
@@ -150,20 +150,20 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Verdict
     try:
         manifest = read_manifest(bundle)
     except UserError as error:
-        return Verdict([error.message])
+        return SignatureVerdict([error.message])
     problems = integrity(bundle, manifest)
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         problems.append(f"the run is not finished (state: {manifest.state.value})")
     files = files_of(bundle)
     if files.status(SIGNATURE) is None:
-        return Verdict([*problems, "it is not signed"])
+        return SignatureVerdict([*problems, "it is not signed"])
     try:
         text = files.read(SIGNATURE, _MAX_SIGNATURE_BYTES)
-        found = parse_record(text, Signature, SIGNATURE)
+        found = parse_record(text, BundleSignature, SIGNATURE)
         raw, mark = _decoded(found.public_key), _decoded(found.signature)
         public = _public_key(raw)
     except (UserError, ValueError) as error:
-        return Verdict([*problems, f"{SIGNATURE} cannot be read: {error}"])
+        return SignatureVerdict([*problems, f"{SIGNATURE} cannot be read: {error}"])
     if text != json_text(msgspec.to_builtins(found)).encode():
         problems.append(f"{SIGNATURE} was changed")
     problems += _against(found.statement, mark, public, bundle, manifest)
@@ -172,7 +172,7 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Verdict
         signer = next((name for name, other in trusted if other == raw), None)
         if signer is None:
             problems.append(f"it is signed with the key {key}, which is not trusted")
-    return Verdict(problems, key, signer, found.statement.signed_at)
+    return SignatureVerdict(problems, key, signer, found.statement.signed_at)
 
 
 def bundles_of(given: Iterable[str]) -> list[Path]:

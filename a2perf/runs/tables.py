@@ -28,7 +28,7 @@ _EMPTY = frozenset(("", "None", "nan", "NaN", "null"))
 
 
 @dataclass
-class Table:
+class CsvTable:
     """Columns of equal length.
 
     Attributes:
@@ -47,12 +47,12 @@ class Table:
         return column if isinstance(column, np.ndarray) else None
 
 
-def read_table(path: Path, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> Table:
+def read_table(path: Path, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> CsvTable:
     """Reads a CSV file at a path; see ``table_of``."""
     return table_of(FolderFiles(path.parent), path.name, skip_comments=skip_comments, needs=needs)
 
 
-def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> Table:
+def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> CsvTable:
     """Reads a CSV file with a header line.
 
     Args:
@@ -67,30 +67,32 @@ def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, need
     try:
         text = files.read(name, MAX_BYTES).decode("utf-8")
     except NotRegular:
-        return Table(conditions=["not a regular file, not read"])
+        return CsvTable(conditions=["not a regular file, not read"])
     except BoundExceeded:
-        return Table(conditions=[f"larger than {MAX_BYTES >> 20} MiB; left out"])
+        return CsvTable(conditions=[f"larger than {MAX_BYTES >> 20} MiB; left out"])
     except StrangerFileError as error:
-        return Table(conditions=[error.message.removeprefix(f"{name} ")])
+        return CsvTable(conditions=[error.message.removeprefix(f"{name} ")])
     except UnicodeDecodeError as error:
-        return Table(conditions=[f"not a text file (byte {error.start})"])
+        return CsvTable(conditions=[f"not a text file (byte {error.start})"])
     if "\x00" in text:
-        return Table(conditions=["not a text file (it holds null bytes)"])
+        return CsvTable(conditions=["not a text file (it holds null bytes)"])
     if skip_comments:
         while text.startswith("#"):
             text = text.partition("\n")[2]
     return _table(text, needs)
 
 
-def stacked(tables: Sequence[Table]) -> Table:
+def stacked(tables: Sequence[CsvTable]) -> CsvTable:
     """Returns tables of several writers or generations one below the other; absent columns are NaN."""
     if len(tables) == 1:
         return tables[0]
-    result = Table(rows=sum(table.rows for table in tables))
+    result = CsvTable(rows=sum(table.rows for table in tables))
     result.conditions = [condition for table in tables for condition in table.conditions]
     names = dict.fromkeys(name for table in tables for name in table.columns)
     if len(names) * result.rows > 4 * MAX_CELLS:  # absent columns would be filled up
-        return Table(conditions=[*result.conditions, "tables of different columns, too large to be joined; left out"])
+        return CsvTable(
+            conditions=[*result.conditions, "tables of different columns, too large to be joined; left out"]
+        )
     for name in names:
         found = [table.columns.get(name) for table in tables]
         if any(isinstance(column, list) for column in found):
@@ -108,14 +110,14 @@ def stacked(tables: Sequence[Table]) -> Table:
     return result
 
 
-def _table(text: str, needs: Sequence[str]) -> Table:
+def _table(text: str, needs: Sequence[str]) -> CsvTable:
     conditions: list[str] = []
     try:
         rows = [row for row in csv.reader(_bounded_lines(text, conditions)) if row]
     except csv.Error as error:
-        return Table(conditions=[f"not a CSV file ({error})"])
+        return CsvTable(conditions=[f"not a CSV file ({error})"])
     if not rows:
-        return Table(conditions=conditions or ["no header line"])
+        return CsvTable(conditions=conditions or ["no header line"])
     header = rows[0]
     parts: list[tuple[list[str], list[list[str]]]] = [(header, [])]
     torn = 0
@@ -164,8 +166,8 @@ def _bounded_lines(text: str, conditions: list[str]) -> Iterator[str]:
         yield line
 
 
-def _columns(header: list[str], rows: list[list[str]], conditions: list[str]) -> Table:
-    table = Table(rows=len(rows))
+def _columns(header: list[str], rows: list[list[str]], conditions: list[str]) -> CsvTable:
+    table = CsvTable(rows=len(rows))
     for name, cells in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
         try:
             table.columns[name] = np.array(cells, np.float64)

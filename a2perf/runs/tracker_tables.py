@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.errors import UserError
-from a2perf.runs.tables import Table
+from a2perf.runs.tables import CsvTable
 from a2perf.runs.wandb_log import WandbLog
 from a2perf.stranger_files import StrangerFileError, read_file
 
@@ -29,7 +29,7 @@ _BOUNDS = ("__MIN", "__MAX")
 _MOST_BYTES = 16 << 20
 
 
-def history_series(table: Table) -> TableSeries:
+def history_series(table: CsvTable) -> TableSeries:
     """Returns the series of a run's history; empty if the table is not one."""
     if table.numbers("_step") is None and table.numbers("global_step") is None:
         return {}
@@ -42,7 +42,7 @@ def history_series(table: Table) -> TableSeries:
     return WandbLog(rows=rows).series()
 
 
-def chart_curves(table: Table, path: Path) -> dict[str, TableSeries]:
+def chart_curves(table: CsvTable, path: Path) -> dict[str, TableSeries]:
     """Returns the series of each run of a chart by the run's name; empty if the table is not one.
 
     Raises:

@@ -249,23 +249,6 @@ def recorded(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-def as_mapping(record: msgspec.Struct) -> dict[str, Any]:
-    """Returns the recorded values of a record as nested mappings; what is not known is left out."""
-    found: dict[str, Any] = {}
-    unknown = False
-    for name, value in msgspec.structs.asdict(record).items():
-        if isinstance(value, msgspec.Struct):
-            if inner := as_mapping(value):
-                found[name] = inner
-        elif isinstance(value, float) and math.isnan(value):
-            unknown = True
-        elif name == "phases":
-            found[name] = {phase: as_mapping(cost) for phase, cost in value.items()}
-        elif value not in (None, ""):
-            found[name] = value
-    return {} if unknown and not any(found.values()) else found
-
-
 def _lenient(content: Any, kind: type[T], place: str, problems: list[str]) -> T:
     given = content if isinstance(content, dict) else {}
     if given is not content and content is not None:

@@ -13,7 +13,7 @@ from a2perf.report import compared_charts as compared
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import INK, POINTS_SHOWN, draw, inline_svg, interactive, single
 from a2perf.report.learning import pooled_over_runs
-from a2perf.runs.tables import Table
+from a2perf.runs.tables import CsvTable
 
 
 def test_thinning_keeps_every_peak_and_both_ends() -> None:
@@ -35,7 +35,7 @@ def test_jitter_stays_within_its_row() -> None:
 
 def test_rates_over_a_moment_and_costs_of_an_ended_tree_are_blanked() -> None:
     seconds = np.array([0.0005, 1.0, 2.0, 2.5])
-    trace = Table(
+    trace = CsvTable(
         {
             "processes": np.array([2.0, 2.0, 2.0, 0.0]),
             "cpu_percent": np.array([9342.0, 90.0, 80.0, 0.0]),
@@ -48,8 +48,8 @@ def test_rates_over_a_moment_and_costs_of_an_ended_tree_are_blanked() -> None:
     assert np.isnan(kept["rss_bytes"]).tolist() == [False, False, False, True]
 
 
-def _trace(rows: int, **numbers: float) -> Table:
-    return Table({name: np.full(rows, value) for name, value in numbers.items()}, rows)
+def _trace(rows: int, **numbers: float) -> CsvTable:
+    return CsvTable({name: np.full(rows, value) for name, value in numbers.items()}, rows)
 
 
 ONE = Lines("run", 0, [("seed 1", np.array([5.0]), np.array([1.0]))])

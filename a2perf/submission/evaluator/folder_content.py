@@ -22,7 +22,7 @@ from a2perf.records import Manifest, SubmissionIdentity
 from a2perf.stranger_files import (
     BoundExceeded,
     Bounds,
-    Entry,
+    FolderEntry,
     Kind,
     NotRegular,
     StrangerFileError,
@@ -158,7 +158,7 @@ def _commit(repository: int) -> str | None:
     return head if _COMMIT.fullmatch(head) else None
 
 
-def _line(entry: Entry) -> bytes:
+def _line(entry: FolderEntry) -> bytes:
     """Returns what the hash takes of one entry; no other tree has the same sequence of lines."""
     name = os.fsencode(entry.path) + b"\0"
     if entry.kind is Kind.FOLDER:
@@ -182,7 +182,7 @@ def _line(entry: Entry) -> bytes:
     return (b"x" if before.st_mode & stat.S_IXUSR else b"f") + name + content.digest()
 
 
-def _leads_out(entry: Entry, top: Path) -> bool:
+def _leads_out(entry: FolderEntry, top: Path) -> bool:
     """Whether a link leads to a file of the host that is neither the submission's nor of the system or this Python."""
     found = Path(os.path.realpath(top / entry.path))
     inside = (top, *map(Path, _SYSTEM), Path(sys.base_prefix), Path(sys.prefix))
