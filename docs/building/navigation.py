@@ -9,8 +9,8 @@ from pathlib import Path
 CONTENTS = {
     "Tutorials": (
         "tutorials/first_submission", "beginners_guide", "tutorials/train_infer_generalize",
-        "tutorials/your_framework", "tutorials/your_own_domain", "tutorials/scores_and_papers",
-        "tutorials/competition", "tutorials/rlops_in_ci", "tutorials/*",
+        "tutorials/your_framework", "tutorials/your_own_domain", "tutorials/your_own_metric",
+        "tutorials/scores_and_papers", "tutorials/competition", "tutorials/rlops_in_ci", "tutorials/*",
     ),
     "How to": ("organizing_a_competition", "rlops", "coming_from", "howto/*"),
     "Explanation": ("explanation/*",),

@@ -9,7 +9,7 @@ import pytest
 from tests.docs import documents
 
 TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
-QUICK = ("first_submission",)  # the others take from half a minute to a few minutes
+QUICK = ("first_submission", "your_own_metric")  # the others take from half a minute to a few minutes
 PAGES = sorted(path.stem for path in TUTORIALS.glob("*.md"))
 GROUPS = [
     (page, group)
