@@ -252,7 +252,7 @@ def recorded(value: float | None) -> float | None:
 def _lenient(content: Any, kind: type[T], place: str, problems: list[str]) -> T:
     given = content if isinstance(content, dict) else {}
     if given is not content and content is not None:
-        problems.append(f"{place or 'the document'} is not a JSON object")
+        problems.append(f"{place.rstrip('.') or 'the document'} is not a JSON object")
     values: dict[str, Any] = {}
     for name, wanted, inner, absent in _fields(kind):
         value = given.get(name)
@@ -261,7 +261,10 @@ def _lenient(content: Any, kind: type[T], place: str, problems: list[str]) -> T:
         elif value is None:
             values[name] = absent() if callable(absent) else absent
         elif wanted is float and type(value) in (float, int):
-            values[name] = value if -_LARGEST < value < _LARGEST else math.nan
+            values[name] = value
+            if not -_LARGEST < value < _LARGEST:
+                problems.append(f"{place}{name}: not a finite number")
+                values[name] = math.nan
         elif name == "phases" and isinstance(value, dict):
             values[name] = {
                 str(phase): _lenient(cost, PhaseCost, f"{place}{name}.{phase}.", problems)
