@@ -1,4 +1,4 @@
-"""``python rlops.py ...`` of CleanRL: the words of ``a2perf rlops``."""
+"""``python rlops.py ...`` of CleanRL: the words of ``a2perf rlops compare``."""
 
 from a2perf.rlops.compare.__main__ import main
 

@@ -48,11 +48,14 @@ _COMMANDS = {
     "smoketest": ("a2perf.cli.smoketest:smoketest", "Try everything with everything else, shortly."),
     "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
     "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command or submission over environments and seeds."),
-    "rlops": ("a2perf.cli.rlops:rlops", "Compare groups of runs and judge a change."),
-    "rlops-tags": ("a2perf.cli.rlops_tags:rlops_tags", "Tag runs of the experiment store."),
-    "rlops-import": ("a2perf.cli.rlops_import:rlops_import", "Bring others' logs into the experiment store."),
+    "rlops": ("a2perf.cli.rlops:rlops", "Compare groups of runs and judge a change; tag runs; import logs."),
     "demo": ("a2perf.cli.demo:demo", "Run the demonstration and write its report."),
 }
+_ALIASES = {
+    "rlops-tags": "a2perf.cli.rlops_tags:rlops_tags",
+    "rlops-import": "a2perf.cli.rlops_import:import_command",
+}
+"""Earlier names; they work and are not listed."""
 
 
 class _LazyGroup(click.Group):
@@ -62,16 +65,17 @@ class _LazyGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        place = _COMMANDS[cmd_name][0] if cmd_name in _COMMANDS else _ALIASES.get(cmd_name)
+        if place is None:
             return None
-        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
+        module, _, attribute = place.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _COMMANDS and (os.sep in args[0] or os.path.exists(args[0])):
+        if args and args[0] not in {**_COMMANDS, **_ALIASES} and (os.sep in args[0] or os.path.exists(args[0])):
             return "run", self.get_command(ctx, "run"), ["--submission", *args]
         return super().resolve_command(ctx, args)
 

@@ -1,4 +1,4 @@
-"""``a2perf rlops-import``: logs of other tools into the experiment store."""
+"""``a2perf rlops import``: logs of other tools into the experiment store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
 
-@click.command(context_settings=normalised())
+@click.command("import", context_settings=normalised())
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER_OR_FILE...")
 @click.option("--format", "kind", metavar="NAME", help="Only tensorboard, csv, wandb or sb3; all of them by default.")
 @click.option("--exp-name", metavar="NAME", help="Name of the experiment; what the run says by default.")
@@ -19,7 +19,7 @@ from a2perf.submission.options import normalised
 @click.option("--seed", type=int, help="The seed; what the run says by default.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the runs; repeatable.")
 @click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
-def rlops_import(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...], **options: Any) -> int:
+def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...], **options: Any) -> int:
     """Copy recorded runs of other tools into the experiment store.
 
     Found are folders of TensorBoard event files, Stable-Baselines3 logs (progress.csv, monitor.csv), offline runs of

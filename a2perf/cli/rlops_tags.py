@@ -1,10 +1,11 @@
-"""``a2perf rlops-tags``: add, remove and list tags of runs, with a preview and a history."""
+"""``a2perf rlops tags``: add, remove and list tags of runs, with a preview and a history."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,36 +17,103 @@ if TYPE_CHECKING:
     from a2perf.rlops.store import Store
     from a2perf.runs.stored_run import StoredRun
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 _QUESTION = "Are you sure you want to proceed? (y/n)"
 
 
-@click.command(cls=WordsCommand, context_settings=normalised())
-@click.option("--add", metavar="TAG", help="Add this tag to the runs.")
-@click.option("--remove", metavar="TAG", help="Remove this tag from the runs.")
-@click.option("--list", "list_tags", is_flag=True, help="List the tags.")
-@click.option("--history", metavar="TAG", help="List every change of a tag.")
-@click.option("--source-tag", metavar="TAG", help="The runs that have this tag.")
-@click.option("--filters", cls=Words, metavar="FILTER...", help="Only runs that one of these means, 'ppo?tag=a'.")
-@click.option("--env-ids", cls=Words, metavar="ENV...", help="Only runs on one of these environments.")
-@click.option("--as-of", metavar="DATE", help="With --list: the tags as they were then.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the journal.")
-@click.option("--yes", "-y", is_flag=True, help="Change without asking.")
-@click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
-@click.option("--wandb-project-name", metavar="NAME", help="Accepted for old command lines; a store is one place.")
-@click.option("--wandb-entity", metavar="NAME", help="Accepted for old command lines; a store is one place.")
-def rlops_tags(**options: Any) -> int:
-    """Add a tag to runs, remove it, or list tags.
+_STORE = click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
+_WHICH_RUNS = (
+    click.option("--source-tag", metavar="TAG", help="The runs that have this tag."),
+    click.option("--filters", cls=Words, metavar="FILTER...", help="Only runs that one of these means, 'ppo?tag=a'."),
+    click.option("--env-ids", cls=Words, metavar="ENV...", help="Only runs on one of these environments."),
+    _STORE,
+)
+_AS_OF = click.option("--as-of", metavar="DATE", help="The tags as they were then.")
+_CHANGE = (
+    click.option("--reason", default="", metavar="TEXT", help="Why; kept in the journal."),
+    click.option("--yes", "-y", is_flag=True, help="Change without asking."),
+)
+_NOT_GIVEN: dict[str, Any] = {
+    "add": None, "remove": None, "list_tags": False, "history": None, "source_tag": None, "filters": (), "env_ids": (),
+    "as_of": None, "reason": "", "yes": False,
+}  # fmt: skip
+
+
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Returns a decorator that adds options, the first of them first."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@click.group(context_settings=normalised())
+def tags() -> None:
+    """Add tags to runs, remove them, list them and their history.
 
     By convention `latest` marks the accepted version: after a merge, add it to the runs of the new source tag and
     remove it from those of the old one. Exit status: 0 done, 1 not confirmed, 2 an unknown tag or another wrong word.
     """
+
+
+@tags.command("add", cls=WordsCommand, context_settings=normalised())
+@click.argument("tag")
+@_with(*_WHICH_RUNS, *_CHANGE)
+def tags_add(tag: str, **options: Any) -> int:
+    """Add a tag to runs."""
+    return _run({**_NOT_GIVEN, **options, "add": tag})
+
+
+@tags.command("remove", cls=WordsCommand, context_settings=normalised())
+@click.argument("tag")
+@_with(*_WHICH_RUNS, *_CHANGE)
+def tags_remove(tag: str, **options: Any) -> int:
+    """Remove a tag from runs."""
+    return _run({**_NOT_GIVEN, **options, "remove": tag})
+
+
+@tags.command("list", cls=WordsCommand, context_settings=normalised())
+@_with(*_WHICH_RUNS, _AS_OF)
+def tags_list(**options: Any) -> int:
+    """List the tags of runs."""
+    return _run({**_NOT_GIVEN, **options, "list_tags": True})
+
+
+@tags.command("history", context_settings=normalised())
+@click.argument("tag")
+@_with(_STORE)
+def tags_history(tag: str, **options: Any) -> int:
+    """List every change of a tag."""
+    return _run({**_NOT_GIVEN, **options, "history": tag})
+
+
+@click.command("rlops-tags", cls=WordsCommand, context_settings=normalised())
+@click.option("--add", metavar="TAG", help="Add this tag to the runs.")
+@click.option("--remove", metavar="TAG", help="Remove this tag from the runs.")
+@click.option("--list", "list_tags", is_flag=True, help="List the tags.")
+@click.option("--history", metavar="TAG", help="List every change of a tag.")
+@_with(*_WHICH_RUNS, _AS_OF, *_CHANGE)
+@click.option("--wandb-project-name", metavar="NAME", help="Accepted for old command lines; a store is one place.")
+@click.option("--wandb-entity", metavar="NAME", help="Accepted for old command lines; a store is one place.")
+def rlops_tags(**options: Any) -> int:
+    """Add a tag to runs, remove it, or list tags: the earlier form of `a2perf rlops tags`.
+
+    Exit status: 0 done, 1 not confirmed, 2 an unknown tag or another wrong word.
+    """
+    return _run(options)
+
+
+def _run(options: dict[str, Any]) -> int:
     from a2perf.rlops.store import Store
     from a2perf.rlops.tags import check_tag, parse_date
     from a2perf.runs.store import store_folder
 
     chosen = [name for name in ("add", "remove", "list_tags", "history") if options[name]]
     if len(chosen) != 1:
-        raise UserError("give one of --add, --remove, --list and --history", hint="see a2perf rlops-tags --help")
+        raise UserError("give one of --add, --remove, --list and --history", hint="see a2perf rlops tags --help")
     store = Store(store_folder(options["store"]))
     if options["history"]:
         return _say_history(store, options["history"])
@@ -80,7 +148,7 @@ def rlops_tags(**options: Any) -> int:
         reason=options["reason"],
         source_tag=options["source_tag"],
     )
-    click.echo(f"{len(changed)} run(s) changed; `a2perf rlops-tags --history {tag}` shows it")
+    click.echo(f"{len(changed)} run(s) changed; `a2perf rlops tags history {tag}` shows it")
     return 0
 
 

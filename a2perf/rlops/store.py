@@ -85,7 +85,7 @@ def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserErr
     """Says which part of a query fits no run, and what exists instead."""
     if not known:
         return UserError(
-            f"the store {path} holds no runs", hint="fill it with `a2perf benchmark` or `a2perf rlops-import`"
+            f"the store {path} holds no runs", hint="fill it with `a2perf benchmark` or `a2perf rlops import`"
         )
     tags = sorted({tag for run in known for tag in run.tags})
     for tag in query.tags:
@@ -122,7 +122,7 @@ def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserErr
         return UserError(f"no run that fits {query} is {' or '.join(query.states)} ({words})", hint="finish them first")
     return UserError(
         f"each part of {query} fits some run, but no run fits them all",
-        hint="`a2perf rlops-tags --list` shows which runs have which tags",
+        hint="`a2perf rlops tags list` shows which runs have which tags",
     )
 
 

@@ -82,7 +82,7 @@ class RunStore:
         if not self.path.is_dir():
             raise UserError(
                 f"there is no store at {path}",
-                hint=f"give --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops-import` make one",
+                hint=f"give --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops import` make one",
             )
         self.index_folder = self._index_folder()
         self._index = Index(self.path, self.index_folder)

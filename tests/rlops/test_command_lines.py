@@ -154,7 +154,14 @@ def test_failed_run_makes_the_exit_status_one(run: Run, project: Path) -> None:
         ("rlops-tags --add a --filters ''", "a filter is empty"),
         ("rlops-tags --list --as-of tomorrow", "is no date"),
         ("rlops-tags --history unknown", "no run has the tag 'unknown'"),
+        ("rlops tags add a", "of which runs"),
+        ("rlops tags remove a --filters ''", "a filter is empty"),
+        ("rlops tags list --as-of tomorrow", "is no date"),
+        ("rlops tags history unknown", "no run has the tag 'unknown'"),
+        ("rlops import nowhere", "does not exist"),
         ("rlops-import nowhere", "does not exist"),
+        ("rlops", "nothing to compare was named"),
+        ("rlops compare", "nothing to compare was named"),
         ("rlops-import . --format excel", "is no format"),
     ],
 )
@@ -187,9 +194,10 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
 
 
-def test_step_three_moves_latest(run: Run, tags: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", ["rlops tags ", "rlops-tags --"])
+def test_step_three_moves_latest(run: Run, tags: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     answer(monkeypatch, "y\n")
-    status, out, _ = run("rlops-tags --add latest --source-tag v1.0.0b2-9-g4605546")
+    status, out, _ = run(f"{words}add latest --source-tag v1.0.0b2-9-g4605546")
     assert status == 0
     assert out.startswith("add latest to 2 of 2 run(s):\n")
     assert (
@@ -198,9 +206,9 @@ def test_step_three_moves_latest(run: Run, tags: Path, monkeypatch: pytest.Monke
     )
     assert "Are you sure you want to proceed? (y/n): " in out
     answer(monkeypatch, "y\n")
-    assert run("rlops-tags --remove latest --source-tag rlops-pilot")[0] == 0
+    assert run(f"{words}remove latest --source-tag rlops-pilot")[0] == 0
     assert latest(tags) == {"v1.0.0b2-9-g4605546"}
-    status, out, _ = run("rlops-tags --history latest")
+    status, out, _ = run(f"{words}history latest")
     assert status == 0
     assert "2 run(s) were born with latest" in out
     assert "added to 2 run(s) by source tag v1.0.0b2-9-g4605546" in out

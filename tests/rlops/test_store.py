@@ -70,7 +70,7 @@ def test_query_selects_and_select_names_what_exists(store: Store) -> None:
         (RunQuery(user="eve"), "no run is by 'eve'", "users that exist: ada, bob"),
         (parse_experiment("ppo?gama=1"), "did you mean 'gamma'", "keys that exist"),
         (parse_experiment("ppo?gamma=2"), "no run has gamma = 2", "values of gamma that exist: 0.91, 0.92"),
-        (parse_experiment("ppo?tag=v2"), "no run fits them all", "rlops-tags"),
+        (parse_experiment("ppo?tag=v2"), "no run fits them all", "rlops tags list"),
         (RunQuery(states=("failed",)), "is failed", None),
     ]:
         with pytest.raises(UserError, match=message) as caught:

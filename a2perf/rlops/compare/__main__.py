@@ -7,9 +7,9 @@ import sys
 
 
 def main() -> None:
-    """Runs ``a2perf rlops`` with the words of this process."""
+    """Runs ``a2perf rlops compare`` with the words of this process."""
     # by name: the command line lies above this room
-    importlib.import_module("a2perf.cli").main(["rlops", *sys.argv[1:]])
+    importlib.import_module("a2perf.cli").main(["rlops", "compare", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.metrics.statistics import student_quantile
 from a2perf.arrays import Values
+from a2perf.metrics.statistics import student_quantile
 
 MOST_FURTHER_SEEDS = 200
 """More seeds than that are not worth naming."""

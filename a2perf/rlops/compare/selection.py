@@ -143,7 +143,7 @@ def _shared(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) ->
         if both and ids[at] == ids[request.baseline]:
             raise UserError(
                 f"{name} and {other} are the same {len(both)} runs",
-                hint="a2perf rlops-tags --list shows which runs have which tags",
+                hint="a2perf rlops tags list shows which runs have which tags",
             )
         if both:
             said.append(f"{len(both)} runs belong to both {name} and {other}")
@@ -215,7 +215,7 @@ def _curves(
                 f"no run of {group.name} has {missing}{did_you_mean(metric or '', names)}",
                 hint=f"metrics that exist: {', '.join(names)}; name one with --metric, or metric= in --filters"
                 if names
-                else "these runs logged no values; see a2perf rlops-import for what is read",
+                else "these runs logged no values; see a2perf rlops import for what is read",
             )
         found.append({run_id: _ordered(curve) for run_id, curve in curves.items()})
     return found

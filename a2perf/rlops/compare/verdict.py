@@ -27,8 +27,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
-from a2perf.metrics.statistics import student_cdf, student_quantile
 from a2perf.arrays import Values
+from a2perf.metrics.statistics import student_cdf, student_quantile
 from a2perf.rlops.compare import exact
 from a2perf.rlops.compare.more_seeds import MOST_FURTHER_SEEDS, seeds_to_settle
 
