@@ -104,7 +104,7 @@ def overhead(folder: Path, count: int) -> dict[str, float]:
     assert summary.exit_code == 0
     return {
         "program started directly (ms)": direct * 1000,
-        "the same through queue, scheduler and leash (ms)": wall / count * 1000,
+        "the same through queue, scheduler and local launcher (ms)": wall / count * 1000,
         "overhead of a run (ms)": (wall / count - direct) * 1000,
         "of it processor time of the launcher (ms)": cpu / count * 1000,
     }

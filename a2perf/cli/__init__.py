@@ -40,7 +40,7 @@ _COMMANDS = {
     "verify": ("a2perf.cli.sign:verify", "Check recorded runs, their signatures and whose they are."),
     "pack": ("a2perf.cli.pack:pack", "Pack finished runs into one file."),
     "unpack": ("a2perf.cli.pack:unpack", "Unpack a file of packed runs."),
-    "competition": ("a2perf.cli.competition:competition", "Found a competition, run entrants, publish the results."),
+    "competition": ("a2perf.cli.competition:competition", "Create a competition, run entrants, publish the results."),
     "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
     "images": ("a2perf.cli.images:images", "List, build and remove the images of the docker launcher."),
     "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),

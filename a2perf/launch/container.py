@@ -3,7 +3,7 @@
 In a container is the whole run, evaluator and participant; how the participant is confined inside is the evaluator's
 matter (``process``, since a container may not make namespaces). The submission is mounted read-only, the run's root
 directory is the only writable folder of the host, both under their own paths, so that records name the same files. The
-container's first process ends with this launcher (``container_leash``); a stopped container that a killed launcher left
+container's first process ends with this launcher (``container_init``); a stopped container that a killed launcher left
 is removed when the next one starts.
 """
 
