@@ -13,9 +13,10 @@ import pytest
 
 from a2perf import assets
 from a2perf.domains import register_environments
+from a2perf.domains.arguments import EpisodeOverError
 from a2perf.domains.circuit_training import ARIANE, PlacementCost
 from a2perf.domains.circuit_training.environment import CircuitEnv, create_circuit_environment
-from a2perf.domains.circuit_training.errors import ArgumentError, EpisodeOverError, InfeasibleActionError
+from a2perf.domains.circuit_training.errors import ArgumentError, InfeasibleActionError
 from a2perf.domains.circuit_training.observation import ObservationConfig
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
 

@@ -9,8 +9,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+from a2perf.domains.arguments import EpisodeOverError
 from a2perf.domains.tfa.suite_gym import create_domain
-from a2perf.domains.web_navigation.environment import EpisodeOverError, WebNavigationEnv, build_web_env
+from a2perf.domains.web_navigation.environment import WebNavigationEnv, build_web_env
 from a2perf.domains.web_navigation.vocabulary import LockedThreadedVocabulary, built_in_words
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, random_action, row_of

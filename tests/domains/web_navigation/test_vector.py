@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf.domains.web_navigation.environment import EpisodeOverError, WebNavigationEnv
+from a2perf.domains.arguments import EpisodeOverError
+from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.vector import WebVectorEnv
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, random_action, row_of
