@@ -94,7 +94,7 @@ def benchmark(**options: Any) -> int:
     say(f"{done} of {len(lines)} runs finished, {failed} failed" + (f", {left} left" if left else ""))
     say(f"store {store}, tags {', '.join(matrix.plan.tags) or 'none'}")
     if left:
-        say("the same command goes on with them")
+        say("the same command resumes them")
     return result.exit_code
 
 

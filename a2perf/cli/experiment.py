@@ -81,6 +81,6 @@ def _print_summary(result: ExperimentResult, root: Path) -> None:
         f"{done} of {len(result.entries)} runs finished in {root} ({result.summary.wall_s:.1f} s)", markup=False
     )
     if result.summary.stopped:
-        console.print("interrupted; the same command goes on")
+        console.print("interrupted; the same command resumes")
     elif done:
         console.print(f"the report: a2perf report {root} --output {root}-report")

@@ -1,4 +1,4 @@
-"""``a2perf perftest``: do k of n runs of a training still reach the value they used to?"""
+"""``a2perf perftest``: do k of n training runs still reach the value they used to?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from a2perf.submission.options import normalised
 
 @click.group(context_settings=normalised())
 def perftest() -> None:
-    """Test whether trainings still perform: k of n runs must reach a value within a budget."""
+    """Test whether training runs still perform: k of n runs must reach a value within a budget."""
 
 
 _FOLDER = click.Path(path_type=Path)

@@ -17,7 +17,7 @@ from a2perf.terminal import console
 @click.option("--algorithms", cls=Words, metavar="NAME...", help="Algorithms of Stable-Baselines3: sac ppo dqn ...")
 @click.option("--submissions", cls=Words, metavar="DIR...", help="Folders of submissions.")
 @click.option("--env-ids", cls=Words, required=True, metavar="ENV...", help="Environments, or tasks of submissions.")
-@click.option("--steps", type=click.IntRange(min=1), default=200, show_default=True, help="Steps of a training.")
+@click.option("--steps", type=click.IntRange(min=1), default=200, show_default=True, help="Steps of a training run.")
 @click.option("--n-jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Pairs at the same time.")
 @click.option("--time-limit", type=float, default=300.0, show_default=True, metavar="S", help="Wall time of a pair.")
 @click.option("--fail-fast", is_flag=True, help="Start nothing more after the first failure.")

@@ -24,7 +24,7 @@ from a2perf.submission.options import normalised
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS")
 @click.option("--wandb-project-name", default="", metavar="NAME", help="Mirror the values to Weights & Biases too.")
 @click.option("--wandb-entity", default="", metavar="NAME")
-@click.option("--force", is_flag=True, help="Put an existing run aside and start anew.")
+@click.option("--force", is_flag=True, help="Archive an existing run and start from scratch.")
 def wrap(
     words: tuple[str, ...],
     env: str | None,
@@ -43,7 +43,7 @@ def wrap(
 
     The values of its logger are recorded as they come, its weights are saved, and where it leaves an acting function 25
     test episodes are played and five filmed. BENCH_SCRIPT, BENCH_ENV and BENCH_SEED stand in for SCRIPT, --env and
-    --seed; then every word that is no option of this command is the script's.
+    --seed; then every word that is not an option of this command is the script's.
     """
     from a2perf.experiments.script_wrapper.run import Wrapping, run
     from a2perf.experiments.script_wrapper.store_folder import new_run_folder

@@ -157,7 +157,7 @@ def submission_matrix(
         env_ids: names of tasks or ids of environments.
         seeds: root seeds.
         flags: further flags of the evaluator.
-        tag: None for no automatic tag; git is not run for a submission, whose repository's settings are its author's.
+        tag: None for no automatic tag; git is not run for a submission: its repository's settings are its author's.
         experiment: name of the experiment; the folder's when None.
         environment: as for ``command_matrix``.
 

@@ -4,7 +4,7 @@
 
 The process that a launcher starts. It opens the bundle ``R/command``, runs the command in the working directory of the
 plan with its output going live to ``logs/output.log``, samples what it costs, and collects what it logged: what lies in
-``A2PERF_RUN_DIR``, and its files below the working directory (``written_files`` says by which rules).
+``A2PERF_RUN_DIR``, and its files below the working directory (``written_files`` states the rules).
 Exit status: 0 finished (or found finished), 1 the command failed, 3 infrastructure, 130 interrupted.
 """
 
@@ -155,7 +155,7 @@ class _Attempt:
             self.process.send_signal(signal.SIGTERM)
 
     def _wait(self, pid: int, written: WrittenFiles) -> None:
-        """Waits for the end of the command without collecting it, and looks at its files meanwhile."""
+        """Waits for the end of the command without collecting it, and looks at its files while it runs."""
         descriptor = os.pidfd_open(pid)
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)

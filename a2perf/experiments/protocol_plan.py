@@ -21,7 +21,7 @@ from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.run_options import OPTIONS, RunOptions
 
 STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH"
-"""Environment variables by which a participant learns the budget of its training."""
+"""Environment variables that tell a participant the budget of its training."""
 
 _OF_THE_PLAN = tuple(f"Submission.{name}" for name in ("mode", "domain", "seed", "public_seeds", "seeds_from"))
 RUN_OPTIONS = ("sandbox", "python_env", "participant_python", "datasets_path", "public_seeds")
@@ -36,7 +36,7 @@ class SubmitRequest:
         submission: the submission's folder.
         protocol: which protocol.
         tasks: names of its tasks, in the protocol's order.
-        track: whose budget the trainings keep.
+        track: the budget that training runs keep.
         quick: the reduced protocol.
         generalization: evaluate on further tasks where the protocol defines that.
         participant_args: ``k=v,...`` for ``train`` and ``load_policy``.

@@ -86,7 +86,7 @@ def record_of(
 
 
 def citation(record: Submitted) -> str:
-    """Returns the line by which a result is cited."""
+    """Returns the line that cites a result."""
     overall = record.overall
     if overall.iqm is None:
         result = "no score"
@@ -178,7 +178,7 @@ def _energy_check(reader: BundleReader, trained: TrainResults | None, limit: flo
 
 
 def _kept_track(request: SubmitRequest, runs: Sequence[SubmittedRun]) -> Track:
-    """Returns the track whose rules every training is known to have kept; one without a training used nothing."""
+    """Returns the track if every training run is known to have kept its rules; a run without training used nothing."""
     checks = [run.budget for run in runs if run.mode == "train"]
     return request.track if all(check is not None and check.verdict == "kept" for check in checks) else "open"
 

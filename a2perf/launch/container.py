@@ -252,7 +252,7 @@ class ContainerLauncher:
         ]
 
     def _sysctls(self) -> dict[str, str]:
-        """A browser driver chooses its port on the IPv6 loopback, which a container without a network lacks."""
+        """A browser driver chooses its port on the IPv6 loopback, which a container without a network does not have."""
         if self._network != "none" or not Path("/proc/sys/net/ipv6").exists():
             return {}
         return {f"net.ipv6.conf.{which}.disable_ipv6": "0" for which in ("all", "lo")}

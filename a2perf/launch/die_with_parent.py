@@ -16,7 +16,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Sets the parent-death signal and executes the command; status 127 where there is no such program."""
+    """Sets the parent-death signal and executes the command; status 127 if the program does not exist."""
     launcher, cpus, argv = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != launcher:  # it died before the setting was made

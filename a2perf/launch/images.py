@@ -214,7 +214,7 @@ def listed(client: Any, checkout: Path = CHECKOUT) -> list[Image]:
 def prune(client: Any, *, everything: bool = False, checkout: Path = CHECKOUT) -> list[Image]:
     """Removes the images that this checkout would not use, or all of them; returns those that are gone.
 
-    An image whose run goes on is left.
+    An image of a run that continues is left.
     """
     import docker
 

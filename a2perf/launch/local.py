@@ -87,7 +87,7 @@ class LocalLauncher:
     def run(self, command: RunCommand) -> int:
         """Executes one command to its end.
 
-        SIGINT and SIGTERM are passed on, so that the evaluator can end the participant and leave a finished manifest.
+        SIGINT and SIGTERM are passed on: the evaluator can end the participant and leave a finished manifest.
         """
         job = self.start(command)
         assert isinstance(job, _LocalJob)

@@ -161,7 +161,7 @@ def end_politely(process: subprocess.Popen[bytes]) -> None:
 
 
 def read_end(path: Path) -> NodeEnd | None:
-    """Returns the end that a node wrote down; ``None`` where there is none (yet), or what lies there is no end."""
+    """Returns the end that a node wrote down; ``None`` if there is none yet, or the file is not an end."""
     try:
         value: Any = read_json(path)
         return NodeEnd(**value)

@@ -75,7 +75,7 @@ class RayLauncher:
         return self._start(command, command.log or self._folder(command) / "runs.log")
 
     def adopt(self, identity: str) -> RayJob | None:
-        """Takes over a job of an earlier launcher, also one that has ended meanwhile."""
+        """Takes over a job of an earlier launcher, also one that has ended since."""
         actor = self._find(identity)
         return None if actor is None else self._watch(RayJob(self, identity, actor))
 

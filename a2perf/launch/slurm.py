@@ -118,7 +118,7 @@ class SlurmLauncher:
         return self._watch(SlurmJob(self, job, status))
 
     def adopt(self, identity: str) -> SlurmJob | None:
-        """Takes over a job of an earlier launcher, also one that has ended meanwhile and left its end."""
+        """Takes over a job of an earlier launcher, also one that has ended since and left its end."""
         job, status = json.loads(identity)
         found = SlurmJob(self, job, Path(status))
         end = read_end(Path(status))

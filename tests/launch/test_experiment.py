@@ -286,7 +286,7 @@ def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
-    assert "the same command goes on" in output
+    assert "the same command resumes" in output
     wait_until(lambda: not processes_of(tmp_path), timeout=30)
     with Queue(stage.root / QUEUE_FILE) as queue:
         assert queue.counts()[State.QUEUED] >= 1

@@ -1,1 +1,1 @@
-"""Performance tests: k of n runs of a training must reach a value within a budget."""
+"""Performance tests: k of n training runs must reach a value within a budget."""

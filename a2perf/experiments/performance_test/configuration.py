@@ -132,7 +132,7 @@ def find_tests(given: Iterable[str], *, conf: Path | None = None) -> list[Path]:
         else:
             existing = f"there are: {', '.join(names)}" if names else f"{folder} holds none"
             raise ConfigError(
-                f"{word!r} is no performance test{did_you_mean(word, names)}", hint=f"{existing}; a path works too"
+                f"{word!r} is not a performance test{did_you_mean(word, names)}", hint=f"{existing}; a path works too"
             )
     return list(found)
 

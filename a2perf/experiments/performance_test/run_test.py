@@ -1,7 +1,7 @@
 """Runs one performance test: starts runs, judges each as it ends, stops when the verdict is certain.
 
-Runs go through the benchmark matrix into the experiment store, so that each is a bundle with its log, costs and curves,
-and the same test on the same code resumes where it was interrupted.
+Runs go through the benchmark matrix into the experiment store: each is a bundle with its log, costs and curves, and
+the same test on the same code resumes where it was interrupted.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Judge:
         )
 
     def is_settled(self) -> bool:
-        """Says whether no further run can change anything."""
+        """Returns whether no further run can change anything."""
         return self.verdict() is not TestVerdict.OPEN or (self.test.abort_on_crash and self.has_crash)
 
     def tell_progress(self) -> None:
@@ -289,7 +289,7 @@ def _matrix(test: PerformanceTest, store: Path) -> BenchmarkMatrix:
 
 
 def _training_file(test: PerformanceTest, store: Path) -> Path:
-    """Writes what the runner trains under a name that says its content, so that another budget is another run."""
+    """Writes what the runner trains under a name that contains a hash of it: another budget is another run."""
     import dataclasses
     import hashlib
     import json

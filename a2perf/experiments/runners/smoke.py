@@ -122,7 +122,7 @@ def record(algorithm: str, env_id: str, folder: Path) -> None:
 
 
 def reload(algorithm: str, env_id: str, folder: Path, steps: int) -> None:
-    """Loads the saved model anew, checks that it acts as before, and trains on."""
+    """Loads the saved model again, checks that it acts as before, and trains on."""
     import gymnasium
 
     from a2perf.experiments.runners.stable_baselines3 import LAST

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--training", type=Path, required=True)
     parser.add_argument("--env-id", required=True)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--restore-policy", type=Path, help="go on from this saved model")
+    parser.add_argument("--restore-policy", type=Path, help="resume from this saved model")
     given = parser.parse_args(arguments)
     folder = Path(os.environ.get("A2PERF_RUN_DIR", "."))
     try:
@@ -57,7 +57,7 @@ def train(
         env_id: the environment; one that is not installed any more gives way to the nearest version, with a notice.
         seed: of the algorithm and both environments.
         folder: gets event files and models.
-        restore: a saved model to go on from.
+        restore: a saved model to resume from.
 
     Returns:
         Every evaluated column, one value an epoch.

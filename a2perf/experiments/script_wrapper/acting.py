@@ -61,7 +61,7 @@ def find_acting(names: dict[str, Any]) -> Acting | str:
 
 
 def _is_plain_callable(value: Any) -> bool:
-    """Says whether an agent is meant to be called itself, rather than one of its methods."""
+    """Returns whether an agent is meant to be called itself, rather than one of its methods."""
     if value is None or isinstance(value, type) or not callable(value):
         return False
     return not any(callable(getattr(value, method, None)) for method in _METHODS)

@@ -174,7 +174,7 @@ class RolloutVideos:
         except ImportError as error:
             return f"{error.name} is not installed"
         except Exception as error:
-            return f"{captured.env_name} is no id of Gymnasium ({type(error).__name__})"
+            return f"{captured.env_name} is not an id of Gymnasium ({type(error).__name__})"
         return None
 
     def collect(self, captured: Captured) -> str:
@@ -305,7 +305,7 @@ def _saved(name: str, value: Any, folder: Path) -> str:
         keys = json.dumps([str(key) for key in value])
         np.savez_compressed(folder / f"{name}.npz", keys=keys, **_columns(list(value.values())))
         return f"{name}.npz (table of {len(value)})"
-    return f"{name} not saved ({type(value).__name__} has no state_dict and is no array)"
+    return f"{name} not saved ({type(value).__name__} has no state_dict and is not an array)"
 
 
 def _columns(values: list[Any]) -> dict[str, Any]:

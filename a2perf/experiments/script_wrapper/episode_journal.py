@@ -176,7 +176,7 @@ def read_curves(folder: Path) -> list[EpisodeCurve]:
 
 
 def choose(curves: list[EpisodeCurve]) -> tuple[EpisodeCurve, str] | None:
-    """Chooses the curve of the training, and says by which part of the rule.
+    """Chooses the curve of the training run, and returns which part of the rule decided.
 
     Environments that the script calls ``env`` or by a name of training come first, those whose line or function speaks
     of evaluation or test last; among equals the one with the most steps, then the earliest.

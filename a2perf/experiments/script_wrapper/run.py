@@ -85,7 +85,7 @@ def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = Fa
         wanted: what to run.
         root: folder of the run; the bundle is ``root/command``.
         progress: where phases and failures are said.
-        force: put an existing bundle aside and start anew.
+        force: archive an existing bundle and start from scratch.
         echo: gets the script's standard output as it comes.
 
     Returns:

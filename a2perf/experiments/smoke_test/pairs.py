@@ -72,7 +72,7 @@ def try_pairs(
         pairs: what to try; excluded ones are only reported.
         folder: gets a folder with models, videos and the log of each pair.
         conductor: executes the pairs.
-        steps: environment steps of a training.
+        steps: environment steps of a training run.
         time_limit_s: wall time of a pair (of each command, for a submission).
         fail_fast: start nothing more after the first failure.
         say: prints a line for people.

@@ -59,12 +59,12 @@ def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[
     for name in algorithms:
         if name not in ACTION_SPACES:
             raise UserError(
-                f"{name!r} is no algorithm of the smoke test{did_you_mean(name, ACTION_SPACES)}",
+                f"{name!r} is not an algorithm of the smoke test{did_you_mean(name, ACTION_SPACES)}",
                 hint=f"choose among: {', '.join(ACTION_SPACES)}",
             )
     for folder in submissions:
         if not folder.is_dir():
-            raise UserError(f"the submission {folder} is no folder", hint="check --submissions")
+            raise UserError(f"the submission {folder} is not a folder", hint="check --submissions")
     pairs = []
     for env in envs:
         domain, task, env_id = _task_of(env)

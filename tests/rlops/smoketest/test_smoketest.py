@@ -45,7 +45,7 @@ def test_submissions_go_with_tasks_of_a_domain(repository: Path):
     [
         (["sacc"], [], ["CartPole-v1"], "did you mean 'sac'"),
         (["sac"], [], ["CartPol-v1"], "did you mean 'CartPole-v1'"),
-        ([], [Path("nowhere")], ["CartPole-v1"], "nowhere is no folder"),
+        ([], [Path("nowhere")], ["CartPole-v1"], "nowhere is not a folder"),
     ],
 )
 def test_unknown_names(algorithms: list[str], submissions: list[Path], envs: list[str], words: str):
