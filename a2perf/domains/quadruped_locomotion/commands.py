@@ -46,6 +46,8 @@ def show(clip: str, out: Path, policy: str | None, steps: int, engine: str, vide
     from PIL import Image
 
     from a2perf.domains.quadruped_locomotion import gallery
+    from a2perf.domains.quadruped_locomotion.robot import CONTROL_STEP
+    from a2perf.domains.video import write_video
 
     env = _environment(clip, engine)
     try:
@@ -59,7 +61,8 @@ def show(clip: str, out: Path, policy: str | None, steps: int, engine: str, vide
     gallery.write_plot(recording, written[1], f"{name} ({engine})")
     if video:
         written.append(out / f"{name}.mp4")
-        gallery.write_video(gallery.frames_of_video(recording), written[-1])
+        rate = 1.0 / (CONTROL_STEP * gallery.VIDEO_STRIDE)
+        write_video(written[-1], gallery.frames_of_video(recording), rate, macro_block_size=8)
     ended = f"ended by {recording.termination}" if recording.termination else "not ended"
     click.echo(f"{name}: {len(recording.reward)} steps, mean reward {recording.reward.mean():.3f}, {ended}")
     for path in written:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,9 @@ from a2perf.domains.quadruped_locomotion.robot import (
     link_frames,
 )
 from a2perf.domains.quadruped_locomotion.sensors import TARGETS
-from a2perf.errors import MissingDependency
 
 LEGS = ("FR", "FL", "RR", "RL")
+VIDEO_STRIDE = 2  # control steps per picture
 CONTACT_HEIGHT = 0.035  # m, of the centre of a toe; its radius is 0.03
 Picture = NDArray[np.uint8]
 Act = Callable[[NDArray[Any]], NDArray[Any]]
@@ -115,13 +114,13 @@ def strip(recording: Recording, count: int = 8, width: int = 200, height: int = 
     return np.vstack(rows)
 
 
-def frames_of_video(recording: Recording, width: int = 320, height: int = 240, stride: int = 2) -> list[Picture]:
-    """Draws every ``stride``-th step, the reference to the left of the robot; RGB, shape (height, 2 * width, 3)."""
+def frames_of_video(recording: Recording, width: int = 320, height: int = 240) -> list[Picture]:
+    """Draws every second step, the reference to the left of the robot; RGB, shape (height, 2 * width, 3)."""
     camera = Camera()
     try:
         return [
             np.hstack([_draw(camera, poses[step], width, height) for poses in (recording.reference, recording.robot)])
-            for step in range(0, len(recording.robot), stride)
+            for step in range(0, len(recording.robot), VIDEO_STRIDE)
         ]
     finally:
         camera.close()
@@ -132,24 +131,6 @@ def _draw(camera: Camera, pose: FloatArray, width: int, height: int) -> Picture:
     return camera.picture(
         np.array([pose[0], pose[1], 0.3]), width=width, height=height, distance=1.3, yaw=20.0, pitch=-15
     )
-
-
-def write_video(pictures: Sequence[Picture], path: Path, stride: int = 2) -> None:
-    """Writes pictures as an MP4 file in real time.
-
-    Raises:
-        MissingDependency: the video writer is not installed.
-    """
-    try:
-        import imageio.v2 as imageio
-
-        importlib.import_module("imageio_ffmpeg")  # the plug-in that writes MP4
-    except ImportError as error:
-        raise MissingDependency(
-            "writing a video needs imageio and imageio-ffmpeg", hint="pip install 'a2perf[quadruped-locomotion]'"
-        ) from error
-    fps = 1.0 / (CONTROL_STEP * stride)
-    imageio.mimwrite(path, list(pictures), fps=fps, macro_block_size=8)
 
 
 def write_plot(recording: Recording, path: Path, title: str) -> None:

@@ -13,12 +13,13 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from a2perf.domains import video
 from a2perf.errors import MissingDependency
 from a2perf.experiments.runners.environments import resolve_env_id
 
@@ -92,11 +93,8 @@ def record(algorithm: str, env_id: str, folder: Path) -> None:
     """
     import gymnasium
 
-    try:
-        import imageio
-        import imageio_ffmpeg  # noqa: F401
-    except ImportError as error:
-        raise NotPossible(f"{error.name} is not installed") from error
+    if (missing := video.missing_package()) is not None:
+        raise NotPossible(f"{missing} is not installed")
     try:
         env = gymnasium.make(env_id, render_mode="rgb_array", disable_env_checker=True)
         env.reset(seed=0)
@@ -111,13 +109,17 @@ def record(algorithm: str, env_id: str, folder: Path) -> None:
         raise NotPossible("it has no render mode rgb_array")
     model = _load(algorithm, env, folder)
     observation, _ = env.reset(seed=0)
-    with imageio.get_writer(folder / "smoke.mp4", fps=30, macro_block_size=1) as writer:
+
+    def pictures() -> Iterator[Any]:
+        seen = observation
         for _ in range(_VIDEO_STEPS):
-            writer.append_data(np.asarray(env.render(), np.uint8))
-            action, _ = model.predict(observation, deterministic=True)
-            observation, _, terminated, truncated, _ = env.step(action)
+            yield env.render()
+            action, _ = model.predict(seen, deterministic=True)
+            seen, _, terminated, truncated, _ = env.step(action)
             if terminated or truncated:
-                observation, _ = env.reset()
+                seen, _ = env.reset()
+
+    video.write_video(folder / "smoke.mp4", pictures(), 30)
     env.close()
 
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from a2perf.domains import video
 from a2perf.experiments.script_wrapper.acting import Acting, NotAnAction, as_array, find_acting, play
 from a2perf.experiments.script_wrapper.episode_journal import SMOOTHING
 from a2perf.experiments.script_wrapper.episodes import Watch
@@ -170,17 +171,16 @@ class RolloutVideos:
             import gymnasium
 
             gymnasium.spec(captured.env_name)
-            import imageio_ffmpeg  # noqa: F401
         except ImportError as error:
             return f"{error.name} is not installed"
         except Exception as error:
             return f"{captured.env_name} is not an id of Gymnasium ({type(error).__name__})"
-        return None
+        missing = video.missing_package()
+        return None if missing is None else f"{missing} is not installed"
 
     def collect(self, captured: Captured) -> str:
         """Writes ``rollout_<i>.mp4``."""
         import gymnasium
-        import imageio
 
         captured.say("Benchmarks: Creating rollout videos.")
         acting = find_acting(captured.names)
@@ -189,10 +189,7 @@ class RolloutVideos:
         try:
             for index in range(captured.videos):
                 frames = _frames(env, acting, captured.seed + index)
-                path = captured.folder / f"rollout_{index}.mp4"
-                with imageio.get_writer(path, fps=_FRAMES_PER_SECOND, macro_block_size=1) as writer:
-                    for frame in frames:
-                        writer.append_data(frame)
+                video.write_video(captured.folder / f"rollout_{index}.mp4", frames, _FRAMES_PER_SECOND)
         finally:
             env.close()
         captured.summary["videos"] = captured.videos

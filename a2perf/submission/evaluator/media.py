@@ -5,7 +5,6 @@ Nothing is rendered while anything is timed: environments are deterministic, so 
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.domains import video
 from a2perf.domains.tfa.suite_gym import make_environment
-from a2perf.errors import MissingDependency
 from a2perf.submission.evaluator.identity import RunTask
 
 _FRAME_HEIGHT = 180
@@ -58,14 +57,7 @@ def write_video(path: Path, task: RunTask, seed: int, actions: Sequence[Any]) ->
     Raises:
         MissingDependency: the video writer is not installed.
     """
-    if importlib.util.find_spec("imageio_ffmpeg") is None:
-        raise MissingDependency("videos need imageio-ffmpeg", hint="pip install imageio imageio-ffmpeg")
-    import imageio
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with imageio.get_writer(path, fps=_VIDEO_FRAMES_PER_SECOND, macro_block_size=1) as writer:
-        for picture in _replay(task, seed, actions, set(range(len(actions)))):
-            writer.append_data(picture)
+    video.write_video(path, _replay(task, seed, actions, set(range(len(actions)))), _VIDEO_FRAMES_PER_SECOND)
 
 
 def _replay(task: RunTask, seed: int, actions: Sequence[Any], wanted: set[int]) -> Iterator[NDArray[np.uint8]]:

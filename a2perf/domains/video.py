@@ -1,0 +1,42 @@
+"""Videos of what an environment draws."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.errors import MissingDependency
+
+
+def missing_package() -> str | None:
+    """Returns the first package that videos need and that is not installed."""
+    return next((name for name in ("imageio", "imageio_ffmpeg") if importlib.util.find_spec(name) is None), None)
+
+
+def write_video(
+    path: Path, pictures: Iterable[NDArray[np.uint8] | Any], pictures_per_s: float, *, macro_block_size: int = 1
+) -> None:
+    """Writes pictures as an MP4 file; they are consumed one at a time.
+
+    Args:
+        path: of the file; its folder is made.
+        pictures: RGB, shape (height, width, 3), all of one size.
+        pictures_per_s: frame rate.
+        macro_block_size: sides become multiples of it; 1 keeps the size.
+
+    Raises:
+        MissingDependency: the video writer is not installed.
+    """
+    if missing_package() is not None:
+        raise MissingDependency("videos need imageio and imageio-ffmpeg", hint="pip install imageio imageio-ffmpeg")
+    import imageio
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with imageio.get_writer(path, fps=pictures_per_s, macro_block_size=macro_block_size) as writer:
+        for picture in pictures:
+            writer.append_data(np.asarray(picture, np.uint8))
