@@ -119,6 +119,7 @@ def drive(
     loop = _Loop(queue, launcher, workers, on_event or (lambda event: None))
     started = time.monotonic()
     queue.reap()
+    loop.tick()  # the counts, before anything starts
     due = started + heartbeat_s
     while not (stopped := stop()):
         loop.collect()

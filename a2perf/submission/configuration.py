@@ -189,7 +189,7 @@ def _parse_one(action: Any, source: str) -> None:
         raise ConfigError(f"{source}, line {error.lineno}: {error.msg}") from error
     except ImportError as error:
         raise ConfigError(
-            f"{_where(error, source)}: {_first_line(error)}", hint="hint or remove the import line"
+            f"{_where(error, source)}: {_first_line(error)}", hint="fix or remove the import line"
         ) from error
     except (ValueError, TypeError, OSError) as error:
         raise _readable(error, source) from error

@@ -248,7 +248,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         where = getattr(error, "problem_mark", None)
         line = f":{where.line + 1}" if where is not None else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ConfigError(f"{path}{line}: not a YAML file: {problem}", hint="hint that line") from error
+        raise ConfigError(f"{path}{line}: not a YAML file: {problem}", hint="fix that line") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds no keys", hint="see conf/performance for examples")
     return {str(key): _numbers(value) for key, value in values.items()}

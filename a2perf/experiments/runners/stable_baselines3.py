@@ -2,10 +2,10 @@
 
     python -m a2perf.experiments.runners.stable_baselines3 --training FILE --env-id FetchReach-v4 --seed 0
 
-FILE is a JSON object with the fields of ``performance_test.configuration.TrainingSpec``. What is logged goes to event files
-in ``A2PERF_RUN_DIR``: ``eval/mean_reward``, ``eval/mean_ep_length``, ``eval/success_rate`` where the environment says
-it, ``eval/rollout_rewards_step``, ``time/total timesteps``, and what the algorithm itself logs. The model with the best
-mean reward and the last one are saved there. Needs the extra ``perftest``.
+FILE is a JSON object with the fields of ``performance_test.configuration.TrainingSpec``. What is logged goes to event
+files in ``A2PERF_RUN_DIR``: ``eval/mean_reward``, ``eval/mean_ep_length``, ``eval/success_rate`` where the environment
+reports it, ``eval/rollout_rewards_step``, ``time/total timesteps``, and what the algorithm itself logs. The model with
+the best mean reward and the last one are saved there. Needs the extra ``perftest``.
 """
 
 from __future__ import annotations

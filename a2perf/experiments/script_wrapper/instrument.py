@@ -82,7 +82,7 @@ def _parse(path: Path) -> ast.Module:
         return ast.parse(path.read_bytes(), str(path))
     except SyntaxError as error:
         line = f"\n    {error.text.strip()}" if error.text else ""
-        raise UserError(f"{path}:{error.lineno}: {error.msg}{line}", hint="hint the script; nothing was run") from error
+        raise UserError(f"{path}:{error.lineno}: {error.msg}{line}", hint="fix the script; nothing was run") from error
     except ValueError as error:
         raise UserError(f"{path} is not a Python file: {error}", hint="give the path of a Python file") from error
     except OSError as error:
