@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import filelock
 
 from a2perf.errors import UserError
+from a2perf.runs.files import files_of
+from a2perf.runs.packed_archive import packed_place
 from a2perf.runs.run_record import user_name
-from a2perf.storage import Journal
+from a2perf.storage import Journal, journal_entries
 
 _LOCK_TIMEOUT_S = 30.0
 _NAME = re.compile(r"[^\s;!?,&=]+")
@@ -105,7 +107,7 @@ class TagJournal:
     def changes(self, *, as_of: datetime.datetime | None = None) -> list[TagChange]:
         """Returns the changes made up to a time, oldest first."""
         found = []
-        for entry in Journal(self.path).entries():
+        for entry in self._entries():
             if not isinstance(entry, dict) or entry.get("action") not in ("add", "remove"):
                 continue
             time = datetime.datetime.fromisoformat(entry["time"])
@@ -117,6 +119,15 @@ class TagJournal:
                     )
                 )  # fmt: skip
         return found
+
+    def _entries(self) -> Iterator[dict[str, Any]]:
+        if packed_place(self.path) is None:
+            yield from Journal(self.path).entries()
+            return
+        files = files_of(self.path.parent)
+        if files.status(self.path.name) is not None:
+            with files.open(self.path.name) as stream:
+                yield from journal_entries(stream)
 
     def history(self, tag: str) -> list[TagChange]:
         """Returns the changes of one tag, oldest first."""

@@ -22,12 +22,16 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.records import Manifest, RunState
 from a2perf.runs import layout
+from a2perf.runs.files import files_of, folders_of
+from a2perf.runs.inventory import read_manifest
 from a2perf.runs.log_files import MAX_FILES, log_kind
+from a2perf.runs.packed_archive import is_packed, packed_place
+from a2perf.runs.packed_format import SUFFIX
 from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.runs.run_record import MODES, RUN_FILE, ExperimentRun
 from a2perf.runs.seed_groups import env_arguments
 from a2perf.runs.stored_run import StoredRun
-from a2perf.storage import read_record
+from a2perf.storage import MAX_RECORD_BYTES, parse_record
 
 INDEX_FILE = "index.sqlite3"
 MAX_NAMES = 2_000_000
@@ -153,9 +157,15 @@ class Index:
 def find_run_folders(store: Path) -> Iterator[_FoundRun]:
     """Yields every run below a folder; hidden folders, the attic and symbolic links are passed over.
 
+    A packed file counts as the folders that it holds.
+
     Raises:
+        PackedFileError: a packed file is damaged or hostile.
         UserError: the folders outside of runs hold more than ``MAX_NAMES`` names.
     """
+    if packed_place(store) is not None:
+        yield from _packed_runs(store, "")
+        return
     pending, looked_at = [(str(store), "")], 0
     while pending:
         folder, run_id = pending.pop()
@@ -181,7 +191,27 @@ def find_run_folders(store: Path) -> Iterator[_FoundRun]:
         if signature and run_id:
             yield _FoundRun(run_id, Path(folder), tuple(modes), " ".join(signature))
             continue
+        for entry in entries:
+            if entry.name.endswith(SUFFIX) and not entry.name.startswith(".") and not entry.is_symlink():
+                place = Path(entry.path)
+                if is_packed(place):
+                    yield from _packed_runs(place, run_id)
         pending += [(f"{folder}/{name}", f"{run_id}/{name}" if run_id else name) for name in names]
+
+
+def _packed_runs(top: Path, above: str) -> Iterator[_FoundRun]:
+    """Yields the runs in a packed file, or in a folder of one, with the names that they would have unpacked."""
+    for text, names, others in folders_of(top):
+        folder = Path(text)
+        names[:] = [name for name in names if not name.startswith(".") and name != layout.ATTIC]
+        inside = "" if folder == top else folder.relative_to(top).as_posix()
+        run_id = "/".join(part for part in (above, inside) if part)
+        files = files_of(folder)
+        found = [RUN_FILE] if RUN_FILE in others else []
+        modes = tuple(mode for mode in MODES if mode in names and files.status(f"{mode}/{layout.MANIFEST}") is not None)
+        if (found or modes) and run_id:
+            names.clear()
+            yield _FoundRun(run_id, folder, modes, " ".join([*found, *modes, files.fingerprint()]))
 
 
 def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> StoredRun:
@@ -190,13 +220,14 @@ def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> StoredRu
     manifests: dict[str, Manifest] = {}
     for mode in modes:
         try:
-            manifests[mode] = read_record(layout.manifest_path(path / mode), Manifest)
+            manifests[mode] = read_manifest(path / mode)
         except (UserError, OSError) as error:
             problems.append(error.message if isinstance(error, UserError) else str(error))
     record: ExperimentRun | None = None
-    if (path / RUN_FILE).exists():
+    files = files_of(path)
+    if files.status(RUN_FILE) is not None:
         try:
-            record = read_record(path / RUN_FILE, ExperimentRun)
+            record = parse_record(files.read(RUN_FILE, MAX_RECORD_BYTES), ExperimentRun, str(path / RUN_FILE))
         except (UserError, OSError) as error:
             problems.append(error.message if isinstance(error, UserError) else str(error))
     first = next(iter(manifests.values()), None)

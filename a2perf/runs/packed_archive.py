@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from a2perf.errors import UserError
 from a2perf.runs.packed_format import (
@@ -47,6 +47,7 @@ from a2perf.runs.packed_format import (
 )
 from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, Unreadable, printable
 
+_IN_MEMORY_BYTES = 8 << 20  # files of at most this size are inflated once, since readers of arrays seek in them
 _HINT = "ask for a file that `a2perf pack` made"
 
 
@@ -104,13 +105,14 @@ class PackedArchive:
                 return
             yield self._ordered[index]
 
-    def open(self, name: str) -> io.BufferedReader:
-        """Opens a file for reading, from its beginning; it can be sought in, at the cost of reading.
+    def open(self, name: str) -> BinaryIO:
+        """Opens a file for reading, from its beginning; it can be sought in, if it is large at the cost of reading.
 
         Reading raises ``OSError`` where the content is damaged.
 
         Raises:
             NotRegular: it is a folder or a link.
+            OSError: the content of a small file is damaged.
             Unreadable: there is no such file.
         """
         member = self.members.get(name)
@@ -123,7 +125,11 @@ class PackedArchive:
                 stream = self._archive.open(name)
         except (zipfile.BadZipFile, OSError, ValueError) as error:  # it was changed since it was checked
             raise Unreadable(name, f"is damaged in the packed file: {error}") from error
-        return io.BufferedReader(_MemberStream(stream, name))
+        reader = io.BufferedReader(_MemberStream(stream, name))
+        if member.size > _IN_MEMORY_BYTES:
+            return reader
+        with reader:
+            return io.BytesIO(reader.read())
 
     def read(self, name: str, limit: int) -> bytes:
         """Returns the content of a file.
@@ -133,13 +139,14 @@ class PackedArchive:
             NotRegular: it is a folder or a link.
             Unreadable: there is no such file, or its content is damaged.
         """
-        with self.open(name) as stream:
-            if self.members[name].size > limit:
-                raise BoundExceeded("bytes", name, f"is larger than {limit} bytes")
-            try:
+        member = self.members.get(name)
+        if member is not None and member.size > limit:
+            raise BoundExceeded("bytes", name, f"is larger than {limit} bytes")
+        try:
+            with self.open(name) as stream:
                 return stream.read()
-            except OSError as error:
-                raise Unreadable(name, "is damaged in the packed file") from error
+        except OSError as error:
+            raise Unreadable(name, "is damaged in the packed file") from error
 
 
 def opened_archive(path: Path) -> PackedArchive:

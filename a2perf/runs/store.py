@@ -25,6 +25,7 @@ from a2perf.runs import layout
 from a2perf.runs.files import files_of
 from a2perf.runs.index import ROLLOUT_MODES, Index
 from a2perf.runs.log_files import LogKind, find_logs, given_logs
+from a2perf.runs.packed_archive import packed_place, packed_top
 from a2perf.runs.series import EVALUATED_RETURN, RETURN_TAGS, Series, SeriesReader
 from a2perf.runs.series_cache import SeriesCache
 from a2perf.runs.stored_run import StoredRun
@@ -60,10 +61,10 @@ def store_folder(given: str | Path | None) -> Path:
 
 
 class RunStore:
-    """A folder of runs.
+    """A folder of runs, or a packed file of some, which is only read.
 
     Args:
-        path: the folder.
+        path: the folder or packed file.
         create: make it when it is not there.
 
     Raises:
@@ -71,7 +72,7 @@ class RunStore:
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
-        self.path = Path(os.path.abspath(path))
+        self.path = packed_top(Path(os.path.abspath(path)))
         if create:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,7 @@ class RunStore:
                 raise UserError(
                     f"the store {path} cannot be made: {error.strerror}", hint="give --store DIR"
                 ) from error
-        if not self.path.is_dir():
+        if not self.path.is_dir() and packed_place(self.path) is None:
             raise UserError(
                 f"there is no store at {path}",
                 hint=f"give --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops import` make one",
