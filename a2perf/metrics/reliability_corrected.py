@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a2perf.arrays import Values
 from a2perf.errors import UserError
@@ -19,11 +20,13 @@ from a2perf.metrics import lowpass
 from a2perf.metrics.bootstrap import interval, mean_interval, resample
 from a2perf.metrics.curves import Curve, aligned
 from a2perf.metrics.reliability_upstream import MIN_RUNS, rollout_formula, small_tail
-from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, stacked_windows
+from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, iqr, mad, stacked_windows
 from a2perf.metrics.values import MetricResult, not_enough
 
 Normalise = Literal["curve_range"] | tuple[float, float]
 SPREAD = "standard deviation over runs, ddof 1"
+_SORTING = (iqr, mad)
+_CHUNK = 32  # resamples at once, few enough for the processor's cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,17 +276,31 @@ def _compared(matrix: Values, name: str, options: Options) -> MetricResult:
         generator = np.random.default_rng(options.seed)
         runs = matrix.shape[0]
         order = resample(np.arange(runs, dtype=np.float64), (runs, 1), options.repetitions, generator)[..., 0]
-        draws = np.concatenate(
-            [
-                np.asarray(statistic(matrix[rows], axis=1)).mean(axis=1)
-                for rows in np.array_split(order.astype(np.intp), max(1, options.repetitions // 256))
-            ]
-        )
+        chunks = np.array_split(order.astype(np.intp), max(1, options.repetitions // _CHUNK))
+        draws = np.concatenate([of_resamples(statistic, matrix, rows).mean(axis=1) for rows in chunks])
         ends = interval(draws, np.asarray(result.value), confidence=options.confidence)
         result.interval = float(ends[0]), float(ends[1])
         if name.endswith("AcrossRuns"):
             result.notes.append("resampling repeats runs, so the interval of a dispersion across few runs leans low")
     return result
+
+
+def of_resamples(statistic: Callable[..., Any], matrix: Values, rows: NDArray[np.intp]) -> Values:
+    """Returns a statistic across runs of each resample at each point.
+
+    Args:
+        statistic: along ``axis``.
+        matrix: shape ``(runs, points)``.
+        rows: runs of each resample, shape ``(resamples, runs)``.
+
+    Returns:
+        Shape ``(resamples, points)``.
+    """
+    if statistic in _SORTING:
+        # Sorting values that lie side by side takes half the time and gives the same bits.
+        by_point = statistic(np.ascontiguousarray(matrix.T)[:, rows], axis=-1)
+        return np.ascontiguousarray(np.asarray(by_point).T)
+    return np.asarray(statistic(matrix[rows], axis=1))
 
 
 def _at_evaluation_points(curves: Sequence[Curve], options: Options) -> tuple[Values, list[str]]:

@@ -19,6 +19,7 @@ from a2perf.metrics.values import MetricResult, Profile, RunNumber
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import ComponentEnergy, TrackedEnergy, recorded
 
+_NO_CALLS = np.empty(0)
 CALLS = ("infer_once", "round_trip", "preprocess_observation", "processor_time")
 COMPONENTS = ("cpu", "gpu", "ram")
 _LATENCY: dict[str, tuple[str, Callable[[Values], float]]] = {
@@ -181,8 +182,13 @@ def _first_call(call: str) -> OfRun:
     return lambda run: RunNumber(recorded(run.latency_first_s.get(call)), "measured", _COVERS[call])
 
 
+@once_per_run
+def _timed_calls(run: Run) -> dict[str, Values]:
+    return {call: as_finite(seconds)[0] for call, seconds in run.latency_s.items()}
+
+
 def _calls(call: str, run: Run) -> Values:
-    return as_finite(run.latency_s.get(call, ()))[0]
+    return _timed_calls(run).get(call, _NO_CALLS)
 
 
 def _latency(call: str, formula: Callable[[Values], float]) -> OfRun:

@@ -18,7 +18,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.metrics import lowpass, reliability
 from a2perf.metrics.curves import clean, time_frames
 from a2perf.metrics.reliability import Options, rollouts, training
-from a2perf.metrics.reliability_corrected import slopes, windowed
+from a2perf.metrics.reliability_corrected import of_resamples, slopes, windowed
 from a2perf.metrics.reliability_upstream import iqr_by_step, windowed_iqr
 from a2perf.metrics.statistics import cvar, drawdown, iqr, mad, std
 from tests.metrics import plain_reliability as plain
@@ -410,3 +410,15 @@ def test_catalogue_says_what_each_metric_is() -> None:
         assert metric.source
         assert metric.needs
         assert metric.category == "reliability"
+
+
+@pytest.mark.parametrize("statistic", [iqr, mad, std])
+@pytest.mark.parametrize("shape", [(3, 1), (5, 101), (12, 40)])
+def test_resampled_dispersions_are_the_same_bits_however_they_lie_in_memory(statistic: Any, shape: Any) -> None:
+    generator = np.random.default_rng(3)
+    matrix = generator.normal(size=shape)
+    rows = generator.integers(0, shape[0], size=(50, shape[0]))
+    plain = np.asarray(statistic(matrix[rows], axis=1))
+    found = of_resamples(statistic, matrix, rows)
+    assert np.array_equal(found, plain)
+    assert np.array_equal(found.mean(axis=1), plain.mean(axis=1))
