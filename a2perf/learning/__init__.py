@@ -1,4 +1,4 @@
-"""What every training of a participant needs around its algorithm: settings, a resume guard, checkpoints, the curve.
+"""What every training run of a participant needs around its algorithm: settings, resuming, checkpoints, the curve.
 
     settings = learning.read_settings(Settings, participant_args, Path(__file__).parent)
     with learning.begin(settings) as run:
@@ -6,7 +6,7 @@
         run.average_return(value, step)
         run.save(step, write, state)
 
-It knows no framework and runs in the participant process. ``training.tf_agents`` holds what is particular to
+It knows no framework and runs in the participant process. ``learning.tf_agents`` holds what is particular to
 TF-Agents; it is imported by those who use it.
 """
 

@@ -30,7 +30,7 @@ _ARRAY, _BIG = 1, 2  # msgpack extension types
 
 @dataclass(frozen=True)
 class TrainingCheckpoint:
-    """One moment of a training.
+    """One moment of a training run.
 
     Attributes:
         step: environment steps.
@@ -49,7 +49,7 @@ class CheckpointFolder:
     """The checkpoints of one training.
 
     Args:
-        folder: the training's artefacts.
+        folder: the training run's artifacts.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``python train.py --env-id ID --output FOLDER``: a training by itself, without an evaluator around it."""
+"""``python train.py --env-id ID --output FOLDER``: a training run by itself, without an evaluator around it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def main(train: Callable[..., None], arguments: Sequence[str] | None = None) -> 
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise ConfigError(f"{text!r} is no setting", hint="write NAME=VALUE")
+        raise ConfigError(f"{text!r} is not a setting", hint="write NAME=VALUE")
     return name, value
 
 
@@ -65,4 +65,4 @@ def _checked_json(text: str) -> None:
             return
     except ValueError:
         pass
-    raise ConfigError(f"--env-kwargs {text!r} is no JSON object", hint="""write it as '{"mode": "train"}'""")
+    raise ConfigError(f"--env-kwargs {text!r} is not a JSON object", hint="""write it as '{"mode": "train"}'""")

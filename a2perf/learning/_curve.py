@@ -1,6 +1,6 @@
-"""The learning curve of a training, in TensorBoard event files; a resumed training appends to it.
+"""The learning curve of a training run, in TensorBoard event files; a resumed training appends to it.
 
-What was logged after the checkpoint from which a training goes on is cut off, so that no step appears twice.
+What was logged after the checkpoint from which a training run continues is cut off, so that no step appears twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class LearningCurve:
     """The event files of one training.
 
     Args:
-        folder: the training's artefacts.
+        folder: the training run's artifacts.
     """
 
     def __init__(self, folder: Path) -> None:

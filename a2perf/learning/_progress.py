@@ -1,4 +1,4 @@
-"""Progress of a training: a live bar on a terminal, a line every few seconds elsewhere."""
+"""Progress of a training run: a live bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INTERVAL_S = 10.0
 
 
 class Progress:
-    """Shows how far a training is, on standard error on a terminal and on standard output elsewhere.
+    """Shows how far a training run is, on standard error on a terminal and on standard output elsewhere.
 
     Args:
         total: environment steps of the whole training; None where it has no such limit.

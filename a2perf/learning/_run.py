@@ -1,6 +1,6 @@
 """One training: its folder, its guard against another configuration, its checkpoints, curve and progress.
 
-``run.json`` in the artefacts says what the training is: settings with their SHA-256, environment, seed, spaces. A call
+``run.json`` in the artifacts says what the training is: settings with their SHA-256, environment, seed, spaces. A call
 that finds one of another training there refuses, and names each field that differs.
 """
 
@@ -37,7 +37,7 @@ class TrainingRun:
 
     Attributes:
         settings: as given.
-        folder: the artefacts.
+        folder: the artifacts.
         env_id: of the environment.
         env_kwargs: its keyword arguments.
         seed: of the training.
@@ -113,7 +113,7 @@ class TrainingRun:
         _refuse(_differences({"": record["spaces"]}, {"": described}), self.folder)
 
     def latest(self) -> TrainingCheckpoint | None:
-        """Returns the newest whole checkpoint and goes on from there; None where the training is new."""
+        """Returns the newest whole checkpoint and continues from there; None where the training is new."""
         found = self._checkpoints.latest(self.say)
         if found is None:
             self._curve.cut({})
@@ -177,12 +177,12 @@ def begin(settings: Dataclass, *, ignore_env_kwargs: Sequence[str] = ()) -> Trai
 
     Raises:
         ConfigError: no run is going on: a variable is missing.
-        UserError: the folder holds a training of another configuration; the message names each field that differs.
+        UserError: the folder holds a training run of another configuration; the message names each field that differs.
     """
     missing = [name for name in (FOLDER_VARIABLE, ID_VARIABLE) if not os.environ.get(name)]
     if missing:
         raise ConfigError(
-            f"a training was started outside a run: {' and '.join(missing)} not set",
+            f"a training run was started outside a run: {' and '.join(missing)} not set",
             hint="start it with a2perf, or with `python train.py --env-id ID --output FOLDER`",
         )
     folder = Path(os.environ[FOLDER_VARIABLE])

@@ -1,4 +1,4 @@
-"""Settings of a training: a dataclass, a gin file per task, and the participant arguments, each over the one before.
+"""Settings of a training run: a dataclass, a gin file per task, and the participant arguments, the last one wins.
 
 A file holds ``Settings.name = literal`` lines and ``include 'other.gin'``. It is parsed by gin, but nothing is
 registered or bound: the values go into the dataclass and nowhere else.
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def may_change(default: T) -> T:
-    """Declares a field that may differ when a training is resumed, as its length or the number of processes."""
+    """Declares a field that may differ when a training run is resumed, as its length or the number of processes."""
     field: T = dataclasses.field(default=default, metadata={_FREE: True})
     return field
 
@@ -53,7 +53,7 @@ def fixed_fields(settings: Dataclass) -> dict[str, Any]:
 def read_settings(
     kind: type[S], participant_args: Mapping[str, str], folder: Path, *, task_name: str | None = None
 ) -> S:
-    """Returns the settings of a training.
+    """Returns the settings of a training run.
 
     Args:
         kind: a dataclass whose fields are numbers, strings, bools, or tuples of these, all with defaults.
@@ -161,7 +161,7 @@ def _bindings(file: Path, selector: str, above: tuple[Path, ...] = ()) -> list[t
                 found.append((statement.arg_name, statement.value, place))
             else:
                 raise ConfigError(
-                    f"{place} is no line `{selector}.name = value`", hint=f"a file of settings binds {selector} alone"
+                    f"{place} is not a line `{selector}.name = value`", hint=f"settings bind {selector} alone"
                 )
     except SyntaxError as error:
         raise ConfigError(f"{file.name}:{error.lineno}: {error.msg}", hint="write `Settings.name = value`") from error
@@ -198,7 +198,7 @@ def _checked(value: Any, hint: Any, name: str, place: str) -> Any:
         return float(value)
     if origin is None and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
-    raise ConfigError(f"{place}: {name} is {value!r}, which is no {_shown(hint)}")
+    raise ConfigError(f"{place}: {name} is {value!r}, which is not of type {_shown(hint)}")
 
 
 def _cast(text: str, hint: Any, name: str) -> Any:
@@ -216,7 +216,7 @@ def _cast(text: str, hint: Any, name: str) -> Any:
             return int(text.replace("_", ""))
         return hint(text)
     except (ValueError, KeyError) as error:
-        raise ConfigError(f"the participant argument {name}={text!r} is no {_shown(hint)}") from error
+        raise ConfigError(f"the participant argument {name}={text!r} is not of type {_shown(hint)}") from error
 
 
 def _shown(hint: Any) -> str:

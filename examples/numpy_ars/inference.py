@@ -10,7 +10,7 @@ from linear_policy import LinearPolicy
 
 
 def load_policy(env, **load_kwargs):
-    """Loads ``policy.npz`` from ``ROOT_DIR``, the read-only artefacts of the training."""
+    """Loads ``policy.npz`` from ``ROOT_DIR``, the read-only artifacts of the training run."""
     return LinearPolicy.load(Path(os.environ["ROOT_DIR"]) / "policy.npz")
 
 

@@ -43,7 +43,7 @@ class CandidateChooser:
 
 
 def load_policy(env, **load_kwargs):
-    """Loads ``policy.pt`` from ``ROOT_DIR``, the read-only artefacts of the training."""
+    """Loads ``policy.pt`` from ``ROOT_DIR``, the read-only artifacts of the training run."""
     return CandidateChooser(env, Path(os.environ["ROOT_DIR"]) / "policy.pt")
 
 

@@ -171,7 +171,7 @@ def test_another_seed_is_another_training_and_another_configuration_is_refused(
     with pytest.raises(UserError, match="seed was 3 and is 4"):
         train("sb3_ppo", "one")
     monkeypatch.setenv("A2PERF_ENV_ID", "CircuitTraining-ToyMacro-v0")
-    with pytest.raises(UserError, match="CircuitTraining-ToyMacro-v0 is no environment of quadruped_locomotion"):
+    with pytest.raises(UserError, match="CircuitTraining-ToyMacro-v0 is not an environment of quadruped_locomotion"):
         train("sb3_ppo", "three")
 
 

@@ -1,4 +1,4 @@
-"""A training on an environment without physics, in a folder of its own."""
+"""A training run on an environment without physics, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture
 def a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Sets the variables of a run as the evaluator does, and returns its artefacts."""
+    """Sets the variables of a run as the evaluator does, and returns its artifacts."""
 
     def variables(env_id: str = "QuadrupedLocomotion-SyntheticTrot-v0", seed: int = 0, **kwargs: Any) -> Path:
         folder = tmp_path / "artifacts"

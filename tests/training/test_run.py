@@ -1,4 +1,4 @@
-"""A training that is killed and goes on, and one that finds another's artefacts in its folder."""
+"""A training run that is killed and continues, and one that finds another's artifacts in its folder."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def curve(folder: Path) -> list[tuple[int, float]]:
 def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     whole = walk(tmp_path / "walk.py", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
-    # killed while its first checkpoint is being written: nothing is left but the curve, which begins anew
+    # killed while its first checkpoint is being written: nothing is left but the curve, which begins again
     killed = walk(tmp_path / "walk.py", tmp_path / "killed", fault_once=tmp_path / "once")
     assert killed.returncode == -signal.SIGKILL
     assert not list((tmp_path / "killed" / "resume").glob("step_*"))

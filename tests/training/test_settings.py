@@ -1,4 +1,4 @@
-"""Settings of a training: which file is read, what overrides what, and what is refused."""
+"""Settings of a training run: which file is read, what overrides what, and what is refused."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def test_participant_arguments_come_last(a_run: Callable[..., Path], tmp_path: P
     ("text", "message"),
     [
         ("Settings.rat = 1.0\n", r"default.gin:1: there is no setting 'rat'; did you mean 'rate'\?"),
-        ("\nSettings.rate = 'fast'\n", "default.gin:2: rate is 'fast', which is no float"),
+        ("\nSettings.rate = 'fast'\n", "default.gin:2: rate is 'fast', which is not of type float"),
         ("Settings.rate = @other\n", "@other is a reference"),
-        ("create_domain.env_name = 'x'\n", "default.gin:1 is no line"),
+        ("create_domain.env_name = 'x'\n", "default.gin:1 is not a line"),
         ("include 'default.gin'\n", "includes itself"),
         ("Settings.rate = \n", "default.gin"),
     ],
@@ -82,7 +82,7 @@ def test_a_wrong_line_is_named_by_file_and_number(
     ("given", "message"),
     [
         ({"layer": "3"}, "did you mean 'layers'"),
-        ({"total_steps": "many"}, "total_steps='many' is no int"),
+        ({"total_steps": "many"}, "total_steps='many' is not of type int"),
         ({"config": "dog_pase"}, "there are no settings 'dog_pase'; did you mean 'dog_pace'"),
     ],
 )

@@ -1,7 +1,7 @@
 """Simulated annealing over the positions of hard macros: the field's standard comparison with learned placers.
 
 A move puts one macro into another allowed cell or lets two of equal size change places; it is kept by the Metropolis
-rule. Costs are those of the environment, with the soft macros placed anew by forces every now and then. A first
+rule. Costs are those of the environment, with the soft macros placed again by forces every now and then. A first
 engine holds hard macros alone and tells what is allowed; a second one holds everything and tells the cost.
 """
 

@@ -44,7 +44,7 @@ def check_arguments(
     """Checks the simple arguments.
 
     Raises:
-        ArgumentError: one of them is no valid value.
+        ArgumentError: one of them is not a valid value.
         MissingDependency: DREAMPlace is asked for.
         ConfigError: a window is asked for on a host without a display.
     """

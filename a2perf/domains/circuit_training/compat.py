@@ -1,7 +1,7 @@
 """The behaviour of the earlier environment where version 0 mends it: one class of overrides.
 
 Used with ``compat=True``, to check published curves. An infeasible state resets the environment at once, ends the
-episode both ways and lacks keys in ``info``; seeds of ``reset`` are ignored; a feature has the wrong allocation;
+episode both ways and keys are missing in ``info``; seeds of ``reset`` are ignored; a feature has the wrong allocation;
 ``netlist_index`` can leave its space; fixed hard macros end in an error of the engine.
 """
 

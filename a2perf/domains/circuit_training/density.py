@@ -25,7 +25,7 @@ def mean_of_largest(values: Floats, count: int) -> float:
 
 @compiled_without_allocation
 def _mean_of_largest(rest: Floats, missing: int, bins: NDArray[np.int64]) -> float:
-    """Sorts values into bins, adds up the full ones and goes on inside the one that the limit cuts.
+    """Sorts values into bins, adds up the full ones and continues inside the one that the limit cuts.
 
     Args:
         rest: the values; overwritten.
@@ -143,7 +143,7 @@ class Density:
         self._one = np.zeros(1, dtype=np.int64)
 
     def forget(self) -> None:
-        """Has the map computed anew, since the blockages changed."""
+        """Has the map computed again, since the blockages changed."""
         self._version = -1
 
     def map(self, canvas: tuple[float, float], grid: tuple[int, int], blockages: Floats) -> Floats:

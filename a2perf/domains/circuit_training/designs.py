@@ -34,7 +34,7 @@ def design_files(design: str, spec: Mapping[str, Any]) -> tuple[Path, Path]:
     """
     if design not in NAMES:
         raise ArgumentError(
-            f"{design!r} is no design{did_you_mean(design, NAMES)}",
+            f"{design!r} is not a design{did_you_mean(design, NAMES)}",
             hint=f"choose one of {', '.join(NAMES)}, or give netlist_file and init_placement",
         )
     if spec and design != "generated":

@@ -172,7 +172,7 @@ class EngineNodes(EngineAccessors):
     def _macro(self, node: NetlistNode) -> int:
         index = self._node(node)
         if self.netlist.kind[index] != KIND_MACRO:
-            raise PlacementError(f"{self.netlist.names[index]!r} is no macro", hint="name a macro")
+            raise PlacementError(f"{self.netlist.names[index]!r} is not a macro", hint="name a macro")
         return index
 
     # --- placing ---------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class EngineNodes(EngineAccessors):
         """
         index = self._unfixed(node, "move")
         if not (math.isfinite(x) and math.isfinite(y)):
-            raise PlacementError(f"({x}, {y}) is no position", hint="give finite coordinates")
+            raise PlacementError(f"({x}, {y}) is not a position", hint="give finite coordinates")
         if self.netlist.kind[index] == KIND_PORT:
             x, y = self._snapped(index, x, y)
         self._check_boundary(index, x, y)
@@ -240,7 +240,7 @@ class EngineNodes(EngineAccessors):
         index = self._macro(node)
         if orientation not in ORIENTATIONS:
             raise PlacementError(
-                f"{orientation!r} is no orientation{did_you_mean(str(orientation), ORIENTATIONS)}",
+                f"{orientation!r} is not an orientation{did_you_mean(str(orientation), ORIENTATIONS)}",
                 hint=f"choose one of: {', '.join(ORIENTATIONS)}",
             )
         self.state.turn(index, ORIENTATIONS.index(orientation))

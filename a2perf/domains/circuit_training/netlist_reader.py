@@ -117,7 +117,7 @@ def _scan_piece(path: Path, text: bytes, position: int, last: bool) -> tuple[_Pi
             numbers[row, column] = float(number if number.lower().endswith(b"inf") else number.rstrip(b"fF"))
         except ValueError:
             name = _name_near(text, int(offsets[row]))
-            what = f"{scanner.NUMBER_NAMES[column]} {number.decode(errors='replace')!r} is no number (node {name!r})"
+            what = f"{scanner.NUMBER_NAMES[column]} {number.decode(errors='replace')!r} is not a number (node {name!r})"
             raise _at(path, position + int(offsets[row]), what) from None
     n, m = int(counts[scanner.NODES]), int(counts[scanner.INPUTS])
     piece = _Piece(
@@ -246,7 +246,7 @@ class _Linker:
             at = int(np.argmax(sinks < 0))
             start, length = self._inputs[at]
             missing = self._blob[start : start + length].tobytes().decode(errors="replace")
-            raise self._error(int(self._input_owner[at]), f"drives {missing!r}, which is no node", field=missing)
+            raise self._error(int(self._input_owner[at]), f"drives {missing!r}, which is not a node", field=missing)
         return found[:count].copy(), sinks
 
     def _check(self, kind: NDArray[np.int8], owner: NDArray[np.int32]) -> None:
@@ -254,7 +254,7 @@ class _Linker:
         self._refuse(pins & (self._strings[:, scanner.MACRO_NAME, 1] < 0), "is a macro pin without macro_name")
         self._refuse(pins & (owner < 0), "is a macro pin of a macro that does not exist")
         owner[~pins] = -1
-        self._refuse(pins & (kind[owner] != KIND_MACRO), "is a macro pin of a node that is no macro")
+        self._refuse(pins & (kind[owner] != KIND_MACRO), "is a macro pin of a node that is not a macro")
         for column in (scanner.X_OFFSET, scanner.Y_OFFSET):
             self._refuse(pins & ~self._present[:, column], f"is a macro pin without {scanner.NUMBER_NAMES[column]}")
 

@@ -127,7 +127,7 @@ class Placement:
             self._turn(int(macro))
         self.place_all_pins()
 
-    # --- the log of changes: what a cost has to compute anew -----------------------------------------------------
+    # --- the log of changes: what a cost has to compute again -----------------------------------------------------
 
     @property
     def version(self) -> int:

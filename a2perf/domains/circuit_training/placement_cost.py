@@ -209,7 +209,7 @@ class PlacementCost(EngineNodes):
         corners = (low_x, low_y, high_x, high_y, rate)
         if not all(math.isfinite(value) for value in corners) or low_x > high_x or low_y > high_y or rate < 0:
             raise PlacementError(
-                f"{corners} is no blockage", hint="give low x, low y, high x, high y and a rate from 0 on"
+                f"{corners} is not a blockage", hint="give low x, low y, high x, high y and a rate from 0 on"
             )
         self._blockages = np.vstack((self._blockages, corners))
         self._density.forget()

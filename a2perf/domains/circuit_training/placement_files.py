@@ -49,7 +49,7 @@ def checked_rows(plc: EngineNodes, path: str | Path, rows: Sequence[PlcRow]) -> 
 
 
 def rows_of(plc: EngineNodes) -> Iterator[PlcRow]:
-    """Yields the row of each placed node that is no pin."""
+    """Yields the row of each placed node that is not a pin."""
     state, netlist = plc.state, plc.netlist
     for node in np.flatnonzero((state.placed == 1) & (netlist.kind != KIND_MACRO_PIN)).tolist():
         turned = int(state.orientation[node]) if netlist.kind[node] == KIND_MACRO else -1

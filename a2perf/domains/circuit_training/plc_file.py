@@ -21,7 +21,7 @@ _BOX = re.compile(rf"FP bbox: \{{{_NUMBER} {_NUMBER}\}} \{{{_NUMBER} {_NUMBER}\}
 _GRID = re.compile(r"Columns : (\d+)\s+Rows : (\d+)")
 _BLOCK = re.compile(r"Block : (\S+)")
 _BLOCKAGE = re.compile(rf"^#\s*Blockage : {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}")
-_MAX_COMMENT_LINE = 2**20  # bytes; a longer one is no comment that anybody wrote
+_MAX_COMMENT_LINE = 2**20  # bytes; a longer one is not a comment that anybody wrote
 
 Blockage = tuple[float, float, float, float, float]
 
@@ -162,15 +162,15 @@ def _row(path: Path, line: int, tokens: list[str]) -> PlcRow:
         raise fault(f"{len(tokens)} tokens instead of 5")
     index, x, y, orientation, fixed = tokens
     if not index.isdecimal() or len(index) > 12:
-        raise fault(f"{index[:40]!r} is no index of a node")
+        raise fault(f"{index[:40]!r} is not an index of a node")
     try:
         position = float(x), float(y)
     except ValueError:
-        raise fault(f"{x[:40]!r} {y[:40]!r} is no position") from None
+        raise fault(f"{x[:40]!r} {y[:40]!r} is not a position") from None
     if not all(math.isfinite(value) for value in position):
         raise fault(f"the position {x} {y} is not finite")
     if orientation != "-" and orientation not in ORIENTATIONS:
-        raise fault(f"{orientation[:40]!r} is no orientation; known are {', '.join(ORIENTATIONS)} and -")
+        raise fault(f"{orientation[:40]!r} is not an orientation; known are {', '.join(ORIENTATIONS)} and -")
     if fixed not in ("0", "1"):
         raise fault(f"the last token is {fixed[:40]!r} instead of 0 or 1")
     turned = -1 if orientation == "-" else ORIENTATIONS.index(orientation)

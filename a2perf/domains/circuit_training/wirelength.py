@@ -1,6 +1,6 @@
 """Half-perimeter wirelength: per net the width plus the height of the box around its pins, times its weight.
 
-Each net's share is kept, so that after a move only the nets at the moved nodes are computed anew; the sum always runs
+Each net's share is kept, so that after a move only the nets at the moved nodes are computed again; the sum always runs
 over all shares in net order, so its value does not depend on what was moved before.
 """
 

@@ -169,7 +169,7 @@ class BulletBackend:
         feet[:] = [link[0] for link in bullet.getLinkStates(body, FOOT_LINKS, physicsClientId=client)]
 
     def touches_ground(self) -> bool:
-        """Whether a link that is no foot link is in Bullet's contact list (it has points at small distance too)."""
+        """Whether a link that is not a foot link is in Bullet's contact list (it has points at small distance too)."""
         contacts = self._bullet.getContactPoints(bodyA=self._robot, bodyB=self._ground, physicsClientId=self._client)
         body = self._robot
         return any((contact[3] if contact[1] == body else contact[4]) not in FOOT_LINKS for contact in contacts)

@@ -82,7 +82,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         mode: ``"train"`` (episodes grow from 20 to 600 steps over the training, dynamics randomised) or ``"test"``.
         enable_rendering: the same as ``render_mode="human"``.
         num_parallel_envs: how many environments share the training; the curriculum runs that much faster.
-        enable_randomizer: draw the dynamics anew at each reset; by default in training only.
+        enable_randomizer: draw the dynamics again at each reset; by default in training only.
         render_mode: ``"rgb_array"``, ``"human"`` or None.
         compat: behave as the earlier implementation did where version 0 mends it.
         observation_dtype: of observations; float32 unless told otherwise.

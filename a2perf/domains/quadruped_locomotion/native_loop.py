@@ -154,7 +154,7 @@ def read_state(handles: Handles, state: FloatArray, feet: FloatArray) -> None:
 
 @compiled
 def touches_ground(handles: Handles) -> bool:
-    """Whether a link that is no foot link is in Bullet's list of contacts with the ground."""
+    """Whether a link that is not a foot link is in Bullet's list of contacts with the ground."""
     command = call_pointer(handles.calls[_CONTACTS], (handles.client,))
     call_int(handles.calls[_BODY_A], (command, np.int32(handles.robot)))
     call_int(handles.calls[_BODY_B], (command, np.int32(handles.ground)))

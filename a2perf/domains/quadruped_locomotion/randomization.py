@@ -1,4 +1,4 @@
-"""Dynamics randomisation: at the end of every training reset the robot's body and motors are drawn anew.
+"""Dynamics randomisation: at the end of every training reset the robot's body and motors are drawn again.
 
 Each parameter is drawn in [-1, 1] and mapped affinely to its range, in alphabetical order of the names.
 """

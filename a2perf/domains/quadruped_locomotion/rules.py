@@ -33,7 +33,7 @@ ROUND_OFF = 1e-12
 
 
 def curriculum_limit(total_steps: int, parallel_environments: int, shortest: int, longest: int) -> int:
-    """Length of the next episode in control steps: a cubic curve over the training's steps.
+    """Length of the next episode in control steps: a cubic curve over the training run's steps.
 
     Args:
         total_steps: control steps so far that did not end an episode.

@@ -42,7 +42,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):  # type: ignore[misc]
         render_kwargs: keyword arguments for the environment's ``render``, where it takes any.
 
     Raises:
-        SpaceMismatch: a space that is no array of fixed shape.
+        SpaceMismatch: a space that is not an array of fixed shape.
     """
 
     def __init__(

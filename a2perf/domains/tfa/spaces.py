@@ -36,7 +36,7 @@ class ArraySpec:
         shape: its shape.
         dtype: its type.
         minimum: the smallest value, inclusive; of shape ``()`` or ``shape``. ``None`` when nothing is known.
-        maximum: the largest value, inclusive; likewise.
+        maximum: the largest value, inclusive.
         name: where it is: ``"observation/mask"``.
     """
 
@@ -60,7 +60,7 @@ def specs_of(space: spaces.Space[Any], dtype_map: DtypeMap | None = None, name: 
         name: name of the root.
 
     Raises:
-        SpaceMismatch: a space that is no array of fixed shape.
+        SpaceMismatch: a space that is not an array of fixed shape.
         ConfigError: the map names no kind of space.
     """
     return _specs(space, _dtypes_by_name(dtype_map), name)
@@ -95,7 +95,7 @@ def _bounds(space: spaces.Space[Any], name: str) -> tuple[NDArray[Any], NDArray[
     if isinstance(space, spaces.MultiBinary):
         return np.zeros(space.shape, np.int8), np.ones(space.shape, np.int8)
     raise SpaceMismatch(
-        f"{name} is a {type(space).__name__} space, which is no array of fixed shape",
+        f"{name} is a {type(space).__name__} space, which is not an array of fixed shape",
         hint="wrap the Gymnasium environment so that its spaces are Box, Discrete, MultiDiscrete, MultiBinary, or Dict "
         "and Tuple of these",
     )
@@ -179,7 +179,7 @@ def _array_reader(spec: ArraySpec) -> Callable[[Any], NDArray[Any]]:
         try:
             array = np.array(value, dtype)  # a copy: an environment may write into its arrays again
         except (TypeError, ValueError) as error:
-            raise SpaceMismatch(f"{name} is no array of {dtype}: {error}") from error
+            raise SpaceMismatch(f"{name} is not an array of {dtype}: {error}") from error
         if array.shape != shape:
             raise SpaceMismatch(f"{name} has the shape {array.shape}, not {shape}")
         return array

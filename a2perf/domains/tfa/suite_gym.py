@@ -165,7 +165,7 @@ def wrap_env(
     Raises:
         ConfigError: the discount is outside [0, 1], or ``spec_dtype_map`` names no kind of space.
         MissingDependency: TF-Agents or TensorFlow is not installed.
-        SpaceMismatch: a space is no array of fixed shape.
+        SpaceMismatch: a space is not an array of fixed shape.
     """
     if not 0.0 <= discount <= 1.0:
         raise ConfigError(f"a discount of {discount!r} was given", hint="give a discount between 0 and 1")

@@ -306,7 +306,7 @@ class Browser:
         return self._guard.pid
 
     def forget(self) -> None:
-        """Lets go, in a fork, of what belongs to the parent; the parent's browser goes on."""
+        """Lets go, in a fork, of what belongs to the parent; the parent's browser continues."""
         self._lock = threading.RLock()
         if not self.lost:
             self.lost = True

@@ -41,7 +41,7 @@ def _further_flags(browser_args: Mapping[str, Any] | None) -> frozenset[str]:
     """Returns the flags in ``browser_args`` that are not set anyway.
 
     Raises:
-        ConfigError: an unknown key, or flags that are no strings beginning with ``--``.
+        ConfigError: an unknown key, or flags that are not strings beginning with ``--``.
     """
     for key in browser_args or {}:
         if key not in _BROWSER_ARGS:

@@ -91,7 +91,7 @@ def check_designs(given: Any) -> tuple[WebsiteDesign, ...]:
     """Checks a list of designs.
 
     Raises:
-        ConfigError: it is no list, empty, or one of them is wrong; the message says which.
+        ConfigError: it is not a list, empty, or one of them is wrong; the message says which.
     """
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or not given:
         raise ConfigError(f"designs is {given!r}", hint="give a list with at least one design")

@@ -2,7 +2,7 @@
 
 Difficulty is measured, not computed: the share of episodes that an agent solves which draws uniformly among the valid
 actions (``action_mask``), and the length of the shortest solution. Every candidate has a seed of its own, so the same
-seed gives the same set with any number of processes, and an interrupted run goes on where it stopped.
+seed gives the same set with any number of processes, and an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def generate(
         level: 1 to 3.
         seed: of the set.
         count: how many.
-        journal: file that remembers every kept design; an interrupted run goes on from it.
+        journal: file that remembers every kept design; an interrupted run continues from it.
         measure: maps (level, seed, candidate) to measured candidates in order, in other processes perhaps.
     """
     kept = [] if journal is None else [_from_entry(entry) for entry in journal.entries()][:count]

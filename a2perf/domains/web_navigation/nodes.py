@@ -60,7 +60,7 @@ class PageNode:
         choice: value of a radio button.
         field: profile key of a control.
         control: id of the control of a label.
-        slot: name of a text that is drawn anew for each episode.
+        slot: name of a text that is drawn again for each episode.
         preconditions: ids that must be visited before a next or submit button works.
         children: elements inside.
         index: position in document order over the whole site.

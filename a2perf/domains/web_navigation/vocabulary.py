@@ -159,7 +159,7 @@ class DistributedVocabulary:
         return self.get_global_vocabulary()
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Takes over the numbers of a saved table; words that it lacks stay.
+        """Takes over the numbers of a saved table; words that are missing in it stay.
 
         Raises:
             ConfigError: the table is not one of words to different numbers, or contradicts the padding.

@@ -34,7 +34,7 @@ def write_policy(folder: Path, model: BaseAlgorithm, envs: VecNormalize) -> None
 
 
 def write_training(folder: Path, model: BaseAlgorithm, envs: VecNormalize) -> None:
-    """Writes everything that goes on from here needs, but for the generators."""
+    """Writes everything that continues from here needs, but for the generators."""
     write_policy(folder, model, envs)
     if isinstance(model, OffPolicyAlgorithm):
         memory = _memory(model)

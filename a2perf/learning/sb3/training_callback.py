@@ -1,8 +1,8 @@
-"""The callback of a training with Stable-Baselines3: a callback that logs, evaluates, saves, resumes and stops.
+"""A training run with Stable-Baselines3: a callback that logs, evaluates, saves, resumes and stops.
 
 Everything happens before a rollout is collected, when the learner has used up the one before. At a checkpoint the
-members begin new episodes, with seeds that follow from the run's seed and the step; so a training that was killed and
-goes on from there does exactly what the uninterrupted one does.
+members begin new episodes, with seeds that follow from the run's seed and the step; so a training run that was killed
+and continues from there does exactly what the uninterrupted one does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from a2perf.learning.sb3 import checkpoint
 from a2perf.learning.sb3.environments import GymnasiumVecEnv
 
 POLICY = "policy"
-"""The folder in the artefacts with the best policy so far."""
+"""The folder in the artifacts with the best policy so far."""
 
 
 class _StopTraining(Exception):
@@ -140,7 +140,7 @@ class TrainingCallback(BaseCallback):  # type: ignore[misc]  # mypy does not fol
             self._run.log(values, steps)
 
     def _finish_part(self) -> None:
-        """Evaluates, keeps the best policy, writes a checkpoint, and lets every member begin anew."""
+        """Evaluates, keeps the best policy, writes a checkpoint, and lets every member begin again."""
         model, run = self.model, self._run
         self._saved = model.num_timesteps
         generators = checkpoint.generators(model)

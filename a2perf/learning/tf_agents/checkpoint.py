@@ -20,7 +20,7 @@ def read(folder: Path, **trackables: Any) -> None:
     """Gives the variables of objects what ``write`` wrote; those made later get theirs when they are made.
 
     Raises:
-        UserError: the checkpoint is of other networks, or lacks a variable that exists.
+        UserError: the checkpoint is of other networks, or a variable is missing in it.
     """
     try:
         status = tf.train.Checkpoint(**trackables).read(str(folder / PREFIX))

@@ -215,7 +215,7 @@ class Actors:
     def restart(self, moment: int) -> None:
         """Starts new episodes everywhere, seeded by the run's seed and a moment of the training.
 
-        A training that does so at each of its checkpoints goes on after a resume exactly as it would have without.
+        A run that does so at each of its checkpoints continues after a resume exactly as it would have without.
         """
         self._ask("restart", [self.seed, moment])
 

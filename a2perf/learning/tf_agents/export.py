@@ -1,4 +1,4 @@
-"""The policy that a training leaves, in the layout that ``a2perf.submission.participant.adapters.tf_agents`` loads.
+"""The policy that a training run leaves, in the layout that ``a2perf.submission.participant.adapters.tf_agents`` loads.
 
 ``policies/greedy_policy`` is a SavedModel and ``policies/checkpoints/policy_checkpoint_<step>`` the variables of one
 moment. Each is there in full or not at all.
@@ -20,7 +20,7 @@ class PolicyExport:
 
     Args:
         policy: of TF-Agents; the greedy one, as a rule.
-        folder: the training's artefacts.
+        folder: the training run's artifacts.
         name: of the SavedModel.
     """
 

@@ -14,12 +14,12 @@ from a2perf.domains.tfa.legacy_keras import tf_agents_module
 
 __all__ = ["seed_everything", "tf"]
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its start-up notes would come before the training's own lines
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its start-up notes would come before the training run's own lines
 if (_threads := os.environ.get("OMP_NUM_THREADS")) is not None:
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", _threads)
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", _threads)
 
-# What SavedModels are made of is of no interest to those who watch a training.
+# What SavedModels are made of is of no interest to those who watch a training run.
 warnings.filterwarnings("ignore", message="Encoding a StructuredValue", category=UserWarning)
 logging.getLogger("absl").setLevel(logging.ERROR)
 

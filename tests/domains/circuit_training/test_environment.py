@@ -299,7 +299,7 @@ def test_unknown_arguments_and_values_are_named_with_the_nearest_valid_one():
         toy(std_cell_placer_mode="dreamplace")
     with pytest.raises(ArgumentError, match="node_order is 'rnd'"):
         toy(node_order="rnd")
-    with pytest.raises(ArgumentError, match="'ariana' is no design; did you mean 'ariane'"):
+    with pytest.raises(ArgumentError, match="'ariana' is not a design; did you mean 'ariane'"):
         CircuitEnv(design="ariana")
     with pytest.raises(ArgumentError, match="no netlist_file"):
         CircuitEnv()

@@ -90,7 +90,7 @@ def test_space_of_no_fixed_shape_is_refused_with_its_place() -> None:
         ({"image": np.zeros((2, 3))}, "choice, image, pair was expected, not image"),
         (NESTED.sample() | {"image": np.zeros((3, 2))}, r"observation/image has the shape \(3, 2\), not \(2, 3\)"),
         (NESTED.sample() | {"pair": (1,)}, "of 2 parts was expected, not 1 parts"),
-        (NESTED.sample() | {"choice": ["a", "b"]}, "observation/choice is no array of int32"),
+        (NESTED.sample() | {"choice": ["a", "b"]}, "observation/choice is not an array of int32"),
     ],
 )
 def test_observation_that_does_not_fit_is_named(given: object, message: str) -> None:

@@ -102,7 +102,7 @@ def test_a_killed_chromium_is_reported_restarted_and_costs_no_other_environment(
     with pytest.raises(BackendLost, match="reset"):
         acting.act(0, None)
 
-    # the other page comes back as it was left, in another browser, and goes on
+    # the other page comes back as it was left, in another browser, and continues
     outcome = waiting.act(_row(waiting.rows(), "actionable_navbar_p0_i6"), None)
     expected = twin.act(_row(twin.rows(), "actionable_navbar_p0_i6"), None)
     assert outcome == expected

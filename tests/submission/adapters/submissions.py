@@ -35,7 +35,7 @@ def write(folder: Path, inference: str) -> Path:
 
 
 def process(folder: Path, root_dir: Path, env_id: str = TASK, **variables: str) -> ParticipantProcess:
-    """Returns the participant process of a submission, with the training's artefacts in ``root_dir``."""
+    """Returns the participant process of a submission, with the training run's artifacts in ``root_dir``."""
     return make_participant(
         folder,
         environment={"ROOT_DIR": str(root_dir), "A2PERF_ENV_ID": env_id, "A2PERF_ENV_KWARGS": "{}", **variables},

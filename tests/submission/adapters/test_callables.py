@@ -73,7 +73,7 @@ def test_missing_file_says_what_is_there(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "artifacts").mkdir()
     (tmp_path / "artifacts" / "modle.zip").touch()
     monkeypatch.setenv("ROOT_DIR", str(tmp_path / "artifacts"))
-    with pytest.raises(ContractError, match=r"no model 'model\.zip' in the artefacts .* which hold modle\.zip"):
+    with pytest.raises(ContractError, match=r"no model 'model\.zip' in the artifacts .* which hold modle\.zip"):
         find("model.zip", "model")
 
 

@@ -1,4 +1,4 @@
-"""Robots of quadruped locomotion for learners of Stable-Baselines3, and what their trainings share."""
+"""Robots of quadruped locomotion for learners of Stable-Baselines3, and what their training runs share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class QuadrupedSettings:
         time_budget_s: wall-clock budget of this call, s.
         actors: threads that step the robots; the results do not depend on it.
         robots: environments that are learnt from at the same time.
-        randomize: whether each episode draws the robot's dynamics anew, as the environment's own training mode does.
+        randomize: whether each episode draws the robot's dynamics again, as the environment's own training mode does.
         share, ahead, scale, differences: how actions and observations are meant, see ``ResidualControl``.
         log_every: steps between two points of the curve.
         checkpoint_every: steps between two checkpoints, each with an evaluation.
@@ -67,10 +67,10 @@ def train(
     gamma: float,
     normalize_reward: bool,
 ) -> None:
-    """Trains until the budget is used up; the best policy is in ``policy`` of the artefacts.
+    """Trains until the budget is used up; the best policy is in ``policy`` of the artifacts.
 
     Episodes are those of the environment's test mode, whole and from anywhere in the motion. Its own training mode
-    begins with episodes of 20 steps and widens them over 30 million steps, far beyond what these trainings have.
+    begins with episodes of 20 steps and widens them over 30 million steps, far beyond what these training runs have.
 
     Args:
         run: its settings are ``QuadrupedSettings``.
@@ -103,14 +103,14 @@ def train(
 
 
 def robots(env_id: str, env_kwargs: dict[str, Any], settings: QuadrupedSettings) -> GymnasiumVecEnv:
-    """Makes the robots of a training.
+    """Makes the robots of a training run.
 
     Raises:
         UserError: the environment is none of quadruped locomotion.
     """
     found = all_environments().get(env_id)
     if found is None or found[0].name != "quadruped_locomotion":
-        raise UserError(f"{env_id} is no environment of quadruped_locomotion", hint="give one of `a2perf envs list`")
+        raise UserError(f"{env_id} is not an environment of quadruped_locomotion", hint="`a2perf envs list` shows them")
     make = functools.partial(single_robot, env_id, env_kwargs, settings)
     return GymnasiumVecEnv(
         ThreadedVectorEnv(settings.robots, settings.actors, autoreset_mode=AutoresetMode.SAME_STEP, make=make)
@@ -118,6 +118,6 @@ def robots(env_id: str, env_kwargs: dict[str, Any], settings: QuadrupedSettings)
 
 
 def single_robot(env_id: str, env_kwargs: dict[str, Any], settings: QuadrupedSettings) -> ResidualControlWrapper:
-    """Makes one robot of a training."""
+    """Makes one robot of a training run."""
     kwargs = {**env_kwargs, "mode": "test", "enable_randomizer": settings.randomize}
     return ResidualControlWrapper(make_environment(env_id, kwargs), settings.control)

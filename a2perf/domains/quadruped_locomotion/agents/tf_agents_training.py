@@ -73,14 +73,14 @@ def open_task(run: learning.TrainingRun, *, mode: str, randomize: bool) -> Learn
     Args:
         run: the training.
         mode: of the environment.
-        randomize: whether the robot's dynamics are drawn anew for each episode, whatever the mode.
+        randomize: whether the robot's dynamics are drawn again for each episode, whatever the mode.
 
     Raises:
         UserError: it is none of quadruped locomotion, or the training began with other spaces.
     """
     make_env = run.env_maker(mode=mode, **({"enable_randomizer": True} if randomize else {}))
     if learning.domain_name() != "quadruped_locomotion":
-        raise UserError(f"{run.env_id} is no environment of quadruped_locomotion", hint="`a2perf envs` lists them")
+        raise UserError(f"{run.env_id} is not an environment of quadruped_locomotion", hint="see `a2perf envs list`")
     example = make_env()
     try:
         run.require_spaces(example.observation_space, example.action_space)

@@ -59,7 +59,7 @@ def find(name: str | Path, what: str, root_dir: str | None = None) -> Path:
     there = sorted(str(item.relative_to(place)) for place in places[:-1] if place.is_dir() for item in place.iterdir())
     shown = ", ".join(there[:_SHOWN]) + (f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else "")
     raise ContractError(
-        f"there is no {what} {str(name)!r} in the artefacts of the training, which hold {shown or 'nothing'}, "
+        f"there is no {what} {str(name)!r} in the artifacts of the training, which hold {shown or 'nothing'}, "
         "nor in the submission",
         "run the training with the same root_dir first, have it write there what it learns (A2PERF_ARTIFACTS), or give "
         "the right name to the adapter",

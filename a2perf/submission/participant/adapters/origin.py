@@ -17,7 +17,7 @@ FILE = "trained_on.json"
 
 
 def record_environment(folder: str | Path | None = None, env_id: str | None = None) -> Path:
-    """Writes down, in a training, what the policy in a folder is trained on.
+    """Writes down, in a training run, what the policy in a folder is trained on.
 
     Args:
         folder: where the policy is written; by default ``A2PERF_ARTIFACTS``.

@@ -44,7 +44,7 @@ def contract(
         file: what ``model.save`` wrote, relative to ``ROOT_DIR`` or else to the submission.
         algorithm: the class, or its name: ``"PPO"``.
         deterministic: whether the most likely action is taken instead of one drawn.
-        normalization: the file that ``VecNormalize.save`` wrote, likewise, where the model was trained behind one.
+        normalization: the file that ``VecNormalize.save`` wrote, where the model was trained behind one.
         observation: turns an observation of the environment into one of the model, where they differ.
         action: turns an action of the model into one of the environment, where they differ.
     """

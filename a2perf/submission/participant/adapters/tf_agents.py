@@ -177,8 +177,9 @@ class SavedPolicy:
         except Exception as error:  # what a foreign or damaged checkpoint raises depends on where it differs
             text = str(error).strip().splitlines()[0] if str(error).strip() else "no reason is given"
             raise ContractError(
-                f"{checkpoint.name} is not a checkpoint of the policy {self._name}: {type(error).__name__}: {text:.300}",
-                "give a checkpoint of the training that saved this policy",
+                f"{checkpoint.name} is not a checkpoint of the policy {self._name}: "
+                f"{type(error).__name__}: {text:.300}",
+                "give a checkpoint of the training run that saved this policy",
             ) from error
 
     def reader(self) -> Callable[[Any], Any]:

@@ -26,10 +26,10 @@ _KEYS = ("domain", "rows", "features", "arguments")
 def record_candidates(
     folder: Path, env_id: str, rows: int, features: int, arguments: Mapping[str, Any] | None = None
 ) -> Path:
-    """Writes down, in a training, which tables its policy reads.
+    """Writes down, in a training run, which tables its policy reads.
 
     Args:
-        folder: the training's artefacts.
+        folder: the training run's artifacts.
         env_id: the environment.
         rows: of a table.
         features: its columns.
@@ -81,7 +81,7 @@ def _tables(file: Path, env: Any) -> tuple[int, int, dict[str, Any]]:
     here = find_environment(spec.id)[0].name
     if here != domain:
         raise ContractError(
-            f"the policy was trained on {domain}, and {spec.id} is of {here}", "give the artefacts of a training on it"
+            f"the policy was trained on {domain}, and {spec.id} is of {here}", "give artifacts trained on it"
         )
     return int(rows), int(features), dict(arguments)
 
