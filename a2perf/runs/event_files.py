@@ -43,7 +43,7 @@ from a2perf.runs.event_series import EventFile as EventFile
 from a2perf.runs.event_series import EventProblem as EventProblem
 from a2perf.runs.event_series import ScalarSeries as ScalarSeries
 from a2perf.runs.event_series import joined as joined
-from a2perf.runs.event_wire import MAX_FIELDS, Event, WireError, parse_event
+from a2perf.runs.event_wire import MAX_FIELDS, Event, EventDecodeError, parse_event
 
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 WINDOW_BYTES = 64 << 20  # read at a time; bounds the memory that a large file takes
@@ -254,7 +254,7 @@ class _Window:
             first = rows[0, :length]
             try:
                 event = parse_event(first.tobytes())
-            except WireError:
+            except EventDecodeError:
                 event = Event()
             if not event.scalars or any(scalar.offset is None for scalar in event.scalars):
                 # nothing to read by column; all equal rows share that, the others get their own turn
@@ -297,7 +297,7 @@ class _Window:
             end = payload + length
             try:
                 event = parse_event(self.data[payload:end])
-            except WireError as error:
+            except EventDecodeError as error:
                 event = None
                 reason = str(error)
             self.gathered.fields += EVENT_FIELDS + (min(length, MAX_FIELDS) if event is None else event.fields)

@@ -21,7 +21,7 @@ _UINT64 = (1 << 64) - 1
 _ELEMENTS = {1: ("<f", 5), 2: ("<d", 6), 3: ("<i", 7), 9: ("<q", 10)}
 
 
-class WireError(ValueError):
+class EventDecodeError(ValueError):
     """The bytes are not a protocol buffer of the expected kind."""
 
 
@@ -68,7 +68,7 @@ def parse_event(data: bytes) -> Event:
     """Decodes one event; images, histograms, texts and tensors of more than one element are passed over.
 
     Raises:
-        WireError: the bytes break the wire format, or there are more than ``MAX_FIELDS`` fields.
+        EventDecodeError: the bytes break the wire format, or there are more than ``MAX_FIELDS`` fields.
     """
     event = Event()
     left = [MAX_FIELDS]
@@ -139,11 +139,11 @@ def _fields(data: bytes, position: int, end: int, left: list[int]) -> Iterator[t
     while position < end:
         left[0] -= 1
         if left[0] < 0:
-            raise WireError(f"more than {MAX_FIELDS} fields")
+            raise EventDecodeError(f"more than {MAX_FIELDS} fields")
         key, position = _varint(data, position, end)
         number, kind = key >> 3, key & 7
         if number == 0:
-            raise WireError("field number 0")
+            raise EventDecodeError("field number 0")
         start, value = position, 0
         if kind == _VARINT:
             value, position = _varint(data, position, end)
@@ -155,9 +155,9 @@ def _fields(data: bytes, position: int, end: int, left: list[int]) -> Iterator[t
             size, start = _varint(data, position, end)
             position = start + size
         else:
-            raise WireError(f"wire type {kind}")
+            raise EventDecodeError(f"wire type {kind}")
         if position > end:
-            raise WireError("a field runs past its message")
+            raise EventDecodeError("a field runs past its message")
         yield number, kind, start, position, value
 
 
@@ -170,7 +170,7 @@ def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & _UINT64, position
         shift += 7
-    raise WireError("a varint does not end")
+    raise EventDecodeError("a varint does not end")
 
 
 def _signed(value: int) -> int:

@@ -24,7 +24,7 @@ from a2perf.metrics.comparison import probability_of_improvement
 from a2perf.metrics.reference_scale import ReferenceScale
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Request
-from a2perf.rlops.compare.selection import Cell, Panel, select
+from a2perf.rlops.compare.selection import GroupRuns, Panel, select
 from a2perf.rlops.compare.verdict import LEAST_SEEDS, Judgement, Verdict, corrected, judge, overall, pooled_chance
 from a2perf.rlops.store import Store
 
@@ -164,7 +164,7 @@ def _judged(request: Request, panels: list[Panel]) -> dict[int, list[Judgement]]
     return {at: kept[place * count : (place + 1) * count] for place, at in enumerate(request.candidates)}
 
 
-def _judge(request: Request, panel: Panel, candidate: Cell, baseline: Cell) -> Judgement:
+def _judge(request: Request, panel: Panel, candidate: GroupRuns, baseline: GroupRuns) -> Judgement:
     judgement = judge(
         panel.name,
         candidate.scores,
@@ -182,7 +182,7 @@ def _judge(request: Request, panel: Panel, candidate: Cell, baseline: Cell) -> J
     return judgement
 
 
-def _identical(candidate: Cell, baseline: Cell) -> bool:
+def _identical(candidate: GroupRuns, baseline: GroupRuns) -> bool:
     """Returns whether both sides have the same seeds with the same curves, bit for bit, another one for each seed.
 
     Curves that do not depend on the seed, such as a return at its ceiling, show nothing about other seeds.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from a2perf.arrays import Values
-from a2perf.rlops.compare.selection import Cell
+from a2perf.rlops.compare.selection import GroupRuns
 from a2perf.runs.store import RunCurve
 
 POINTS = 250
@@ -34,7 +34,7 @@ class Line:
 
 
 def line_of(
-    cell: Cell, *, time_unit: str | None = None, rolling: int | None = None, max_steps: float | None = None
+    cell: GroupRuns, *, time_unit: str | None = None, rolling: int | None = None, max_steps: float | None = None
 ) -> Line | None:
     """Returns the line of a cell, over the range that all its runs share; None where there is nothing to draw.
 
@@ -58,7 +58,7 @@ def line_of(
     return Line(grid, matrix.mean(axis=0), matrix.std(axis=0), thin)
 
 
-def resampled(cell: Cell, places: Values, *, time_s: bool = False) -> Values:
+def resampled(cell: GroupRuns, places: Values, *, time_s: bool = False) -> Values:
     """Returns the values of each run at the same places, shape ``(runs, places)``; beyond its end a run keeps its last.
 
     Args:
@@ -73,7 +73,7 @@ def resampled(cell: Cell, places: Values, *, time_s: bool = False) -> Values:
     return np.stack([np.interp(places, x, y) for x, y in known])
 
 
-def ends(cell: Cell, *, time_s: bool = False) -> list[float]:
+def ends(cell: GroupRuns, *, time_s: bool = False) -> list[float]:
     """Returns where each run ends, in steps or seconds."""
     found = []
     for curve in cell.curves:

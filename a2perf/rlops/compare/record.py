@@ -11,7 +11,7 @@ from a2perf._version import __version__
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.records import SCHEMA, Record
 from a2perf.rlops.compare.comparison import Candidate, Comparison
-from a2perf.rlops.compare.selection import Cell, Panel
+from a2perf.rlops.compare.selection import GroupRuns, Panel
 
 
 class ComparedRun(Record, kw_only=True):
@@ -233,7 +233,7 @@ def _panel(comparison: Comparison, panel: Panel) -> ComparedPanel:
     )
 
 
-def _cell(env: str, cell: Cell) -> ComparedCell:
+def _cell(env: str, cell: GroupRuns) -> ComparedCell:
     finite = cell.scores[np.isfinite(cell.scores)]
     return ComparedCell(
         env_id=env,

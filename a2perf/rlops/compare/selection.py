@@ -27,7 +27,7 @@ _SHORT = 0.9
 
 
 @dataclass(frozen=True)
-class Cell:
+class GroupRuns:
     """The runs of one group on one environment.
 
     Attributes:
@@ -64,7 +64,7 @@ class Panel:
     env: str
     env_ids: tuple[str, ...]
     metric: str
-    cells: tuple[Cell, ...]
+    cells: tuple[GroupRuns, ...]
 
     def fingerprints(self) -> set[str]:
         """Returns the known fingerprints of environments of one id; more than one are never compared."""
@@ -229,16 +229,18 @@ def _ordered(curve: RunCurve) -> RunCurve:
     return RunCurve(curve.metric, curve.steps[order], curve.values[order], curve.times[order])
 
 
-def _cell(runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], curves: dict[str, RunCurve], last: int) -> Cell:
+def _cell(
+    runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], curves: dict[str, RunCurve], last: int
+) -> GroupRuns:
     held = [run for run in runs if run.run_id in curves and curves[run.run_id].values.size]
     chosen = tuple(curves[run.run_id] for run in held)
     scores = np.array([float(np.mean(curve.values[-last:])) for curve in chosen], np.float64)
     ended = sum(run.state in _ENDED_BADLY for run in unfinished)
-    return Cell(tuple(held), chosen, scores, ended + len(runs) - len(held))
+    return GroupRuns(tuple(held), chosen, scores, ended + len(runs) - len(held))
 
 
 def _notices(
-    group: Group, env: str, runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], cell: Cell
+    group: Group, env: str, runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], cell: GroupRuns
 ) -> list[str]:
     where = f"{group.name} on {env}"
     said = []

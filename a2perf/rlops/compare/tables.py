@@ -15,7 +15,7 @@ from a2perf.plain_text import csv_cell
 from a2perf.report.numbers_text import shown
 from a2perf.report.tables import markdown_text
 from a2perf.rlops.compare.comparison import Candidate, Comparison
-from a2perf.rlops.compare.selection import Cell
+from a2perf.rlops.compare.selection import GroupRuns
 from a2perf.rlops.compare.verdict import Judgement
 
 UNKNOWN = "–"
@@ -65,7 +65,7 @@ def energy_grid(comparison: Comparison) -> Grid | None:
         return None
     only = qualities.pop() if len(qualities) == 1 else "measured"
 
-    def energies(cell: Cell) -> Values:
+    def energies(cell: GroupRuns) -> Values:
         known = [run.energy_kwh for run in cell.runs if run.energy_kwh is not None and run.energy_quality == only]
         return np.array(known, np.float64) * 1e3
 
@@ -150,7 +150,7 @@ def _line(row: Sequence[str], widths: Sequence[int], right: int) -> str:
     return "  ".join(words).rstrip()
 
 
-def _by_group(comparison: Comparison, title: str, values: Callable[[Cell], Values], unit: str = "") -> Grid:
+def _by_group(comparison: Comparison, title: str, values: Callable[[GroupRuns], Values], unit: str = "") -> Grid:
     rows = []
     for panel in comparison.panels:
         rows.append((panel.name, *(_mean_and_std(values(cell), unit) for cell in panel.cells)))

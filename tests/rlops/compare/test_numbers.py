@@ -16,7 +16,7 @@ from a2perf.rlops.compare.curves import line_of, resampled, rolled
 from a2perf.rlops.compare.figures import Style, lines_of
 from a2perf.rlops.compare.references import read_references, references_of
 from a2perf.rlops.compare.request import Group, Request
-from a2perf.rlops.compare.selection import Cell, Panel, select
+from a2perf.rlops.compare.selection import GroupRuns, Panel, select
 from a2perf.rlops.compare.tables import number
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
@@ -30,8 +30,8 @@ def curve(steps: list[float], values: list[float], times: list[float] | None = N
     return RunCurve("r", np.array(steps, float), np.array(values, float), np.array(times or steps, float))
 
 
-def cell(*curves: RunCurve) -> Cell:
-    return Cell(curves=curves)
+def cell(*curves: RunCurve) -> GroupRuns:
+    return GroupRuns(curves=curves)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_st
 
     def panel(env: str, fingerprint: str, metric: str = "inference/episode_return") -> Panel:
         runs = (dataclasses.replace(run, fingerprint=fingerprint),)
-        return Panel(env, env, (env, env), metric, (Cell(runs), Cell(runs)))
+        return Panel(env, env, (env, env), metric, (GroupRuns(runs), GroupRuns(runs)))
 
     for env in (task.name, task.env_id):
         found = references_of([panel(env, task.fingerprint)], {})[env]
