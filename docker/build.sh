@@ -33,7 +33,9 @@ build() {
 
 build base --build-arg "BASE_IMAGE=$BASE_IMAGE"
 if test $# = 0; then
-    set -- quadruped_locomotion web_navigation circuit_training
+    for file in docker/*.Dockerfile; do
+        test "$file" = docker/base.Dockerfile || set -- "$@" "$(basename "$file" .Dockerfile)"
+    done
 fi
 for domain in "$@"; do
     build "$domain" --build-arg BASE=a2perf:base \
