@@ -1,7 +1,7 @@
-"""What making and reading offline data sets takes.
+"""What making and reading offline datasets takes.
 
 Making: the same episodes by one and by two processes, start of the processes included, wall time. Reading: all
-transitions of a data set into arrays, by ``open_dataset(...).transitions()`` and by iterating over Minari's episodes
+transitions of a dataset into arrays, by ``open_dataset(...).transitions()`` and by iterating over Minari's episodes
 and joining them, of the file that a2perf writes and of the same episodes written by Minari; processor time, files in
 the page cache. In turns, in one run; ``--json`` prints numbers. Target: two processes at least 1.6 times one on two
 idle cores; reading at least as fast as Minari.
@@ -25,8 +25,8 @@ import numpy as np
 from gymnasium import spaces
 
 from a2perf.datasets import hdf5_file, naming, open_dataset
-from a2perf.datasets.assembly import publish, spaces_of
-from a2perf.datasets.generate import Request, generate, random_player, submission_player
+from a2perf.datasets.assembly import publish
+from a2perf.datasets.generate import DatasetRequest, generate, random_policy, submission_policy
 from a2perf.datasets.hdf5_file import EpisodeArrays
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.records import DatasetRecord, Returns, cost_of
@@ -49,8 +49,8 @@ def making(episodes: int, rounds: int) -> dict[str, Any]:
     task = get_domain("web_navigation").task("difficulty_level_1_num_websites_1")
     trot = get_domain("quadruped_locomotion").task("synthetic_trot")
     players = {
-        "websites, scripted solver": (task, "web_navigation", submission_player(EXAMPLES / "web_solver", {}), 8),
-        "PyBullet trot, random actions": (trot, "quadruped_locomotion", random_player(), 4),
+        "websites, scripted solver": (task, "web_navigation", submission_policy(EXAMPLES / "web_solver", {}), 8),
+        "PyBullet trot, random actions": (trot, "quadruped_locomotion", random_policy(), 4),
     }
     found = {}
     for label, (played, domain, player, factor) in players.items():
@@ -59,7 +59,7 @@ def making(episodes: int, rounds: int) -> dict[str, Any]:
         for _ in range(rounds):
             for processes in (1, 2):
                 with tempfile.TemporaryDirectory() as folder:
-                    request = Request(
+                    request = DatasetRequest(
                         DatasetId.parse("perf/made-v0"), domain, played.name, played.env_id, dict(played.kwargs),
                         [player], episodes * factor, 0,
                     )  # fmt: skip
@@ -73,7 +73,7 @@ def making(episodes: int, rounds: int) -> dict[str, Any]:
 
 
 def reading(rounds: int) -> dict[str, Any]:
-    """Processor seconds for all transitions of a data set."""
+    """Processor seconds for all transitions of a dataset."""
     found = {}
     for label, (observation, action, episodes, steps) in LAYOUTS.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ def _written(root: Path, observation: spaces.Space[Any], action: spaces.Space[An
         episodes=count, steps=count * steps, returns=Returns.of(returns),
         content_sha256=hdf5_file.content_hash(hashes), file_sha256="", policies=[], cost=cost_of([], _nothing(), 1),
     )  # fmt: skip
-    return publish(root, DatasetId.parse("perf/made-v0"), made, record, spaces_of(observation, action))
+    return publish(root, DatasetId.parse("perf/made-v0"), made, record, (observation, action))
 
 
 def _nothing() -> Any:

@@ -31,7 +31,7 @@ _COMMANDS = {
     "check": ("a2perf.cli.check:check", "Check a submission folder and list every problem at once."),
     "envs": ("a2perf.cli.envs:envs", "List the environments."),
     "data": ("a2perf.cli.data:data", "Fetch, list and show data."),
-    "datasets": ("a2perf.cli.datasets:datasets", "Make, combine, inspect and validate offline data sets."),
+    "datasets": ("a2perf.cli.datasets:datasets", "Make, combine, inspect and validate offline datasets."),
     "report": ("a2perf.cli.report:report", "Write the report of runs."),
     "score": ("a2perf.cli.score:score", "Score recorded runs from their files alone."),
     "leaderboard": ("a2perf.cli.leaderboard:leaderboard", "Build a leaderboard from recorded runs."),

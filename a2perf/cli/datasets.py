@@ -1,4 +1,4 @@
-"""``a2perf datasets``: make, combine, list, inspect and validate offline data sets."""
+"""``a2perf datasets``: make, combine, list, inspect and validate offline datasets."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import click
 import msgspec
 
-from a2perf.cli.datasets_text import describe_text, made_text
+from a2perf.cli.datasets_text import describe_text, result_text
 from a2perf.datasets import naming
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
-_ROOT = click.option("--datasets-path", metavar="DIR", help="Folder of all data sets.")
+_ROOT = click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _FORCE = click.option("--force", is_flag=True, help="Put aside what is there, and begin anew.")
 
 
 @click.group(context_settings=normalised())
 def datasets() -> None:
-    """Make, combine, list, inspect and validate offline data sets.
+    """Make, combine, list, inspect and validate offline datasets.
 
     They lie in --datasets-path, else in the folder that MINARI_DATASETS_PATH or A2PERF_DATASETS_DIR names, else in
     the user's data folder; Minari can read them.
@@ -41,7 +41,7 @@ def datasets() -> None:
 def combine(
     names: tuple[str, ...], dataset_id: str, merge: str, force: bool, datasets_path: str | None, as_json: bool
 ) -> int:
-    """Combine data sets of one environment into one; what each of them cost stays known."""
+    """Combine datasets of one environment into one; what each of them cost stays known."""
     from a2perf.datasets import open_dataset
     from a2perf.datasets.combine import combine as put_together
 
@@ -53,7 +53,7 @@ def combine(
         merge=merge,  # type: ignore[arg-type]  # click has checked it
         force=force,
     )
-    _print(msgspec.to_builtins(made.record), as_json, made_text(made))
+    _print(msgspec.to_builtins(made.record), as_json, result_text(made))
     return 0
 
 
@@ -61,7 +61,7 @@ def combine(
 @_ROOT
 @_JSON
 def list_datasets(datasets_path: str | None, as_json: bool) -> int:
-    """List the data sets that there are."""
+    """List the datasets that there are."""
     from a2perf.datasets import open_dataset
 
     root = naming.root_folder(datasets_path)
@@ -78,7 +78,7 @@ def list_datasets(datasets_path: str | None, as_json: bool) -> int:
         + (row.get("problem") or f"{row['total_episodes']} episodes, {row['total_steps']} steps")
         for row in found
     ]
-    _print(found, as_json, "\n".join(lines) or f"no data set in {root}")
+    _print(found, as_json, "\n".join(lines) or f"no dataset in {root}")
     return 0
 
 
@@ -88,7 +88,7 @@ def list_datasets(datasets_path: str | None, as_json: bool) -> int:
 @_ROOT
 @_JSON
 def inspect(name: str, picture: Path | None, datasets_path: str | None, as_json: bool) -> int:
-    """Show what a data set holds: episodes, returns, spaces, policies and cost."""
+    """Show what a dataset holds: episodes, returns, spaces, policies and cost."""
     from a2perf.datasets import inspection, open_dataset
 
     data = open_dataset(name, datasets_path)
@@ -104,7 +104,7 @@ def inspect(name: str, picture: Path | None, datasets_path: str | None, as_json:
 @_ROOT
 @_JSON
 def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -> int:
-    """Check data sets: SUCCESS, or every problem with its file and place. Exit status 1 when anything is wrong."""
+    """Check datasets: SUCCESS, or every problem with its file and place. Exit status 1 when anything is wrong."""
     from a2perf.datasets import open_dataset
     from a2perf.datasets.validation import problems_of
 

@@ -10,10 +10,10 @@ from typing import Any
 import click
 import msgspec
 
-from a2perf.cli.datasets_text import levels_text, made_text, msgspec_dict
+from a2perf.cli.datasets_text import levels_text, msgspec_dict, result_text
 from a2perf.datasets import naming
 from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, submission_of
-from a2perf.datasets.generate import Player, Request, level_players, random_player, submission_player
+from a2perf.datasets.generate import CollectedPolicy, DatasetRequest, level_policies, random_policy, submission_policy
 from a2perf.datasets.generate import generate as play
 from a2perf.datasets.plan import RANDOM, Confining
 from a2perf.datasets.records import Energy
@@ -49,7 +49,7 @@ def _confined(function: Any) -> Any:
 @click.option("--id", "dataset_id", metavar="NAME", help="Name: namespace/name-v0; <domain>/<task>/<policy>-v0.")
 @click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR", help="A training, whose policy plays.")
 @click.option("--checkpoint", type=int, metavar="N", help="Of that training, the checkpoint with this number.")
-@click.option("--checkpoints", metavar="GLOB", help="How its checkpoints are found, below the artefacts.")
+@click.option("--checkpoints", metavar="GLOB", help="How its checkpoints are found, below the artifacts.")
 @click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")
 @click.option(
     "--skill-levels", "levels_file", type=click.Path(path_type=Path), metavar="FILE",
@@ -70,14 +70,14 @@ def _confined(function: Any) -> Any:
 @click.option(
     "--training-energy-kwh", type=float, metavar="KWH", help="What training the policy took, where that is known."
 )
-@click.option("--description", default="", help="Of the data set, in a sentence.")
+@click.option("--description", default="", help="Of the dataset, in a sentence.")
 @click.option("--author", default="", help="Who made it, for Minari.")
 @click.option("--force", is_flag=True, help="Put aside what is there, and begin anew.")
-@click.option("--datasets-path", metavar="DIR", help="Folder of all data sets.")
+@click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @_confined
 def generate(**options: Any) -> int:
-    """Generate a data set: a policy, or checkpoints of a skill level, play episodes that are kept.
+    """Generate a dataset: a policy, or checkpoints of a skill level, play episodes that are kept.
 
     The policy runs in a participant process, as in an evaluation. The same command finishes what was interrupted, and
     the episodes do not depend on --processes.
@@ -85,17 +85,17 @@ def generate(**options: Any) -> int:
     levels = None if options["levels_file"] is None else read_record(options["levels_file"], SkillLevels)
     if (levels is None) != (options["level"] is None):
         raise ConfigError("--level and --skill-levels go together", hint="give both, or --submission alone")
-    players, words = _players(options, levels)
-    task = _task(options, levels, players)
+    policies, words = _policies(options, levels)
+    task = _task(options, levels, policies)
     kwargs = {**task["env_kwargs"], **_json_pairs(options["env_args"])}
     dataset_id = options["dataset_id"] or f"{task['domain']}/{task['task']}/{words}-v0"
-    request = Request(
+    request = DatasetRequest(
         name=naming.DatasetId.parse(dataset_id),
         domain=task["domain"],
         task=task["task"],
         env_id=task["env_id"],
         env_kwargs=kwargs,
-        players=players,
+        policies=policies,
         episodes=options["episodes"],
         seed=options["seed"],
         infos=options["infos"],
@@ -111,7 +111,7 @@ def generate(**options: Any) -> int:
             request, naming.root_folder(options["datasets_path"]), processes=options["processes"],
             force=options["force"], progress=progress,
         )  # fmt: skip
-    click.echo(json.dumps(msgspec_dict(made.record), indent=2) if options["as_json"] else made_text(made))
+    click.echo(json.dumps(msgspec_dict(made.record), indent=2) if options["as_json"] else result_text(made))
     return 0
 
 
@@ -127,7 +127,7 @@ def generate(**options: Any) -> int:
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Root seed.")
 @click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
-@click.option("--checkpoints", metavar="GLOB", help="How checkpoints are found, below the artefacts of a training.")
+@click.option("--checkpoints", metavar="GLOB", help="How checkpoints are found, below the artifacts of a training.")
 @click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")
 @click.option(
     "--measure", type=click.Choice(("mean", "median")), default="mean", show_default=True,
@@ -176,14 +176,14 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
     return 0
 
 
-def _players(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[Player], str]:
-    """Returns who plays, and the name that the data set gets by default."""
+def _policies(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[CollectedPolicy], str]:
+    """Returns the policies, and the name that the dataset gets by default."""
     folder = options["submission"]
     if levels is not None:
         draws = options["num_checkpoints"] or len(levels.of(options["level"]))
         given = None if folder is None else _folder(folder)
         draws = min(draws, options["episodes"])
-        return level_players(levels, options["level"], draws, options["seed"], given), options["level"]
+        return level_policies(levels, options["level"], draws, options["seed"], given), options["level"]
     arguments = parse_participant_args(options["participant_args"])
     known = options["training_energy_kwh"]
     energy = None if known is None else Energy(kwh=known, provenance="given", method="--training-energy-kwh")
@@ -200,17 +200,17 @@ def _players(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[
                 )
             chosen = numbers[options["checkpoint"]]
         where, _, _ = submission_of(training, None if folder is None else _folder(folder))
-        player = submission_player(where, arguments, checkpoint=chosen, training_energy=energy)
-        return [player], where.resolve().name
+        policy = submission_policy(where, arguments, checkpoint=chosen, training_energy=energy)
+        return [policy], where.resolve().name
     if folder is None:
-        raise ConfigError("nobody plays", hint="give --submission, --root-dir, or --skill-levels with --level")
+        raise ConfigError("no policy was given", hint="give --submission, --root-dir, or --skill-levels with --level")
     if folder == RANDOM:
-        return [random_player()], RANDOM
+        return [random_policy()], RANDOM
     where = _folder(folder)
-    return [submission_player(where, arguments, training_energy=energy)], where.resolve().name
+    return [submission_policy(where, arguments, training_energy=energy)], where.resolve().name
 
 
-def _task(options: dict[str, Any], levels: SkillLevels | None, players: list[Player]) -> dict[str, Any]:
+def _task(options: dict[str, Any], levels: SkillLevels | None, policies: list[CollectedPolicy]) -> dict[str, Any]:
     if options["task"] is not None:
         return _named_task(options["task"])
     if levels is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from a2perf.datasets.generate import Made
+from a2perf.datasets.generate import DatasetResult
 from a2perf.datasets.inspection import sparkline
 from a2perf.datasets.skill_levels import LEVELS, SkillLevels, said
 
 
-def made_text(made: Made) -> str:
+def result_text(made: DatasetResult) -> str:
     """Says what was made."""
     record, cost = made.record, made.record.cost
     lines = [
@@ -25,7 +25,7 @@ def made_text(made: Made) -> str:
 
 
 def describe_text(found: Mapping[str, Any]) -> str:
-    """Says what a data set holds."""
+    """Says what a dataset holds."""
     return "\n".join(_described(found))
 
 

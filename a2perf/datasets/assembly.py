@@ -1,12 +1,13 @@
-"""Puts a data set together from files of episodes, and into its place at once.
+"""Puts a dataset together from files of episodes, and into its place at once.
 
-Everything is written in a hidden folder beside the target and renamed when it is complete; a reader never meets half
-a data set.
+Everything is written in a hidden folder beside the target and renamed when it is complete: no reader sees a part of a
+dataset.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import shutil
@@ -17,21 +18,19 @@ from typing import Any
 
 from a2perf._version import __version__
 from a2perf.datasets import hdf5_file, naming
+from a2perf.datasets.hdf5_file import minari
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.records import DatasetRecord, Returns
-from a2perf.datasets.space_json import Space, to_json
+from a2perf.datasets.space_json import Space
 from a2perf.errors import UserError
 from a2perf.fault_point import fault_point
-from a2perf.storage import sha256_of, write_json, write_record
-
-MINARI_VERSION = "0.5.4"
-"""The version of Minari whose layout is written; 0.4 and 0.5 read it."""
+from a2perf.storage import sha256_of, write_record
 
 _NAMESPACE_FILE = "namespace_metadata.json"
 
 
 def work_folder(root: Path, name: DatasetId) -> Path:
-    """Returns the hidden folder in which a data set is made."""
+    """Returns the hidden folder in which a dataset is made."""
     return root / name.namespace / f".{name.folder}.making"
 
 
@@ -68,65 +67,64 @@ def join(parts: Sequence[tuple[Path, Mapping[int, int] | None]], target: Path) -
     return episodes, steps, hdf5_file.content_hash(hashes), returns
 
 
-def publish(root: Path, name: DatasetId, made: Path, record: DatasetRecord, metadata: Mapping[str, Any]) -> Path:
+def publish(
+    root: Path,
+    name: DatasetId,
+    made: Path,
+    record: DatasetRecord,
+    spaces: tuple[Space, Space],
+    metadata: Mapping[str, Any] | None = None,
+) -> Path:
     """Writes the two descriptions beside the data and moves all of it to its place.
 
     Args:
-        root: the folder of all data sets.
+        root: the folder of all datasets.
         name: of this one.
         made: folder that holds ``data/main_data.hdf5``; it is moved.
         record: what becomes ``a2perf.json``.
-        metadata: what Minari keeps beside what is derived from the record.
+        spaces: of observations and of actions.
+        metadata: further entries of Minari's ``metadata.json``.
 
     Returns:
-        The folder of the data set.
+        The folder of the dataset.
 
     Raises:
         UserError: there is one of this name already.
     """
     data, target = made / "data", naming.dataset_folder(root, name)
-    size = (data / naming.DATA_FILE).stat().st_size
     write_record(data / naming.RECORD_FILE, record)
-    whole = {
-        **metadata,
-        "dataset_id": str(name),
-        "minari_version": MINARI_VERSION,
-        "data_format": "hdf5",
-        "jpeg_encoding": False,
-        "total_episodes": record.episodes,
-        "total_steps": record.steps,
-        "dataset_size": round(size / 1e6, 1),
-        "algorithm_name": ", ".join(dict.fromkeys(policy.submission for policy in record.policies)),
-    }
-    write_json(data / naming.METADATA_FILE, whole)
+    episodes, aside = data / naming.DATA_FILE, made / naming.DATA_FILE
+    os.replace(episodes, aside)  # Minari makes an empty file, and refuses to where there is one
+    storage = minari("dataset.minari_storage").MinariStorage.new(data, *spaces, jpeg_encoding=False)
+    os.replace(aside, episodes)
+    storage.update_metadata(
+        {
+            **(metadata or {}),
+            "dataset_id": str(name),
+            "minari_version": importlib.metadata.version("minari"),
+            "total_episodes": record.episodes,
+            "total_steps": record.steps,
+            "dataset_size": round(episodes.stat().st_size / 1e6, 1),
+            "algorithm_name": ", ".join(dict.fromkeys(policy.submission for policy in record.policies)),
+        }
+    )
     fault_point("datasets: described")
     if target.exists():
-        raise UserError(f"there is a data set {name} already", hint="give another --id, or --force to replace it")
+        raise UserError(f"there is a dataset {name} already", hint="give another --id, or --force to replace it")
     _name_spaces(root, name)
     os.rename(made, target)
     return target
 
 
-def metadata_of(env: Any, description: str) -> dict[str, Any]:
-    """Returns what Minari keeps about an environment: its spaces and its specification.
-
-    Args:
-        env: a Gymnasium environment.
-        description: of the data set, in a sentence.
-    """
-    found = {"description": description, **spaces_of(env.observation_space, env.action_space)}
-    with contextlib.suppress(AttributeError, TypeError, ValueError):  # arguments that no JSON can hold
-        found["env_spec"] = env.spec.to_json()
-    return found
-
-
-def spaces_of(observation: Space, action: Space) -> dict[str, str]:
-    """Returns two spaces as Minari keeps them."""
-    return {"observation_space": to_json(observation), "action_space": to_json(action)}
+def env_spec_of(env: Any) -> dict[str, str]:
+    """Returns the entry of ``metadata.json`` from which Minari makes the environment again, if there can be one."""
+    with contextlib.suppress(AttributeError, TypeError, ValueError):  # arguments that JSON cannot hold
+        return {"env_spec": env.spec.to_json()}
+    return {}
 
 
 def put_aside(folder: Path) -> None:
-    """Moves a data set that is replaced to a hidden name beside it."""
+    """Moves a dataset that is replaced to a hidden name beside it."""
     number = 1
     while (aside := folder.with_name(f".{folder.name}.replaced_{number}")).exists():
         number += 1

@@ -1,7 +1,7 @@
-"""The policies that trainings left behind: one for each checkpoint in the artefacts, with the energy it took.
+"""The policies that trainings left behind: one for each checkpoint in the artifacts, with the energy it took.
 
 Known are the layouts of TF-Agents (``policies/checkpoints/policy_checkpoint_<step>``), of Stable-Baselines3
-(``checkpoints/..._<step>.zip``) and folders that look like finished artefacts (``policies/step_<step>/``,
+(``checkpoints/..._<step>.zip``) and folders that look like finished artifacts (``policies/step_<step>/``,
 ``checkpoints/<...step>/``); anything else is named by a pattern. The energy of a checkpoint is the training's in
 proportion to its number, as for the earlier platform.
 """
@@ -25,6 +25,7 @@ from a2perf.runs.bundle_reading import BundleReader
 from a2perf.runs.files import files_of
 from a2perf.runs.inventory import MAX_MANIFEST_BYTES, find_bundles, manifest_in
 from a2perf.runs.layout import ARTIFACTS, MANIFEST, TRACKING
+from a2perf.runs.packed_archive import packed_place
 from a2perf.runs.tracking_record import read_tracking
 from a2perf.submission.evaluator.folder_content import identify_submission
 
@@ -35,7 +36,7 @@ _LAYOUTS: tuple[tuple[str, str | None], ...] = (
     ("checkpoints/**/*_*.zip", "file"),
     ("checkpoints/*/", None),
 )
-"""Pattern below the artefacts, and the participant argument that names the checkpoint; None makes it ``ROOT_DIR``."""
+"""Pattern below the artifacts, and the participant argument that names the checkpoint; None makes it ``ROOT_DIR``."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Checkpoint:
 
     Attributes:
         training: where it comes from.
-        path: below the artefacts; empty for the final policy.
+        path: below the artifacts; empty for the final policy.
         number: its training step; 1 for a final policy without a number.
         energy: what training up to it took.
         root_dir: what the policy sees as ``ROOT_DIR``.
@@ -113,11 +114,14 @@ def find_trainings(given: Sequence[Path]) -> list[Training]:
     """
     found: dict[Path, Training] = {}
     for folder in given:
+        if packed_place(folder) is not None:
+            raise UserError(f"{folder} is packed, and a policy is loaded from files", hint="`a2perf unpack` it first")
         if not folder.is_dir():
             raise UserError(
                 f"{folder} does not exist", hint="give the --root-dir of a training, or a folder of several"
             )
-        here = [path.parent for path in find_bundles(folder) if path.name == "train" and path != folder]
+        trained = [path for path in find_bundles(folder) if path.name == "train" and path != folder]
+        here = [path.parent for path in trained if path.is_dir()]  # not those in packed files
         if not here:
             raise UserError(f"{folder} holds no training", hint="give the --root-dir of a run in mode train")
         for root in here:
@@ -132,7 +136,7 @@ def find_checkpoints(
 
     Args:
         training: where to look.
-        pattern: below the artefacts; the known layouts by default.
+        pattern: below the artifacts; the known layouts by default.
         argument: the participant argument that gets the path of a matching file or folder; without it a folder is
             what the policy sees as ``ROOT_DIR``, and a file's path goes to ``checkpoint``.
 
@@ -198,7 +202,7 @@ def _numbered(artifacts: Path, layout: str) -> list[tuple[Path, int]]:
 
 def _energies(training: Training, numbers: Sequence[int]) -> list[Energy]:
     total = training.energy
-    if total.kwh is None or max(numbers) <= 0:  # a clone of a data set takes no step of an environment
+    if total.kwh is None or max(numbers) <= 0:  # a clone of a dataset takes no step of an environment
         return [total] * len(numbers)
     return [
         Energy(kwh=float(kwh), provenance=total.provenance, method=f"share of the training by number; {total.method}")

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from a2perf.datasets.plan import Block, Plan
-from a2perf.datasets.player import BlockRecord, record_path
 from a2perf.datasets.records import Energy, together
+from a2perf.datasets.rollout_worker import BlockRecord, record_path
 from a2perf.errors import InfrastructureError, SubmissionError, UserError
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure
@@ -190,7 +190,7 @@ def _failed(answer: dict[str, Any], work: Path) -> UserError | RuntimeError:
         said = f"\n{failure.traceback.rstrip()}" if failure.traceback else ""
         return SubmissionError(
             f"the policy failed in {failure.where} ({failure.kind.value}): {failure.message}{said}",
-            hint="hint it and give the same command; what was played is kept",
+            hint="fix it and give the same command; finished blocks are kept",
         )
     if answer["kind"] == "user":
         return UserError(answer["message"], hint=answer["hint"])

@@ -1,4 +1,4 @@
-"""Combining data sets of one environment into one; what each of them cost stays known.
+"""Combining datasets of one environment into one; what each of them cost stays known.
 
 Episodes keep their order and are copied as they are. Linear and binary merging give the same content: one pass over
 all inputs, or pairs put together again and again, which needs room for intermediate files.
@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from a2perf.datasets import assembly, naming
-from a2perf.datasets.generate import Made
+from a2perf.datasets.generate import DatasetResult
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.reader import Dataset
 from a2perf.datasets.records import DatasetRecord, PolicyRecord, SourceRecord, cost_of, together
@@ -29,13 +29,13 @@ _SAME = ("env_id", "env_kwargs", "env_fingerprint", "domain", "task", "infos")
 
 def combine(
     inputs: Sequence[Dataset], name: DatasetId, root: Path, *, merge: Merge = "linear", force: bool = False
-) -> Made:
-    """Combines data sets.
+) -> DatasetResult:
+    """Combines datasets.
 
     Args:
         inputs: in order.
         name: of the result.
-        root: the folder of all data sets.
+        root: the folder of all datasets.
         merge: how.
         force: put aside what has the name.
 
@@ -44,13 +44,13 @@ def combine(
             taken.
     """
     if len(inputs) < 2:
-        raise UserError("there is nothing to combine", hint="give two data sets or more")
+        raise UserError("there is nothing to combine", hint="give two datasets or more")
     records = [_record(data) for data in inputs]
     for data, record in zip(inputs[1:], records[1:], strict=True):
         _require_same(inputs[0], records[0], data, record)
     target, work = naming.dataset_folder(root, name), assembly.work_folder(root, name)
     if target.exists() and not force:
-        raise UserError(f"there is a data set {name} already", hint="give another --id, or --force to replace it")
+        raise UserError(f"there is a dataset {name} already", hint="give another --id, or --force to replace it")
     shutil.rmtree(work, ignore_errors=True)
     policies, renumbered = _policies(records)
     data_folder = work / "dataset" / "data"
@@ -90,16 +90,16 @@ def combine(
         **assembly.common_fields(data_folder, returns),
     )
     metadata = {
-        **{key: inputs[0].metadata[key] for key in ("observation_space", "action_space")},
         **{key: inputs[0].metadata[key] for key in ("env_spec",) if key in inputs[0].metadata},
-        "description": f"{episodes} episodes of {first.task}, combined from {len(inputs)} data sets",
+        "description": f"{episodes} episodes of {first.task}, combined from {len(inputs)} datasets",
         "combined_datasets": [record.dataset_id for record in records],
     }
     if target.exists():
         assembly.put_aside(target)
-    folder = assembly.publish(root, name, work / "dataset", record, metadata)
+    spaces = inputs[0].observation_space, inputs[0].action_space
+    folder = assembly.publish(root, name, work / "dataset", record, spaces, metadata)
     assembly.remove(work)
-    return Made(folder, record)
+    return DatasetResult(folder, record)
 
 
 def _record(data: Dataset) -> DatasetRecord:
@@ -122,12 +122,12 @@ def _require_same(first: Dataset, its: DatasetRecord, other: Dataset, others: Da
     if lines:
         raise UserError(
             f"{first.id} and {other.id} cannot be combined: " + "; ".join(lines),
-            hint="combine data sets of the same environment",
+            hint="combine datasets of the same environment",
         )
 
 
 def _policies(records: Sequence[DatasetRecord]) -> tuple[list[PolicyRecord], list[dict[int, int]]]:
-    """Returns every policy once, with its episodes of all data sets, and the new numbers for each of these."""
+    """Returns every policy once, with its episodes of all datasets, and the new numbers for each of these."""
     found: dict[bytes, PolicyRecord] = {}
     renumbered = []
     for record in records:

@@ -1,4 +1,4 @@
-"""Generating a data set: policies of a level, or any one policy, play episodes that are kept."""
+"""Generating a dataset: the episodes of the policies of a skill level, or of any one policy."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from a2perf.datasets.plan import (
     evenly,
     open_plan,
 )
-from a2perf.datasets.player import episodes_path
 from a2perf.datasets.records import NO_TRAINING, DatasetRecord, Energy, PolicyRecord, cost_of
+from a2perf.datasets.rollout_worker import episodes_path
 from a2perf.datasets.skill_levels import SkillLevels
+from a2perf.datasets.space_json import to_json
 from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import UserError
@@ -39,8 +40,8 @@ from a2perf.submission.evaluator.progress import RunProgress
 
 
 @dataclass(frozen=True)
-class Player:
-    """A policy that is to play, with what is known about it.
+class CollectedPolicy:
+    """A policy whose episodes are collected, with what is known about it.
 
     Attributes:
         planned: how it is run.
@@ -56,23 +57,23 @@ class Player:
 
 
 @dataclass(frozen=True)
-class Request:
+class DatasetRequest:
     """What is to be generated.
 
     Attributes:
-        name: of the data set.
+        name: of the dataset.
         domain: of the environment.
         task: its name.
         env_id: its id.
         env_kwargs: its arguments.
-        players: who plays; the episodes are split evenly.
+        policies: whose episodes are collected, the same number of each.
         episodes: how many.
         seed: root seed.
         infos: entries of ``info`` that are kept.
         action_noise: how much actions are disturbed; see ``ActionNoise``.
         skill_level: of the policies, where they have one.
         thresholds: how it was cut.
-        description: of the data set.
+        description: of the dataset.
         author: who made it.
         confining: how policies are run.
     """
@@ -82,7 +83,7 @@ class Request:
     task: str
     env_id: str
     env_kwargs: dict[str, Any]
-    players: Sequence[Player]
+    policies: Sequence[CollectedPolicy]
     episodes: int
     seed: int
     infos: tuple[str, ...] = ()
@@ -95,8 +96,8 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Made:
-    """A data set that is there.
+class DatasetResult:
+    """A dataset that is there.
 
     Attributes:
         folder: its folder.
@@ -110,20 +111,20 @@ class Made:
 
 
 def generate(
-    request: Request, root: Path, *, processes: int = 1, force: bool = False, progress: RunProgress | None = None
-) -> Made:
-    """Generates a data set; one that is there is not made again, one that was begun is finished.
+    request: DatasetRequest, root: Path, *, processes: int = 1, force: bool = False, progress: RunProgress | None = None
+) -> DatasetResult:
+    """Generates a dataset; one that is there is not made again, one that was begun is finished.
 
     Args:
         request: what.
-        root: the folder of all data sets.
+        root: the folder of all datasets.
         processes: how many play at the same time; the episodes are the same whatever their number.
         force: put aside what is there and begin anew.
         progress: where episodes are counted.
 
     Raises:
         SubmissionError: a policy failed.
-        UserError: something that was asked for cannot be had, or the name is taken by another data set.
+        UserError: something that was asked for cannot be had, or the name is taken by another dataset.
     """
     progress = progress or RunProgress()
     target, work = naming.dataset_folder(root, request.name), assembly.work_folder(root, request.name)
@@ -136,14 +137,15 @@ def generate(
         record = read_record(target / "data" / naming.RECORD_FILE, DatasetRecord)
         if record.plan != plan.digest():
             raise UserError(
-                f"there is a data set {request.name} of another configuration",
+                f"there is a dataset {request.name} of another configuration",
                 hint="give another --id, or --force to replace it",
             )
-        return Made(target, record, already=True)
+        return DatasetResult(target, record, already=True)
     with closing(create_domain(env_name=plan.env_id, framework="gymnasium", **plan.env_kwargs)) as env:
-        metadata = assembly.metadata_of(env, request.description or _description(request))
-    if request.author:
-        metadata["author"] = [request.author]
+        spaces = env.observation_space, env.action_space
+        metadata = {"description": request.description or _description(request), **assembly.env_spec_of(env)}
+    for space in spaces:
+        to_json(space)
     open_plan(work, plan)
     played = collect(work, plan, processes=processes, progress=progress)
     progress.phase("putting the episodes together")
@@ -152,10 +154,10 @@ def generate(
     episodes, steps, content, returns = assembly.join(
         [(episodes_path(work, block.index), None) for block in plan.blocks], data / naming.DATA_FILE
     )
-    counts = [0] * len(request.players)
+    counts = [0] * len(request.policies)
     for block in plan.blocks:
         counts[block.policy] += block.count
-    policies = [_policy_record(player, count) for player, count in zip(request.players, counts, strict=True)]
+    policies = [_policy_record(policy, count) for policy, count in zip(request.policies, counts, strict=True)]
     record = DatasetRecord(
         dataset_id=str(request.name),
         domain=plan.domain,
@@ -177,24 +179,25 @@ def generate(
         plan=plan.digest(),
         **assembly.common_fields(data, returns),
     )
-    folder = assembly.publish(root, request.name, work / "dataset", record, metadata)
+    author = {"author": {request.author}} if request.author else {}
+    folder = assembly.publish(root, request.name, work / "dataset", record, spaces, metadata | author)
     assembly.remove(work)
-    return Made(folder, record)
+    return DatasetResult(folder, record)
 
 
-def random_player() -> Player:
+def random_policy() -> CollectedPolicy:
     """Returns the policy that draws its actions."""
-    return Player(PlannedPolicy(name=RANDOM, submission=RANDOM), NO_TRAINING)
+    return CollectedPolicy(PlannedPolicy(name=RANDOM, submission=RANDOM), NO_TRAINING)
 
 
-def submission_player(
+def submission_policy(
     folder: Path,
     participant_args: dict[str, str],
     *,
     root_dir: Path | None = None,
     checkpoint: Checkpoint | None = None,
     training_energy: Energy | None = None,
-) -> Player:
+) -> CollectedPolicy:
     """Returns the policy of a submission.
 
     Args:
@@ -207,7 +210,7 @@ def submission_player(
     sha256 = identify_submission(folder).sha256
     if checkpoint is not None:
         planned = checkpoint.planned(folder.absolute(), sha256, participant_args)
-        return Player(planned, training_energy or checkpoint.energy, checkpoint.training.name)
+        return CollectedPolicy(planned, training_energy or checkpoint.energy, checkpoint.training.name)
     planned = PlannedPolicy(
         name=folder.resolve().name,
         submission=str(folder.absolute()),
@@ -215,10 +218,12 @@ def submission_player(
         root_dir="" if root_dir is None else str(root_dir.absolute()),
         participant_args=participant_args,
     )
-    return Player(planned, training_energy or Energy())
+    return CollectedPolicy(planned, training_energy or Energy())
 
 
-def level_players(levels: SkillLevels, level: str, draws: int, seed: int, submission: Path | None) -> list[Player]:
+def level_policies(
+    levels: SkillLevels, level: str, draws: int, seed: int, submission: Path | None
+) -> list[CollectedPolicy]:
     """Draws checkpoints of a level with replacement; one that is drawn twice plays twice as many episodes.
 
     Raises:
@@ -242,11 +247,11 @@ def level_players(levels: SkillLevels, level: str, draws: int, seed: int, submis
             number=chosen.checkpoint_number,
             training=chosen.training,
         )
-        found.append(Player(planned, chosen.training_energy, chosen.training_name, chosen.mean))
+        found.append(CollectedPolicy(planned, chosen.training_energy, chosen.training_name, chosen.mean))
     return found
 
 
-def _plan(request: Request) -> Plan:
+def _plan(request: DatasetRequest) -> Plan:
     return Plan(
         purpose="generate",
         name=str(request.name),
@@ -257,28 +262,28 @@ def _plan(request: Request) -> Plan:
         seed=request.seed,
         infos=list(request.infos),
         action_noise=request.action_noise,
-        policies=[player.planned for player in request.players],
-        blocks=blocks_of(request.seed, evenly(request.episodes, len(request.players))),
+        policies=[policy.planned for policy in request.policies],
+        blocks=blocks_of(request.seed, evenly(request.episodes, len(request.policies))),
         confining=msgspec.structs.replace(request.confining),
     )
 
 
-def _policy_record(player: Player, episodes: int) -> PolicyRecord:
-    planned = player.planned
+def _policy_record(policy: CollectedPolicy, episodes: int) -> PolicyRecord:
+    planned = policy.planned
     return PolicyRecord(
         submission=RANDOM if planned.submission == RANDOM else Path(planned.submission).name,
         submission_sha256=planned.submission_sha256,
         training=planned.training,
-        training_name=player.training_name,
+        training_name=policy.training_name,
         checkpoint=planned.checkpoint,
         checkpoint_number=planned.number,
         participant_args=planned.participant_args,
-        mean_return=player.mean_return,
-        training_energy=player.training_energy,
+        mean_return=policy.mean_return,
+        training_energy=policy.training_energy,
         episodes=episodes,
     )
 
 
-def _description(request: Request) -> str:
-    who = request.skill_level or request.players[0].planned.name
+def _description(request: DatasetRequest) -> str:
+    who = request.skill_level or request.policies[0].planned.name
     return f"{request.episodes} episodes of {request.task}, {who}"

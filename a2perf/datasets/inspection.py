@@ -1,4 +1,4 @@
-"""What a data set holds, in numbers, as a table and as a small picture; its episodes are not loaded."""
+"""What a dataset holds, in numbers, as a table and as a small picture; its episodes are not loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def describe(data: Dataset) -> dict[str, Any]:
     """Returns everything that ``a2perf datasets inspect`` shows.
 
     Raises:
-        UserError: the data set is damaged.
+        UserError: the dataset is damaged.
     """
     returns, lengths = data.returns, data.lengths
     counts, edges = np.histogram(returns, bins=min(_BINS, max(1, len(returns))))
@@ -62,7 +62,7 @@ def draw(data: Dataset, target: Path) -> None:
     """Draws the distribution of the episode returns.
 
     Args:
-        data: the data set.
+        data: the dataset.
         target: an SVG, PNG or PDF file.
     """
     import matplotlib

@@ -1,4 +1,4 @@
-"""Names of data sets and where they lie: ``<root>/<namespace>/<name>-v<version>/data``, as Minari has it.
+"""Names of datasets and where they lie: ``<root>/<namespace>/<name>-v<version>/data``, as Minari has it.
 
 Standard library only.
 """
@@ -24,10 +24,10 @@ _ID = re.compile(r"(?:(?P<namespace>[-_\w]+(?:/[-_\w]+)*)/)?(?P<name>[-_\w]+?)-v
 
 @dataclass(frozen=True)
 class DatasetId:
-    """A name such as ``quadruped_locomotion/dog_pace/expert-v0``.
+    """A name such as ``domain/task/expert-v0``.
 
     Attributes:
-        namespace: ``"quadruped_locomotion/dog_pace"``, or empty.
+        namespace: ``"domain/task"``, or empty.
         name: ``"expert"``.
         version: ``0``.
     """
@@ -46,7 +46,7 @@ class DatasetId:
         match = _ID.fullmatch(text)
         if match is None:
             raise ConfigError(
-                f"{text!r} is no name of a data set", hint="use `namespace/name-v0` of letters, digits, - and _"
+                f"{text!r} is not a name of a dataset", hint="use `namespace/name-v0` of letters, digits, - and _"
             )
         return cls(match["namespace"] or "", match["name"], int(match["version"]))
 
@@ -60,7 +60,7 @@ class DatasetId:
 
 
 def root_folder(given: str | os.PathLike[str] | None = None) -> Path:
-    """Returns the folder of all data sets: the given one, that of the environment, or that of the user's data."""
+    """Returns the folder of all datasets: the given one, that of the environment, or that of the user's data."""
     for name in (given, *(os.environ.get(variable) for variable in VARIABLES)):
         if name:
             return Path(name).expanduser().absolute()
@@ -69,21 +69,21 @@ def root_folder(given: str | os.PathLike[str] | None = None) -> Path:
 
 
 def dataset_folder(root: Path, name: DatasetId) -> Path:
-    """Returns the folder of a data set, which holds ``data``."""
+    """Returns the folder of a dataset, which holds ``data``."""
     return root / name.namespace / name.folder
 
 
 def all_ids(root: Path) -> list[str]:
-    """Returns the names of the data sets below a root, sorted."""
+    """Returns the names of the datasets below a root, sorted."""
     return sorted(_ids(root, root)) if root.is_dir() else []
 
 
 def find(given: str | os.PathLike[str], root: Path) -> Path:
-    """Returns the ``data`` folder of a data set.
+    """Returns the ``data`` folder of a dataset.
 
     Args:
         given: its name; or the path of its folder, of ``data`` in it or of a file in that.
-        root: the folder of all data sets.
+        root: the folder of all datasets.
 
     Raises:
         UserError: there is none.
@@ -95,7 +95,7 @@ def find(given: str | os.PathLike[str], root: Path) -> Path:
     text = os.fspath(given)
     if path.is_absolute() or path.exists() or _ID.fullmatch(text) is None:
         raise UserError(
-            f"{text} is no data set: there is no {METADATA_FILE} in it",
+            f"{text} is not a dataset: there is no {METADATA_FILE} in it",
             hint="give the name of one, or its folder; `a2perf datasets list` shows what there is",
         )
     place = dataset_folder(root, DatasetId.parse(text)) / "data"
@@ -103,7 +103,7 @@ def find(given: str | os.PathLike[str], root: Path) -> Path:
         return place
     known = all_ids(root)
     raise UserError(
-        f"there is no data set {text} in {root}{did_you_mean(text, known)}",
+        f"there is no dataset {text} in {root}{did_you_mean(text, known)}",
         hint=f"there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}; another folder is named by "
         f"--datasets-path or {VARIABLES[0]}",
     )

@@ -38,7 +38,7 @@ class ActionNoise:
                 f"noise cannot be added to actions of {space}", hint="leave --action-noise out for this environment"
             )
         if isinstance(space, spaces.Discrete) and amount > 1:
-            raise ConfigError(f"{amount:g} is no probability", hint="give --action-noise from 0 to 1 for this task")
+            raise ConfigError(f"{amount:g} is not a probability", hint="give --action-noise from 0 to 1 for this task")
         self._amount = amount
         self._space = space
         self._generator = np.random.default_rng()

@@ -35,7 +35,7 @@ class PlannedPolicy(Record, kw_only=True):
         submission_sha256: hash of the folder's files.
         root_dir: what it sees as ``ROOT_DIR``; empty for an empty folder.
         participant_args: what its ``load_policy`` is given.
-        checkpoint: path below the artefacts of its training; empty for the final policy.
+        checkpoint: path below the artifacts of its training; empty for the final policy.
         number: training step of the checkpoint.
         training: hash of the manifest of its training; empty without one.
     """
@@ -85,7 +85,7 @@ class Plan(Record, kw_only=True):
 
     Attributes:
         purpose: ``"generate"`` keeps the episodes, ``"evaluate"`` their returns alone.
-        name: of the data set, or of the training that is evaluated.
+        name: of the dataset, or of the training that is evaluated.
         domain: of the environment.
         task: its name.
         env_id: its id.

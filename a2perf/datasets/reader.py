@@ -1,12 +1,13 @@
-"""Reading a data set: its record, its episodes, and its transitions for a training.
+"""Reading a dataset: its record, its episodes, and its transitions for a training.
 
     from a2perf.datasets import open_dataset
 
-    data = open_dataset("quadruped_locomotion/dog_pace/expert-v0")
+    data = open_dataset("domain/task/expert-v0")
     for batch in data.transitions().batches(256, seed=0, epochs=10):
         ...  # batch.observations, batch.actions
 
-Any data set of Minari in HDF5 can be read, also one that a2perf did not make. Needs NumPy, Gymnasium and h5py.
+Any HDF5 dataset of Minari can be read, also one that a2perf did not make. Minari reads the episodes; the arrays are
+checked before, since the file may be a stranger's.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Episode:
+class DatasetEpisode:
     """One episode of n steps.
 
     Attributes:
-        index: position in the data set.
+        index: position in the dataset.
         seed: of ``env.reset``; -1 when it is not recorded.
         observations: array, or dict or tuple of arrays, of n + 1 rows.
         actions: likewise, of n rows.
@@ -61,7 +62,7 @@ class Episode:
 
 
 class Dataset:
-    """A data set on disk.
+    """A dataset on disk.
 
     Args:
         path: its ``data`` folder.
@@ -146,7 +147,7 @@ class Dataset:
         return self._columns[2]
 
     def require_fit(self, env: Any) -> None:
-        """Refuses a data set that is of another environment.
+        """Refuses a dataset that is of another environment.
 
         Args:
             env: a Gymnasium environment, or its spaces of observations and actions.
@@ -157,17 +158,17 @@ class Dataset:
         from a2perf.datasets.space_json import differences
 
         observation, action = env if isinstance(env, tuple) else (env.observation_space, env.action_space)
-        names = ("the data set", "the environment")
+        names = ("the dataset", "the environment")
         lines = differences(self.observation_space, observation, "observation", names=names)
         lines += differences(self.action_space, action, "action", names=names)
         if lines:
             raise UserError(
-                f"the data set {self.id} is of {self.env_id or 'another environment'} and does not fit: "
+                f"the dataset {self.id} is of {self.env_id or 'another environment'} and does not fit: "
                 + "; ".join(lines),
-                hint="give a data set of this task",
+                hint="give a dataset of this task",
             )
 
-    def episode(self, index: int) -> Episode:
+    def episode(self, index: int) -> DatasetEpisode:
         """Reads one episode.
 
         Raises:
@@ -175,7 +176,7 @@ class Dataset:
         """
         return next(self.episodes([index]))
 
-    def episodes(self, indices: Sequence[int] | None = None) -> Iterator[Episode]:
+    def episodes(self, indices: Sequence[int] | None = None) -> Iterator[DatasetEpisode]:
         """Reads episodes one after the other.
 
         Args:
@@ -184,11 +185,21 @@ class Dataset:
         Raises:
             UserError: as for ``episode``.
         """
-        wanted = range(self.episode_count) if indices is None else [self._checked(index) for index in indices]
+        wanted = list(range(self.episode_count)) if indices is None else [self._checked(index) for index in indices]
         self.note_use(int(sum(self.lengths[index] for index in wanted)))
+        storage = hdf5_file.minari("dataset._storages.hdf5_storage").HDF5Storage(
+            self.path, self.observation_space, self.action_space, jpeg_encoding=False
+        )
         with hdf5_file.opened(self.file) as stream:
+            read = storage.get_episodes(hdf5_file.checked_indices(stream, wanted))
             for index in wanted:
-                yield self._episode(stream, index)
+                try:
+                    found = next(read)
+                except hdf5_file.UNREADABLE as error:
+                    raise hdf5_file.damaged(stream, f"/{hdf5_file.name_of(index)}", error) from error
+                del found["id"]
+                found["infos"] = found["infos"] or {}
+                yield DatasetEpisode(index=index, seed=int(self.seeds[index]), **found)
 
     def transitions(
         self,
@@ -221,30 +232,8 @@ class Dataset:
         return found
 
     def note_use(self, samples: int) -> None:
-        """Leaves a note of what was read in the artefacts of the training that runs here, if one does."""
+        """Leaves a note of what was read in the artifacts of the training that runs here, if one does."""
         usage.note(self.record, self.id, samples)
-
-    def _episode(self, stream: Any, index: int) -> Episode:
-        from a2perf.datasets.space_json import nest
-
-        found = hdf5_file.read_episode(stream, index)
-        try:
-            return Episode(
-                index=index,
-                seed=found.seed,
-                observations=nest(self.observation_space, found.arrays, "observations"),
-                actions=nest(self.action_space, found.arrays, "actions"),
-                rewards=found.arrays["rewards"],
-                terminations=found.arrays["terminations"],
-                truncations=found.arrays["truncations"],
-                infos={
-                    name.removeprefix("infos/"): array
-                    for name, array in found.arrays.items()
-                    if name.startswith("infos/")
-                },
-            )
-        except KeyError as error:
-            raise hdf5_file.damaged(stream, f"/{hdf5_file.name_of(index)}/{error.args[0]}", error) from error
 
     def _checked(self, index: int) -> int:
         if not 0 <= index < self.episode_count:
@@ -266,22 +255,28 @@ class Dataset:
         return np.array(lengths, np.int64), np.array(returns, np.float64), np.array(seeds, np.int64)
 
     def _space(self, name: str) -> spaces.Space[Any]:
-        from a2perf.datasets.space_json import from_json
+        from a2perf.datasets.space_json import from_json, leaves
 
         text = self.metadata.get(name)
         if not isinstance(text, str):
             raise UserError(
-                f"{self.path / naming.METADATA_FILE} has no {name!r}", hint="make the data set with its spaces"
+                f"{self.path / naming.METADATA_FILE} has no {name!r}", hint="make the dataset with its spaces"
             )
-        return from_json(text)
+        space = from_json(text)
+        image = hdf5_file.minari("dataset.minari_storage").is_image_space
+        if self.metadata.get("jpeg_encoding") is True and any(image(leaf) for _, leaf in leaves(space, "")):
+            raise UserError(
+                f"{self.path} holds JPEG pictures, which are not read here", hint="write it with jpeg_encoding=False"
+            )
+        return space
 
 
 def open_dataset(name: str | os.PathLike[str], datasets_path: str | os.PathLike[str] | None = None) -> Dataset:
-    """Opens a data set.
+    """Opens a dataset.
 
     Args:
         name: its name, or the path of its folder.
-        datasets_path: the folder of all data sets; by default ``MINARI_DATASETS_PATH``, ``A2PERF_DATASETS_DIR`` or the
+        datasets_path: the folder of all datasets; by default ``MINARI_DATASETS_PATH``, ``A2PERF_DATASETS_DIR`` or the
             user's own.
 
     Raises:
@@ -296,5 +291,5 @@ def _json_object(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read: {error}", hint="the file is damaged: copy or make it again") from error
     if not isinstance(found, dict):
-        raise UserError(f"{path} is no JSON object", hint="the file is damaged: copy or make it again")
+        raise UserError(f"{path} is not a JSON object", hint="the file is damaged: copy or make it again")
     return found

@@ -95,5 +95,5 @@ class RecordingEnvironment:
                 )
             kept = np.array(info[entry])
             if kept.dtype.kind not in "biuf":
-                raise UserError(f"the info {entry!r} is no array of numbers", hint="leave it out of --info")
+                raise UserError(f"the info {entry!r} is not an array of numbers", hint="leave it out of --info")
             self._rows.setdefault(f"infos/{entry}", []).append(kept)

@@ -1,6 +1,6 @@
 """What is written down beside the data: the policies behind it, the energy behind those, and the hashes.
 
-``a2perf.json`` of a data set, and the ways in which energies are put together. Units are part of the names.
+``a2perf.json`` of a dataset, and the ways in which energies are put together. Units are part of the names.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ NO_TRAINING = Energy(kwh=0.0, provenance="none", method="a random policy is not 
 
 
 class PolicyRecord(Record, kw_only=True):
-    """One policy whose episodes are in a data set.
+    """One policy whose episodes are in a dataset.
 
     Attributes:
         submission: name of its folder; ``"random"`` for uniformly drawn actions.
         submission_sha256: hash of the folder's files.
         training: hash of the manifest of the training it comes from; empty without one.
         training_name: where that training lay, its last folders.
-        checkpoint: path of the checkpoint in the training's artefacts; empty for the final policy.
+        checkpoint: path of the checkpoint in the training's artifacts; empty for the final policy.
         checkpoint_number: its training step.
         participant_args: what ``load_policy`` was given.
         mean_return: in the evaluation that gave it its level.
         training_energy: spent up to the checkpoint.
-        episodes: how many of the data set's are its.
+        episodes: how many of the dataset's are its.
     """
 
     submission: str
@@ -63,7 +63,7 @@ class PolicyRecord(Record, kw_only=True):
 
 
 class Cost(msgspec.Struct, kw_only=True, frozen=True):
-    """What a data set cost.
+    """What a dataset cost.
 
     Attributes:
         generation: energy of playing the episodes, environment and policy.
@@ -107,7 +107,7 @@ class Returns(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class SourceRecord(Record, kw_only=True):
-    """One of the data sets that another was combined from."""
+    """One of the datasets that another was combined from."""
 
     dataset_id: str
     content_sha256: str
@@ -175,7 +175,7 @@ def together(energies: Iterable[Energy]) -> Energy:
 
 
 def cost_of(policies: Sequence[PolicyRecord], generation: Energy, steps: int) -> Cost:
-    """Puts together what a data set cost.
+    """Puts together what a dataset cost.
 
     A training that several policies come from counts once, up to the latest of them.
     """

@@ -44,7 +44,7 @@ class CheckpointEvaluation(Record, kw_only=True):
     Attributes:
         training_name: the last folders of its training.
         training: hash of the training's manifest.
-        path: below the artefacts; empty for the final policy.
+        path: below the artifacts; empty for the final policy.
         root_dir: what its policy saw as ``ROOT_DIR``.
         participant_args: what its ``load_policy`` was given.
         checkpoint_number: its training step.

@@ -1,7 +1,7 @@
-"""Gymnasium spaces as the JSON that Minari keeps in ``metadata.json``, nests of arrays, and how two spaces differ.
+"""Spaces in the JSON of Minari's ``metadata.json``, nests of arrays, and the differences between two spaces.
 
-Taken are ``Dict`` and ``Tuple`` of ``Box``, ``Discrete``, ``MultiDiscrete`` and ``MultiBinary``: all that is an array
-of fixed shape in every step. Imports Gymnasium and NumPy.
+Accepted are ``Dict`` and ``Tuple`` of ``Box``, ``Discrete``, ``MultiDiscrete`` and ``MultiBinary``: every element is an
+array of fixed shape. Minari writes and parses the text; here it is checked first, since the file may be a stranger's.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from a2perf.datasets.hdf5_file import minari
 from a2perf.errors import ConfigError
 
 Array = NDArray[Any]
 Space = spaces.Space[Any]
 MAX_ELEMENTS = 1 << 26
 """Of one array of a space: 64 times the pixels of a large screen."""
+_ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 _NO_SPACE = (KeyError, TypeError, ValueError, AttributeError, AssertionError, OverflowError, RecursionError)
 
 
@@ -28,21 +30,31 @@ def to_json(space: Space) -> str:
     """Returns a space as text.
 
     Raises:
-        ConfigError: it is, or holds, a space that is no array of fixed shape.
+        ConfigError: it is, or holds, a space that is not an array of fixed shape.
     """
-    return json.dumps(_described(space, "space"))
+    for name, leaf in leaves(space, "space"):
+        if not isinstance(leaf, _ARRAYS):
+            raise ConfigError(
+                f"{name} is a {type(leaf).__name__} space, which is not an array of fixed shape",
+                hint="wrap the environment: its spaces must be Box, Discrete, MultiDiscrete, MultiBinary, or Dict and "
+                "Tuple of these",
+            )
+    return str(minari("serialization").serialize_space(space))
 
 
 def from_json(text: str) -> Space:
     """Returns the space that a text describes.
 
     Raises:
-        ConfigError: the text describes none of the spaces that are taken.
+        ConfigError: the text does not describe one of the accepted spaces.
     """
     try:
-        return _rebuilt(json.loads(text))
+        found = json.loads(text)
+        _require_bounded(found)
+        space: Space = minari("serialization").deserialize_space(found)
     except _NO_SPACE as error:
-        raise ConfigError(f"this describes no space of Gymnasium ({error}): {text:.120}") from error
+        raise ConfigError(f"this does not describe a space of Gymnasium ({error}): {text:.120}") from error
+    return space
 
 
 def leaves(space: Space, name: str) -> Iterator[tuple[str, Space]]:
@@ -105,57 +117,16 @@ def _short(space: Space) -> str:
     return str(space)
 
 
-def _described(space: Space, name: str) -> dict[str, Any]:
-    if isinstance(space, spaces.Dict):
-        return {"type": "Dict", "subspaces": {key: _described(c, f"{name}/{key}") for key, c in space.spaces.items()}}
-    if isinstance(space, spaces.Tuple):
-        return {"type": "Tuple", "subspaces": [_described(c, f"{name}/{i}") for i, c in enumerate(space.spaces)]}
-    if isinstance(space, spaces.Box):
-        return {
-            "type": "Box",
-            "dtype": str(space.dtype),
-            "shape": list(space.shape),
-            "low": space.low.tolist(),
-            "high": space.high.tolist(),
-        }
-    if isinstance(space, spaces.Discrete):
-        return {"type": "Discrete", "dtype": "int64", "start": int(space.start), "n": int(space.n)}
-    if isinstance(space, spaces.MultiDiscrete):
-        start = np.broadcast_to(getattr(space, "start", 0), space.nvec.shape)
-        return {
-            "type": "MultiDiscrete",
-            "dtype": str(space.dtype),
-            "nvec": space.nvec.tolist(),
-            "start": start.tolist(),
-        }
-    if isinstance(space, spaces.MultiBinary):
-        return {"type": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.n)}
-    raise ConfigError(
-        f"{name} is a {type(space).__name__} space, which is no array of fixed shape",
-        hint="wrap the environment so that its spaces are Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple "
-        "of these",
-    )
-
-
-def _rebuilt(found: Mapping[str, Any]) -> Space:
+def _require_bounded(found: Mapping[str, Any]) -> None:
+    """Raises ValueError if a space is of another kind than those read here, or takes more memory than it should."""
     kind = found["type"]
-    if kind in ("Box", "MultiBinary"):
+    if kind in ("Dict", "Tuple"):
+        below = found["subspaces"]
+        for child in below.values() if kind == "Dict" else below:
+            _require_bounded(child)
+    elif kind in ("Box", "MultiBinary"):
         sides = found["shape" if kind == "Box" else "n"]
         if math.prod(sides if isinstance(sides, list) else [sides]) > MAX_ELEMENTS:
             raise ValueError(f"more than {MAX_ELEMENTS} elements")
-    if kind == "Dict":
-        return spaces.Dict({key: _rebuilt(child) for key, child in found["subspaces"].items()})
-    if kind == "Tuple":
-        return spaces.Tuple(tuple(_rebuilt(child) for child in found["subspaces"]))
-    if kind == "Box":
-        low, high = (np.array(found[side], dtype=found["dtype"]) for side in ("low", "high"))
-        return spaces.Box(low=low, high=high, shape=tuple(found["shape"]), dtype=np.dtype(found["dtype"]).type)
-    if kind == "Discrete":
-        return spaces.Discrete(n=found["n"], start=found["start"])
-    if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(
-            nvec=np.array(found["nvec"]), dtype=np.dtype(found["dtype"]).type, start=np.array(found["start"])
-        )
-    if kind == "MultiBinary":
-        return spaces.MultiBinary(n=found["n"])
-    raise ValueError(f"unknown kind {kind!r}")
+    elif kind not in ("Discrete", "MultiDiscrete"):
+        raise ValueError(f"unknown kind {kind!r}")

@@ -54,7 +54,7 @@ class Transitions:
     """Transitions in arrays.
 
     Args:
-        data: the data set.
+        data: the dataset.
         arrays: flat arrays by path; those of observations and infos have a row of the end of each episode where
             ``rows`` says so.
         rows: row of the observation before each transition; None when rows and transitions are the same.
@@ -149,7 +149,7 @@ class Transitions:
             size: transitions of a batch.
             seed: of the permutations.
             epochs: how often everything is seen; None goes on forever.
-            shuffle: whether the order is drawn; else it is that of the data set.
+            shuffle: whether the order is drawn; else it is that of the dataset.
             drop_last: whether a last batch that is smaller is left out.
 
         Raises:

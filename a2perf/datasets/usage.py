@@ -1,6 +1,6 @@
-"""The note that a training leaves in its artefacts: which data sets it used and how much of them.
+"""The note that a training leaves in its artifacts: which datasets it used and how much of them.
 
-The data-cost metric reads it. Only a training has artefacts to write to; elsewhere nothing is noted. NumPy and the
+The data-cost metric reads it. Only a training has artifacts to write to; elsewhere nothing is noted. NumPy and the
 standard library only, since a participant's own Python writes it.
 """
 
@@ -19,16 +19,16 @@ _SCHEMA = 1
 
 
 def note(record: Mapping[str, Any], dataset_id: str, samples: int, folder: str | Path | None = None) -> Path | None:
-    """Notes that a training used a data set; the largest number of samples of all notes stays.
+    """Notes that a training used a dataset; the largest number of samples of all notes stays.
 
     Args:
-        record: content of the data set's ``a2perf.json``; empty for a data set that a2perf did not make.
+        record: content of the dataset's ``a2perf.json``; empty for a dataset that a2perf did not make.
         dataset_id: its name.
         samples: how many different transitions were read.
-        folder: the artefacts; ``A2PERF_ARTIFACTS`` by default, else ``ROOT_DIR``.
+        folder: the artifacts; ``A2PERF_ARTIFACTS`` by default, else ``ROOT_DIR``.
 
     Returns:
-        The file, or None where there is no run or its artefacts cannot be written.
+        The file, or None where there is no run or its artifacts cannot be written.
     """
     place = folder or os.environ.get("A2PERF_ARTIFACTS") or os.environ.get("ROOT_DIR")
     if not place or not os.access(place, os.W_OK):

@@ -1,4 +1,4 @@
-"""Checks a data set without running anything: files, hashes, shapes, types, counts, and how its episodes end.
+"""Checks a dataset without running anything: files, hashes, shapes, types, counts, and how its episodes end.
 
 Every problem names its file and its place in it.
 """
@@ -20,7 +20,7 @@ from a2perf.storage import read_record, sha256_of
 
 
 def problems_of(data: Dataset) -> list[str]:
-    """Returns everything that is wrong with a data set; nothing for one that is whole."""
+    """Returns everything that is wrong with a dataset; nothing for one that is whole."""
     return list(_problems(data))
 
 
@@ -98,7 +98,7 @@ def _episode(episode: EpisodeArrays, observation: Space, action: Space) -> Itera
         if arrays[name].shape != (steps,) or arrays[name].dtype != np.bool_:
             yield f"/{name} is {arrays[name].dtype} {arrays[name].shape}, not bool ({steps},)"
     if arrays["rewards"].dtype.kind != "f" or not np.isfinite(arrays["rewards"]).all():
-        yield "/rewards holds something that is no finite number"
+        yield "/rewards holds a number that is not finite"
     for space, name, rows in ((observation, "observations", steps + 1), (action, "actions", steps)):
         for path, leaf in leaves(space, name):
             yield from _array(arrays.get(path), path, leaf, rows)
@@ -126,7 +126,7 @@ def _array(array: Any, path: str, space: Space, rows: int) -> Iterator[str]:
     elif path.startswith("actions"):
         outside = next((row for row in range(rows) if array[row] not in space), None)
         if outside is not None:
-            yield f"/{path} row {outside} is no action of {space}"
+            yield f"/{path} row {outside} is not an action of {space}"
 
 
 def _hashes(episode: EpisodeArrays, recorded: dict[str, Any], index: int) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import msgspec
 
 from a2perf.datasets.plan import PLAN_FILE, Plan
-from a2perf.datasets.player import Player
+from a2perf.datasets.rollout_worker import RolloutWorker
 from a2perf.errors import UserError
 from a2perf.records import Episode
 from a2perf.storage import read_record
@@ -35,10 +35,10 @@ def main() -> None:
     threading.Thread(target=_listen, args=(wanted,), daemon=True).start()
     try:
         plan = read_record(work / PLAN_FILE, Plan)
-        player = Player(work, plan)
+        rollouts = RolloutWorker(work, plan)
         _say(answers, {"kind": "ready"})
         while True:
-            player.play(plan.blocks[wanted.get()], lambda episode: _say(answers, _summary(episode)))
+            rollouts.collect(plan.blocks[wanted.get()], lambda episode: _say(answers, _summary(episode)))
             _say(answers, {"kind": "done"})
     except ParticipantFailure as error:
         _say(answers, {"kind": "participant", "failure": msgspec.to_builtins(error.failure)})

@@ -275,5 +275,5 @@ def test_lengths_that_cannot_be_are_refused(steps: float, tmp_path: Path) -> Non
 def test_spaces_that_take_all_memory_are_refused(space: str) -> None:
     from a2perf.datasets.space_json import from_json
 
-    with pytest.raises(UserError, match="describes no space"):
+    with pytest.raises(UserError, match="does not describe a space"):
         from_json(space)

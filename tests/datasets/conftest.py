@@ -1,4 +1,4 @@
-"""Small data sets that are written directly."""
+"""Small datasets that are written directly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from a2perf.datasets import Dataset, hdf5_file, naming
-from a2perf.datasets.assembly import common_fields, publish, spaces_of
+from a2perf.datasets.assembly import common_fields, publish
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.records import DatasetRecord, Energy, PolicyRecord, cost_of
 from tests.datasets.toys import ACTION, OBSERVATION, Write, played
@@ -17,7 +17,7 @@ from tests.datasets.toys import ACTION, OBSERVATION, Write, played
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a data set of a few made-up episodes into the test's own root."""
+    """Writes a dataset of a few made-up episodes into the test's own root."""
 
     def write_dataset(
         name: str = "toys/boxes/made-v0", *, lengths: tuple[int, ...] = (3, 1, 4), first_seed: int = 10,
@@ -46,7 +46,7 @@ def write(tmp_path: Path) -> Write:
             **common_fields(data, [episode.episode_return for episode in episodes]),
         )
         root = tmp_path / "datasets"
-        publish(root, DatasetId.parse(name), folder, record, spaces_of(OBSERVATION, action))
+        publish(root, DatasetId.parse(name), folder, record, (OBSERVATION, action))
         return Dataset(root / name / "data")
 
     return write_dataset

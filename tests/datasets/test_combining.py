@@ -52,7 +52,7 @@ def test_episodes_and_costs_of_all_are_in_the_result(write: Write, tmp_path: Pat
     binary = combine(parts, DatasetId.parse("toys/pairs-v0"), tmp_path / "datasets", merge="binary")
     assert binary.record.content_sha256 == record.content_sha256
     assert problems_of(Dataset(binary.folder / "data")) == []
-    with pytest.raises(UserError, match="there is a data set toys/all-v0 already"):
+    with pytest.raises(UserError, match="there is a dataset toys/all-v0 already"):
         combine(parts, DatasetId.parse("toys/all-v0"), tmp_path / "datasets")
 
 

@@ -21,7 +21,7 @@ Told = tuple[int, str, str]
 
 @pytest.fixture
 def a2perf(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    """Runs a command on the data sets of the test; returns its status and what it printed."""
+    """Runs a command on the datasets of the test; returns its status and what it printed."""
 
     def call(*arguments: object) -> Told:
         with pytest.raises(SystemExit) as ended:
@@ -33,7 +33,7 @@ def a2perf(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
 
 
 def test_a_data_set_is_listed_inspected_and_drawn(a2perf: Any, write: Write, tmp_path: Path) -> None:
-    assert a2perf("list")[1].startswith("no data set in")
+    assert a2perf("list")[1].startswith("no dataset in")
     write()
     assert a2perf("list")[1] == "toys/boxes/made-v0  3 episodes, 8 steps\n"
     status, printed, _ = a2perf("inspect", "toys/boxes/made-v0", "--json", "--picture", tmp_path / "returns.svg")
@@ -69,14 +69,14 @@ def test_validate_ends_with_1_when_anything_is_wrong(a2perf: Any, write: Write) 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("generate", "--task", "dog_pace"), "nobody plays"),
+        (("generate", "--task", "dog_pace"), "no policy was given"),
         (("generate", "--submission", "random"), "no task was given"),
         (("generate", "--submission", "random", "--task", "dog_pase"), "no task 'dog_pase'; did you mean 'dog_pace'"),
         (("generate", "--submission", "nowhere", "--task", "dog_pace"), "nowhere is no submission"),
         (("generate", "--submission", "random", "--task", "dog_pace", "--level", "expert"), "go together"),
-        (("generate", "--submission", "random", "--task", "dog_pace", "--id", "a b"), "no name of a data set"),
+        (("generate", "--submission", "random", "--task", "dog_pace", "--id", "a b"), "not a name of a dataset"),
         (("generate", "--submission", "random", "--task", "dog_pace", "--env-arg", "x"), "is not name=value"),
-        (("inspect", "toys/nothing-v0"), "there is no data set toys/nothing-v0"),
+        (("inspect", "toys/nothing-v0"), "there is no dataset toys/nothing-v0"),
         (("generate", "--root-dir", ".", "--task", "dog_pace"), "holds no training"),
     ],
 )

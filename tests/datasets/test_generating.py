@@ -14,7 +14,7 @@ import pytest
 from gymnasium import spaces
 
 from a2perf.datasets import Dataset, open_dataset
-from a2perf.datasets.generate import Made, Request, generate, random_player, submission_player
+from a2perf.datasets.generate import DatasetRequest, DatasetResult, generate, random_policy, submission_policy
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.noise import ActionNoise
 from a2perf.datasets.plan import blocks_of, draw_with_replacement, episode_seed, evenly
@@ -28,17 +28,17 @@ pytestmark = pytest.mark.group("h5py")
 QUIET = RunProgress(quiet=True)
 
 
-def request(name: str, domain: str, task_name: str, episodes: int, *players, **fields) -> Request:
+def request(name: str, domain: str, task_name: str, episodes: int, *policies, **fields) -> DatasetRequest:
     """Returns a request for episodes of a task."""
     task = get_domain(domain).task(task_name)
     kwargs = {**task.kwargs, **fields.pop("env_kwargs", {})}
-    return Request(
-        DatasetId.parse(name), domain, task.name, task.env_id, kwargs, players or (random_player(),), episodes,
+    return DatasetRequest(
+        DatasetId.parse(name), domain, task.name, task.env_id, kwargs, policies or (random_policy(),), episodes,
         seed=3, **fields,
     )  # fmt: skip
 
 
-def content(made: Made) -> bytes:
+def content(made: DatasetResult) -> bytes:
     """Returns the bytes of the episodes' file."""
     return (made.folder / "data" / "main_data.hdf5").read_bytes()
 
@@ -47,7 +47,7 @@ def content(made: Made) -> bytes:
 def test_two_processes_make_the_same_bytes_as_one(repository: Path, tmp_path: Path) -> None:
     asked = request(
         "quadrupeds/trot-v0", "quadruped_locomotion", "synthetic_trot", 7,
-        submission_player(repository / "examples" / "minimal", {}), env_kwargs={"mode": "train"},
+        submission_policy(repository / "examples" / "minimal", {}), env_kwargs={"mode": "train"},
     )  # fmt: skip
     one = generate(asked, tmp_path / "one", processes=1, progress=QUIET)
     two = generate(asked, tmp_path / "two", processes=2, progress=QUIET)
@@ -68,7 +68,7 @@ def test_two_processes_make_the_same_bytes_as_one(repository: Path, tmp_path: Pa
 
 
 def test_a_solver_of_websites_is_kept_with_its_masks(repository: Path, tmp_path: Path) -> None:
-    solver = submission_player(repository / "examples" / "web_solver", {})
+    solver = submission_policy(repository / "examples" / "web_solver", {})
     asked = request(
         "web/solver-v0", "web_navigation", "difficulty_level_1_num_websites_1", 3, solver, infos=("action_mask",)
     )
@@ -119,7 +119,7 @@ def test_a_killed_run_is_finished_by_the_same_command(tmp_path: Path) -> None:
     assert killed.record["cost"]["generation"]["kwh"] > 0
     again = generate(asked, tmp_path / "killed", progress=QUIET)
     assert again.already
-    with pytest.raises(UserError, match="a data set toys/killed-v0 of another configuration"):
+    with pytest.raises(UserError, match="a dataset toys/killed-v0 of another configuration"):
         generate(
             request("toys/killed-v0", "circuit_training", "toy_macro_stdcell", 61), tmp_path / "killed", progress=QUIET
         )
@@ -140,7 +140,7 @@ def test_a_policy_that_fails_is_told_with_its_traceback(tmp_path: Path) -> None:
     )
     for name in ("train.py", "__init__.py", "requirements.txt"):
         (folder / name).write_text("def train():\n    pass\n" if name == "train.py" else "")
-    asked = request("toys/broken-v0", "circuit_training", "toy_macro_stdcell", 5, submission_player(folder, {}))
+    asked = request("toys/broken-v0", "circuit_training", "toy_macro_stdcell", 5, submission_policy(folder, {}))
     with pytest.raises(SubmissionError, match=r"(?s)failed in infer_once \(call 1\).*ZeroDivisionError"):
         generate(asked, tmp_path / "datasets", progress=QUIET)
     assert not (tmp_path / "datasets" / "toys" / "broken-v0").exists()
@@ -161,7 +161,7 @@ def test_blocks_do_not_depend_on_how_many_follow() -> None:
 
 
 def test_disturbed_actions_are_kept_beside_what_the_policy_wanted(repository: Path, tmp_path: Path) -> None:
-    solver = submission_player(repository / "examples" / "web_solver", {})
+    solver = submission_policy(repository / "examples" / "web_solver", {})
     asked = request(
         "web/disturbed-v0", "web_navigation", "difficulty_level_1_num_websites_1", 5, solver, infos=("action_mask",),
         action_noise=0.5,
@@ -191,7 +191,7 @@ def test_noise_of_a_box_stays_in_it_and_leaves_half_of_the_steps_alone() -> None
     assert done[~alone, 1].std() == pytest.approx(0.5, rel=0.1)
     noise.begin(7)
     assert np.array_equal(done[:50], np.stack([noise.disturbed(wanted, None) for _ in range(50)]))
-    with pytest.raises(ConfigError, match="2 is no probability"):
+    with pytest.raises(ConfigError, match="2 is not a probability"):
         ActionNoise(2.0, spaces.Discrete(3))
     with pytest.raises(ConfigError, match="cannot be added"):
         ActionNoise(0.1, spaces.MultiBinary(3))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ import pytest
 from a2perf.datasets import open_dataset
 from a2perf.datasets.space_json import to_json
 from a2perf.datasets.validation import problems_of
-from tests.datasets.toys import ACTION, OBSERVATION, Write
+from a2perf.errors import UserError
+from tests.datasets.toys import ACTION, OBSERVATION, Write, played
 
 pytestmark = [pytest.mark.group("h5py"), pytest.mark.group("minari")]
 
@@ -44,7 +48,7 @@ def test_minari_reads_the_same_episodes(write: Write, monkeypatch: pytest.Monkey
     assert to_json(OBSERVATION) == minari.serialization.serialize_space(OBSERVATION)
 
 
-def test_a_data_set_that_minari_wrote_is_read(tmp_path: Path) -> None:
+def test_a_dataset_that_minari_wrote_is_read(tmp_path: Path) -> None:
     from minari.data_collector import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
 
@@ -84,3 +88,57 @@ def test_a_data_set_that_minari_wrote_is_read(tmp_path: Path) -> None:
     assert found.rewards.tolist() == [1, 2, 4]
     assert problems_of(ours) == []
     assert json.loads((data / "metadata.json").read_text())["total_steps"] == 3
+
+
+def test_pictures_in_jpeg_are_refused(tmp_path: Path) -> None:
+    from gymnasium import spaces
+    from minari.dataset.minari_storage import MinariStorage
+
+    data = tmp_path / "pictures-v0" / "data"
+    data.mkdir(parents=True)
+    MinariStorage.new(data, observation_space=spaces.Box(0, 255, (64, 64, 3), np.uint8), action_space=ACTION)
+    with pytest.raises(UserError, match="JPEG pictures"):
+        _ = open_dataset(data).observation_space
+
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def test_a_dataset_of_the_first_version_is_read(tmp_path: Path) -> None:
+    """``recorded`` was written before Minari wrote the metadata: ``played(10, 3)`` and ``played(11, 1)``."""
+    shutil.copytree(RECORDED, tmp_path / "datasets")
+    old = open_dataset("toys/boxes/old-v0", tmp_path / "datasets")
+    assert problems_of(old) == []
+    assert (old.episode_count, old.step_count, old.seeds.tolist()) == (2, 4, [10, 11])
+    assert old.observation_space == OBSERVATION
+    expected = played(10, 3).arrays
+    episode = old.episode(0)
+    assert np.array_equal(episode.observations["grid"], expected["observations/grid"])
+    assert np.array_equal(episode.observations["inner"][1], expected["observations/inner/_index_1"])
+    assert np.array_equal(old.transitions().actions[:3], expected["actions"])
+    assert old.record["cost"]["generation"]["kwh"] == 0.25
+
+
+_WITHOUT_JAX = """
+import sys
+from pathlib import Path
+sys.modules["jax"] = None  # importing it fails
+import numpy as np
+from gymnasium import spaces
+import a2perf
+assert "minari" not in sys.modules and "h5py" not in sys.modules
+from a2perf.datasets.generate import DatasetRequest, generate, random_policy
+from a2perf.datasets.naming import DatasetId
+from a2perf.datasets import open_dataset
+request = DatasetRequest(DatasetId.parse("toys/random-v0"), "circuit_training", "toy_macro_stdcell",
+                         "CircuitTraining-ToyMacro-v0", {}, [random_policy()], 1, 0)
+made = generate(request, Path(sys.argv[1]))
+assert open_dataset(made.folder).episode(0).rewards.size == made.record.steps
+"""
+
+
+def test_datasets_are_written_and_read_without_jax(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_JAX, str(tmp_path)], capture_output=True, text=True, timeout=300, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr

@@ -99,9 +99,9 @@ def test_a_data_set_is_found_by_name_and_by_path(write: Write, monkeypatch: pyte
     assert open_dataset("toys/boxes/made-v0", root).path == data.path
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(root))
     assert open_dataset("toys/boxes/made-v0").id == "toys/boxes/made-v0"
-    with pytest.raises(UserError, match=r"no data set toys/boxes/mad-v0 .*did you mean 'toys/boxes/made-v0'"):
+    with pytest.raises(UserError, match=r"no dataset toys/boxes/mad-v0 .*did you mean 'toys/boxes/made-v0'"):
         open_dataset("toys/boxes/mad-v0")
-    with pytest.raises(UserError, match="is no data set"):
+    with pytest.raises(UserError, match="is not a dataset"):
         open_dataset(tmp_path)
     monkeypatch.delenv("MINARI_DATASETS_PATH")
     monkeypatch.setenv("A2PERF_DATASETS_DIR", str(tmp_path / "other"))
@@ -117,7 +117,7 @@ def test_names_are_checked() -> None:
     assert str(name) == "quadruped_locomotion/dog_pace/expert-v0"
     assert str(DatasetId.parse("small-v12")) == "small-v12"
     for bad in ("expert", "../expert-v0", "/expert-v0", "a//b-v0", "a b-v0", ""):
-        with pytest.raises(ConfigError, match="no name of a data set"):
+        with pytest.raises(ConfigError, match="not a name of a dataset"):
             DatasetId.parse(bad)
 
 
@@ -128,7 +128,7 @@ def test_spaces_come_back_from_their_text() -> None:
         assert [leaf.dtype for _, leaf in leaves(again, "x")] == [leaf.dtype for _, leaf in leaves(space, "x")]
     with pytest.raises(ConfigError, match="space/words is a Text space"):
         to_json(spaces.Dict({"words": spaces.Text(4)}))
-    with pytest.raises(ConfigError, match="describes no space"):
+    with pytest.raises(ConfigError, match="does not describe a space"):
         from_json('{"type": "Blob"}')
 
 
@@ -136,7 +136,7 @@ def test_a_data_set_of_another_environment_is_refused(write: Write) -> None:
     data = write()
     data.require_fit((OBSERVATION, ACTION))
     other = spaces.Dict({**OBSERVATION.spaces, "grid": spaces.Box(0, 9, (32, 21), np.int32)})
-    with pytest.raises(UserError, match=r"observation/grid is Box\(0 to 9, \(32, 20\), int32\) in the data set and"):
+    with pytest.raises(UserError, match=r"observation/grid is Box\(0 to 9, \(32, 20\), int32\) in the dataset and"):
         data.require_fit((other, ACTION))
     with pytest.raises(UserError, match="action is MultiDiscrete"):
         data.require_fit((OBSERVATION, spaces.Discrete(4)))

@@ -201,7 +201,7 @@ def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(tmp_path: Pat
 
 
 def _trained(root: Path, *files: str) -> Path:
-    """Leaves a finished training that took 2 kWh, with these files among its artefacts."""
+    """Leaves a finished training that took 2 kWh, with these files among its artifacts."""
     manifest = Manifest(
         a2perf_version="", mode="train", domain="toys", task="boxes", env_id="Boxes-v0", env_kwargs={},
         env_fingerprint=None, submission=SubmissionIdentity(name="s", path="s", sha256=""), root_seed=0, seeds={},

@@ -1,4 +1,4 @@
-"""Checking: a whole data set passes, and every kind of damage is named with its file and place."""
+"""Checking: a whole dataset passes, and every kind of damage is named with its file and place."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def _set(stream: Any, name: str, index: Any, value: Any) -> None:
         (lambda s: _set(s, "episode_2/observations/grid", (1, 0, 0), 8), "/episode_2/observations/grid: its values"),
         (lambda s: _set(s, "episode_0/terminations", 1, True), "it ends at step 1 of 3 and goes on"),
         (lambda s: _set(s, "episode_0/terminations", 2, False), "it ends without either"),
-        (lambda s: _set(s, "episode_0/rewards", 0, np.nan), "/episode_0/rewards holds something that is no finite"),
-        (lambda s: _set(s, "episode_0/actions", (2, 1), 3), "/episode_0/actions row 2 is no action of MultiDiscrete"),
+        (lambda s: _set(s, "episode_0/rewards", 0, np.nan), "/episode_0/rewards holds a number that is not finite"),
+        (lambda s: _set(s, "episode_0/actions", (2, 1), 3), "/episode_0/actions row 2 is not an action of Multi"),
         (
             lambda s: _replace(s, "episode_0/observations/flags", np.zeros((4, 3), np.int64)),
             "/episode_0/observations/flags is of type int64, not int8",

@@ -1,4 +1,4 @@
-"""Made-up spaces and episodes, nested as deeply as spaces get."""
+"""DatasetResult-up spaces and episodes, nested as deeply as spaces get."""
 
 from __future__ import annotations
 

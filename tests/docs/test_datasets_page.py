@@ -1,4 +1,4 @@
-"""The page on data sets: every block does what it says."""
+"""The page on datasets: every block does what it says."""
 
 from __future__ import annotations
 

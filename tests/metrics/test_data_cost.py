@@ -1,4 +1,4 @@
-"""Energy of the data: of experiments, of checkpoints and of data sets, and the skill levels."""
+"""Energy of the data: of experiments, of checkpoints and of datasets, and the skill levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays blocks of a plan: the policy in its participant process, the environment here, the episodes into a file.
+"""Collects the episodes of a plan in blocks: the policy in its participant process, the environment here.
 
 A finished block is two files that appear at once or not at all: its episodes (when they are kept), then its record.
 """
@@ -51,14 +51,14 @@ def episodes_path(work: Path, index: int) -> Path:
     return work / "blocks" / f"block_{index:05d}.hdf5"
 
 
-class Player:
-    """Plays blocks one after the other.
+class RolloutWorker:
+    """Collects blocks of episodes one after the other.
 
     Every block gets a new environment, since one can remember earlier episodes: a curriculum does.
 
     Args:
         work: the working folder of the plan.
-        plan: what is played.
+        plan: of all blocks.
     """
 
     def __init__(self, work: Path, plan: Plan) -> None:
@@ -66,11 +66,11 @@ class Player:
         self._plan = plan
         self._keeps = plan.purpose == "generate"
 
-    def play(self, block: Block, on_episode: Callable[[Episode], None]) -> None:
-        """Plays a block into its files.
+    def collect(self, block: Block, on_episode: Callable[[Episode], None]) -> None:
+        """Collects the episodes of a block into its files.
 
         Args:
-            block: what is played.
+            block: the episodes.
             on_episode: called after every episode.
 
         Raises:
