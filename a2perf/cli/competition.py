@@ -30,6 +30,9 @@ from a2perf.experiments.competition import (
 from a2perf.experiments.competition.records import ENTRANTS
 from a2perf.experiments.competition.run_entrants import PYTHON_ENVS
 from a2perf.launch import QueueEntry
+from a2perf.runs.files import kind_at
+from a2perf.runs.packed_archive import packed_top
+from a2perf.stranger_files import Kind
 from a2perf.submission.options import normalised
 from a2perf.submission.run_options import run_options
 
@@ -167,19 +170,22 @@ def publish(folder: Path, out: Path, trusted_keys: Path | None, yes: bool, despi
 
 
 @competition.command(context_settings=normalised())
-@click.argument("revealed", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="REVEAL")
+@click.argument("revealed", type=click.Path(path_type=Path), metavar="REVEAL")
 @click.option("--commitment", metavar="HASH", help="The hash as it was published before anybody entered.")
 @click.option(
     "--entrants", metavar="HASH", help="The hash of the list of entrants as it was published at closing time."
 )
 def verify(revealed: Path, commitment: str | None, entrants: str | None) -> int:
-    """Recompute a published competition from its bundles; REVEAL is the site's folder reveal.
+    """Recompute a published competition from its bundles; REVEAL is the site's folder reveal, or a packed file of it.
 
     Checked are the commitment, the list of entrants, that each has every run or a recorded failure, that every run
     used what was committed to, and the ranks. Exit status 0 only if all of it holds.
     """
-    inner = revealed / "reveal"
-    checked = check_reveal(inner if inner.is_dir() else revealed, commitment, entrants)
+    top = packed_top(revealed)
+    if kind_at(top.resolve()) is not Kind.FOLDER:
+        raise ConfigError(f"{revealed} is not a folder or a packed file", hint="give the site's folder reveal")
+    inner = top / "reveal"
+    checked = check_reveal(inner if kind_at(inner) is Kind.FOLDER else top, commitment, entrants)
     _say_checked(checked)
     if checked.problems:
         return 1

@@ -289,6 +289,28 @@ def files_of(path: Path) -> BundleFiles:
     return FolderFiles(path) if packed_place(path) is None else PackedFiles(path)
 
 
+def kind_at(path: Path) -> Kind | None:
+    """Returns what a path stands for, which may lead into a packed file; None where there is nothing."""
+    place = packed_place(path)
+    if place is not None:
+        member = opened_archive(place[0]).members.get(place[1])
+        return Kind.FOLDER if not place[1] else None if member is None else member.kind
+    try:
+        return Kind.of(os.lstat(path).st_mode)
+    except OSError:
+        return None
+
+
+def names_at(folder: Path) -> list[str]:
+    """Returns the sorted names in a folder, which may lie in a packed file; none where it is not a folder."""
+    place = packed_place(folder)
+    if place is not None:
+        below = f"{place[1]}/" if place[1] else ""
+        names = (member.name.removeprefix(below) for member in opened_archive(place[0]).below(place[1]))
+        return sorted(name for name in names if "/" not in name)
+    return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+
 def folders_of(top: Path, bounds: Bounds = RUN_BOUNDS) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yields folders from the top down as ``stranger_files.folders`` does, with the folders in packed files.
 

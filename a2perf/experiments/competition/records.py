@@ -21,8 +21,8 @@ import msgspec
 from a2perf._version import __version__
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Record
+from a2perf.runs.files import files_of, names_at
 from a2perf.storage import read_record
-from a2perf.stranger_files import read_regular_file
 from a2perf.submission.evaluator.own_code import installed_packages, package_sha256, python_version
 
 TERMS, COMMITMENT, SECRET, REVEALED = "terms.json", "commitment.json", "secret.json", "revealed.json"
@@ -215,8 +215,9 @@ def commitment_of(terms: CompetitionTerms, secret: Secret, evaluator: Evaluator,
 def gin_hashes(folder: Path) -> dict[str, str]:
     """Returns the SHA-256 of every gin file in a folder, by name."""
     return {
-        path.name: hashlib.sha256(read_regular_file(folder, path.name, max_bytes=_MAX_GIN_BYTES)).hexdigest()
-        for path in sorted(folder.glob("*.gin"))
+        name: hashlib.sha256(files_of(folder).read(name, _MAX_GIN_BYTES)).hexdigest()
+        for name in names_at(folder)
+        if name.endswith(".gin")
     }
 
 

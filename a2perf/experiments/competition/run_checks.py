@@ -23,7 +23,7 @@ from a2perf.runs.files import files_of
 from a2perf.runs.inventory import problems as inventory_problems
 from a2perf.runs.layout import CONFIG, JOURNAL, ROLLOUTS
 from a2perf.storage import parse_record
-from a2perf.stranger_files import StrangerFileError, printable, read_regular_file
+from a2perf.stranger_files import StrangerFileError, printable
 
 UNPUBLISHED = ("artifacts", "logs", "media")
 """Folders of a bundle that are not published: they are the entrant's; the manifest keeps their hashes."""
@@ -179,7 +179,7 @@ def _times(manifest: Manifest, sealed: Round) -> list[str]:
 def _configuration(
     bundle: Path, manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Promise
 ) -> list[str]:  # fmt: skip
-    text = read_regular_file(bundle, CONFIG, max_bytes=_MAX_BYTES)
+    text = files_of(bundle).read(CONFIG, _MAX_BYTES)
     found = []
     if hashlib.sha256(text).hexdigest() != manifest.config_sha256:
         found.append("config.gin is not the configuration that the manifest names")
@@ -226,12 +226,12 @@ def _episodes(bundle: Path, run: RequiredRun, promise: Promise) -> list[str]:
 
 
 def _rollouts(bundle: Path) -> list[Episode]:
-    return parse_record(read_regular_file(bundle, ROLLOUTS, max_bytes=_MAX_BYTES), RolloutResults, ROLLOUTS).episodes
+    return parse_record(files_of(bundle).read(ROLLOUTS, _MAX_BYTES), RolloutResults, ROLLOUTS).episodes
 
 
 def _journalled(bundle: Path) -> dict[int, Episode]:
     found: dict[int, Episode] = {}
-    for line in read_regular_file(bundle, JOURNAL, max_bytes=_MAX_BYTES).splitlines():
+    for line in files_of(bundle).read(JOURNAL, _MAX_BYTES).splitlines():
         try:
             entry = msgspec.json.decode(line)
             if isinstance(entry, dict) and entry.get("kind") == "episode":

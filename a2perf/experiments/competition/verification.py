@@ -38,10 +38,12 @@ from a2perf.experiments.competition.run_checks import Promise, check_run, return
 from a2perf.experiments.competition.standings import EntrantStanding, OutcomeRecord, Standing, TaskStanding, ranked
 from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
 from a2perf.records import Manifest, Record, RunState
+from a2perf.runs.files import files_of, kind_at, names_at
 from a2perf.runs.inventory import is_archived, read_manifest
 from a2perf.runs.layout import ATTIC
+from a2perf.runs.packed_archive import packed_top
 from a2perf.storage import parse_record
-from a2perf.stranger_files import Kind, StrangerFileError, printable, read_regular_file, walk
+from a2perf.stranger_files import Kind, StrangerFileError, printable
 
 RUNS, OUTCOMES, RESULTS = "runs", "outcomes.json", "results.json"
 _MAX_BYTES = 256 << 20
@@ -92,12 +94,12 @@ def check_reveal(folder: Path, commitment: str | None = None, entrants: str | No
     """Checks what ``reveal`` published.
 
     Args:
-        folder: what it wrote.
+        folder: what it wrote, or a packed file of that.
         commitment: the hash as it was published first; the one in the folder proves nothing by itself.
         entrants: the hash of the list of entrants as it was published when it was closed.
     """
     try:
-        return _check_reveal(Path(os.path.realpath(folder)), commitment, entrants)
+        return _check_reveal(packed_top(Path(os.path.realpath(folder))), commitment, entrants)
     except UserError as error:
         return Checked([error.message])
 
@@ -250,17 +252,17 @@ def _attempts(bundle: Path, manifest: Manifest) -> tuple[int, list[str]]:
 
 def _archived(bundle: Path) -> list[Path]:
     attic = bundle.parent / ATTIC
-    if attic.is_symlink() or not attic.is_dir():
+    if kind_at(attic) is not Kind.FOLDER:
         return []
-    return sorted(path for path in attic.iterdir() if path.name.startswith(f"{bundle.name}-"))
+    return [attic / name for name in names_at(attic) if name.startswith(f"{bundle.name}-")]
 
 
 def _layout(runs: _Runs, expected: Mapping[str, Sequence[RequiredRun]]) -> Iterator[str]:
     """Yields what lies beside the expected runs, so that nothing is hidden under whatever name."""
-    if runs.folder.is_symlink():
+    if kind_at(runs.folder) is Kind.LINK:
         yield f"{RUNS} is a link"
         return
-    for place in _names(runs.folder):
+    for place in names_at(runs.folder):
         if place not in expected:
             if runs.published or not place.startswith("queue.sqlite"):
                 yield f"{printable(place)} is not a listed entrant, but lies among the runs"
@@ -273,31 +275,31 @@ def _layout(runs: _Runs, expected: Mapping[str, Sequence[RequiredRun]]) -> Itera
 
 def _layout_of_entrant(runs: _Runs, place: str, folders: Mapping[str, set[str]]) -> Iterator[str]:
     home = runs.folder / place
-    if home.is_symlink():
+    if kind_at(home) is Kind.LINK:
         yield f"{place} is a link"
         return
     tops = {name.partition("/")[0] for name in folders}
-    for top in _names(home):
-        if top not in tops or (home / top).is_symlink():
+    for top in names_at(home):
+        if top not in tops or kind_at(home / top) is Kind.LINK:
             yield f"{place}/{printable(top)} is not one of the entrant's runs"
             continue
-        for inner in _names(home / top):
+        for inner in names_at(home / top):
             name = f"{top}/{inner}"
-            if name not in folders or (home / name).is_symlink():
+            if name not in folders or kind_at(home / name) is Kind.LINK:
                 yield f"{place}/{printable(name)} is not one of the entrant's runs"
                 continue
             known = {*folders[name], ATTIC}
             if not runs.published:
                 known |= {"metrics", *(f"{mode}.log" for mode in folders[name])}
-            for last in _names(home / name):
+            for last in names_at(home / name):
                 path = home / name / last
-                if last not in known or path.is_symlink():
+                if last not in known or kind_at(path) is Kind.LINK:
                     yield f"{place}/{printable(name)}/{printable(last)} is not part of the run"
                 elif last == ATTIC:
                     yield from (
                         f"{place}/{printable(name)}/attic/{printable(each)} is not an earlier attempt"
-                        for each in _names(path)
-                        if not is_archived(path / each) or (path / each).is_symlink()
+                        for each in names_at(path)
+                        if not is_archived(path / each) or kind_at(path / each) is Kind.LINK
                     )
 
 
@@ -308,7 +310,7 @@ def _others(folder: Path, secret: Secret) -> Iterator[str]:
     for task in secret.tasks:
         known |= {path.relative_to(folder).as_posix() for path in task_files(folder, task.name)}
     try:
-        for entry in walk(folder):
+        for entry in (found.status for found in files_of(folder).entries()):
             if entry.path in (RUNS, "tasks") and entry.kind is Kind.FOLDER:
                 continue
             if not entry.path.startswith(f"{RUNS}/") and (entry.path not in known or entry.kind is not Kind.FILE):
@@ -331,9 +333,10 @@ def _tasks(folder: Path, secret: Secret) -> Iterator[str]:
 
 
 def _manifest(bundle: Path) -> tuple[Manifest | None, list[str]]:
-    if not os.path.lexists(bundle):
+    kind = kind_at(bundle)
+    if kind is None:
         return None, []
-    if bundle.is_symlink():
+    if kind is Kind.LINK:
         return None, ["it is a link"]
     try:
         return read_manifest(bundle), []
@@ -341,12 +344,8 @@ def _manifest(bundle: Path) -> tuple[Manifest | None, list[str]]:
         return None, [error.message]
 
 
-def _names(folder: Path) -> list[str]:
-    return sorted(os.listdir(folder)) if folder.is_dir() else []
-
-
 def _bytes(folder: Path, name: str) -> bytes:
-    return read_regular_file(folder, name, max_bytes=_MAX_BYTES)
+    return files_of(folder).read(name, _MAX_BYTES)
 
 
 def _json(folder: Path, name: str) -> object:
