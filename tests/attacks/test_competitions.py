@@ -18,6 +18,7 @@ from a2perf.experiments.competition.records import Competition
 from a2perf.records import Manifest
 from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import read_manifest, record_files
+from a2perf.runs.pack import pack, unpack
 from a2perf.storage import read_json, read_record, write_json, write_record
 from tests.killed_python import kill_first_starts
 from tests.launch.test_competition import allowed, cup, place, run, write
@@ -109,6 +110,24 @@ def reseal(bundle: Path, **changes: object) -> None:
 
 @pytest.mark.group("bwrap")
 @pytest.mark.timeout(900)
+def test_a_packed_competition_is_verified_and_a_change_in_it_is_found(
+    played: tuple[Competition, Path, str], tmp_path: Path
+) -> None:
+    made, reveal, _ = played
+    packed = pack([reveal], tmp_path / "published.zip")
+    status, said = run("verify", packed, "--commitment", made.commitment.commitment)
+    assert (status, said) == run("verify", reveal, "--commitment", made.commitment.commitment)
+    assert status == 0
+    (folder,) = unpack(packed, tmp_path)
+    changed = next(folder.glob("runs/ada/**/rollouts.json"))
+    changed.write_text(changed.read_text().replace('"length": ', '"length": 1', 1))
+    (folder / "runs" / "eve").mkdir()
+    status, said = run("verify", pack([folder], tmp_path / "changed.zip"))
+    assert status == 1
+    assert "metrics/rollouts.json was changed after the run" in said
+    assert "eve is not a listed entrant" in said
+
+
 def test_an_entrant_sees_nothing_of_the_competition(
     played: tuple[Competition, Path, str], record_property: Callable[[str, object], None]
 ) -> None:

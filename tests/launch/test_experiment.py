@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from a2perf.cli import cli
 from a2perf.cli.run import run
 from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import EVALUATOR_MEMORY_BYTES
@@ -23,6 +25,7 @@ from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import QueueEntry, State
 from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.records import FailureKind
+from a2perf.runs.pack import pack
 from tests.launch.entries import Stage, write_entry
 from tests.launch.remains import assert_nothing_remains, processes_of, wait_until
 
@@ -276,6 +279,12 @@ def test_one_bad_submission_does_not_spoil_the_others(tmp_path: Path) -> None:
     }  # fmt: skip
     log = stage.root / "entry" / "toy_macro_stdcell" / "seed_3" / "inference.log"
     assert "3 episodes, mean return" in log.read_text()
+    shown = [
+        CliRunner().invoke(cli, ["status", str(place), "--json"], standalone_mode=False)
+        for place in (stage.root, pack([stage.root], tmp_path / "packed.zip"))
+    ]
+    assert [one.return_value for one in shown] == [1, 1]
+    assert shown[0].output == shown[1].output
 
 
 def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def test_comparisons_are_the_same(folder: Path, packed: Path, tmp_path: Path, mo
     for store in (folder, packed):
         call(
             "rlops", "compare", "--store", store, "--filters", "?metric=inference/episode_return",
-            "numpy_ars", "minimal", "--env-ids", "QuadrupedLocomotion-SyntheticTrot-v0", "--no-figures", "--no-report", "--output-filename",
-            "compared",
+            "numpy_ars", "minimal", "--env-ids", "QuadrupedLocomotion-SyntheticTrot-v0", "--no-figures", "--no-report",
+            "--output-filename", "compared",
         )  # fmt: skip
         documents.append(json.loads((tmp_path / "compared.json").read_text()))
     for document in documents:
