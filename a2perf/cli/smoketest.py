@@ -7,10 +7,13 @@ from typing import Any
 
 import click
 
+from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.word_lists import Words, WordsCommand
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 from a2perf.terminal import console
+
+_TIME_LIMIT_S = 300.0
 
 
 @click.command(cls=WordsCommand, context_settings=normalised())
@@ -19,7 +22,9 @@ from a2perf.terminal import console
 @click.option("--env-ids", cls=Words, required=True, metavar="ENV...", help="Environments, or tasks of submissions.")
 @click.option("--steps", type=click.IntRange(min=1), default=200, show_default=True, help="Steps of a training run.")
 @click.option("--n-jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Pairs at the same time.")
-@click.option("--time-limit", type=float, default=300.0, show_default=True, metavar="S", help="Wall time of a pair.")
+@launch_options(
+    "time_limit", time_limit={"default": f"{_TIME_LIMIT_S:g}", "show_default": True, "help": "Wall time of a pair."}
+)
 @click.option("--fail-fast", is_flag=True, help="Start nothing more after the first failure.")
 @click.option("--report", type=click.Path(path_type=Path), default=Path("runs", "smoke_test"), show_default=True,
               metavar="DIR", help="Where models, videos, logs and results go.")  # fmt: skip
@@ -37,6 +42,7 @@ def smoketest(**options: Any) -> int:
     from a2perf.experiments.smoke_test.results import write_results
     from a2perf.launch import Conductor, get_launcher
 
+    time_limit_s = LaunchOptions(options).resources().wall_s or _TIME_LIMIT_S
     algorithms = [word.lower() for word in options["algorithms"] or ()]
     submissions = [Path(word) for word in options["submissions"] or ()]
     if not algorithms and not submissions:
@@ -46,7 +52,7 @@ def smoketest(**options: Any) -> int:
     click.echo(f"Smoke-testing {len(tried)} pairs ({len(pairs) - len(tried)} excluded) ...", err=True)
     with Conductor(get_launcher("local"), options["n_jobs"]) as conductor:
         outcomes = try_pairs(
-            pairs, options["report"], conductor, steps=options["steps"], time_limit_s=options["time_limit"],
+            pairs, options["report"], conductor, steps=options["steps"], time_limit_s=time_limit_s,
             fail_fast=options["fail_fast"], say=lambda line: click.echo(line, err=True),
         )  # fmt: skip
     write_results(options["report"], outcomes)

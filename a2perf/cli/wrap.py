@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.errors import ConfigError
 from a2perf.submission.options import normalised
+from a2perf.submission.run_options import run_options
 
 
 @click.command(context_settings={**normalised(), "ignore_unknown_options": True, "allow_extra_args": True})
@@ -18,13 +21,12 @@ from a2perf.submission.options import normalised
 @click.option("--seed", type=int, help="Seed of the run; BENCH_SEED by default.")
 @click.option("--root-dir", metavar="DIR", help="Folder of the run; a folder of the store by default.")
 @click.option("--store", metavar="DIR", help="Experiment store; A2PERF_STORE or ./runs by default.")
-@click.option("--sandbox", default="process", show_default=True, metavar="LEVEL", help="How the script is confined.")
+@run_options("sandbox", sandbox={"default": "process", "show_default": True, "help": "How the script is confined."})
 @click.option("--test-episodes", type=click.IntRange(0), default=25, show_default=True)
 @click.option("--videos", type=click.IntRange(0), default=5, show_default=True)
-@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS")
+@launch_options("time_limit", "force")
 @click.option("--wandb-project-name", default="", metavar="NAME", help="Mirror the values to Weights & Biases too.")
 @click.option("--wandb-entity", default="", metavar="NAME")
-@click.option("--force", is_flag=True, help="Archive an existing run and start from scratch.")
 def wrap(
     words: tuple[str, ...],
     env: str | None,
@@ -34,10 +36,9 @@ def wrap(
     sandbox: str,
     test_episodes: int,
     videos: int,
-    time_limit: float | None,
     wandb_project_name: str,
     wandb_entity: str,
-    force: bool,
+    **given: Any,
 ) -> int:
     """Runs SCRIPT, which has a function `main(env='Name')`, without any change to it.
 
@@ -49,27 +50,28 @@ def wrap(
     from a2perf.experiments.script_wrapper.store_folder import new_run_folder
     from a2perf.submission.evaluator.progress import RunProgress
 
-    given = os.environ.get("BENCH_SCRIPT")
-    if given is None:
+    script = os.environ.get("BENCH_SCRIPT")
+    if script is None:
         if not words:
             raise ConfigError("no script was given", hint="a2perf wrap SCRIPT --env NAME --seed N, or set BENCH_SCRIPT")
-        given, words = words[0], words[1:]
+        script, words = words[0], words[1:]
+    launch = LaunchOptions.taken_from(given)
     wanted = Wrapping(
-        script=Path(given).expanduser(),
+        script=Path(script).expanduser(),
         env=_needed("--env", "BENCH_ENV", env),
         seed=_number(_needed("--seed", "BENCH_SEED", None if seed is None else str(seed))),
         arguments=words,
         sandbox=sandbox,
         test_episodes=test_episodes,
         videos=videos,
-        time_limit_s=time_limit,
+        time_limit_s=launch.resources().wall_s,
         mirror=wandb_project_name,
         mirror_entity=wandb_entity,
     )
     root = Path(root_dir).expanduser().absolute() if root_dir else new_run_folder(wanted, store)
     progress = RunProgress()
     progress.say(f"wrapping {wanted.script} on {wanted.env}, seed {wanted.seed}, into {root}")
-    return run(wanted, root, progress, force=force, echo=sys.stdout)
+    return run(wanted, root, progress, force=launch.restart().force, echo=sys.stdout)
 
 
 def _needed(flag: str, variable: str, given: str | None) -> str:
