@@ -26,8 +26,9 @@ def report(runs: tuple[Path, ...], out: Path, title: str | None, profile: str, a
     part of the report.
     """
     from a2perf.report import write_report
+    from a2perf.runs import read_runs
 
-    written = write_report(runs, out, title=title, profile=profile)  # type: ignore[arg-type]
+    written = write_report(read_runs(runs), out, title=title, profile=profile)  # type: ignore[arg-type]
     if as_json:
         click.echo((out / "report.json").read_text(encoding="utf-8"), nl=False)
     else:

@@ -15,7 +15,7 @@ from a2perf.report.latex import latex_document, score_table_latex
 from a2perf.report.markdown import FIGURES, to_markdown_report
 from a2perf.report.page import to_page
 from a2perf.report.plain_data import ReportRecord, report_record, tables_csv
-from a2perf.runs.reading import read_runs
+from a2perf.runs.run import Run
 from a2perf.storage import write_atomic, write_json
 
 TABLES = "tables"
@@ -37,24 +37,23 @@ class ReportFiles:
 
 
 def write_report(
-    runs: Sequence[Path], out: Path, *, title: str | None = None, profile: Profile = "corrected"
+    runs: Sequence[Run], out: Path, *, title: str | None = None, profile: Profile = "corrected"
 ) -> ReportFiles:
-    """Reads every run at or below the given folders and writes a report.
+    """Writes a report of recorded runs.
 
     Args:
-        runs: run roots, folders that hold them, bundles, or recorded runs of any other known layout.
+        runs: as ``runs.read_runs`` returns them.
         out: folder to write; figures and tables of an earlier report there are replaced.
         title: heading of the report.
         profile: set of formulas.
 
     Raises:
-        UserError: a folder does not exist, holds no run, or ``out`` cannot be written.
+        UserError: ``out`` cannot be written.
     """
-    found = read_runs(runs)
     try:
         for folder in (FIGURES, TABLES):
             (out / folder).mkdir(parents=True, exist_ok=True)  # before the minute that a large report takes
-        report = make_report(found, title, profile)
+        report = make_report(runs, title, profile)
         record = report_record(report)
         _write_figures(report, out / FIGURES)
         _write_tables(report, out / TABLES)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.report import write_report
+from a2perf.runs import read_runs
 from tests.report.recorded_runs import RunMaker
 from tests.report.rivals import write_rivals
 
@@ -33,4 +34,4 @@ def rivals_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a report of three rivals with three seeds each, one with measured energy; ``../runs`` holds them."""
     top = tmp_path_factory.mktemp("rivals")
     write_rivals(top / "runs", 3, 3, measured=(0,), points=60)
-    return write_report([top / "runs"], top / "out").page
+    return write_report(read_runs([top / "runs"]), top / "out").page

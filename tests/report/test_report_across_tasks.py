@@ -89,7 +89,7 @@ def test_the_report_holds_them(runs: RunMaker, tasks: list[tuple[str, ProtocolTa
     for task in tasks:
         for seed in (1, 2):
             _play(runs, "a", task, seed, 0.25 * seed)
-    report = write_report([runs.top], tmp_path / "out")
+    report = write_report(read_runs([runs.top]), tmp_path / "out")
     (across,) = report.record.across_tasks
     assert across.scores["a"] == [pytest.approx([0.25, 0.25]), pytest.approx([0.5, 0.5])]
     name = f"{across.domain} across tasks"

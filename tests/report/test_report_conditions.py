@@ -11,6 +11,7 @@ import pytest
 from a2perf.metrics import protocol
 from a2perf.records import SubmissionIdentity
 from a2perf.report import ReportFiles, write_report
+from a2perf.runs import read_runs
 from tests.metrics import event_bytes as made
 from tests.metrics import made_bundles
 from tests.report.recorded_runs import RunMaker
@@ -105,13 +106,13 @@ def test_every_damage_is_stated_and_costs_no_other_run_a_number(tmp_path: Path) 
     for name in sorted(healthy):
         for seed in (1, 2, 3):
             _train(runs, seed, name)
-    whole = write_report([runs], tmp_path / "whole")
+    whole = write_report(read_runs([runs]), tmp_path / "whole")
     expected = {}
     for damage in DAMAGES:
         name = damage.__name__.strip("_")
         bundle = _train(runs, 4, name)
         expected[name] = damage(bundle)
-    report = write_report([runs], tmp_path / "out")
+    report = write_report(read_runs([runs]), tmp_path / "out")
     before = _numbers(whole, healthy)
     assert len(before) > 100
     assert _numbers(report, healthy) == before
@@ -135,7 +136,7 @@ def test_every_damage_is_stated_and_costs_no_other_run_a_number(tmp_path: Path) 
 
 def test_one_seed_is_stated_with_the_metrics_that_need_more(tmp_path: Path) -> None:
     _train(tmp_path / "runs", 1)
-    report = write_report([tmp_path / "runs"], tmp_path / "out")
+    report = write_report(read_runs([tmp_path / "runs"]), tmp_path / "out")
     (told,) = [words for words in _conditions(report) if words.startswith("not enough data (n=1, needs 3)")]
     assert "Dispersion across runs (IQR)" in told
     assert "not enough data (n=1, needs 3)" in (tmp_path / "out" / "report.tex").read_text().replace("{[}", "").replace(
@@ -146,7 +147,7 @@ def test_one_seed_is_stated_with_the_metrics_that_need_more(tmp_path: Path) -> N
 def test_two_runs_of_one_seed_and_steps_that_differ_are_stated(tmp_path: Path) -> None:
     for root, points in (("a", 40), ("b", 55), ("c", 40)):
         made_bundles.write_train(tmp_path / "runs" / root, 7, points=points)
-    conditions = _conditions(write_report([tmp_path / "runs"], tmp_path / "out"))
+    conditions = _conditions(write_report(read_runs([tmp_path / "runs"]), tmp_path / "out"))
     assert "two runs share a seed; they are not independent" in conditions
 
 
@@ -157,7 +158,7 @@ def test_measured_and_estimated_energy_are_shown_but_not_ranked(tmp_path: Path) 
         runs.manifest(name, "inference", submission=identity)
         runs.rollouts(name, [1.0, 2.0])
         runs.costs(name, "inference", quality=quality)
-    report = write_report([runs.top], tmp_path / "out")
+    report = write_report(read_runs([runs.top]), tmp_path / "out")
     assert "Energy, inference, not ranked: measured and estimated" in _conditions(report)
     energies = [entry for entry in report.record.settings[0].scores if entry.score.name == "energy_gross"]
     assert [entry.score.provenance for entry in energies] == ["measured", "estimated"]
@@ -180,7 +181,7 @@ def test_runs_of_other_layouts_are_reported(tmp_path: Path, layout: str) -> None
             path.write_text("time/total_timesteps,rollout/ep_rew_mean\n" + "\n".join(rows) + "\n")
         expected = {"IqrWithinRuns", "MedianPerfDuringTraining"}
     paths = sorted(top.iterdir()) if layout == "CSV file" else [top]
-    report = write_report(paths, tmp_path / "out")
+    report = write_report(read_runs(paths), tmp_path / "out")
     assert {run.layout for run in report.record.runs} == {layout}
     (setting,) = [s for s in report.record.settings if any(e.score.value is not None for e in s.scores)]
     valued = {entry.score.name: entry.score for entry in setting.scores if entry.score.value is not None}
@@ -198,7 +199,7 @@ def test_a_threshold_that_no_run_reached_is_stated_in_the_table(tmp_path: Path) 
         )  # fmt: skip
         rows = [f"{100 * step},{task.threshold_return() - 1.0!r}" for step in range(20)]
         (bundle / "artifacts" / "progress.csv").write_text("env_steps,mean_return\n" + "\n".join(rows) + "\n")
-    report = write_report([tmp_path / "runs"], tmp_path / "out")
+    report = write_report(read_runs([tmp_path / "runs"]), tmp_path / "out")
     (setting,) = report.record.settings
     told = {entry.score.name: entry.score.condition for entry in setting.scores if entry.score.condition}
     for metric in ("time_to_threshold", "energy_to_threshold"):

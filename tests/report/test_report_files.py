@@ -77,7 +77,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs.failed("evil", failure, log="working\n" * 50 + "the last line")
     runs.manifest("killed", "inference", state=RunState.RUNNING)
     runs.rollouts("killed", [90.0])
-    write_report([runs.top], top / "out")
+    write_report(read_runs([runs.top]), top / "out")
     return top
 
 
@@ -171,7 +171,7 @@ def test_the_same_runs_give_the_same_bytes_and_old_figures_go(written: Path, tmp
     out = tmp_path / "again"
     (out / "figures").mkdir(parents=True)
     (out / "figures" / "old-run-returns.svg").write_text("<svg/>")
-    write_report([written / "runs"], out)
+    write_report(read_runs([written / "runs"]), out)
     first = {p.relative_to(written / "out"): p.read_bytes() for p in (written / "out").rglob("*") if p.is_file()}
     second = {p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file()}
     assert first == second
@@ -188,7 +188,7 @@ def test_different_fingerprints_never_share_a_table(runs: RunMaker) -> None:
 def test_a_folder_that_cannot_be_written_is_a_mendable_error(inference_run: RunMaker, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        write_report([inference_run.top / "gait"], tmp_path / "file")
+        write_report(read_runs([inference_run.top / "gait"]), tmp_path / "file")
 
 
 def test_the_command_says_where_the_report_is(runs: RunMaker, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.report import write_report
+from a2perf.runs import read_runs
 from tests.report.rivals import write_rivals
 
 pytest.importorskip("selenium")
@@ -61,7 +62,7 @@ def test_nothing_sticks_out_and_the_console_is_silent(browser: Browser, page: Pa
 
 def test_nine_algorithms_fit_a_screen_and_scroll_inside_their_box_on_a_phone(browser: Browser, tmp_path: Path) -> None:
     write_rivals(tmp_path / "runs", 9, 2, points=6)
-    page = write_report([tmp_path / "runs"], tmp_path / "out").page
+    page = write_report(read_runs([tmp_path / "runs"]), tmp_path / "out").page
     fits = "const b = document.querySelector('.setting .scroll'); return [b.scrollWidth, b.clientWidth]"
     browser.open(page, width=1280)
     needed, given = browser.run(fits)

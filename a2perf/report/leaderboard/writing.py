@@ -211,10 +211,11 @@ def _write_reports(found: Found, out: Path, processes: int) -> dict[str, str]:
 
 def _write_report(out: Path, page: str, entries: Sequence[EntryRuns]) -> str:
     from a2perf.report.writing import write_report
+    from a2perf.runs import read_runs
 
     bundles = [folder.path for entry in entries for folder in entry.folders]
     try:
-        write_report(bundles, out / SUBMISSIONS / page / REPORT, title=entries[0].key.name)
+        write_report(read_runs(bundles), out / SUBMISSIONS / page / REPORT, title=entries[0].key.name)
     except UserError as error:
         return error.message
     except Exception as error:  # whatever a stranger's files bring out, the other pages must still be written
