@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -78,6 +79,7 @@ def main() -> None:
     given = parser.parse_args()
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
+        os.environ["A2PERF_CACHE_DIR"] = f"{name}/cache"
         for runs in (given.runs // 10, given.runs):
             results[str(runs)] = measure(Path(name), runs, given.points)
     if given.json:

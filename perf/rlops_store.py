@@ -3,7 +3,7 @@
     python perf/rlops_store.py [--json] [--runs 1000] [--points 10000] [--tags 1]
 
 Every run has its records and an event file of ``--tags`` metrics. Every figure is of a fresh process: wall and CPU
-seconds, and peak resident memory (of the largest of its processes), without index and curve cache (cold), with them
+seconds, and peak resident memory (of the largest of its processes), without index and cache of series (cold), with them
 (warm), and warm after one run more. The baseline is a process that reads every file of the store once and does
 nothing with it. A tenth of the runs shows how both grow.
 """
@@ -104,6 +104,7 @@ def main() -> None:
     options = parser.parse_args()
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
+        os.environ["A2PERF_CACHE_DIR"] = f"{name}/cache"
         for runs in (options.runs // 10, options.runs):
             results[str(runs)] = measure(Path(name), runs, options.points, options.tags)
     if options.json:

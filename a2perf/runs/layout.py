@@ -50,6 +50,7 @@ DATASET_NOTES = "a2perf_datasets"  # below ``artifacts``
 ATTIC = "attic"
 SCORES = "scores.json"
 RUN_RECORD = "rlops.json"
+TAG_JOURNAL = "tags.jsonl"  # of a store
 
 # The earlier platform's files below ``metrics``.
 INFERENCE_RESULTS_FILE = "inference_metrics_results.json"

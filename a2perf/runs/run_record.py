@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 
 from a2perf.records import SCHEMA, Record
+from a2perf.runs import layout
 
-RUN_FILE = "rlops.json"
-TAGS_FILE = "tags.jsonl"
-"""Journal of a store's tags."""
-MODES = ("command", "train", "inference", "generalization", "imported")
+RUN_FILE = layout.RUN_RECORD
+TAGS_FILE = layout.TAG_JOURNAL
+MODES = ("command", *layout.MODES, "imported")
+"""Bundles that a run of a store may have: those of a submission, of a plain command, of an import."""
 
 
 class AutotagRecord(Record, kw_only=True):

@@ -207,7 +207,8 @@ def _curve(reader: _RunReader, metric: str | None, xaxis: str) -> RunCurve | Non
     if series is None:
         return None
     if xaxis in _AXES:
-        return RunCurve(series.name, series.steps, series.values, series.elapsed_s())
+        # copies, so that what was read with them can be freed
+        return RunCurve(series.name, series.steps.copy(), series.values.copy(), series.elapsed_s())
     axis = reader.series(xaxis)
     if axis is None or not len(axis.steps):
         return None
