@@ -130,7 +130,7 @@ ASSAULTS = (
     Assault("pickle", "a pickled payload", FailureKind.BAD_OUTPUT, "valid message", arguments={"path": "{planted}"}),
     Assault("extension_type", "an unknown type in a frame", FailureKind.BAD_OUTPUT, "extension type"),
     Assault("shared_offset", "an array outside its frame", FailureKind.BAD_OUTPUT, "outside its frame"),
-    Assault("reward_message", "a message that sets the return", FailureKind.BAD_OUTPUT, "no message of the wire"),
+    Assault("reward_message", "a message that sets the return", FailureKind.BAD_OUTPUT, "not a message of the wire"),
     Assault("answer_in_advance", "answers before it is asked", FailureKind.BAD_OUTPUT, "before it was asked", calls=2),
     Assault("times_too_short", "times shorter than they were", None, calls=2),
     Assault("times_too_long", "times longer than the evaluator waited", FailureKind.BAD_OUTPUT, "claims", calls=2),

@@ -50,8 +50,8 @@ def energy_budget(sampler: Sampler, pid: int, limit_kwh: float | None) -> Iterat
     """Watches a participant process while the context lasts; no limit, no watch.
 
     Args:
-        sampler: attached to the participant's tree. It accounts at each of its samples, so a training run may exceed its
-            budget by what it draws in one sampling interval.
+        sampler: attached to the participant's tree. It accounts at each of its samples, so a training run may exceed
+            its budget by what it draws in one sampling interval.
         pid: the participant's first process.
         limit_kwh: energy above idle in kWh.
     """

@@ -25,7 +25,7 @@ from a2perf.fault_point import fault_point
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import Failure, FailureKind, Manifest, PythonEnvRecord, Record, SandboxRecord
 from a2perf.runs import attempts
-from a2perf.runs.bundle import Bundle, Finished, open_bundle, participant_starts
+from a2perf.runs.bundle import Bundle, participant_starts
 from a2perf.runs.layout import JOURNAL, METRICS, OUTCOME_FILE, TRACKING_FILE
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration
@@ -37,7 +37,7 @@ from a2perf.submission.evaluator.inference import completed_episodes, episode_se
 from a2perf.submission.evaluator.participant_python import participant_python
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.session import supervise
+from a2perf.submission.evaluator.session import run_mode
 from a2perf.submission.evaluator.tracking import tracker_of
 from a2perf.submission.settings import Submission
 
@@ -94,19 +94,15 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     count = settings.num_generalization_episodes
     manifest = new_manifest(settings, RunTask(domain.name, "all", "", {}), episodes=count)
     manifest.env_kwargs = {"tasks": names}
-    opened = open_bundle(settings.root / "generalization", manifest, configuration.text(), force=force)
-    if isinstance(opened, Finished):
-        return results.already_done(opened, progress)
-    bundle = opened
-    runs = [_task_run(settings, task, stream, bundle) for stream, task in enumerate(tasks)]
 
-    def body() -> str:
+    def body(bundle: Bundle) -> str:
+        runs = [_task_run(settings, task, stream, bundle) for stream, task in enumerate(tasks)]
         with participant_python(settings, bundle.logs):  # built once; the tasks find it
             bundle.manifest.sandbox = confinement(settings, {}).record
             participant_starts(bundle.path, bundle.manifest)
             return _run_all(settings, runs, bundle, progress)
 
-    return supervise(bundle, progress, body)
+    return run_mode(settings, manifest, progress, body, force=force)
 
 
 def task_folder(bundle: Path, task: str) -> Path:

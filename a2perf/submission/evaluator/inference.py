@@ -13,17 +13,16 @@ from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, StepCosts
-from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import ARTIFACTS, LATENCY_FILE, ROLLOUTS_FILE
 from a2perf.storage import Journal, read_record, write_record
-from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, latency, media, results, step_account
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.rollouts import rollout
 from a2perf.submission.evaluator.seeds import RunSeeds, read_seed_file
-from a2perf.submission.evaluator.session import supervise
+from a2perf.submission.evaluator.session import run_mode
 from a2perf.submission.evaluator.step_account import StepAccount
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
@@ -44,12 +43,9 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     with closing(create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs)) as env:
         manifest = new_manifest(settings, task, episodes=settings.num_inference_episodes)
         manifest.seeds["episodes"] = episode_seeds(settings, manifest, settings.num_inference_episodes)
-        opened = open_bundle(settings.root / "inference", manifest, configuration.text(), force=force)
-        if isinstance(opened, Finished):
-            return results.already_done(opened, progress)
-        bundle = opened
-        seeds = bundle.manifest.seeds["episodes"]  # of the first attempt
-        return supervise(bundle, progress, lambda: _infer(settings, task, env, seeds, bundle, progress))
+        return run_mode(
+            settings, manifest, progress, lambda bundle: _infer(settings, task, env, bundle, progress), force=force
+        )
 
 
 def _task(settings: Submission) -> RunTask:
@@ -81,9 +77,8 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
     return trained if trained.is_dir() else bundle.artifacts
 
 
-def _infer(
-    settings: Submission, task: RunTask, env: Any, seeds: list[int], bundle: Bundle, progress: RunProgress
-) -> str:
+def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress) -> str:
+    seeds = bundle.manifest.seeds["episodes"]  # of the first attempt
     folders = ParticipantFolders(
         root_dir=training_artifacts(settings, bundle), artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
     )

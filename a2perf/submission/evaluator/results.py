@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.constants import ExitCode
 from a2perf.records import RolloutResults
-from a2perf.runs.bundle import Bundle, Finished
+from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import (
     GENERALIZATION_RESULTS_FILE,
     INFERENCE_RESULTS_FILE,
@@ -25,7 +24,6 @@ from a2perf.runs.layout import (
     emissions_file,
 )
 from a2perf.storage import read_record, write_json
-from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission
 
@@ -75,12 +73,6 @@ def generalization_rollouts(path: Path) -> dict[str, list[float]]:
         record = read_record(rollouts, RolloutResults)
         found[record.task] = [episode.episode_return for episode in record.episodes]
     return found
-
-
-def already_done(finished: Finished, progress: RunProgress) -> int:
-    """Says what a finished bundle holds; the same command on it is a success and runs nothing."""
-    progress.say(f"{finished.path} is already finished ({finished.manifest.exit_reason}); --force starts again")
-    return int(ExitCode.SUCCESS)
 
 
 def _summary(values: Sequence[float]) -> dict[str, Any]:

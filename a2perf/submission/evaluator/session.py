@@ -16,13 +16,40 @@ from pathlib import Path
 
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError
-from a2perf.records import Failure, FailureKind, RunState
-from a2perf.runs.bundle import Bundle
+from a2perf.records import Failure, FailureKind, Manifest, RunState
+from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.submission import configuration
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.folder_content import note_changes
 from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.settings import Submission
 
 INTERRUPTED = 130
+
+
+def run_mode(
+    settings: Submission, manifest: Manifest, progress: RunProgress, body: Callable[[Bundle], str], *, force: bool
+) -> int:
+    """Runs one mode into its bundle; a bundle that is finished already is a success and nothing runs.
+
+    Args:
+        settings: the run's configuration.
+        manifest: of the run that is about to start.
+        progress: where phases and failures are shown.
+        body: the run; returns the exit reason of a success.
+        force: archive an existing bundle and start again.
+
+    Returns:
+        The exit status, see ``supervise``.
+
+    Raises:
+        UserError: the bundle belongs to another run, or another process is writing it.
+    """
+    opened = open_bundle(settings.root / manifest.mode, manifest, configuration.text(), force=force)
+    if isinstance(opened, Finished):
+        progress.say(f"{opened.path} is already finished ({opened.manifest.exit_reason}); --force starts again")
+        return int(ExitCode.SUCCESS)
+    return supervise(opened, progress, lambda: body(opened))
 
 
 def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) -> int:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 
 from a2perf.records import Failure, FailureKind, TrainResults
-from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import TRAIN_FILE
 from a2perf.storage import write_record
-from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, results
 from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT, energy_budget
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.session import supervise
+from a2perf.submission.evaluator.session import run_mode
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.settings import Submission
 
@@ -33,11 +32,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     progress = progress or RunProgress()
     task = RunTask.configured(str(settings.domain))
     manifest = new_manifest(settings, task, episodes=0)
-    opened = open_bundle(settings.root / "train", manifest, configuration.text(), force=force)
-    if isinstance(opened, Finished):
-        return results.already_done(opened, progress)
-    bundle = opened
-    return supervise(bundle, progress, lambda: _train(settings, task, bundle, progress))
+    return run_mode(settings, manifest, progress, lambda bundle: _train(settings, task, bundle, progress), force=force)
 
 
 def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
