@@ -7,17 +7,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from a2perf import terminal
 from a2perf.errors import ConfigError
-from a2perf.launch.conductor import Conductor
 from a2perf.launch.interface import LAUNCHERS, Launcher, get_launcher
-from a2perf.launch.preparation import Restart
 from a2perf.launch.run_spec import Resources
 from a2perf.submission.options import parse_participant_args
+
+if TYPE_CHECKING:  # a single run needs neither
+    from a2perf.launch.conductor import Conductor
+    from a2perf.launch.preparation import Restart
 
 _MEMORY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -90,6 +92,8 @@ class LaunchOptions:
             workers: runs at the same time, instead of those that were given.
             live: show a live table if standard error is a terminal.
         """
+        from a2perf.launch.conductor import Conductor
+
         count = workers or self.given.get("workers") or 1
         return Conductor(self.launcher(), count, console=terminal.console(stderr=True), live=live)
 
@@ -105,6 +109,8 @@ class LaunchOptions:
 
     def restart(self) -> Restart:
         """Returns which runs start again."""
+        from a2perf.launch.preparation import Restart
+
         return Restart(
             force=bool(self.given.get("force")),
             failed=bool(self.given.get("retry_failed")),
