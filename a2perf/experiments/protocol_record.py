@@ -17,7 +17,7 @@ from a2perf.experiments.protocol_plan import ProtocolRun, SubmitRequest, seeds_o
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.protocol import ProtocolTask, Track
-from a2perf.metrics.submitted import BudgetCheck, Score, Submitted, SubmittedRun
+from a2perf.metrics.submitted import BudgetCheck, ProtocolScore, Submitted, SubmittedRun
 from a2perf.records import Manifest, RolloutResults, RunState, SubmissionIdentity, TrainResults
 from a2perf.runs import layout
 from a2perf.runs.bundle_reading import BundleReader
@@ -183,14 +183,14 @@ def _kept_track(request: SubmitRequest, runs: Sequence[SubmittedRun]) -> Track:
     return request.track if all(check is not None and check.verdict == "kept" for check in checks) else "open"
 
 
-def _task_score(task: ProtocolTask, request: SubmitRequest, runs: Sequence[SubmittedRun]) -> Score:
+def _task_score(task: ProtocolTask, request: SubmitRequest, runs: Sequence[SubmittedRun]) -> ProtocolScore:
     expected = len(seeds_of(task, request))
     if not task.has_references():
-        return Score(expected=expected, tasks=1, notes=["no stored references, so no normalised score"])
+        return ProtocolScore(expected=expected, tasks=1, notes=["no stored references, so no normalised score"])
     return _score({task.name: _normalised(task.name, runs)}, expected)
 
 
-def _overall(scores: dict[str, Score], request: SubmitRequest, runs: Sequence[SubmittedRun]) -> Score:
+def _overall(scores: dict[str, ProtocolScore], request: SubmitRequest, runs: Sequence[SubmittedRun]) -> ProtocolScore:
     scored = [name for name in scores if request.protocol.task(name).has_references()]
     values = {name: _normalised(name, runs) for name in scored}
     score = _score(values, max((score.expected for score in scores.values()), default=0))
@@ -200,7 +200,7 @@ def _overall(scores: dict[str, Score], request: SubmitRequest, runs: Sequence[Su
     return score
 
 
-def _score(values: dict[str, dict[int, float]], expected: int) -> Score:
+def _score(values: dict[str, dict[int, float]], expected: int) -> ProtocolScore:
     """Returns the interquartile mean over the seeds that every task has, with its interval for few runs."""
     notes = [
         f"{name}: {expected - len(seeds)} of {expected} seeds missing"
@@ -209,10 +209,10 @@ def _score(values: dict[str, dict[int, float]], expected: int) -> Score:
     ]
     common = sorted(set.intersection(*(set(seeds) for seeds in values.values()))) if values else []
     if not common:
-        return Score(expected=expected, tasks=len(values), notes=notes)
+        return ProtocolScore(expected=expected, tasks=len(values), notes=notes)
     matrix = np.array([[seeds[seed] for seeds in values.values()] for seed in common])
     found = bootstrap(matrix, method="small")
-    return Score(
+    return ProtocolScore(
         iqm=found.value, low=found.low, high=found.high, seeds=len(common), expected=expected, tasks=len(values),
         notes=notes,
     )  # fmt: skip

@@ -1,16 +1,14 @@
 """Stratified bootstrap intervals over runs, vectorised, and reproducible bit for bit from a seed.
 
 Runs are resampled within each task (Agarwal et al., NeurIPS 2021); all indices of a chunk of repetitions are drawn at
-once and gathered once. Interval methods: percentile, basic, bias-corrected (``bc``), bias-corrected and accelerated
-(``bca``, Efron 1987, jackknife over runs), and ``small``: Student's and Hall's intervals from the error and skewness of
-the resamples. With fewer than twenty seeds all but ``small`` are too narrow: always print ``n``.
+once and gathered once. Interval methods: ``percentile``, and ``small``: Student's and Hall's intervals from the error
+and skewness of the resamples. With fewer than twenty seeds ``percentile`` is too narrow: always print ``n``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -20,9 +18,8 @@ from numpy.typing import ArrayLike
 from a2perf.arrays import Values
 from a2perf.metrics.statistics import chunk_sizes, iqm, student_quantile
 
-Method = Literal["percentile", "basic", "bc", "bca", "small"]
+Method = Literal["percentile", "small"]
 Aggregate = Callable[[Values], Any]
-_NORMAL = NormalDist()
 _MOST_STRETCH = 2.0
 """Hall's interval of a few skewed runs has an end almost anywhere; more than this adds width and hardly coverage."""
 
@@ -76,7 +73,6 @@ def bootstrap(
     repetitions: int = 50_000,
     confidence: float = 0.95,
     method: Method = "percentile",
-    task_bootstrap: bool = False,
     seed: int | np.random.Generator = 0,
 ) -> Estimate:
     """Returns an aggregate of scores with its stratified bootstrap interval.
@@ -86,8 +82,7 @@ def bootstrap(
         aggregate: from ``(..., runs, tasks)`` to ``(...)`` or ``(..., k)``.
         repetitions: resamples; 50,000 for intervals.
         confidence: mass of the interval, in (0, 1).
-        method: ``"percentile"``, ``"basic"``, ``"bc"``, ``"bca"`` or ``"small"``.
-        task_bootstrap: resample the tasks as well.
+        method: ``"percentile"`` or ``"small"``.
         seed: a seed or a generator; the same seed gives the same bits.
 
     Raises:
@@ -99,12 +94,11 @@ def bootstrap(
     runs, tasks = matrix.shape
     low = high = None
     if runs > 1:
-        sample = distribution(matrix, aggregate, repetitions=repetitions, task_bootstrap=task_bootstrap, seed=seed)
-        jackknife = _jackknife(matrix, aggregate) if method == "bca" else None
+        sample = distribution(matrix, aggregate, repetitions=repetitions, seed=seed)
         if method == "small":
             ends = small_sample_interval(sample, value, runs, freedom_of_mean(matrix), confidence)
         else:
-            ends = interval(sample, value, confidence=confidence, method=method, jackknife=jackknife)
+            ends = percentile_interval(sample, confidence=confidence)
         low, high = _plain(ends[0]), _plain(ends[1])
     return Estimate(
         value=_plain(value), low=low, high=high, n=runs, tasks=tasks,
@@ -218,85 +212,28 @@ def distribution(
     aggregate: Aggregate,
     *,
     repetitions: int,
-    task_bootstrap: bool = False,
     seed: int | np.random.Generator = 0,
 ) -> Values:
     """Returns the aggregate of each resample, shape ``(repetitions, ...)``."""
     generator = np.random.default_rng(seed)
     flat = np.ascontiguousarray(matrix).ravel()
-    parts = [
-        np.asarray(aggregate(resample(flat, matrix.shape, size, generator, task_bootstrap)))
-        for size in chunk_sizes(repetitions)
-    ]
+    parts = [np.asarray(aggregate(resample(flat, matrix.shape, size, generator))) for size in chunk_sizes(repetitions)]
     return np.concatenate(parts)
 
 
-def resample(
-    flat: Values, shape: tuple[int, ...], size: int, generator: np.random.Generator, task_bootstrap: bool = False
-) -> Values:
+def resample(flat: Values, shape: tuple[int, ...], size: int, generator: np.random.Generator) -> Values:
     """Draws ``size`` resamples of a ``(runs, tasks)`` matrix given flat: runs with replacement within each task."""
     runs, tasks = shape
     kind: Any = np.uint16 if runs < 2**16 else np.int64
     rows = generator.integers(0, runs, size=(size, runs, tasks), dtype=kind)
-    columns = generator.integers(0, tasks, size=(size, 1, tasks)) if task_bootstrap else np.arange(tasks)[None, None, :]
-    return flat.take(rows.astype(np.intp) * tasks + columns)
+    return flat.take(rows.astype(np.intp) * tasks + np.arange(tasks))
 
 
-def interval(
-    sample: Values,
-    value: Values,
-    *,
-    confidence: float = 0.95,
-    method: Method = "percentile",
-    jackknife: Values | None = None,
-) -> tuple[Values, Values]:
-    """Returns the ends of the interval from the bootstrap distribution.
-
-    Args:
-        sample: shape ``(repetitions, ...)``.
-        value: the point estimate, shape ``(...)``.
-        confidence: mass of the interval.
-        method: as for ``bootstrap``.
-        jackknife: estimates that leave one observation out, ``(observations, ...)``; ``bca`` needs them.
-    """
+def percentile_interval(sample: Values, *, confidence: float = 0.95) -> tuple[Values, Values]:
+    """Returns the ends of the interval from the bootstrap distribution, shape ``(repetitions, ...)``."""
     tail = (1.0 - confidence) / 2.0
-    if method in ("percentile", "basic"):
-        low, high = np.quantile(sample, (tail, 1.0 - tail), axis=0)
-        return (low, high) if method == "percentile" else (2 * value - high, 2 * value - low)
-    value = np.asarray(value)
-    low, high = np.empty_like(value), np.empty_like(value)
-    for place in np.ndindex(value.shape):
-        draws = sample[(slice(None), *place)]
-        shift = _bias(draws, float(value[place]))
-        pull = 0.0 if jackknife is None else _acceleration(jackknife[(slice(None), *place)])
-        levels = [_adjusted(shift, pull, _NORMAL.inv_cdf(p)) for p in (tail, 1.0 - tail)]
-        low[place], high[place] = np.quantile(draws, levels)
+    low, high = np.quantile(sample, (tail, 1.0 - tail), axis=0)
     return low, high
-
-
-def _adjusted(shift: float, pull: float, z: float) -> float:
-    scale = 1.0 - pull * (shift + z)
-    # Beyond the pole of the transformation the whole tail belongs to the interval.
-    return (1.0 if z > 0 else 0.0) if scale <= 0 else _NORMAL.cdf(shift + (shift + z) / scale)
-
-
-def _bias(draws: Values, value: float) -> float:
-    # Ties count half, so that discrete statistics of few runs are not pushed to one side.
-    below = (np.count_nonzero(draws < value) + 0.5 * np.count_nonzero(draws == value)) / draws.size
-    half = 0.5 / draws.size
-    return _NORMAL.inv_cdf(min(max(below, half), 1.0 - half))
-
-
-def _acceleration(left_out: Values) -> float:
-    deviation = left_out.mean() - left_out
-    squares = float((deviation**2).sum())
-    return 0.0 if squares == 0.0 else float((deviation**3).sum()) / (6.0 * math.pow(squares, 1.5))
-
-
-def _jackknife(matrix: Values, aggregate: Aggregate) -> Values:
-    """Leaves out one run at a time, of all tasks at once, so that every resample has a rectangular shape."""
-    runs = matrix.shape[0]
-    return np.stack([np.asarray(aggregate(np.delete(matrix, run, axis=0))) for run in range(runs)])
 
 
 def _plain(value: Any) -> Any:
@@ -307,4 +244,4 @@ def _check(repetitions: int, confidence: float, method: str) -> None:
     if repetitions < 1 or not 0.0 < confidence < 1.0:
         raise ValueError(f"repetitions={repetitions}, confidence={confidence}: need at least 1, and between 0 and 1")
     if method not in get_args(Method):
-        raise ValueError(f"method is {method!r}; it must be percentile, basic, bc, bca or small")
+        raise ValueError(f"method is {method!r}; it must be percentile or small")

@@ -1,7 +1,7 @@
 """Comparisons of algorithms over runs and tasks: performance profiles and the probability of improvement.
 
 Formulas of Agarwal et al., "Deep RL at the Edge of the Statistical Precipice" (NeurIPS 2021), with the stratified
-bootstrap of ``bootstrap``. ``ranks`` and ``permutation_test`` are in ``statistics``.
+bootstrap of ``bootstrap``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
-from a2perf.metrics.bootstrap import Estimate, as_scores, bootstrap, interval, resample
+from a2perf.metrics.bootstrap import Estimate, as_scores, bootstrap, percentile_interval, resample
 from a2perf.metrics.statistics import chunk_sizes
 
 
@@ -102,7 +102,7 @@ def probability_of_improvement(
                 for size in chunk_sizes(repetitions, 128)
             ]
         )
-        low, high = (float(end) for end in interval(draws, value, confidence=confidence))
+        low, high = (float(end) for end in percentile_interval(draws, confidence=confidence))
     return Estimate(
         value=float(value), low=low, high=high, n=min(a.shape[0], b.shape[0]), tasks=a.shape[1],
         repetitions=repetitions, confidence=confidence, method="percentile",

@@ -5,7 +5,6 @@ Nothing is mended silently: each curve carries notes of what was done to it.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +34,8 @@ class Curve:
 def clean(steps: Any, values: Any) -> Curve:
     """Returns a curve with finite values and strictly increasing steps.
 
-    Points that are not finite are left out, and points whose step a restarted run wrote again (``runs.series``; recorded
-    runs come without them). Values of the same step (several collectors) are averaged.
+    Points that are not finite are left out, and points whose step a restarted run wrote again (``runs.series``;
+    recorded runs come without them). Values of the same step (several collectors) are averaged.
 
     Args:
         steps: environment steps, in the order of recording.
@@ -81,18 +80,3 @@ def clean_all(curves: Iterable[tuple[Any, Any]]) -> tuple[list[Curve], list[str]
 def aligned(curves: Sequence[Curve]) -> bool:
     """Tells whether all runs were logged at identical steps."""
     return all(np.array_equal(curve.steps, curves[0].steps) for curve in curves[1:])
-
-
-def time_frames(curves: Sequence[tuple[Any, Any]], count: int = 3) -> list[tuple[float, float]]:
-    """Splits the range of steps that all runs share into equal frames ``(low, high)``: early, middle, late training.
-
-    Raises:
-        UserError: the runs share no range of steps.
-    """
-    cleaned, _ = clean_all(curves)
-    low = max((float(curve.steps[0]) for curve in cleaned), default=0.0)
-    high = min((float(curve.steps[-1]) for curve in cleaned), default=0.0)
-    if high <= low:
-        raise UserError("the runs share no range of steps", hint="compare runs of one protocol")
-    edges = np.linspace(low, high, count + 1)
-    return [(float(a), float(b)) for a, b in itertools.pairwise(edges)]

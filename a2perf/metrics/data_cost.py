@@ -1,15 +1,14 @@
 """What the training data cost: the energy that went into a data set and the policies it was made from.
 
 ``training_sample_cost`` is the mean training energy of the checkpoints whose episodes are in the data set, as the
-upstream platform defined it. The energy of an experiment is here the sum over all its processes; the earlier code kept
-the last one only and so under-counted distributed collectors (``every_process=False`` repeats that). ``data_energy`` is
-what lies behind the samples that a training really used, generating them included.
+upstream platform defined it. ``data_energy`` is what lies behind the samples that a training run really used,
+generating them included.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -64,19 +63,6 @@ def skill_levels(mean_returns: Sequence[float]) -> SkillBounds:
         intermediate_max=mean + deviation,
         expert_min=mean + 2 * deviation,
     )
-
-
-def experiment_energy(cumulative_by_process: Mapping[str, Sequence[float]], *, every_process: bool = True) -> float:
-    """Returns the energy of an experiment in kWh.
-
-    Args:
-        cumulative_by_process: per ``run_id`` its cumulative ``energy_consumed`` rows in order, kWh.
-        every_process: sum the last value of every process; ``False`` takes that of the last process only.
-    """
-    last = [float(finite[-1]) for rows in cumulative_by_process.values() if (finite := as_finite(rows)[0]).size]
-    if not last:
-        return 0.0
-    return sum(last) if every_process else last[-1]
 
 
 def checkpoint_energies(total_kwh: float, checkpoint_numbers: Sequence[int]) -> Values:

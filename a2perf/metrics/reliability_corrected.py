@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from a2perf.arrays import Values
 from a2perf.errors import UserError
 from a2perf.metrics import lowpass
-from a2perf.metrics.bootstrap import interval, mean_interval, resample
+from a2perf.metrics.bootstrap import mean_interval, percentile_interval, resample
 from a2perf.metrics.curves import Curve, aligned
 from a2perf.metrics.reliability_upstream import MIN_RUNS, rollout_formula, small_tail
 from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, iqr, mad, stacked_windows
@@ -278,7 +278,7 @@ def _compared(matrix: Values, name: str, options: Options) -> MetricResult:
         order = resample(np.arange(runs, dtype=np.float64), (runs, 1), options.repetitions, generator)[..., 0]
         chunks = np.array_split(order.astype(np.intp), max(1, options.repetitions // _CHUNK))
         draws = np.concatenate([of_resamples(statistic, matrix, rows).mean(axis=1) for rows in chunks])
-        ends = interval(draws, np.asarray(result.value), confidence=options.confidence)
+        ends = percentile_interval(draws, confidence=options.confidence)
         result.interval = float(ends[0]), float(ends[1])
         if name.endswith("AcrossRuns"):
             result.notes.append("resampling repeats runs, so the interval of a dispersion across few runs leans low")

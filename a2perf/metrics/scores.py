@@ -1,9 +1,8 @@
 """Scores of recorded runs: every metric anew, from files alone.
 
 Runs that are seeds of one another (``runs.seed_groups``) are scored together. The document is a function of the
-recorded files, the profile and the rules: no clock, host or absolute path enters it, so the same input gives the same bytes.
-Results are remembered in the cache folder under names, sizes and modification times of the input files, so that a
-folder of a thousand runs is scored again at once.
+recorded files, the profile and the rules: no clock, host or absolute path enters it, so the same input gives the same
+bytes. Results are remembered in the cache folder under names, sizes and modification times of the input files.
 """
 
 from __future__ import annotations

@@ -112,11 +112,6 @@ def _trimmed_mean(array: Values) -> Values:
     return np.asarray(array[..., cut : count - cut].mean(axis=-1))
 
 
-def optimality_gap(scores: ArrayLike, gamma: float = 1.0, axis: int | tuple[int, ...] | None = None) -> Any:
-    """Returns by how much the scores fall short of ``gamma`` on average; what exceeds ``gamma`` does not count."""
-    return gamma - np.minimum(np.asarray(scores, dtype=np.float64), gamma).mean(axis=axis)
-
-
 def ranks(values: ArrayLike, *, best: Literal["max", "min"] = "max") -> Values:
     """Returns the rank of each algorithm, 1 for the best; ties share the mean of their ranks.
 
@@ -143,50 +138,6 @@ def student_quantile(probability: float, freedom: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, probability))
-
-
-def mean_difference(first: Values, second: Values) -> Values:
-    """Returns the difference of means along the last axis, the usual statistic of a permutation test."""
-    return np.asarray(first.mean(axis=-1) - second.mean(axis=-1))
-
-
-def permutation_test(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    statistic: Callable[[Values, Values], Values] = mean_difference,
-    repetitions: int = 10_000,
-    seed: int | np.random.Generator = 0,
-) -> tuple[float, float]:
-    """Tests whether two algorithms' runs could be labelled at random (two-sided).
-
-    Args:
-        first: one value a run of one algorithm.
-        second: one value a run of the other.
-        statistic: of two arrays, along their last axis.
-        repetitions: random relabellings.
-        seed: of the generator; the same seed gives the same bits.
-
-    Returns:
-        The observed statistic, and the p-value ``(1 + hits) / (1 + repetitions)`` of Phipson and Smyth (2010), which is
-        never 0.
-
-    Raises:
-        ValueError: an algorithm has no run.
-    """
-    a, b = np.asarray(first, dtype=np.float64).ravel(), np.asarray(second, dtype=np.float64).ravel()
-    if a.size == 0 or b.size == 0:
-        raise ValueError("a permutation test needs at least one run of each algorithm")
-    generator = np.random.default_rng(seed)
-    pooled = np.concatenate((a, b))
-    observed = float(statistic(a, b))
-    hits = 0
-    # Rounding must not make a relabelling that only swaps equals look different from the observed one.
-    bound = abs(observed) - 1e-12 * max(1.0, float(np.abs(pooled).max()))
-    for size in chunk_sizes(repetitions):
-        shuffled = generator.permuted(np.broadcast_to(pooled, (size, pooled.size)), axis=1)
-        hits += int(np.count_nonzero(np.abs(statistic(shuffled[:, : a.size], shuffled[:, a.size :])) >= bound))
-    return observed, (1 + hits) / (1 + repetitions)
 
 
 def chunk_sizes(repetitions: int, chunk: int = 512) -> list[int]:

@@ -72,7 +72,7 @@ class SubmittedRun(Record, kw_only=True):
     attempts: int = 1
 
 
-class Score(Record, kw_only=True):
+class ProtocolScore(Record, kw_only=True):
     """A normalised score with its 95 % interval: the interquartile mean over seeds (and tasks).
 
     Attributes:
@@ -131,8 +131,8 @@ class Submitted(Record, kw_only=True):
     not_rankable: list[str]
     tasks: list[str]
     runs: list[SubmittedRun]
-    scores: dict[str, Score]
-    overall: Score
+    scores: dict[str, ProtocolScore]
+    overall: ProtocolScore
     core: bool
     recorded_at: str
     citation: str

@@ -20,25 +20,12 @@ TOLERANCE_S = 10.0
 BYTES_PER_GB = 2**30
 
 
-class Series(msgspec.Struct, kw_only=True, frozen=True):
-    """Values over time.
-
-    Attributes:
-        times_s: seconds since the epoch (or any common origin), not decreasing, float64.
-        values: one a time, float64.
-    """
-
-    times_s: Any
-    values: Any
-
-
 class EmissionsSummary(msgspec.Struct, kw_only=True, frozen=True):
     """What an emissions table says about one run.
 
     Attributes:
         energy_kwh: sum over processes of the last cumulative energy; by component in ``component_kwh``.
         emissions_kg: sum over processes of the last cumulative emissions.
-        interval_kwh: energy of each interval, all processes one after another; empty with one row a run.
         wall_clock_s: time that all processes ran side by side; the longest duration where there are no timestamps.
         memory_mean_bytes: of the sum over processes; ``None`` without the column ``ram_process``.
         memory_peak_bytes: highest such sum.
@@ -53,7 +40,6 @@ class EmissionsSummary(msgspec.Struct, kw_only=True, frozen=True):
     energy_kwh: float | None = None
     component_kwh: dict[str, float] = msgspec.field(default_factory=dict)
     emissions_kg: float | None = None
-    interval_kwh: list[float] = msgspec.field(default_factory=list)
     wall_clock_s: float | None = None
     memory_mean_bytes: float | None = None
     memory_peak_bytes: float | None = None
@@ -140,7 +126,6 @@ def from_emissions(columns: Mapping[str, Any], *, tolerance_s: float = TOLERANCE
         energy_kwh=totals["energy_consumed"],
         component_kwh={part: kwh for part in ("cpu", "gpu", "ram") if (kwh := totals[f"{part}_energy"]) is not None},
         emissions_kg=totals["emissions"],
-        interval_kwh=_intervals(columns, groups, rows),
         wall_clock_s=_wall_clock(columns, groups, duration, rows),
         memory_mean_bytes=None if memory is None else float(memory.mean()) * BYTES_PER_GB,
         memory_peak_bytes=None if memory is None else float(memory.max()) * BYTES_PER_GB,
@@ -153,8 +138,8 @@ def from_emissions(columns: Mapping[str, Any], *, tolerance_s: float = TOLERANCE
     )
 
 
-def merge_on_time(series: Sequence[Series], *, tolerance_s: float = TOLERANCE_S) -> Values:
-    """Sums series of several processes at the times of the first.
+def merge_on_time(series: Sequence[tuple[Any, Any]], *, tolerance_s: float = TOLERANCE_S) -> Values:
+    """Sums series of several processes, ``(times in seconds, values)``, at the times of the first.
 
     Each further series contributes its latest value not older than ``tolerance_s``; none contributes 0. That is how the
     earlier platform added up distributed collectors.
@@ -164,10 +149,9 @@ def merge_on_time(series: Sequence[Series], *, tolerance_s: float = TOLERANCE_S)
     """
     if not series:
         raise ValueError("merging takes at least one series")
-    times = np.asarray(series[0].times_s, dtype=np.float64)
-    total = np.array(series[0].values, dtype=np.float64)
+    times, total = (np.array(column, dtype=np.float64) for column in series[0])
     for other in series[1:]:
-        own, values = np.asarray(other.times_s, dtype=np.float64), np.asarray(other.values, dtype=np.float64)
+        own, values = (np.asarray(column, dtype=np.float64) for column in other)
         if not own.size:
             continue
         latest = np.searchsorted(own, times, side="right") - 1
@@ -233,14 +217,6 @@ def _last_sum(columns: Mapping[str, Any], name: str, groups: Sequence[Any], rows
     return float(sum(last)) if last else None
 
 
-def _intervals(columns: Mapping[str, Any], groups: Sequence[Any], rows: int) -> list[float]:
-    energy = _numbers(columns, "energy_consumed", rows)
-    if energy is None:
-        return []
-    steps = [np.diff(energy[group]) for group in groups if group.size > 1]
-    return [float(step) for group in steps for step in group if np.isfinite(step)]
-
-
 def _wall_clock(columns: Mapping[str, Any], groups: Sequence[Any], duration: Values | None, rows: int) -> float | None:
     if "timestamp" in columns and all(group.size > 1 for group in groups):
         times = seconds_of(list(columns["timestamp"]))
@@ -263,7 +239,7 @@ def _memory(columns: Mapping[str, Any], groups: Sequence[Any], rows: int, tolera
         known = group[np.isfinite(values[group]) & (np.isfinite(times[group]) | (len(groups) == 1))]
         if known.size:
             known = known[np.argsort(times[known], kind="stable")]
-            series.append(Series(times_s=times[known], values=values[known]))
+            series.append((times[known], values[known]))
     return merge_on_time(series, tolerance_s=tolerance_s) if series else None
 
 

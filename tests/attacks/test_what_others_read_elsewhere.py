@@ -20,7 +20,7 @@ from a2perf.errors import UserError
 from a2perf.experiments.performance_test import results
 from a2perf.experiments.performance_test.condition import TestVerdict
 from a2perf.experiments.submit import summary_text
-from a2perf.metrics.submitted import Score, Submitted, SubmittedRun
+from a2perf.metrics.submitted import ProtocolScore, Submitted, SubmittedRun
 from a2perf.records import SubmissionIdentity
 from a2perf.runs import index, wandb_log
 from a2perf.runs.files import FolderFiles
@@ -84,7 +84,7 @@ def test_comparisons_and_tags_show_hostile_runs(
 
 def test_the_summary_of_a_submission_is_words(tmp_path: Path, record_property: Record) -> None:
     run = SubmittedRun(task=NAME, seed=1, mode="train", path=NAME, state="failed", reason=BAD, attempts=2)
-    score = Score(iqm=0.5, low=0.1, high=0.9, seeds=1, expected=3, notes=[BAD])
+    score = ProtocolScore(iqm=0.5, low=0.1, high=0.9, seeds=1, expected=3, notes=[BAD])
     record = Submitted(
         a2perf_version="1", protocol="v1", protocol_sha256="0" * 64, track="open", asked_track="open", quick=False,
         submission=SubmissionIdentity(name=NAME, path=NAME, sha256="0" * 64), complete=False, rankable=False,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from a2perf.metrics.data_cost import checkpoint_energies, experiment_energy, skill_levels
+from a2perf.metrics.data_cost import checkpoint_energies, skill_levels
 from a2perf.metrics.registry import score
 from a2perf.runs.dataset_notes import DatasetNote
 from tests.metrics.made_runs import runs_of
@@ -15,13 +15,6 @@ from tests.metrics.made_runs import runs_of
 
 def _notes(*checkpoints: list[float | None]) -> list[DatasetNote]:
     return [DatasetNote(dataset_id=str(at), checkpoint_kwh=kwhs) for at, kwhs in enumerate(checkpoints)]
-
-
-def test_every_process_of_an_experiment_counts() -> None:
-    rows = {"learner": [0.1, 0.5], "collector": [0.2, 0.9, math.nan], "broken": [math.nan]}
-    assert experiment_energy(rows) == pytest.approx(1.4)
-    assert experiment_energy(rows, every_process=False) == pytest.approx(0.9)
-    assert experiment_energy({}) == 0.0
 
 
 def test_a_checkpoint_costs_its_share_of_the_training() -> None:

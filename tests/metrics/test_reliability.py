@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from a2perf.constants import ReliabilityMetrics
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics import lowpass, reliability
-from a2perf.metrics.curves import clean, time_frames
+from a2perf.metrics.curves import clean
 from a2perf.metrics.reliability import Options, rollouts, training
 from a2perf.metrics.reliability_corrected import of_resamples, slopes, windowed
 from a2perf.metrics.reliability_upstream import iqr_by_step, windowed_iqr
@@ -380,10 +380,10 @@ def test_what_cannot_be_asked_for_says_what_can() -> None:
         Options(alpha=2)
 
 
-def test_time_frames_split_training_and_restrict_it() -> None:
+def test_a_time_frame_restricts_training() -> None:
     steps = np.arange(0, 301)
     curves = [(steps, np.where(steps < 200, 0.0, 50.0 * (steps % 2))) for _ in range(3)]
-    early, _, late = time_frames(curves)
+    early, late = (0.0, 100.0), (200.0, 300.0)
     calm = training(curves, "corrected", options=Options(time_frame=early))["IqrWithinRuns"].value
     wild = training(curves, "corrected", options=Options(time_frame=late))["IqrWithinRuns"].value
     assert calm == 0.0

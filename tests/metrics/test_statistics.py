@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 
@@ -27,8 +26,6 @@ from a2perf.metrics.statistics import (
     iqm,
     iqr,
     mad,
-    optimality_gap,
-    permutation_test,
     ranks,
     stacked_windows,
     std,
@@ -96,35 +93,10 @@ def test_interquartile_mean_of_runs_and_tasks_together() -> None:
     np.testing.assert_array_equal(scores, before)
 
 
-def test_optimality_gap_does_not_reward_what_exceeds_the_goal() -> None:
-    assert optimality_gap([0.5, 1.0, 3.0]) == pytest.approx(0.5 / 3)
-    assert optimality_gap([[2.0, 2.0]], gamma=3.0) == pytest.approx(1.0)
-
-
 def test_ranks_share_ties_and_put_nan_last() -> None:
     assert ranks([3.0, 5.0, 5.0, 1.0]).tolist() == [3, 1.5, 1.5, 4]
     assert ranks([3.0, 5.0, math.nan], best="min").tolist() == [1, 2, 3]
     assert ranks([[1.0, 9.0], [2.0, 8.0]]).tolist() == [[2, 1], [1, 2]]
-
-
-def test_permutation_test_agrees_with_all_permutations() -> None:
-    first, second = np.array([1.0, 2.5, 3.0, 4.1]), np.array([3.5, 5.0, 6.2, 7.0])
-    pooled = np.concatenate((first, second))
-    observed = first.mean() - second.mean()
-    splits = list(itertools.combinations(range(8), 4))
-    exact = np.mean(
-        [abs(pooled[list(s)].mean() - np.delete(pooled, s).mean()) >= abs(observed) - 1e-12 for s in splits]
-    )
-    difference, p = permutation_test(first, second, repetitions=20_000)
-    assert difference == pytest.approx(observed)
-    assert p == pytest.approx(exact, abs=0.01)
-    assert permutation_test(first, second, seed=3) == permutation_test(first, second, seed=3)
-
-
-def test_permutation_test_of_equals_finds_nothing() -> None:
-    assert permutation_test([1.0] * 5, [1.0] * 5)[1] == 1.0
-    with pytest.raises(ValueError, match="at least one run"):
-        permutation_test([], [1.0])
 
 
 def test_windows_are_gathered_by_length() -> None:
@@ -141,7 +113,7 @@ def test_windows_are_gathered_by_length() -> None:
 # --- bootstrap --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["percentile", "basic", "bc", "bca", "small"])
+@pytest.mark.parametrize("method", ["percentile", "small"])
 def test_same_seed_gives_the_same_bits(method: str) -> None:
     scores = np.random.default_rng(0).normal(size=(10, 3))
     np.random.seed(1)
@@ -167,16 +139,6 @@ def test_resampling_stays_within_tasks() -> None:
     for aggregate in (aggregate_mean, aggregate_iqm, aggregate_median):
         found = bootstrap(scores, aggregate, repetitions=200)
         assert found.low == found.high == pytest.approx(found.value)
-    over_tasks = bootstrap(scores, aggregate_mean, repetitions=200, task_bootstrap=True)
-    assert over_tasks.high - over_tasks.low > 10
-
-
-def test_bca_pulls_towards_the_long_tail() -> None:
-    values = np.random.default_rng(4).exponential(size=40)
-    plain_ends = bootstrap(values, aggregate_mean, repetitions=20_000)
-    pulled = bootstrap(values, aggregate_mean, repetitions=20_000, method="bca")
-    assert pulled.low > plain_ends.low
-    assert pulled.high > plain_ends.high
 
 
 def test_one_run_has_no_interval_and_bad_scores_are_refused() -> None:
@@ -193,7 +155,9 @@ def test_one_run_has_no_interval_and_bad_scores_are_refused() -> None:
 
 def test_optimality_gap_aggregates_as_its_definition() -> None:
     scores = np.random.default_rng(5).uniform(0, 2, size=(4, 3))
-    assert bootstrap(scores, aggregate_optimality_gap, repetitions=10).value == pytest.approx(optimality_gap(scores))
+    assert bootstrap(scores, aggregate_optimality_gap, repetitions=10).value == pytest.approx(
+        (1 - np.minimum(scores, 1)).mean()
+    )
 
 
 def test_performance_profile_counts_what_exceeds_each_threshold() -> None:

@@ -19,7 +19,7 @@ from a2perf.errors import UserError
 from a2perf.metrics.definition import provenance_over_runs
 from a2perf.metrics.registry import rank, score
 from a2perf.metrics.system import METRICS
-from a2perf.metrics.system_series import Series, from_emissions, merge_on_time, seconds_of
+from a2perf.metrics.system_series import from_emissions, merge_on_time, seconds_of
 from tests.metrics.made_runs import runs_of
 
 
@@ -96,7 +96,6 @@ def test_energy_of_the_earlier_generation_is_cumulative_per_process() -> None:
     found = from_emissions(_stacked(_fork_table("a"), _fork_table("b")))
     assert found.energy_kwh == pytest.approx(0.6)
     assert found.component_kwh["cpu"] == pytest.approx(0.36)
-    assert found.interval_kwh == pytest.approx([0.1] * 6)
     assert found.processes == 2
     assert found.wall_clock_s == 15.0
     assert found.power_mean_w["cpu"] == 100.0
@@ -124,7 +123,6 @@ def test_rows_whose_clock_ran_backwards_are_left_out() -> None:
     table = _fork_table(duration=[0.0, 10.0, 5.0, 15.0], energy_consumed=[0.0, 0.2, 0.9, 0.3])
     found = from_emissions(table)
     assert found.energy_kwh == pytest.approx(0.3)
-    assert found.interval_kwh == pytest.approx([0.2, 0.1])
     assert any("1 row(s) whose clock ran backwards" in note for note in found.notes)
 
 
@@ -139,8 +137,8 @@ def test_missing_columns_and_garbage_cost_only_their_own_numbers() -> None:
 
 
 def test_processes_are_merged_within_the_tolerance_only() -> None:
-    first = Series(times_s=[0.0, 10.0, 20.0, 30.0], values=[1.0, 1.0, 1.0, 1.0])
-    second = Series(times_s=[9.0, 15.0], values=[4.0, 5.0])
+    first = ([0.0, 10.0, 20.0, 30.0], [1.0, 1.0, 1.0, 1.0])
+    second = ([9.0, 15.0], [4.0, 5.0])
     assert merge_on_time([first, second]).tolist() == [1, 5, 6, 1]
     assert merge_on_time([first, second], tolerance_s=20).tolist() == [1, 5, 6, 6]
     assert merge_on_time([first, second], tolerance_s=0.5).tolist() == [1, 1, 1, 1]

@@ -12,8 +12,7 @@ import pytest
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
 from a2perf.metrics.bootstrap import bootstrap
-from a2perf.metrics.submitted import Score as ProtocolScore
-from a2perf.metrics.submitted import Submitted, SubmittedRun
+from a2perf.metrics.submitted import ProtocolScore, Submitted, SubmittedRun
 from a2perf.records import Manifest
 from a2perf.report.leaderboard import Entry, LeaderboardRecord, Signature, write_leaderboard
 from a2perf.runs.bundle import integrity
