@@ -24,6 +24,7 @@ STABLE = (
 )  # fmt: skip
 # objects whose keys are names of files, packages, tasks or scores, or depend on the machine
 BY_NAME = ("codecarbon", "container", "files", "inventory", "limits", "packages", "scores", "tasks")
+_IN_PACKED = re.compile(r"/[^/\"]+\.zip/")  # a path in a packed file; the folder of the same name follows
 _TRAIN = """
 def train(**arguments):
     import os, pathlib
@@ -168,7 +169,8 @@ def commands(folder: Path) -> dict[str, Any]:
     def note(line: str, done: Done) -> None:
         assert line not in found
         if "--json" in line and done.status in (0, 1, 3) and done.output.strip():
-            found[line] = {"status": done.status, "answer": _folded(_shape(done.json()), known, line)}
+            answer = json.loads(_IN_PACKED.sub("/", json.dumps(done.json())))
+            found[line] = {"status": done.status, "answer": _folded(_shape(answer), known, line)}
         else:
             found[line] = [done.status, "prints" if done.output.strip() else "silent"]
 

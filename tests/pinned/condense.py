@@ -63,7 +63,7 @@ def shape(value: Any, kept: Iterable[str] = (), by_name: Iterable[str] = (), nam
             )
         return {key: shape(entry, kept, by_name, key) for key, entry in sorted(value.items())}
     if isinstance(value, list):
-        if name in kept and all(isinstance(entry, str | int) for entry in value):
+        if name in kept and all(isinstance(entry, str) for entry in value):
             return value
         if not value:
             return "list"
@@ -74,7 +74,7 @@ def shape(value: Any, kept: Iterable[str] = (), by_name: Iterable[str] = (), nam
                     if united.get(key) in (None, [], {}):
                         united[key] = inner
             return [shape(united, kept, by_name, name)]
-        return [shape(value[0], kept, by_name, name)]
+        return [shape(value[0], kept, by_name)]
     if value is None:
         return "null"
     if name in kept:
