@@ -142,7 +142,6 @@ class GuardedProcess:
         self._collected: tuple[int, ...] = (0, 0, 0)
         self._closed = False
         self._killed = False
-        self._streams_over_cap: set[str] = set()
 
     @property
     def pid(self) -> int:
@@ -163,11 +162,6 @@ class GuardedProcess:
     def cpu_clock(self) -> Callable[[], float] | None:
         """Reads the kernel's clock of the tree, where it has no control group that counts its time."""
         return self._clock.seconds if self._clock is not None else None
-
-    @property
-    def streams_over_cap(self) -> frozenset[str]:
-        """Names of the streams of which output was dropped so far."""
-        return frozenset(self._streams_over_cap)
 
     def fileno(self) -> int:
         """The control socket; -1 after the end."""
@@ -260,8 +254,6 @@ class GuardedProcess:
             self._start_error = f"{os.strerror(int(values[0]))} {' '.join(values[1:])}".rstrip()
         elif word == "limit":
             self._limit = self._limit or (values[0], float(values[1]))
-        elif word == "output":
-            self._streams_over_cap.add(values[0])
         elif word == "exited":
             self._status = int(values[0])
         elif word == "collecting":

@@ -16,7 +16,6 @@ import threading
 import time
 from functools import cache
 
-PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 HINT = "sysctl kernel.perf_event_paranoid=2"
 
 _CALL = {"x86_64": 298, "aarch64": 241}

@@ -14,8 +14,8 @@ from gymnasium.spaces import Box
 from a2perf.sandbox import LADDER
 from a2perf.submission.evaluator import participant_process
 from a2perf.submission.evaluator.actions import check_action
+from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.latency import clock_suspicion
-from a2perf.submission.evaluator.participant_process import ParticipantFailure
 from tests.attacks.catalogue import ASSAULTS, LIMITS, MIB, PROBES, Assault, Probe, levels_that_stop
 
 SPACE = Box(-1, 1, (2,), np.float32)

@@ -22,7 +22,8 @@ from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import FailureKind
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits, task_clock
 from a2perf.sandbox.limits import GroupParent
-from a2perf.submission.evaluator.participant_process import ParticipantFailure, ParticipantProcess
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.ordinary_user import way_to_the_interpreter
 
 MIB = 2**20

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from a2perf.records import FailureKind
 from a2perf.sandbox import LADDER
 from a2perf.submission.evaluator.actions import check_action
-from a2perf.submission.evaluator.participant_process import ParticipantFailure
+from a2perf.submission.evaluator.failures import ParticipantFailure
 
 FORGER = """
 import gc, os, signal, socket, struct, time

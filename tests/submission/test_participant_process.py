@@ -17,7 +17,8 @@ import pytest
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.records import FailureKind
 from a2perf.sandbox import Limits
-from a2perf.submission.evaluator.participant_process import ParticipantFailure, ParticipantProcess
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.participants import make_participant
 
 MIB = 1024 * 1024
@@ -127,7 +128,7 @@ def test_train_gets_exactly_the_variables_of_the_contract(submission, process, t
     artifacts = tmp_path / "artifacts"
     artifacts.mkdir()
     given = {"ROOT_DIR": "/root-dir", "SEED": "7", "A2PERF_ENV_ID": "X-v0", "A2PERF_ENV_KWARGS": "{}"}
-    with process(folder, mode="train", environment=given, artifacts=artifacts, threads=2) as participant:
+    with process(folder, mode="train", environment=given, artifacts=artifacts) as participant:
         participant.start()
         participant.train({"a": "1", "b": "x=y"})
     variables, args, cwd, first_path, argv = json.loads((artifacts / "seen.json").read_text())
@@ -137,10 +138,10 @@ def test_train_gets_exactly_the_variables_of_the_contract(submission, process, t
     assert variables == given | {
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "2",
-        "MKL_NUM_THREADS": "2",
-        "OPENBLAS_NUM_THREADS": "2",
-        "NUMEXPR_NUM_THREADS": "2",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "NUMEXPR_NUM_THREADS": "1",
         "A2PERF_ARTIFACTS": str(artifacts),
     }
     assert args == {"a": "1", "b": "x=y"}

@@ -5,7 +5,7 @@ evaluator asks, or dies (its end of the control socket closes, or the kernel's p
 child ends, the guard kills what is left of the tree and only then exits itself.
 
 Wire (control socket): one ``marshal`` document from the evaluator, then the single byte ``K`` to kill. The guard
-answers with lines of text: ``started PID``, ``failed ERRNO WHERE``, ``limit NAME VALUE``, ``output STREAM``,
+answers with lines of text: ``started PID``, ``failed ERRNO WHERE``, ``limit NAME VALUE``,
 ``exited STATUS MAX_RSS_KIB``, ``collecting``, ``collected REMOVED CHANGED FAILED``,
 ``done STDOUT_DROPPED STDERR_DROPPED CPU_S MAX_RSS_KIB PEAK_BYTES OOM_KILLS REFUSED``.
 """
@@ -223,12 +223,8 @@ class _Guard:
                     os.read(wake, 4096)
                     self._reap()
                 elif descriptor in sources:
-                    log = sources[descriptor]
-                    before = log.dropped
-                    if not log.pump():
+                    if not sources[descriptor].pump():
                         poll.unregister(descriptor)
-                    elif log.dropped and not before:
-                        self.tell(f"output {log.name}")
                 else:
                     return  # "K", or the end of the stream: the evaluator died
             if self._over_limit():

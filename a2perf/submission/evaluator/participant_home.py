@@ -48,15 +48,12 @@ def sweep() -> None:
             shutil.rmtree(found, ignore_errors=True)  # what belongs to another user stays
 
 
-def variables(
-    home: Path, python: str, threads: int, artifacts: Path | None, given: Mapping[str, str]
-) -> dict[str, str]:
+def variables(home: Path, python: str, artifacts: Path | None, given: Mapping[str, str]) -> dict[str, str]:
     """Returns the complete environment of the participant process.
 
     Args:
         home: its ``HOME``.
         python: its interpreter, whose folder goes first in ``PATH``.
-        threads: limit for the thread pools of numeric libraries.
         artifacts: its ``A2PERF_ARTIFACTS``, if any.
         given: variables of the contract and those that the configuration passes on; they win.
     """
@@ -65,7 +62,7 @@ def variables(
         "HOME": str(home),
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",  # in its children too, since byte code would change the submission's hash
-        **{name: str(threads) for name in THREAD_VARIABLES},
+        **dict.fromkeys(THREAD_VARIABLES, "1"),  # nothing is timed with more threads than that
     }
     if artifacts is not None:
         result["A2PERF_ARTIFACTS"] = str(artifacts)

@@ -36,9 +36,8 @@ from a2perf.submission.participant.wire import (
     WireTimeout,
 )
 
-__all__ = ["ParticipantFailure", "ParticipantProcess"]
-
 START_TIMEOUT_S = 60.0
+LOAD_TIMEOUT_S = 300.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
 _PLATFORM = Path(answers.__file__).parents[2]
@@ -162,7 +161,7 @@ class ParticipantProcess:
         return SandboxSpec(
             argv=(self._python, *worker),
             cwd=self._submission,
-            env=participant_home.variables(home, self._python, what.threads, self._artifacts, what.environment),
+            env=participant_home.variables(home, self._python, self._artifacts, what.environment),
             readable=[self._submission, _PLATFORM, *files, *artifacts, *how.readable],
             writable=[home, *artifacts],
             hidden=how.hidden,
@@ -187,13 +186,13 @@ class ParticipantProcess:
         """
         self._ask("train", time_limit_s, dict(args))
 
-    def load_policy(self, args: Mapping[str, str], timeout_s: float | None = None) -> None:
+    def load_policy(self, args: Mapping[str, str], timeout_s: float = LOAD_TIMEOUT_S) -> None:
         """Imports inference.py and loads the policy.
 
         Raises:
             ParticipantFailure: it failed, or did not return in time.
         """
-        self._ask("load_policy", self._spec.load_timeout_s if timeout_s is None else timeout_s, dict(args))
+        self._ask("load_policy", timeout_s, dict(args))
 
     def infer(self, observation: Any, timeout_s: float | None = None) -> Answer:
         """Asks for the action to one observation.

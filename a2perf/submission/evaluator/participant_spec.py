@@ -25,8 +25,6 @@ class ParticipantSpec:
             ``PATH``, a temporary ``HOME``, ``LANG``, the thread limits, ``A2PERF_ARTIFACTS``.
         artifacts: the folder that it may write.
         assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
-        threads: what the thread variables of numeric libraries say.
-        load_timeout_s: limit of ``load_policy`` with the import of inference.py, unless the call names another one.
         log_base: folder to which a failure names the log relatively; the parent of ``logs`` unless given.
     """
 
@@ -38,6 +36,4 @@ class ParticipantSpec:
     environment: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     artifacts: Path | None = None
     assets: Mapping[str, Path] = field(default_factory=lambda: _NOTHING)
-    threads: int = 1
-    load_timeout_s: float = 300.0
     log_base: Path | None = None

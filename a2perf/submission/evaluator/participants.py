@@ -181,7 +181,6 @@ class Participants:
                 environment=environment,
                 artifacts=folders.artifacts,
                 assets=assets.available(get_domain(task.domain).assets),
-                load_timeout_s=settings.load_timeout_s,
                 log_base=folders.bundle,
             )
             process = ParticipantProcess(
