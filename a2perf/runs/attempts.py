@@ -24,7 +24,7 @@ from typing import Any
 from a2perf.errors import UserError
 from a2perf.records import Attempt, Manifest
 from a2perf.runs.inventory import read_manifest
-from a2perf.runs.layout import ATTIC
+from a2perf.runs.layout import ATTIC, HEARTBEAT
 from a2perf.runs.process_identity import start_ticks, this_boot
 
 BEAT_S = 1.0
@@ -39,7 +39,6 @@ OUT_OF_REACH = ("bubblewrap", "docker")
 KILLED = "killed"
 """Outcome of an attempt that did not come to write one."""
 
-_FILE = ".heartbeat"
 _FILE_BYTES = 512  # one sector: it is written in one piece or not at all
 _MOST_ARCHIVED = 1000
 
@@ -148,7 +147,7 @@ class AttemptClock:
 
     def __init__(self, bundle: Path, attempt: Attempt) -> None:
         self.attempt = attempt
-        self._path = bundle / _FILE
+        self._path = bundle / HEARTBEAT
         self._started = time.perf_counter()
         self._train_started: float | None = None
         self._train_s: float | None = None
@@ -230,7 +229,7 @@ def end_killed(bundle: Path, manifest: Manifest, outcome: str) -> None:
     if manifest.attempts and manifest.attempts[-1].finished_at is None:
         _end_by_heartbeat(bundle, manifest.attempts[-1])
         manifest.attempts[-1].outcome = outcome
-    (bundle / _FILE).unlink(missing_ok=True)
+    (bundle / HEARTBEAT).unlink(missing_ok=True)
 
 
 def with_earlier(report: dict[str, Any], attempts: Sequence[Attempt]) -> dict[str, Any]:
@@ -255,7 +254,7 @@ def with_earlier(report: dict[str, Any], attempts: Sequence[Attempt]) -> dict[st
 
 
 def _end_by_heartbeat(bundle: Path, attempt: Attempt) -> None:
-    path = bundle / _FILE
+    path = bundle / HEARTBEAT
     attempt.outcome = KILLED
     try:
         seen = datetime.datetime.fromtimestamp(path.lstat().st_mtime, datetime.UTC)

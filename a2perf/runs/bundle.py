@@ -14,7 +14,6 @@ from pathlib import Path
 import filelock
 import msgspec
 
-from a2perf._version import __version__
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import KEYED_SEEDS, PUBLIC_SEEDS, Failure, Manifest, RunState, SubmissionIdentity
@@ -39,7 +38,7 @@ from a2perf.storage import Journal, json_text, read_record, write_record
 
 __all__ = [
     "SIGNATURE", "Bundle", "Finished", "hash_files", "integrity", "now", "open_bundle", "participant_starts",
-    "record_end", "record_files", "validate", "version", "write_manifest",
+    "record_end", "record_files", "validate", "write_manifest",
 ]  # fmt: skip
 
 _IDENTITY = ("mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256")
@@ -154,7 +153,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
             if not force and (difference := _difference(found, manifest)) and found.state is not RunState.FAILED:
                 raise ConfigError(
                     f"{path} holds another run: {difference}",
-                    hint="choose another --root_dir, or give --force to put the old run aside and start anew",
+                    hint="choose another --root_dir, or give --force to archive the old run and start from scratch",
                 )
             if found.state is RunState.FINISHED and not force:
                 lock.release()
@@ -329,8 +328,3 @@ def _unwritable(path: Path, error: OSError) -> UserError:
             f"no space left to write {path}", hint="free some space or choose another --root_dir"
         )
     return ConfigError(f"{path} cannot be written: {error.strerror}", hint="choose a --root_dir that you may write")
-
-
-def version() -> str:
-    """Returns the version that a manifest records."""
-    return __version__

@@ -1,6 +1,6 @@
-"""Reading what a training noted about the offline data sets that it used, and what that data had cost.
+"""Reads what a training run noted about the offline datasets that it used, and what that data had cost.
 
-``a2perf.datasets.open_dataset`` writes the notes into the artefacts of the training; like everything there they are the
+``a2perf.datasets.open_dataset`` writes the notes into the artifacts of the run; like everything there they are the
 participant's words, and are read as such: bounded in size and checked field by field.
 """
 
@@ -28,7 +28,7 @@ class NotedEnergy(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
-    """One data set that a training used.
+    """One dataset that a training run used.
 
     Attributes:
         dataset_id: its name.

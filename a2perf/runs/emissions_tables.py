@@ -2,7 +2,7 @@
 
 The earlier platform's fork of codecarbon wrote one row an interval with cumulative energies and a column
 ``ram_process``, as a2perf does; stock codecarbon writes one row a run and no ``ram_process``. Several writers of a
-distributed run keep a table each; their rows are told apart by ``run_id``.
+distributed run keep a table each; ``run_id`` distinguishes their rows.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _DOMAINS = tuple(member.value for member in BenchmarkDomain)
 
 
 def identify(run: RunFolder) -> RunIdentity:
-    """Says what a run is a run of, by its path."""
+    """Returns what a run is a run of, by its path."""
     path = unpacked_path(Path(os.path.abspath(run.path)))
     parts = path.parts
     seeded = [index for index, part in enumerate(parts) if _SEED.search(part)]

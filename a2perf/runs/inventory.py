@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -194,19 +193,6 @@ def is_listed(manifest: Manifest | None, name: str) -> bool:
     if manifest is None or not (manifest.files or manifest.inventory):
         return True
     return _key(name, manifest.inventory_version) in manifest.files
-
-
-def listed_file(bundle: Path, manifest: Manifest | None, name: str) -> Path | None:
-    """Returns the path of a regular file of a bundle; None if a link is part of it, or it is not listed."""
-    parts = name.split("/")
-    if name.startswith("/") or ".." in parts or not is_listed(manifest, name):
-        return None
-    folders = [bundle.joinpath(*parts[:count]) for count in range(1, len(parts))]
-    try:
-        regular = stat.S_ISREG((bundle / name).lstat().st_mode)
-    except OSError:
-        return None
-    return bundle / name if regular and not any(folder.is_symlink() for folder in folders) else None
 
 
 def _holds(folder: Path, name: str) -> bool:
