@@ -18,7 +18,7 @@ import struct
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,10 @@ class _Segment:
     content: LogContent | None = None
 
 
+class _DamagedCache(Exception):
+    """A cache file does not hold what its head states."""
+
+
 class CachedLog:
     """One log file, of which series are read when they are asked for.
 
@@ -112,32 +116,40 @@ class CachedLog:
         Raises:
             KeyError: there is no such series.
         """
-        held = [segment for segment in self._segments if name in segment.index]
-        if not held:
-            raise KeyError(name)
-        if held[0].content is not None:
-            return held[0].content.columns[name]
-        pieces = []
-        try:
-            with self._target.open("rb") as stream:
-                for segment in held:
-                    offset, width, points, checksum = segment.index[name]
-                    data = os.pread(stream.fileno(), 8 * width * points, segment.base + offset)
-                    if len(data) != 8 * width * points or zlib.crc32(data) != checksum:
-                        return None
-                    pieces.append(np.frombuffer(data, "<f8").reshape(width, points))
-        except OSError:
-            return None
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
+        found = self._read([name])
+        return None if found is None else found[name]
 
     def content(self) -> LogContent | None:
         """Returns everything; None where the cache file is damaged."""
-        columns = {name: self.read(name) for name in sorted(self.names)}
-        if any(found is None for found in columns.values()):
-            return None
+        columns = self._read(sorted(self.names))
         last = self._segments[-1].state
-        known = {name: found for name, found in columns.items() if found is not None}
-        return LogContent(known, list(self.problems), 0, last["end"], tuple(last["ends"]))
+        if columns is None:
+            return None
+        return LogContent(columns, list(self.problems), 0, last["end"], tuple(last["ends"]))
+
+    def _read(self, names: Sequence[str]) -> dict[str, Columns] | None:
+        whole = self._segments[0].content
+        if whole is not None:
+            return {name: whole.columns[name] for name in names}
+        try:
+            with self._target.open("rb", buffering=0) as stream:
+                found = {name: self._columns(stream.fileno(), name) for name in names}
+        except (OSError, _DamagedCache):
+            return None
+        return found
+
+    def _columns(self, descriptor: int, name: str) -> Columns:
+        pieces = []
+        for segment in self._segments:
+            if name in segment.index:
+                offset, width, points, checksum = segment.index[name]
+                data = os.pread(descriptor, 8 * width * points, segment.base + offset)
+                if len(data) != 8 * width * points or zlib.crc32(data) != checksum:
+                    raise _DamagedCache
+                pieces.append(np.frombuffer(data, "<f8").reshape(width, points))
+        if not pieces:
+            raise KeyError(name)
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
 
 
 class SeriesCache:
@@ -265,7 +277,7 @@ def _load(target: Path) -> list[_Segment]:
     """Returns the segments of a cache file that follow one another without a gap; none when anything is wrong."""
     segments: list[_Segment] = []
     try:
-        with target.open("rb") as stream:
+        with target.open("rb", buffering=0) as stream:
             descriptor = stream.fileno()
             status = os.fstat(descriptor)
             if time.time() - status.st_mtime > _DAY_S:
