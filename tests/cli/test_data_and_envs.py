@@ -17,7 +17,7 @@ from a2perf.cli.doctor import doctor
 from a2perf.cli.envs import envs
 from a2perf.domains.registry import all_environments, domains
 from a2perf.errors import AssetUnavailable, ConfigError
-from a2perf.sandbox.limits import Place
+from a2perf.sandbox.limits import GroupParent
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_doctor_says_which_limits_hold_for_a_whole_tree(monkeypatch, tmp_path, c
     monkeypatch.setattr(isolation_probes.task_clock, "why_unavailable", lambda: clock)
     seen = {}
     for groups in ({}, {"memory": tmp_path}):
-        monkeypatch.setattr(isolation_probes.limits, "place", lambda groups=groups: Place(2, groups))
+        monkeypatch.setattr(isolation_probes.limits, "place", lambda groups=groups: GroupParent(2, groups))
         seen[len(groups)] = {finding.name: finding for finding in isolation_probes.accounts()}
     memory, time = "memory of a whole tree", "processor time of a whole tree"
     assert seen[1][memory].present
