@@ -167,13 +167,14 @@ def opened_archive(path: Path) -> PackedArchive:
     )
 
 
-def is_packed(path: Path) -> bool:
+def is_packed(path: Path | str) -> bool:
     """Returns whether a regular file begins as a packed run; whether it is a sound one is not checked."""
+    text = os.fspath(path)
     try:
-        status = os.stat(path)
-        if path.suffix != SUFFIX or not stat.S_ISREG(status.st_mode):
+        if not text.endswith(SUFFIX) or not stat.S_ISREG((status := os.stat(text)).st_mode):
             return False
-        return _begins_marked(path.absolute(), (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        return _begins_marked(text, stamp)
     except (OSError, ValueError):
         return False
 
@@ -190,10 +191,9 @@ def packed_place(path: Path) -> tuple[Path, str] | None:
     while at >= 0:
         end = at + len(SUFFIX)
         if end == len(text) or text[end] == "/":
-            file = Path(text[:end])
-            if is_packed(file):
-                return file, text[end:].strip("/")
-            if not file.is_dir():
+            if is_packed(text[:end]):
+                return Path(text[:end]), text[end:].strip("/")
+            if not os.path.isdir(text[:end]):
                 return None
         at = text.find(SUFFIX, end)
     return None
@@ -297,9 +297,9 @@ def _opened(path: Path, status: tuple[int, ...]) -> PackedArchive:
 
 
 @lru_cache(maxsize=1024)
-def _begins_marked(path: Path, status: tuple[int, ...]) -> bool:
-    del status
-    with path.open("rb") as stream:
+def _begins_marked(path: str, stamp: tuple[int, ...]) -> bool:
+    del stamp
+    with open(path, "rb") as stream:
         return _is_marked(stream.read(LOCAL_HEADER.size + len(MARKER)))
 
 
@@ -362,24 +362,23 @@ def _member(path: Path, info: zipfile.ZipInfo) -> Member:
     name, full_mode = info.orig_filename, info.external_attr >> 16
     kind = Kind.FOLDER if name.endswith("/") else Kind.FILE
     name = name.removesuffix("/")
-    shown = printable(name)
     if info.flag_bits & ENCRYPTED:
-        raise PackedFileError(path, f"{shown} is encrypted")
+        raise PackedFileError(path, f"{printable(name)} is encrypted")
     if info.compress_type not in (STORED, DEFLATED):
-        raise PackedFileError(path, f"{shown} is neither stored nor deflated")
+        raise PackedFileError(path, f"{printable(name)} is neither stored nor deflated")
     if (problem := name_problem(name)) is not None:
-        raise PackedFileError(path, f"the name {shown} {problem}")
+        raise PackedFileError(path, f"the name {printable(name)} {problem}")
     if Kind.of(full_mode) is not kind:
         what = Kind.of(full_mode) if stat.S_IFMT(full_mode) else "member of no kind"
-        raise PackedFileError(path, f"{shown} is a {what}; only regular files and folders are accepted")
+        raise PackedFileError(path, f"{printable(name)} is a {what}; only regular files and folders are accepted")
     if stat.S_IMODE(full_mode) & ~PERMISSIONS:
-        raise PackedFileError(path, f"{shown} has a set-id or sticky bit")
+        raise PackedFileError(path, f"{printable(name)} has a set-id or sticky bit")
     if info.compress_type == STORED and info.compress_size != info.file_size:
-        raise PackedFileError(path, f"{shown} is stored with two different sizes")
+        raise PackedFileError(path, f"{printable(name)} is stored with two different sizes")
     if kind is Kind.FOLDER and (info.file_size or info.compress_size):
-        raise PackedFileError(path, f"{shown} is a folder with content")
+        raise PackedFileError(path, f"{printable(name)} is a folder with content")
     if info.file_size > RATIO_FREE_BYTES and info.file_size > MAX_RATIO * info.compress_size:
-        raise PackedFileError(path, f"{shown} unpacks to more than {MAX_RATIO} times its size")
+        raise PackedFileError(path, f"{printable(name)} unpacks to more than {MAX_RATIO} times its size")
     return Member(
         name, kind, stat.S_IMODE(full_mode), info.compress_type, info.CRC, info.compress_size, info.file_size,
         info.header_offset,
