@@ -13,7 +13,7 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.report.charts import jitter, plain_counts, rows_of_names, shortened, thinned, time_axis
-from a2perf.report.drawing import DASHES, INK, SERIES, Drawing, Series, new_figure, series_key, tag
+from a2perf.report.drawing import DASHES, INK, SERIES, ChartSeries, Drawing, new_figure, series_key, tag
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +65,7 @@ def lines(
         from_zero: the linear axis begins at zero.
     """
     figure, axes, legend_in = _plot(algorithms)
-    series: list[Series] = []
+    series: list[ChartSeries] = []
     faint = 0.4 if len(algorithms) < 5 else 0.2
     for index, algorithm in enumerate(algorithms):
         key, colour, style = series_key(index), colour_of(algorithm.place), DASHES[_round_of(algorithm.place)]
@@ -80,7 +80,7 @@ def lines(
             member = series_key(index, number)
             if several:
                 tag(member, line)
-                members.append(Series(member, f"{algorithm.name}, {name}", colour, _points(x, y), key))
+                members.append(ChartSeries(member, f"{algorithm.name}, {name}", colour, _points(x, y), key))
             else:
                 tag(key, line)
         if algorithm.x is not None and algorithm.mean is not None:
@@ -94,7 +94,7 @@ def lines(
             points = _points(algorithm.x, algorithm.mean, algorithm.low, algorithm.high)
         else:
             points = [point for _, x, y in algorithm.runs for point in _points(x, y)]
-        series += [Series(key, algorithm.name, colour, points), *members]
+        series += [ChartSeries(key, algorithm.name, colour, points), *members]
     axes.set_xlabel(_with_unit(x_name, x_unit))
     axes.set_ylabel(_with_unit(y_name, y_unit))
     if log:
@@ -138,7 +138,7 @@ def times(calls: Sequence[tuple[str, int, Values]], *, log: bool = True) -> Draw
             marks += axes.plot([at, at], [base, base - 0.74], color=INK["ink"], linewidth=width)
         tag(key, area, *marks)
         points = [(float(np.quantile(values, q)), row) for q in (0.5, 0.9, 0.99, 0.999)]
-        series.append(Series(key, name, colour, points))
+        series.append(ChartSeries(key, name, colour, points))
     if log:
         axes.set_xscale("log")
     axes.set_xlim(edges[0], edges[-1])
@@ -173,7 +173,7 @@ def dots(groups: Sequence[tuple[str, int, Sequence[Values]]], *, x_name: str = "
         mean = float(np.mean([values.mean() for values in runs]))
         artists += axes.plot([mean, mean], [row - 0.38, row + 0.38], color=INK["ink"], linewidth=1.8)
         tag(key, *artists)
-        series.append(Series(key, name, colour, points))
+        series.append(ChartSeries(key, name, colour, points))
     rows_of_names(axes, names)
     axes.set_xlabel(x_name)
     return Drawing(figure, axes, tuple(series), x_name, "")

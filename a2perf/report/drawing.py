@@ -97,7 +97,7 @@ _EXTRA: dict[str, dict[str, Any]] = {"png": {"dpi": 160, "facecolor": "white"}}
 
 
 @dataclasses.dataclass(frozen=True)
-class Series:
+class ChartSeries:
     """What belongs together in a chart: the line, band or row of one algorithm, or the line of one of its runs.
 
     Attributes:
@@ -127,7 +127,7 @@ class Drawing:
 
     figure: Figure
     axes: Axes
-    series: tuple[Series, ...]
+    series: tuple[ChartSeries, ...]
     x_name: str
     y_name: str
     x_unit: str = ""
@@ -172,7 +172,7 @@ class Chart:
     caption: str
     description: str
     views: tuple[View, ...]
-    series: tuple[Series, ...] = ()
+    series: tuple[ChartSeries, ...] = ()
 
     @property
     def svg(self) -> bytes:
@@ -180,12 +180,12 @@ class Chart:
         return self.views[0].svg
 
     @property
-    def groups(self) -> list[Series]:
+    def groups(self) -> list[ChartSeries]:
         """The series that stand for themselves: algorithms."""
         return [series for series in self.series if not series.parent]
 
     @property
-    def members(self) -> list[Series]:
+    def members(self) -> list[ChartSeries]:
         """The series that belong to another: single runs."""
         return [series for series in self.series if series.parent]
 
@@ -249,7 +249,7 @@ def interactive(
         paper: make the PDF too; a page alone has no use for it.
     """
     views: list[View] = []
-    series: tuple[Series, ...] = ()
+    series: tuple[ChartSeries, ...] = ()
     for scale, build in builds.items():
         drawing, made = _pictures(build, ("svg", "pdf") if paper else ("svg",))
         assert isinstance(drawing, Drawing)
