@@ -328,16 +328,18 @@ AS_USER = """
 import os, sys
 os.setgroups([]); os.setresgid(4242, 4242, 4242); os.setresuid(4242, 4242, 4242)
 from pathlib import Path
-from a2perf.sandbox import Limits, limits
+from a2perf.sandbox import Limits, get_sandbox, limits
+from a2perf.submission.evaluator.confinement import Confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
-from tests.participants import make_participant
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 assert not limits.place().enforces
 top = Path(sys.argv[1])
 bounds = eval(sys.argv[3])
 try:
-    with make_participant(
-        top / "entry", sandbox="bubblewrap", artifacts=top / "artifacts", limits=Limits(**bounds), logs=top / "logs"
-    ) as participant:
+    spec = ParticipantSpec(submission=top / "entry", artifacts=top / "artifacts", logs=top / "logs")
+    how = Confinement(sandbox=get_sandbox("bubblewrap"), limits=Limits(**bounds))
+    with ParticipantProcess(spec, how) as participant:
         participant.start()
         participant.load_policy({})
         print(participant.infer({"code": sys.argv[2]}, 60).action)
