@@ -11,7 +11,8 @@ import pytest
 
 from a2perf.errors import UserError
 from a2perf.rlops.store import Store
-from a2perf.runs.importers import find_imports, import_run
+from a2perf.runs.foreign_logs import find_imports
+from a2perf.runs.importers import import_run
 from a2perf.runs.stored_run import StoredRun
 from tests.rlops.made_runs import METRIC
 
