@@ -1,4 +1,4 @@
-"""``a2perf score``: every metric anew, from recorded files alone."""
+"""``a2perf score``: scores recorded runs, from their files alone."""
 
 from __future__ import annotations
 

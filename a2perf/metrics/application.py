@@ -1,7 +1,7 @@
 """How well it does: returns, success and generalization, per task and over all tasks.
 
 In the ``upstream`` profile returns are pooled over runs and generalization is the sum over tasks of the mean return, as
-the earlier platform reported them; in ``corrected`` each run comes first and generalization is the mean over tasks.
+the upstream platform reported them; in ``corrected`` each run comes first and generalization is the mean over tasks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scores of recorded runs: every metric anew, from files alone.
+"""Scores of recorded runs: every metric again, from files alone.
 
 Runs that are seeds of one another (``runs.seed_groups``) are scored together. The document is a function of the
 recorded files, the profile and the rules: no clock, host or absolute path enters it, so the same input gives the same
@@ -191,7 +191,7 @@ def _rules(profile: Profile) -> str:
 
 
 class _Memory:
-    """What was computed before, by key; without a usable cache folder everything is computed anew."""
+    """What was computed before, by key; without a usable cache folder everything is computed again."""
 
     def __init__(self, used: bool) -> None:
         self._used = used
