@@ -47,6 +47,11 @@ def refuse_unknown(
             )
 
 
+def argument_names(method: Callable[..., Any]) -> tuple[str, ...]:
+    """Returns the names of the arguments of a method that it declares, in their order, without ``self``."""
+    return method.__code__.co_varnames[1 : method.__code__.co_argcount]
+
+
 def one_of(name: str, given: Any, valid: Sequence[str], *, error: type[ConfigError] = ConfigError) -> None:
     """Refuses a word that is not among the valid ones.
 

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
-from a2perf.domains.arguments import RENDER_MODES, EpisodeOverError, completed_by_gin, refuse_unknown
+from a2perf.domains.arguments import RENDER_MODES, EpisodeOverError, argument_names, completed_by_gin, refuse_unknown
 from a2perf.domains.quadruped_locomotion import randomization
 from a2perf.domains.quadruped_locomotion.arguments import (
     check_arguments,
@@ -53,19 +53,6 @@ from a2perf.domains.quadruped_locomotion.task import (
 )
 
 ACTION_BOUND = 6.28318548203  # rad, of an offset from the default motor pose
-_ARGUMENTS = (
-    "motion_files",
-    "clip",
-    "mode",
-    "enable_rendering",
-    "num_parallel_envs",
-    "enable_randomizer",
-    "render_mode",
-    "compat",
-    "observation_dtype",
-    "physics_loop",
-    "gait_seed",
-)
 
 
 class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle):
@@ -114,26 +101,13 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         gait_seed: int = 0,
         **unknown: Any,
     ) -> None:
-        EzPickle.__init__(
-            self,
-            motion_files=motion_files,
-            clip=clip,
-            mode=mode,
-            enable_rendering=enable_rendering,
-            num_parallel_envs=num_parallel_envs,
-            enable_randomizer=enable_randomizer,
-            render_mode=render_mode,
-            compat=compat,
-            observation_dtype=observation_dtype,
-            physics_loop=physics_loop,
-            gait_seed=gait_seed,
-            **unknown,
-        )
+        given = {name: value for name, value in locals().items() if name in ARGUMENTS}
+        EzPickle.__init__(self, **given, **unknown)
         self._physics: PhysicsBackend | None = None
         self._camera: Camera | None = None
         self._ready = False
         self.render_mode = "human" if enable_rendering else render_mode
-        refuse_unknown(unknown, _ARGUMENTS, "an argument of the quadruped environment")
+        refuse_unknown(unknown, ARGUMENTS, "an argument of the quadruped environment")
         check_arguments(mode, self.render_mode, num_parallel_envs, physics_loop, gait_seed)
         self.rules: LocomotionRules = CompatLocomotionRules() if compat else LocomotionRules()
         self.clips = resolve_clips(motion_files, clip)
@@ -360,6 +334,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         self._camera.wait(CONTROL_STEP)
 
 
+ARGUMENTS = argument_names(QuadrupedLocomotionEnv.__init__)
 _with_gin_bindings = completed_by_gin("build_imitation_env", module="a2perf.quadruped_locomotion")
 
 

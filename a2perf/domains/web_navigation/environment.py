@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from a2perf.domains.arguments import (
     RENDER_MODES,
     EpisodeOverError,
+    argument_names,
     completed_by_gin,
     integer_of_at_least,
     one_of,
@@ -358,11 +359,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         self._window.show(self._open_backend().picture())
 
 
-ARGUMENTS = tuple(
-    name
-    for name in WebNavigationEnv.__init__.__code__.co_varnames[: WebNavigationEnv.__init__.__code__.co_argcount]
-    if name != "self"
-)
+ARGUMENTS = argument_names(WebNavigationEnv.__init__)
 
 
 _with_gin_bindings = completed_by_gin("WebNavigationEnv", module="a2perf.web_navigation")
