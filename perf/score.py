@@ -6,7 +6,7 @@ Bundles are half trainings (a curve as event file, an emissions table) and half 
 emissions table), ten seeds of an algorithm each. Every figure is of a fresh command: wall and processor seconds and
 peak resident memory (of the largest of its processes), with an empty cache folder (cold) and again (warm), beside the
 baseline: a process that opens and reads every input file once and does nothing with it. A tenth of the bundles shows
-that the cost is linear.
+that the cost is linear. The same bundles are scored from a packed file, which must give the same bytes.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
+from a2perf.runs.pack import pack  # noqa: E402
 from a2perf.storage import write_record  # noqa: E402 -- the repository is put on the path first
 from tests.metrics import made_bundles  # noqa: E402
 
@@ -65,14 +66,16 @@ def measured(command: list[str], environment: dict[str, str]) -> dict[str, float
 
 
 def measure(folder: Path, work: Path) -> dict[str, dict[str, float]]:
-    environment = {**os.environ, "A2PERF_CACHE_DIR": str(work / f"cache-{folder.name}"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "a2perf", "score", str(folder), "-o", str(work / f"out-{folder.name}")]
-    scores = work / f"out-{folder.name}" / "scores.json"
-    found = {"reading every file": measured([sys.executable, "-c", READ_ALL, str(folder)], environment)}
-    found["cold"] = measured(command, environment)
-    cold = scores.read_bytes()
-    found["warm"] = measured(command, environment)
-    assert scores.read_bytes() == cold, "the same input must give the same bytes"
+    found = {"reading every file": measured([sys.executable, "-c", READ_ALL, str(folder)], dict(os.environ))}
+    scores = set()
+    for runs, form in ((folder, ""), (pack([folder]), "packed, ")):
+        environment = {**os.environ, "A2PERF_CACHE_DIR": str(work / f"cache-{runs.name}"), "OMP_NUM_THREADS": "1"}
+        out = work / f"out-{runs.name}"
+        command = [sys.executable, "-m", "a2perf", "score", str(runs), "-o", str(out)]
+        for cache in ("cold", "warm"):
+            found[form + cache] = measured(command, environment)
+            scores.add((out / "scores.json").read_bytes())
+    assert len(scores) == 1, "the same input must give the same bytes"
     return found
 
 
