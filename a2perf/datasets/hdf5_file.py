@@ -168,20 +168,18 @@ def copy_episodes(
     return count, steps, hashes
 
 
-def read_episode(stream: Any, index: int, *, only: Sequence[str] | None = None) -> EpisodeArrays:
+def read_episode(stream: Any, index: int) -> EpisodeArrays:
     """Reads an episode.
 
     Args:
         stream: the open file.
         index: its number.
-        only: paths of the arrays that are read; all of them by default.
 
     Raises:
         UserError: the file is damaged there; the message names file and place.
     """
     group = group_of(stream, index)
-    names = array_names(group) if only is None else only
-    arrays = {name: read_array(stream, group, name) for name in names}
+    arrays = {name: read_array(stream, group, name) for name in array_names(group)}
     kept = {name: value for name, value in group.attrs.items() if name not in ("id", "seed", "digests")}
     return EpisodeArrays(int(group.attrs.get("seed", -1)), arrays, kept)
 
@@ -195,7 +193,7 @@ def read_array(stream: Any, group: Any, name: str) -> Array:
     try:
         check_path(stream, f"{group.name}/{name}")
         stored = group[name]
-        check_values(stream, stored)
+        check_stored(stream, stored.id)
         return np.asarray(stored[()])
     except UNREADABLE as error:
         raise damaged(stream, f"{group.name}/{name}", error) from error
@@ -215,17 +213,10 @@ def checked_indices(stream: Any, indices: Iterable[int]) -> Iterator[int]:
             try:
                 check_path(stream, f"{group.name}/{name}")
                 if hasattr(group[name], "shape"):
-                    check_values(stream, group[name])
+                    check_stored(stream, group[name].id)
             except UNREADABLE as error:
                 raise damaged(stream, f"{group.name}/{name}", error) from error
         yield index
-
-
-def check_values(stream: Any, stored: Any) -> None:
-    """Raises ValueError if the values of an array must not be read; see ``check_stored``."""
-    check_stored(stream, stored.id)
-    if stored.nbytes > MAX_EPISODE_BYTES:
-        raise ValueError(f"an array of more than {MAX_EPISODE_BYTES >> 30} GiB")
 
 
 def read_columns(stream: Any) -> tuple[list[int], list[float], list[int]]:
@@ -332,12 +323,15 @@ def check_path(stream: Any, path: str) -> None:
 
 
 def check_stored(stream: Any, stored: Any) -> None:
-    """Raises ValueError where the values of an array lie in other files, or cannot all lie in this one."""
+    """Raises ValueError if the values of an array lie in other files, are too many, or cannot all lie in this one."""
     if stored.get_offset() is None:  # else they lie at one place of this file
         layout = stored.get_create_plist()
         if layout.get_layout() == h5py().h5d.VIRTUAL or layout.get_external_count():
             raise ValueError("its values lie in another file")
-    check_size(stream, math.prod(stored.shape) * stored.dtype.itemsize)
+    size = math.prod(stored.shape) * stored.dtype.itemsize
+    if size > MAX_EPISODE_BYTES:
+        raise ValueError(f"an array of more than {MAX_EPISODE_BYTES >> 30} GiB")
+    check_size(stream, size)
 
 
 def check_size(stream: Any, size: int) -> None:
