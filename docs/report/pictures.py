@@ -13,7 +13,7 @@ from PIL import Image
 
 from a2perf.domains.registry import get_domain
 from a2perf.report.compared_charts import Lines, colour_of, lines
-from a2perf.report.drawing import INK, Chart, Drawing, Series, interactive, new_figure, series_key, tag
+from a2perf.report.drawing import INK, Chart, ChartSeries, Drawing, interactive, new_figure, series_key, tag
 from a2perf.report.learning import pooled_over_runs
 
 _FRAMES, _FRAMES_A_ROW, _GAP = 8, 4, 4
@@ -129,7 +129,7 @@ def _scatter(points: list[tuple[Row, float, float]], domains: list[str]) -> Draw
             marker = _MARKERS[domains.index(row.entry.domain) % len(_MARKERS)]
             artists += axes.plot([x], [y], marker, color=INK[colour], markersize=6.5, alpha=0.85, markeredgewidth=0)
         tag(series_key(index), *artists)
-        series.append(Series(series_key(index), name, colour, [(x, y) for _, x, y in mine]))
+        series.append(ChartSeries(series_key(index), name, colour, [(x, y) for _, x, y in mine]))
         handles.append(Line2D([], [], color=INK[colour], marker="o", linestyle="", markersize=6))
     energies = [x for _, x, _ in points]
     if max(energies) / min(energies) > 20:
