@@ -1,4 +1,4 @@
-"""``a2perf datasets generate`` and ``skill-levels``: what plays episodes."""
+"""``a2perf datasets generate`` and ``skill-levels``: the commands that collect episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from a2perf.cli.datasets_text import levels_text, msgspec_dict, result_text
 from a2perf.datasets import naming
 from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, submission_of
 from a2perf.datasets.generate import CollectedPolicy, DatasetRequest, level_policies, random_policy, submission_policy
-from a2perf.datasets.generate import generate as play
+from a2perf.datasets.generate import generate as generate_dataset
 from a2perf.datasets.plan import RANDOM, Confining
 from a2perf.datasets.records import Energy
 from a2perf.datasets.skill_levels import LEVELS, RULES, SkillLevels, cut, evaluate
@@ -37,17 +37,19 @@ def _confined(function: Any) -> Any:
 
 
 @click.command(name="generate", context_settings=normalised())
-@click.option("--submission", metavar="DIR|random", help="Whose policy plays; `random` draws actions.")
+@click.option("--submission", metavar="DIR|random", help="Whose policy is used; `random` draws actions.")
 @click.option("--task", metavar="NAME", help="Name of a task, as the protocol evaluates it, or an environment's id.")
 @click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
 @click.option("--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="How many.")
 @click.option(
     "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-    help="How many play at the same time; the episodes are the same.",
+    help="How many rollout workers; the episodes are the same.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Root seed.")
 @click.option("--id", "dataset_id", metavar="NAME", help="Name: namespace/name-v0; <domain>/<task>/<policy>-v0.")
-@click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR", help="A training, whose policy plays.")
+@click.option(
+    "--root-dir", type=click.Path(path_type=Path), metavar="DIR", help="A training run with the policy."
+)
 @click.option("--checkpoint", type=int, metavar="N", help="Of that training, the checkpoint with this number.")
 @click.option("--checkpoints", metavar="GLOB", help="How its checkpoints are found, below the artifacts.")
 @click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")
@@ -55,7 +57,7 @@ def _confined(function: Any) -> Any:
     "--skill-levels", "levels_file", type=click.Path(path_type=Path), metavar="FILE",
     help="What `a2perf datasets skill-levels` wrote; with --level.",
 )  # fmt: skip
-@click.option("--level", type=click.Choice(LEVELS), help="Checkpoints of this level play.")
+@click.option("--level", type=click.Choice(LEVELS), help="Checkpoints of this level are used.")
 @click.option(
     "--num-checkpoints", type=click.IntRange(min=1), metavar="N",
     help="How many are drawn with replacement; by default as many as the level has.",
@@ -77,7 +79,7 @@ def _confined(function: Any) -> Any:
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @_confined
 def generate(**options: Any) -> int:
-    """Generate a dataset: a policy, or checkpoints of a skill level, play episodes that are kept.
+    """Generate a dataset: episodes of a policy, or of the checkpoints of a skill level.
 
     The policy runs in a participant process, as in an evaluation. The same command finishes what was interrupted, and
     the episodes do not depend on --processes.
@@ -107,7 +109,7 @@ def generate(**options: Any) -> int:
         confining=_confining(options),
     )
     with RunProgress(quiet=options["as_json"]) as progress:
-        made = play(
+        made = generate_dataset(
             request, naming.root_folder(options["datasets_path"]), processes=options["processes"],
             force=options["force"], progress=progress,
         )  # fmt: skip
@@ -123,7 +125,7 @@ def generate(**options: Any) -> int:
 )  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-    help="How many play at the same time; the episodes are the same.",
+    help="How many rollout workers; the episodes are the same.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Root seed.")
 @click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
@@ -149,7 +151,7 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
     """Play the checkpoints of trainings and cut them into novice, intermediate and expert.
 
     ROOT_DIR is the --root-dir of a training, or a folder that holds several. Results of every checkpoint stay beside
-    their training in checkpoint_evaluation/evaluation.json and are not played again.
+    their training in checkpoint_evaluation/evaluation.json and are not evaluated again.
     """
     extra = parse_participant_args(options["participant_args"])
     evaluations, remarks = [], []

@@ -87,7 +87,7 @@ class Checkpoint:
     participant_args: dict[str, str]
 
     def planned(self, submission: Path, sha256: str, extra: dict[str, str]) -> PlannedPolicy:
-        """Returns it as a policy that plays.
+        """Returns it as a policy whose episodes are collected.
 
         Args:
             submission: the folder whose ``inference.py`` loads it.

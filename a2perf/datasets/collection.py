@@ -1,7 +1,7 @@
-"""Has a plan played by several processes, resumes what was interrupted, and says what it cost.
+"""Collects the episodes of a plan with several rollout workers, resumes after an interruption, and measures the cost.
 
 The working folder holds the plan, the finished blocks and one folder of tracking for each attempt. Blocks that are
-finished are never played again; the energy of an attempt that was killed is in the rows that its tracker had written.
+finished are never collected again; the energy of a killed attempt is in the rows that its tracker had written.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def collect(work: Path, plan: Plan, *, processes: int, progress: RunProgress) ->
 
     Args:
         work: the working folder, with the plan in it.
-        plan: what is played.
-        processes: how many play at the same time.
+        plan: of all blocks.
+        processes: how many rollout workers there are.
         progress: where episodes are counted.
 
     Returns:
@@ -58,7 +58,7 @@ def collect(work: Path, plan: Plan, *, processes: int, progress: RunProgress) ->
         progress.phase(f"{plan.name}: episodes", plan.episodes)
         progress.advance(done)
         with _tracked(work), _Team(work, min(processes, len(left))) as team:
-            team.play(left, done, progress)
+            team.collect(left, done, progress)
     return [read_record(record_path(work, block.index), BlockRecord) for block in plan.blocks]
 
 
@@ -105,7 +105,11 @@ def _tracked(work: Path) -> Iterator[None]:
 
 
 class _Team:
-    """Processes that play blocks; all of them are gone when the context is left."""
+    """Rollout workers, one process each; all of them have ended when the context is left.
+
+    They outlive a block, since starting an environment takes longer than many a block, and all of them are one tracked
+    attempt: a run spec per block would give up both.
+    """
 
     def __init__(self, work: Path, size: int) -> None:
         self._work = work
@@ -138,23 +142,23 @@ class _Team:
                 process.kill()
                 process.wait()
 
-    def play(self, blocks: Sequence[Block], done: int, progress: RunProgress) -> None:
-        """Gives blocks to whoever is free until all are played; ``done`` episodes were played before."""
+    def collect(self, blocks: Sequence[Block], done: int, progress: RunProgress) -> None:
+        """Gives blocks to free workers until all are collected; ``done`` episodes were collected before."""
         waiting = list(reversed(blocks))
-        playing: set[int] = set()
-        while waiting or playing:
+        busy: set[int] = set()
+        while waiting or busy:
             number, answer = self._heard.get()
             kind = None if answer is None else answer["kind"]
             if answer is None:
-                if number in playing or waiting:
+                if number in busy or waiting:
                     raise self._ended(number)
             elif kind == "episode":
                 done += 1
                 progress.advance(done, f"last return {answer['return']:.2f}")
             elif kind in ("ready", "done"):
-                playing.discard(number)
+                busy.discard(number)
                 if waiting:
-                    playing.add(number)
+                    busy.add(number)
                     self._ask(number, waiting.pop())
             else:
                 raise _failed(answer, self._work)
@@ -179,8 +183,8 @@ class _Team:
         status = self._processes[number].wait()
         log = self._work / "logs" / f"worker_{number}.log"
         return InfrastructureError(
-            f"a process that plays episodes ended by itself (status {status}); see {log}",
-            hint="the same command goes on with what is left",
+            f"a rollout worker ended by itself (status {status}); see {log}",
+            hint="the same command resumes with what is left",
         )
 
 
@@ -194,4 +198,4 @@ def _failed(answer: dict[str, Any], work: Path) -> UserError | RuntimeError:
         )
     if answer["kind"] == "user":
         return UserError(answer["message"], hint=answer["hint"])
-    return RuntimeError(f"a process that plays episodes failed:\n{answer['traceback']}")
+    return RuntimeError(f"a rollout worker failed:\n{answer['traceback']}")

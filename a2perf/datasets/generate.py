@@ -118,7 +118,7 @@ def generate(
     Args:
         request: what.
         root: the folder of all datasets.
-        processes: how many play at the same time; the episodes are the same whatever their number.
+        processes: how many rollout workers there are; the episodes do not depend on it.
         force: put aside what is there and begin anew.
         progress: where episodes are counted.
 
@@ -224,7 +224,7 @@ def submission_policy(
 def level_policies(
     levels: SkillLevels, level: str, draws: int, seed: int, submission: Path | None
 ) -> list[CollectedPolicy]:
-    """Draws checkpoints of a level with replacement; one that is drawn twice plays twice as many episodes.
+    """Draws checkpoints of a level with replacement; one that is drawn twice gets twice as many episodes.
 
     Raises:
         UserError: no checkpoint is of the level, or the submission is not there.

@@ -1,6 +1,6 @@
-"""What is played, before anything is: the environment, the policies, and the episodes in blocks.
+"""The plan of a collection: the environment, the policies, and the episodes in blocks.
 
-A block is played by one participant process that was started for it, with a seed of its own. So what comes out does not
+A block is collected with one participant process that was started for it, with a seed of its own: the result does not
 depend on how many processes share the blocks, or on how often the work was interrupted.
 """
 
@@ -27,7 +27,7 @@ RANDOM = "random"
 
 
 class PlannedPolicy(Record, kw_only=True):
-    """A policy that plays.
+    """A policy whose episodes are collected.
 
     Attributes:
         name: what it is called in messages.
@@ -93,8 +93,8 @@ class Plan(Record, kw_only=True):
         seed: root seed.
         infos: entries of ``info`` that are kept.
         action_noise: how much actions are disturbed; see ``ActionNoise``.
-        policies: who plays.
-        blocks: what they play.
+        policies: whose episodes are collected.
+        blocks: of episodes.
         confining: how they are run.
     """
 
@@ -132,7 +132,7 @@ def blocks_of(root_seed: int, episodes: Sequence[int]) -> list[Block]:
 
     Args:
         root_seed: of the plan.
-        episodes: how many each policy plays, in order.
+        episodes: how many of each policy, in order.
     """
     size = min(_MAX_BLOCK, max(_MIN_BLOCK, -(-sum(episodes) // _BLOCKS)))
     found: list[Block] = []

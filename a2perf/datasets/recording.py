@@ -1,4 +1,4 @@
-"""Keeps what happens in an environment: the episode as arrays, while the ordinary rollout plays it."""
+"""Records an environment during the ordinary rollout: the episode as arrays."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ class Cost(msgspec.Struct, kw_only=True, frozen=True):
     """What a dataset cost.
 
     Attributes:
-        generation: energy of playing the episodes, environment and policy.
-        training: of all trainings behind it, each up to its latest checkpoint that was played.
+        generation: energy of collecting the episodes, environment and policy.
+        training: of all trainings behind it, each up to its latest checkpoint that was used.
         checkpoint_kwh: of each checkpoint behind it; their mean is the training sample cost.
         per_sample_kwh: generation and training together over the number of steps.
     """

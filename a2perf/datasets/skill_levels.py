@@ -1,4 +1,4 @@
-"""Skill levels: every checkpoint is played, and the distribution of their returns is cut.
+"""Skill levels: every checkpoint is evaluated, and the distribution of their returns is cut.
 
     novice <= mean - 2 std;  mean - std <= intermediate <= mean + std;  expert >= mean + 2 std
 
@@ -135,7 +135,7 @@ def evaluate(
     env_id: str, env_kwargs: dict[str, Any], episodes: int, seed: int, processes: int, progress: RunProgress,
     participant_args: dict[str, str] | None = None, confining: Confining | None = None, work: Path | None = None,
 ) -> EvaluationRecord:  # fmt: skip
-    """Plays every checkpoint of one training and writes ``evaluation.json``; what was played before is kept.
+    """Evaluates every checkpoint of one training and writes ``evaluation.json``; finished blocks are kept.
 
     Args:
         checkpoints: of one training.
@@ -145,9 +145,9 @@ def evaluate(
         task: its name.
         env_id: its id.
         env_kwargs: its arguments.
-        episodes: of each checkpoint; all play the same seeds.
+        episodes: of each checkpoint; all have the same seeds.
         seed: root seed.
-        processes: how many play at the same time.
+        processes: how many rollout workers there are.
         progress: where episodes are counted.
         participant_args: further arguments of ``load_policy``.
         confining: how policies are run.

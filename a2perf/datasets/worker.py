@@ -1,4 +1,4 @@
-"""``python -m a2perf.datasets.worker FOLDER``: one process that plays blocks of the plan in a working folder.
+"""``python -m a2perf.datasets.worker FOLDER``: a rollout worker for the plan in a working folder.
 
 It reads numbers of blocks from standard input, one a line, and answers in JSON lines on standard output: every episode,
 then ``done`` or what failed. When the input ends it ends at once, so that no process outlives who asked for it.
