@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from a2perf.cli import cli
 from a2perf.errors import UserError
-from a2perf.runs import packed_archive, signing
+from a2perf.runs import packed_archive, packed_checks, signing
 from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import read_manifest, record_files
 from a2perf.runs.pack import pack, unpack
@@ -147,8 +147,8 @@ COMMANDS = (("validate",), ("score",), ("unpack",))
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_archive, "MAX_MEMBERS", 8)
-    monkeypatch.setattr(packed_archive, "MAX_CONTENT_BYTES", 2500)
+    monkeypatch.setattr(packed_checks, "MAX_MEMBERS", 8)
+    monkeypatch.setattr(packed_checks, "MAX_CONTENT_BYTES", 2500)
 
 
 @pytest.mark.parametrize("trick", HOSTILE)
