@@ -145,7 +145,7 @@ def test_failed_run_makes_the_exit_status_one(run: Run, project: Path) -> None:
         ("benchmark --env-ids A --submission nowhere --gin_config y", "does not exist"),
         ("benchmark --command x", "Missing option '--env-ids'"),
         ("benchmark --env-ids --command x", "at least one word"),
-        ("benchmark --env-ids A --command nothing-here --workers 1", "no program on PATH"),
+        ("benchmark --env-ids A --command nothing-here --workers 1", "not a program on PATH"),
         ("rlops-tags", "give one of --add"),
         ("rlops-tags --add a --remove b", "give one of --add"),
         ("rlops-tags --add a", "of which runs"),
