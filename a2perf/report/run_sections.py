@@ -18,8 +18,7 @@ from a2perf.report.drawing import Chart
 from a2perf.report.run_charts import charts_of
 from a2perf.report.run_numbers import Measure, find, measures
 from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
-from a2perf.runs.details import MediaFile
-from a2perf.runs.run import Run
+from a2perf.runs.run import MediaFile, Run
 from a2perf.runs.tracking_record import recorded
 
 MAX_MEDIA_BYTES = 4 * 2**20

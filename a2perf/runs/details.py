@@ -2,83 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
 import msgspec
-import numpy as np
 
-from a2perf.arrays import Values
 from a2perf.errors import UserError
 from a2perf.plain_text import plain_text
 from a2perf.records import Failure, TrainResults
 from a2perf.runs import layout
 from a2perf.runs.bundle_reading import BundleReader
-from a2perf.runs.run import BUNDLE
-from a2perf.runs.tables import CsvTable, table_of
+from a2perf.runs.run import BUNDLE, MediaFile, Run, RunDetails
+from a2perf.runs.tables import table_of
 from a2perf.stranger_files import StrangerFileError
-
-if TYPE_CHECKING:
-    from a2perf.runs.run import Run
 
 LOG_TAIL_BYTES = 8192
 LOG_TAIL_LINES = 20
-
-
-@dataclass(frozen=True)
-class MediaFile:
-    """A picture or film of an episode.
-
-    Attributes:
-        name: path below the bundle.
-        size: bytes.
-        run: whose it is.
-    """
-
-    name: str
-    size: int
-    run: Run = field(repr=False)
-
-    def read(self, limit: int) -> bytes:
-        """Returns the content.
-
-        Raises:
-            StrangerFileError: it is larger than ``limit``, or cannot be read any more.
-        """
-        return self.run.folder.files().read(self.name, limit)
-
-
-@dataclass(frozen=True)
-class RunDetails:
-    """What is shown of a run but never scored.
-
-    Attributes:
-        trace: samples of the process tree; None where there are none.
-        train: the evaluator's record of a training run.
-        task_failures: why tasks of a generalization run failed.
-        media: pictures and films of the first episodes.
-        log_tail: the last lines of the log that a failure names.
-        conditions: what a reader should know of these files.
-    """
-
-    trace: CsvTable | None = None
-    train: TrainResults | None = None
-    task_failures: dict[str, Failure] = field(default_factory=dict)
-    media: tuple[MediaFile, ...] = ()
-    log_tail: str = ""
-    conditions: tuple[str, ...] = ()
-
-    def clock(self) -> Values | None:
-        """Returns the time of each row of the trace in seconds; after a resume it continues from the last row before.
-
-        None without a trace, or if a time in it is not known.
-        """
-        seconds = None if self.trace is None else self.trace.numbers("elapsed_s")
-        if seconds is None or not seconds.size or not np.isfinite(seconds).all():
-            return None
-        steps = np.diff(seconds, prepend=seconds[:1])
-        result: Values = seconds[0] + np.cumsum(np.where(steps < 0, 0.0, steps))
-        return result
 
 
 def read_details(run: Run) -> RunDetails:
@@ -130,7 +66,7 @@ def _train(reader: BundleReader) -> TrainResults | None:
 def _media(run: Run, reader: BundleReader) -> tuple[MediaFile, ...]:
     names = reader.below(layout.MEDIA, (".png", ".mp4"))
     found = [(name, reader.files.status(name)) for name in names]
-    return tuple(MediaFile(name, status.size, run) for name, status in found if status is not None)
+    return tuple(MediaFile(name, status.size, run.folder) for name, status in found if status is not None)
 
 
 def _log_tail(reader: BundleReader) -> str:

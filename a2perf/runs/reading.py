@@ -7,6 +7,7 @@ from pathlib import Path
 
 from a2perf.plain_text import terminal_line
 from a2perf.runs import bundle_reading, foreign_layouts
+from a2perf.runs.details import read_details
 from a2perf.runs.finding import find_runs
 from a2perf.runs.layout import MODES
 from a2perf.runs.run import BUNDLE, Run, RunFolder, RunIdentity
@@ -31,6 +32,7 @@ def read_run(folder: RunFolder) -> Run:
     shown = sorted(dict.fromkeys(terminal_line(words, MAX_CONDITION_CHARACTERS) for words in conditions))
     more = [f"{len(shown) - MAX_CONDITIONS} further conditions are not listed"] if len(shown) > MAX_CONDITIONS else []
     run.conditions = shown[:MAX_CONDITIONS] + more
+    run.read_details = read_details
     return run
 
 

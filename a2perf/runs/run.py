@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
-from a2perf.records import Episode, Manifest
+from a2perf.records import Episode, Failure, Manifest, TrainResults
 from a2perf.runs.layout import MODES
 from a2perf.runs.tracking_record import TrackingReport, nothing_tracked
 
 if TYPE_CHECKING:
     from a2perf.runs.dataset_notes import DatasetNote
-    from a2perf.runs.details import RunDetails
     from a2perf.runs.files import BundleFiles
     from a2perf.runs.series import Series
+    from a2perf.runs.tables import CsvTable
 
 BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training logs", "CSV file"
 
@@ -78,6 +81,67 @@ class RunIdentity:
     env_kwargs: str = ""
 
 
+@dataclass(frozen=True)
+class MediaFile:
+    """A picture or film of an episode.
+
+    Attributes:
+        name: path below the bundle.
+        size: bytes.
+        folder: where its run lies.
+    """
+
+    name: str
+    size: int
+    folder: RunFolder = field(repr=False)
+
+    def read(self, limit: int) -> bytes:
+        """Returns the content.
+
+        Raises:
+            StrangerFileError: it is larger than ``limit``, or cannot be read any more.
+        """
+        return self.folder.files().read(self.name, limit)
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """What is shown of a run but never scored.
+
+    Attributes:
+        trace: samples of the process tree; None where there are none.
+        train: the evaluator's record of a training run.
+        task_failures: why tasks of a generalization run failed.
+        media: pictures and films of the first episodes.
+        log_tail: the last lines of the log that a failure names.
+        conditions: what a reader should know of these files.
+    """
+
+    trace: CsvTable | None = None
+    train: TrainResults | None = None
+    task_failures: dict[str, Failure] = field(default_factory=dict)
+    media: tuple[MediaFile, ...] = ()
+    log_tail: str = ""
+    conditions: tuple[str, ...] = ()
+
+    def clock(self) -> Values | None:
+        """Returns the time of each row of the trace in seconds; after a resume it continues from the last row before.
+
+        None without a trace, or if a time in it is not known.
+        """
+        seconds = None if self.trace is None else self.trace.numbers("elapsed_s")
+        if seconds is None or not seconds.size or not np.isfinite(seconds).all():
+            return None
+        steps = np.diff(seconds, prepend=seconds[:1])
+        result: Values = seconds[0] + np.cumsum(np.where(steps < 0, 0.0, steps))
+        return result
+
+
+def no_details(run: Run) -> RunDetails:
+    """Returns nothing to show, for a run that was not read from files."""
+    return RunDetails()
+
+
 @dataclass
 class Run:
     """One recorded run, whichever layout it was read from.
@@ -99,6 +163,7 @@ class Run:
         datasets: what a training run noted about the offline data that it used.
         changed: whether the bundle differs from what was recorded; the conditions name the differences.
         conditions: what a reader should know, in words, each with its file.
+        read_details: reads ``details``; given by whoever reads the run.
     """
 
     identity: RunIdentity
@@ -117,6 +182,7 @@ class Run:
     datasets: list[DatasetNote] = field(default_factory=list)
     changed: bool = False
     conditions: list[str] = field(default_factory=list)
+    read_details: Callable[[Run], RunDetails] = field(default=no_details, repr=False, compare=False)
 
     @property
     def mode(self) -> str:
@@ -157,6 +223,4 @@ class Run:
     @functools.cached_property
     def details(self) -> RunDetails:
         """What is shown but never scored; read from the files on first use."""
-        from a2perf.runs.details import read_details
-
-        return read_details(self)
+        return self.read_details(self)
