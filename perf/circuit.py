@@ -33,7 +33,8 @@ import numpy as np
 import a2perf.domains
 from a2perf.domains.circuit_training.cost_model import create_placement_cost
 from a2perf.domains.circuit_training.designs import design_files
-from a2perf.domains.circuit_training.netlist import load_netlist, scan_netlist
+from a2perf.domains.circuit_training.netlist_cache import load_netlist
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.errors import AssetUnavailable
 from tests.domains.circuit_training import plain_costs
@@ -164,7 +165,7 @@ def measure_costs() -> list[dict[str, object]]:
     move = [max(canvas) / 100] * 3
     row("force-directed final step", lambda: plc.optimize_stdcells(**FORCES, max_move_distance=move), None)
     row("adjacency", plc.get_macro_and_clustered_port_adjacency, None)
-    row("reading the text", lambda: scan_netlist(paths[0]), None)
+    row("reading the text", lambda: read_netlist(paths[0]), None)
     row("load from the cache", lambda: load_netlist(paths[0]), None)
     return rows
 

@@ -47,9 +47,7 @@ def _confined(function: Any) -> Any:
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Root seed.")
 @click.option("--id", "dataset_id", metavar="NAME", help="Name: namespace/name-v0; <domain>/<task>/<policy>-v0.")
-@click.option(
-    "--root-dir", type=click.Path(path_type=Path), metavar="DIR", help="A training run with the policy."
-)
+@click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR", help="A training run with the policy.")
 @click.option("--checkpoint", type=int, metavar="N", help="Of that training, the checkpoint with this number.")
 @click.option("--checkpoints", metavar="GLOB", help="How its checkpoints are found, below the artifacts.")
 @click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")

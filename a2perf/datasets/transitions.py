@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Protocol
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,10 +19,33 @@ from a2perf.datasets.noise import POLICY_ACTION
 from a2perf.datasets.space_json import leaves, nest
 from a2perf.errors import UserError, did_you_mean
 
-if TYPE_CHECKING:
-    from a2perf.datasets.reader import Dataset
-
 Rows = NDArray[np.int64]
+
+
+class EpisodeSource(Protocol):
+    """What is needed of a dataset; ``reader.Dataset`` has it."""
+
+    record: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Name with namespace and version."""
+
+    @property
+    def file(self) -> Path:
+        """The HDF5 file."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(episodes,) steps of each episode."""
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        """Space of the observations."""
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        """Space of the actions."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +86,7 @@ class Transitions:
         episode: (n,) number of each transition's episode.
     """
 
-    def __init__(self, data: Dataset, arrays: dict[str, NDArray[Any]], rows: Rows | None, episode: Rows) -> None:
+    def __init__(self, data: EpisodeSource, arrays: dict[str, NDArray[Any]], rows: Rows | None, episode: Rows) -> None:
         self._data = data
         self._arrays = arrays
         self._rows = rows
@@ -193,7 +218,7 @@ class Transitions:
 
 
 def load(
-    data: Dataset,
+    data: EpisodeSource,
     indices: Sequence[int],
     *,
     next_observations: bool,
@@ -227,7 +252,7 @@ def load(
     return Transitions(data, reader.arrays, before, episode)
 
 
-def _limited(data: Dataset, indices: Sequence[int], limit: int | None) -> tuple[list[int], list[int]]:
+def _limited(data: EpisodeSource, indices: Sequence[int], limit: int | None) -> tuple[list[int], list[int]]:
     lengths: list[int] = []
     kept: list[int] = []
     left = limit
@@ -242,7 +267,7 @@ def _limited(data: Dataset, indices: Sequence[int], limit: int | None) -> tuple[
     return lengths, kept
 
 
-def _observation_paths(data: Dataset, keys: Sequence[str] | None) -> list[str]:
+def _observation_paths(data: EpisodeSource, keys: Sequence[str] | None) -> list[str]:
     paths = [path for path, _ in leaves(data.observation_space, "observations")]
     if keys is None:
         return paths

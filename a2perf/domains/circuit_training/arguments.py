@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,15 @@ PLACER_MODES = ("fd", "dreamplace")
 _one_of = functools.partial(one_of, error=ArgumentError)
 
 
-def refuse_unknown_specification(spec: Mapping[str, Any]) -> None:
-    """Refuses arguments that neither the environment nor a generated design has.
+def refuse_unknown_specification(spec: Mapping[str, Any], arguments: Iterable[str]) -> None:
+    """Refuses arguments that neither the environment, whose names are given, nor a generated design has.
 
     Raises:
         ArgumentError: there is one; the message names the nearest valid argument.
     """
-    from a2perf.domains.circuit_training.environment import CircuitEnv
-
     refuse_unknown(
         (name for name in spec if name not in designs.SPEC_FIELDS),
-        [*inspect.signature(CircuitEnv).parameters, *designs.SPEC_FIELDS],
+        [*arguments, *designs.SPEC_FIELDS],
         "an argument of the circuit environment",
         hint=f"of a generated design there are: {', '.join(designs.SPEC_FIELDS)}",
         error=ArgumentError,

@@ -55,7 +55,7 @@ def generate(folder: Path, design: str, **spec: Any) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats(file: Path, as_json: bool) -> int:
     """Print a netlist's counts, areas, fan-outs and Rent exponent."""
-    from a2perf.domains.circuit_training.netlist import load_netlist
+    from a2perf.domains.circuit_training.netlist_cache import load_netlist
     from a2perf.domains.circuit_training.statistics import netlist_statistics
 
     numbers = netlist_statistics(load_netlist(str(file)))
@@ -106,7 +106,7 @@ def show(file: Path, placement: Path, output: Path, overlays: tuple[str, ...], p
 def convert(source: Path, target: Path) -> int:
     """Write the netlist SOURCE as TARGET: protobuf text, gzipped or not, or JSON with one object per node."""
     from a2perf.domains.circuit_training.conversion import design_of, nodes_as_json
-    from a2perf.domains.circuit_training.netlist import load_netlist
+    from a2perf.domains.circuit_training.netlist_cache import load_netlist
 
     suffix = next((suffix for suffix in _CONVERTED if target.name.endswith(suffix)), None)
     if suffix is None:

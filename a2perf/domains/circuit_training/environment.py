@@ -5,6 +5,7 @@ Its rules are those of the earlier public environment (``CircuitEnv``), with the
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -116,7 +117,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._picture: PlacementPicture | None = None
         self._window: PictureWindow | None = None
         self._plc: PlacementCost | None = None
-        refuse_unknown_specification(spec)
+        refuse_unknown_specification(spec, inspect.signature(CircuitEnv).parameters)
         check_arguments(std_cell_placer_mode, node_order, render_mode, overlays, netlist_index)
         netlist, placement = resolve_files(netlist_file, init_placement, design, spec)
         self.rules: PlacementRules = CompatPlacementRules() if compat else PlacementRules()

@@ -142,28 +142,3 @@ def open_netlist(path: Path) -> BinaryIO:
     zipped = stream.read(2) == b"\x1f\x8b"
     stream.seek(0)
     return gzip.GzipFile(fileobj=stream) if zipped else stream  # type: ignore[return-value]
-
-
-def load_netlist(netlist_file: str | Path) -> Netlist:
-    """Returns the netlist from the cache of columns, reading the text (and filling the cache) where it is not there.
-
-    Raises:
-        NetlistError: a file is missing or is not a netlist.
-    """
-    from a2perf.domains.circuit_training.netlist_cache import cached_netlist  # loads Numba
-
-    return cached_netlist(netlist_file)
-
-
-def scan_netlist(netlist_file: str | Path) -> Netlist:
-    """Reads the text of a netlist, without the cache.
-
-    Args:
-        netlist_file: path, or several separated by commas whose nodes are read one after the other.
-
-    Raises:
-        NetlistError: a file is missing or is not a netlist.
-    """
-    from a2perf.domains.circuit_training.netlist_reader import read_netlist  # loads Numba
-
-    return read_netlist(netlist_file)

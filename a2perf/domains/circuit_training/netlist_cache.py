@@ -79,7 +79,7 @@ def _read(path: Path) -> dict[str, NDArray[Any]] | None:
         return None
 
 
-def cached_netlist(netlist_file: str | Path) -> Netlist:
+def load_netlist(netlist_file: str | Path) -> Netlist:
     """Returns a netlist from the cache, or from its text, which then goes into the cache.
 
     Raises:

@@ -184,7 +184,7 @@ class _Linker:
         """Returns the netlist.
 
         Raises:
-            NetlistError: as `scan_netlist`.
+            NetlistError: as `read_netlist`.
         """
         count = len(self._codes)
         kind = self._codes[:, 0]

@@ -7,8 +7,9 @@ refuses raises `PlacementError`.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,10 @@ from a2perf.domains.circuit_training.density import Density, density_cost
 from a2perf.domains.circuit_training.engine_nodes import EngineNodes, NetlistNode
 from a2perf.domains.circuit_training.force_directed import phases_of, place_by_forces
 from a2perf.domains.circuit_training.mask import macro_mask, port_mask, standard_cell_mask
-from a2perf.domains.circuit_training.netlist import KIND_PORT, KIND_STDCELL, SIDES, Netlist, load_netlist
+from a2perf.domains.circuit_training.netlist import KIND_PORT, KIND_STDCELL, SIDES, Netlist
+from a2perf.domains.circuit_training.netlist_cache import load_netlist
 from a2perf.domains.circuit_training.placement import PlacementError
-from a2perf.domains.circuit_training.placement_files import checked_rows, header_comments, rows_of
+from a2perf.domains.circuit_training.placement_files import checked_rows, node_counts, rows_of
 from a2perf.domains.circuit_training.plc_file import Blockage, format_placement, read_placement
 from a2perf.domains.circuit_training.wirelength import NetsOfNodes, Wirelength
 from a2perf.storage import write_atomic
@@ -310,3 +312,42 @@ class PlacementCost(EngineNodes):
         comments = header_comments(self, str(path), user_comments)
         write_atomic(Path(path), format_placement(comments, rows_of(self)))
         return True
+
+
+def header_comments(plc: PlacementCost, path: str, user_comments: str) -> Iterator[str]:
+    """Yields the lines of the header, without their ``#``."""
+    columns, rows = plc.get_grid_num_columns_rows()
+    congestion_columns, congestion_rows = plc.get_congestion_grid_num_columns_rows()
+    width, height = plc.get_canvas_width_height()
+    routes, taken = plc.get_routes_per_micron(), plc.get_macro_routing_allocation()
+    yield "Placement file for Circuit Training"
+    yield f"Source input file(s) : {plc.get_source_filename()}"
+    yield f"This file : {path}"
+    yield f"Date : {datetime.datetime.now():%Y-%m-%d %H:%M:%S}"
+    yield f"Columns : {columns}  Rows : {rows}"
+    yield f"Congestion Columns : {congestion_columns}  Congestion Rows : {congestion_rows}"
+    yield f"Width : {width:.3f}  Height : {height:.3f}"
+    yield f"Area : {plc.get_area()}"
+    yield f"Wirelength : {plc.get_wirelength():.3f}"
+    yield f"Wirelength cost : {plc.get_cost():.4f}"
+    yield f"Congestion cost : {plc.get_congestion_cost():.4f}"
+    yield f"Density cost : {plc.get_density_cost():.4f}"
+    yield f"Project : {plc.get_project_name()}"
+    yield f"Block : {plc.get_block_name()}"
+    yield f"Routes per micron, hor : {routes[0]:.3f}  ver : {routes[1]:.3f}"
+    yield f"Routes used by macros, hor : {taken[0]:.3f}  ver : {taken[1]:.3f}"
+    yield f"Smoothing factor : {plc.get_congestion_smooth_range()}"
+    yield f"Overlap threshold : {plc.get_overlap_threshold():g}"
+    yield ""
+    for blockage in plc.get_blockages():
+        yield "Blockage : " + " ".join(f"{value:g}" for value in blockage)
+    yield ""
+    yield "Counts of node types:"
+    for name, count in sorted(node_counts(plc).items()):
+        yield f"{name:<15} : {count:>9}"
+    if user_comments:
+        yield ""
+        yield "User comments:"
+        yield from user_comments.splitlines()
+    yield ""
+    yield "node_index x y orientation fixed"

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from a2perf.domains.circuit_training.engine_nodes import EngineNodes
 from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_MACRO_PIN, KIND_PORT, KIND_STDCELL
 from a2perf.domains.circuit_training.plc_file import PlacementFileError, PlcRow
-
-if TYPE_CHECKING:
-    from a2perf.domains.circuit_training.placement_cost import PlacementCost
 
 
 def checked_rows(plc: EngineNodes, path: str | Path, rows: Sequence[PlcRow]) -> Sequence[PlcRow]:
@@ -54,45 +49,6 @@ def rows_of(plc: EngineNodes) -> Iterator[PlcRow]:
     for node in np.flatnonzero((state.placed == 1) & (netlist.kind != KIND_MACRO_PIN)).tolist():
         turned = int(state.orientation[node]) if netlist.kind[node] == KIND_MACRO else -1
         yield PlcRow(0, node, float(state.x[node]), float(state.y[node]), turned, bool(state.fixed[node]))
-
-
-def header_comments(plc: PlacementCost, path: str, user_comments: str) -> Iterator[str]:
-    """Yields the lines of the header, without their ``#``."""
-    columns, rows = plc.get_grid_num_columns_rows()
-    congestion_columns, congestion_rows = plc.get_congestion_grid_num_columns_rows()
-    width, height = plc.get_canvas_width_height()
-    routes, taken = plc.get_routes_per_micron(), plc.get_macro_routing_allocation()
-    yield "Placement file for Circuit Training"
-    yield f"Source input file(s) : {plc.get_source_filename()}"
-    yield f"This file : {path}"
-    yield f"Date : {datetime.datetime.now():%Y-%m-%d %H:%M:%S}"
-    yield f"Columns : {columns}  Rows : {rows}"
-    yield f"Congestion Columns : {congestion_columns}  Congestion Rows : {congestion_rows}"
-    yield f"Width : {width:.3f}  Height : {height:.3f}"
-    yield f"Area : {plc.get_area()}"
-    yield f"Wirelength : {plc.get_wirelength():.3f}"
-    yield f"Wirelength cost : {plc.get_cost():.4f}"
-    yield f"Congestion cost : {plc.get_congestion_cost():.4f}"
-    yield f"Density cost : {plc.get_density_cost():.4f}"
-    yield f"Project : {plc.get_project_name()}"
-    yield f"Block : {plc.get_block_name()}"
-    yield f"Routes per micron, hor : {routes[0]:.3f}  ver : {routes[1]:.3f}"
-    yield f"Routes used by macros, hor : {taken[0]:.3f}  ver : {taken[1]:.3f}"
-    yield f"Smoothing factor : {plc.get_congestion_smooth_range()}"
-    yield f"Overlap threshold : {plc.get_overlap_threshold():g}"
-    yield ""
-    for blockage in plc.get_blockages():
-        yield "Blockage : " + " ".join(f"{value:g}" for value in blockage)
-    yield ""
-    yield "Counts of node types:"
-    for name, count in sorted(node_counts(plc).items()):
-        yield f"{name:<15} : {count:>9}"
-    if user_comments:
-        yield ""
-        yield "User comments:"
-        yield from user_comments.splitlines()
-    yield ""
-    yield "node_index x y orientation fixed"
 
 
 def node_counts(plc: EngineNodes) -> dict[str, int]:

@@ -28,7 +28,7 @@ _MAIN: dict[str, str] = {
 _ALWAYS = ("inference.returns", "train.energy_to_threshold", "train.time_to_threshold")
 
 
-class Column(Record, kw_only=True):
+class BoardColumn(Record, kw_only=True):
     """A metric as a column.
 
     Attributes:
@@ -73,7 +73,7 @@ class Cell(NamedTuple):
         return f"{mark}{self.number} {self.unit}".rstrip() + (f" {detail}" if detail else "")
 
 
-def columns_of(boards: Iterable[Board]) -> list[Column]:
+def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
     """Returns every metric of which some entry has a value, the main ones first."""
     metrics = registry.all_metrics()
     present = {
@@ -146,7 +146,7 @@ def unit_words(scale: Scale) -> str:
     return f"× {scale.unit}" if scale.unit.startswith("10") else scale.unit
 
 
-def scales_of(board: Board, columns: Iterable[Column]) -> dict[str, Scale]:
+def scales_of(board: Board, columns: Iterable[BoardColumn]) -> dict[str, Scale]:
     """Returns the unit of each column of a board, the one in which its values are read best."""
     return {
         column.key: row_scale(
@@ -157,8 +157,8 @@ def scales_of(board: Board, columns: Iterable[Column]) -> dict[str, Scale]:
     }
 
 
-def _column(key: str, metric: Metric, *, title: str, main: bool = False) -> Column:
-    return Column(
+def _column(key: str, metric: Metric, *, title: str, main: bool = False) -> BoardColumn:
+    return BoardColumn(
         key=key, title=title, unit=metric.unit, direction=metric.direction, category=metric.category,
         formula=metric.formula, main=main,
     )  # fmt: skip

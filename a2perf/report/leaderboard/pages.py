@@ -17,7 +17,7 @@ import jinja2
 from markupsafe import Markup
 
 from a2perf.plain_text import html_text
-from a2perf.report.leaderboard.columns import MODE_WORDS, Cell, Column, metric_cell, scales_of, score_cell
+from a2perf.report.leaderboard.columns import MODE_WORDS, BoardColumn, Cell, metric_cell, scales_of, score_cell
 from a2perf.report.leaderboard.entries import Broken
 from a2perf.report.leaderboard.matrix import Matrix
 from a2perf.report.leaderboard.overall import Overall, OverallRow
@@ -39,7 +39,7 @@ _CATEGORIES = {
 def index_page(
     title: str,
     boards: Sequence[Board],
-    columns: Sequence[Column],
+    columns: Sequence[BoardColumn],
     matrices: Sequence[Matrix],
     overall: Sequence[Overall],
     views: Mapping[int, Sequence[ParetoView]],
@@ -157,7 +157,7 @@ def signature_words(entry: Entry) -> str:
     return ", ".join(f"{count} {state}" for state, count in counted.items())
 
 
-def _board(number: int, board: Board, main: Sequence[Column], views: Sequence[ParetoView]) -> dict[str, Any]:
+def _board(number: int, board: Board, main: Sequence[BoardColumn], views: Sequence[ParetoView]) -> dict[str, Any]:
     anchor = board_anchor(board)
     scales = scales_of(board, main)
     cells = [[metric_cell(column.value(row.entry), scales[column.key]) for column in main] for row in board.rows]
@@ -260,7 +260,7 @@ def _terms(board: Board) -> list[tuple[str, str]]:
     ]
 
 
-def _said_once(cells: list[list[Cell]], columns: Sequence[Column]) -> tuple[list[list[Cell]], list[str]]:
+def _said_once(cells: list[list[Cell]], columns: Sequence[BoardColumn]) -> tuple[list[list[Cell]], list[str]]:
     """Takes a reason that stands in every cell of a column out of the table, to be said once above it."""
     reasons: dict[str, list[str]] = {}
     for place, column in enumerate(columns):
@@ -300,7 +300,7 @@ def _options(boards: Sequence[Board], name: str) -> list[str]:
     return sorted({str(getattr(board, name)) for board in boards})
 
 
-def _by_category(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
+def _by_category(columns: Sequence[BoardColumn]) -> list[tuple[str, list[BoardColumn]]]:
     return [
         (words, [column for column in columns if not column.main and column.category == category])
         for category, words in _CATEGORIES.items()
@@ -319,7 +319,7 @@ def _counts(boards: Sequence[Board]) -> dict[str, int]:
     }
 
 
-def _embedded(boards: Sequence[Board], columns: Sequence[Column]) -> Markup:
+def _embedded(boards: Sequence[Board], columns: Sequence[BoardColumn]) -> Markup:
     """Returns the columns that are not in the tables as JSON that cannot end the element it stands in."""
     more = [column for column in columns if not column.main]
     rows: dict[str, dict[str, list[Any]]] = {}

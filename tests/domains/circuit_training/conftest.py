@@ -63,12 +63,13 @@ def write_netlist(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture
 def engine(write_netlist):
     """Returns an engine with a random design that is placed at random, canvas 100 x 90 um."""
-    from a2perf.domains.circuit_training.netlist import ORIENTATIONS, scan_netlist
+    from a2perf.domains.circuit_training.netlist import ORIENTATIONS
+    from a2perf.domains.circuit_training.netlist_reader import read_netlist
     from a2perf.domains.circuit_training.placement_cost import PlacementCost
 
     def make(seed: int, beyond: float = 0.0, spacing: tuple[float, float] = (0.0, 0.0)) -> PlacementCost:
         rng = np.random.default_rng(seed)
-        plc = PlacementCost(scan_netlist(write_netlist(random_netlist(seed))), *spacing)
+        plc = PlacementCost(read_netlist(write_netlist(random_netlist(seed))), *spacing)
         plc.set_canvas_boundary_check(False)
         plc.set_canvas_size(100.0, 90.0)
         plc.set_placement_grid(int(rng.integers(3, 12)), int(rng.integers(3, 12)))

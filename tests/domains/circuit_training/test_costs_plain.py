@@ -5,7 +5,7 @@ import pytest
 
 from a2perf.domains.circuit_training.congestion import sums_are_exact
 from a2perf.domains.circuit_training.density import mean_of_largest
-from a2perf.domains.circuit_training.netlist import scan_netlist
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from tests.domains.circuit_training import plain_costs
 from tests.domains.circuit_training.conftest import node_text, random_netlist
@@ -103,7 +103,7 @@ def two_macros(write_netlist, **placement):
     text += node_text("A/o", ("B/i", "P"), type="MACRO_PIN", macro_name="A", x_offset=5.0, y_offset=-2.0, weight=3.0)
     text += node_text("B/i", type="MACRO_PIN", macro_name="B", x_offset=0.0, y_offset=4.0)
     text += node_text("P", type="PORT", side="TOP", x=50.0, y=100.0)
-    plc = PlacementCost(scan_netlist(write_netlist(text)), **placement)
+    plc = PlacementCost(read_netlist(write_netlist(text)), **placement)
     plc.set_canvas_size(100, 100)
     plc.set_placement_grid(10, 10)
     plc.set_congestion_grid(10, 10)
@@ -188,7 +188,7 @@ def test_the_order_of_a_nets_sinks_does_not_matter(write_netlist):
         turned.append("\n".join(next(rest) if "input:" in line else line for line in lines))
     costs = []
     for version in (text, "node {".join(turned)):
-        plc = PlacementCost(scan_netlist(write_netlist(version)))
+        plc = PlacementCost(read_netlist(write_netlist(version)))
         rng = np.random.default_rng(0)
         plc.set_canvas_boundary_check(False)
         plc.set_canvas_size(100, 90)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training.netlist import scan_netlist
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement import PlacementError
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from tests.domains.circuit_training.conftest import node_text
@@ -109,7 +109,7 @@ def one_soft_macro(write_netlist):
     text = node_text("P", ("Grp_0/i",), type="PORT", x=0.0, y=50.0)
     text += node_text("Grp_0", type="MACRO", width=4.0, height=4.0)
     text += node_text("Grp_0/i", type="MACRO_PIN", macro_name="Grp_0", x_offset=0.0, y_offset=0.0)
-    plc = PlacementCost(scan_netlist(write_netlist(text)))
+    plc = PlacementCost(read_netlist(write_netlist(text)))
     plc.set_canvas_size(100, 100)
     return plc
 
@@ -140,7 +140,7 @@ def test_macros_on_top_of_each_other_part(write_netlist):
     text = node_text("Grp_0", type="MACRO", width=4.0, height=4.0) + node_text(
         "Grp_1", type="MACRO", width=4.0, height=4.0
     )
-    plc = PlacementCost(scan_netlist(write_netlist(text)))
+    plc = PlacementCost(read_netlist(write_netlist(text)))
     plc.set_canvas_size(100, 100)
     run(plc, steps=10, attract=0.0, repel=100.0, move=1.0)
     one, other = plc.get_node_location("Grp_0"), plc.get_node_location("Grp_1")

@@ -12,7 +12,7 @@ from a2perf.domains.circuit_training.connectivity import hilbert_positions, leve
 from a2perf.domains.circuit_training.design_plan import DesignSpec
 from a2perf.domains.circuit_training.environment import CircuitEnv
 from a2perf.domains.circuit_training.generator import ariane_twin, generate
-from a2perf.domains.circuit_training.netlist import load_netlist
+from a2perf.domains.circuit_training.netlist_cache import load_netlist
 from a2perf.domains.circuit_training.statistics import netlist_statistics
 from a2perf.domains.circuit_training.toy import toy_design
 from a2perf.errors import ConfigError

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training.netlist import scan_netlist
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 
 pytestmark = pytest.mark.group("golden")
@@ -33,7 +33,7 @@ def recorded(golden):
 def set_up(data: Path, case: dict) -> PlacementCost:
     """Returns an engine in the state that a case starts from."""
     settings = case["cfg"]
-    plc = PlacementCost(scan_netlist(data / case["netlist"]), settings.get("xs", 0.0), settings.get("ys", 0.0))
+    plc = PlacementCost(read_netlist(data / case["netlist"]), settings.get("xs", 0.0), settings.get("ys", 0.0))
     if settings.get("square"):
         plc.make_soft_macros_square()
     for blockage in settings.get("blockages", ()):
@@ -106,7 +106,7 @@ def test_all_recorded_force_directed_runs_to_1e_9(golden, recorded):
 def test_all_recorded_adjacencies_exactly(golden, recorded):
     cases, arrays = recorded("circuit_adjacency")
     for name, case in cases.items():
-        plc = PlacementCost(scan_netlist(golden.parent / case["netlist"]))
+        plc = PlacementCost(read_netlist(golden.parent / case["netlist"]))
         plc.set_canvas_boundary_check(False)
         plc.set_canvas_size(*case["canvas"])
         plc.set_placement_grid(*case["grid"])

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from a2perf.domains.circuit_training.netlist import scan_netlist
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from tests.domains.circuit_training.conftest import random_netlist
 
@@ -17,10 +17,10 @@ import json, sys
 if sys.argv[2] == "plain":
     sys.modules["numba"] = None
 from a2perf.domains import compilation
-from a2perf.domains.circuit_training.netlist import scan_netlist
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 assert compilation.NUMBA_AVAILABLE == (sys.argv[2] != "plain")
-plc = PlacementCost(scan_netlist(sys.argv[1]), 0.5, 0.5)
+plc = PlacementCost(read_netlist(sys.argv[1]), 0.5, 0.5)
 plc.set_canvas_boundary_check(False)
 plc.set_canvas_size(100, 90)
 plc.optimize_stdcells(False, True, True, False, False, 1.0, [6, 4], [2.0, 2.0], [10.0, 1e-3], [0.0, 1e5])
@@ -66,7 +66,7 @@ def test_engines_in_threads_give_what_they_give_alone(write_netlist):
     path = write_netlist(random_netlist(12))
 
     def costs(seed: int) -> list[float]:
-        plc = PlacementCost(scan_netlist(path))
+        plc = PlacementCost(read_netlist(path))
         plc.set_canvas_boundary_check(False)
         plc.set_canvas_size(100, 90)
         found = []
@@ -87,7 +87,7 @@ def test_engines_in_threads_give_what_they_give_alone(write_netlist):
 
 
 def test_a_running_kernel_leaves_the_interpreter_to_others(write_netlist):
-    plc = PlacementCost(scan_netlist(write_netlist(random_netlist(13))))
+    plc = PlacementCost(read_netlist(write_netlist(random_netlist(13))))
     plc.set_canvas_boundary_check(False)
     plc.set_canvas_size(100, 90)
 

@@ -10,7 +10,9 @@ import pytest
 
 from a2perf.assets import cache_dir
 from a2perf.domains.circuit_training import netlist_cache, netlist_reader
-from a2perf.domains.circuit_training.netlist import NetlistError, load_netlist, scan_netlist
+from a2perf.domains.circuit_training.netlist import NetlistError
+from a2perf.domains.circuit_training.netlist_cache import load_netlist
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.errors import UserError
 from tests.domains.circuit_training.conftest import node_text, random_netlist
 
@@ -33,7 +35,7 @@ def same(one, other):
 
 
 def test_nodes_and_nets_of_a_small_design(write_netlist):
-    netlist = scan_netlist(write_netlist(DESIGN))
+    netlist = read_netlist(write_netlist(DESIGN))
     assert list(netlist.names) == ["M", "M/p", "q", "P", "Grp_1"]
     assert netlist.kind.tolist() == [0, 1, 2, 3, 0]
     assert netlist.soft.tolist() == [0, 0, 0, 0, 1]
@@ -49,7 +51,7 @@ def test_nodes_and_nets_of_a_small_design(write_netlist):
 
 
 def test_numbers_are_rounded_to_single_precision(write_netlist):
-    netlist = scan_netlist(write_netlist(DESIGN))
+    netlist = read_netlist(write_netlist(DESIGN))
     assert netlist.x_offset[1] == np.float64(np.float32(0.3))
     assert netlist.x_offset[1] != 0.3
 
@@ -58,7 +60,7 @@ def test_numbers_are_rounded_to_single_precision(write_netlist):
     "text", ["0.1", "-12.0625", "1e-3", "123456789.123456789", "7", "+4.5", ".25", "3.f", "0.0000000000000000000000001"]
 )
 def test_numbers_are_read_as_python_reads_them(write_netlist, text):
-    netlist = scan_netlist(write_netlist(DESIGN.replace("f: 7.5", f"f: {text}")))
+    netlist = read_netlist(write_netlist(DESIGN.replace("f: 7.5", f"f: {text}")))
     assert netlist.y[3] == np.float64(np.float32(float(text.rstrip("f"))))
 
 
@@ -68,22 +70,22 @@ def test_forms_that_protobuf_allows(write_netlist):
     )
     compact += 'attr: { key: "width", value: { f: 1 } } attr { value { f: 2 } key: "height" } '
     compact += 'attr { key: "shape" value { list { i: 1 i: 2 } } } device: "" > # end'
-    netlist = scan_netlist(write_netlist(compact))
+    netlist = read_netlist(write_netlist(compact))
     assert (list(netlist.names), netlist.width.tolist(), netlist.height.tolist()) == (["a"], [1.0], [2.0])
 
 
 def test_gzip_comma_lists_and_pieces_give_the_same_netlist(write_netlist, tmp_path, monkeypatch):
     text = random_netlist(3)
-    whole = scan_netlist(write_netlist(text))
+    whole = read_netlist(write_netlist(text))
     (tmp_path / "zipped.pb.txt.gz").write_bytes(gzip.compress(text.encode()))
-    same(whole, scan_netlist(tmp_path / "zipped.pb.txt.gz"))
-    same(whole, scan_netlist(tmp_path / "zipped.pb.txt"))
+    same(whole, read_netlist(tmp_path / "zipped.pb.txt.gz"))
+    same(whole, read_netlist(tmp_path / "zipped.pb.txt"))
     cut = text.index("node {", len(text) // 2)
     first, second = write_netlist(text[:cut], "one.txt"), write_netlist(text[cut:], "two.txt")
-    same(whole, scan_netlist(f"{first}, {second}"))
+    same(whole, read_netlist(f"{first}, {second}"))
     for size in (700, 1024, 4097):
         monkeypatch.setattr(netlist_reader, "_PIECE_BYTES", size)
-        same(whole, scan_netlist(write_netlist(text)))
+        same(whole, read_netlist(write_netlist(text)))
 
 
 BAD = {
@@ -119,7 +121,7 @@ BAD = {
 def test_a_broken_netlist_is_refused_with_file_line_and_node(write_netlist, text, what, node):
     path = write_netlist(text)
     with pytest.raises(NetlistError, match="line") as caught:
-        scan_netlist(path)
+        read_netlist(path)
     message = caught.value.message
     assert what in message
     assert str(path) in message
@@ -132,13 +134,13 @@ def test_a_broken_netlist_is_refused_with_file_line_and_node(write_netlist, text
 
 def test_a_missing_file_and_damaged_gzip_are_user_errors(tmp_path):
     with pytest.raises(UserError, match="no such netlist"):
-        scan_netlist(tmp_path / "none.pb.txt")
+        read_netlist(tmp_path / "none.pb.txt")
     with pytest.raises(UserError, match="no netlist file was named"):
-        scan_netlist("")
+        read_netlist("")
     damaged = tmp_path / "half.gz"
     damaged.write_bytes(gzip.compress(DESIGN.encode())[:-30])
     with pytest.raises(UserError, match="cannot be read"):
-        scan_netlist(damaged)
+        read_netlist(damaged)
 
 
 def test_the_second_load_reads_columns_and_not_text(write_netlist, monkeypatch):
@@ -165,7 +167,7 @@ def test_an_unwritable_cache_costs_nothing_but_time(write_netlist, monkeypatch, 
 
 
 def test_names_are_found_and_a_near_miss_is_offered(write_netlist):
-    names = scan_netlist(write_netlist(DESIGN)).names
+    names = read_netlist(write_netlist(DESIGN)).names
     assert names.find("Grp_1") == 4
     with pytest.raises(NetlistError, match="did you mean 'Grp_1'"):
         names.find("Grp_2")

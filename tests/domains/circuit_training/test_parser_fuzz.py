@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from a2perf.domains.circuit_training import netlist_reader
-from a2perf.domains.circuit_training.netlist import scan_netlist
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.plc_file import read_header, read_placement
 from a2perf.errors import UserError
@@ -61,7 +61,7 @@ def fuzz(tmp_path, monkeypatch, seconds: float, seed: int) -> dict[str, int]:
     """Feeds damaged files to both parsers for a while; returns how often each outcome was seen."""
     rng = random.Random(seed)
     netlists = [DESIGN.encode(), random_netlist(1).encode()]
-    plc = PlacementCost(scan_netlist(written(tmp_path / "whole.pb.txt", netlists[1])))
+    plc = PlacementCost(read_netlist(written(tmp_path / "whole.pb.txt", netlists[1])))
     plc.set_canvas_boundary_check(False)
     saved = tmp_path / "whole.plc"
     plc.save_placement(saved)
@@ -73,7 +73,7 @@ def fuzz(tmp_path, monkeypatch, seconds: float, seed: int) -> dict[str, int]:
         path = written(tmp_path / "fuzzed.pb.txt", damaged(rng.choice(netlists), rng))
         monkeypatch.setattr(netlist_reader, "_PIECE_BYTES", rng.choice([2**20, 2**20, 257, 1000]))
         try:
-            netlist = scan_netlist(path)
+            netlist = read_netlist(path)
             assert (netlist.net_pins >= 0).all()
             assert len(netlist.net_pins) == netlist.net_start[-1]
             assert np.isfinite(netlist.width).all()

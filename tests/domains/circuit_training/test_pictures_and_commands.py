@@ -10,7 +10,7 @@ from PIL import Image
 from a2perf.domains.circuit_training.commands import netlist
 from a2perf.domains.circuit_training.environment import CircuitEnv
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.netlist import load_netlist
+from a2perf.domains.circuit_training.netlist_cache import load_netlist
 from a2perf.errors import ConfigError
 
 PURPLE = np.array([191, 127, 191])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from a2perf.domains.circuit_training import PlacementCost
-from a2perf.domains.circuit_training.netlist import NetlistError, scan_netlist
+from a2perf.domains.circuit_training.netlist import NetlistError
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement import PlacementError
 from a2perf.errors import UserError
 from tests.domains.circuit_training.conftest import node_text
@@ -98,7 +99,7 @@ def test_ports_with_a_side_go_to_its_edge(small):
     ],
 )
 def test_ports_without_a_side_get_that_of_their_sector(write_netlist, x, y, side, edge):
-    plc = PlacementCost(scan_netlist(write_netlist(node_text("P", type="PORT", x=float(x), y=float(y)))))
+    plc = PlacementCost(read_netlist(write_netlist(node_text("P", type="PORT", x=float(x), y=float(y)))))
     plc.set_canvas_size(100, 80)
     plc.set_placement_grid(4, 4)
     assert plc.get_node_mask("P").sum() == 12  # the border

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training.netlist import scan_netlist
+from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.plc_file import PlacementFileError, read_header, read_placement
 from tests.domains.circuit_training.test_netlist import DESIGN
@@ -11,7 +11,7 @@ from tests.domains.circuit_training.test_netlist import DESIGN
 
 @pytest.fixture
 def small(write_netlist):
-    plc = PlacementCost(scan_netlist(write_netlist(DESIGN)))
+    plc = PlacementCost(read_netlist(write_netlist(DESIGN)))
     plc.set_canvas_size(100, 80)
     return plc
 

@@ -1,0 +1,54 @@
+"""The structure of the package: no import cycle, one meaning per class name, one place for the names of files."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from docs.building import import_graph
+
+SHARED_CLASS_NAMES: dict[str, str] = {}
+"""Class names that several modules may define, each with the reason."""
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    assert import_graph.cycles(import_graph.imports()) == []
+
+
+@pytest.mark.parametrize(
+    ("graph", "found"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}, [["a", "b", "c"]]),
+        ({"a": {"b"}, "b": {"a", "c"}, "c": {"d"}, "d": {"c"}}, [["a", "b"], ["c", "d"]]),
+    ],
+)
+def test_cycles_are_found(graph: dict[str, set[str]], found: list[list[str]]) -> None:
+    assert import_graph.cycles({name: frozenset(others) for name, others in graph.items()}) == found
+
+
+def test_late_imports_and_those_for_types_count() -> None:
+    tree = ast.parse(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a2perf.b import B\n"
+        "def late():\n    import a2perf.c\n"
+    )
+    known = dict.fromkeys(("a2perf", "a2perf.a", "a2perf.b", "a2perf.c"), tree)
+    assert import_graph._imported(tree, known) == {"a2perf.b", "a2perf.c"}
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    shared = import_graph.shared_class_names()
+    assert set(shared) == set(SHARED_CLASS_NAMES), {
+        name: shared.get(name) for name in {*shared} ^ {*SHARED_CLASS_NAMES}
+    }
+    assert len(SHARED_CLASS_NAMES) <= 15
+
+
+def test_one_module_spells_the_file_names_of_a_bundle() -> None:
+    spelled = [
+        module
+        for module, tree in import_graph.modules().items()
+        if any(isinstance(node, ast.Constant) and node.value == "manifest.json" for node in ast.walk(tree))
+    ]
+    assert spelled == ["a2perf.runs.layout"]
