@@ -73,7 +73,7 @@ def integer_of_at_least(least: int, name: str, given: Any) -> int:
     return int(given)
 
 
-def completed_by_gin(name: str, module: str) -> Callable[..., dict[str, Any]]:
+def completed_by_gin(name: str, *, module: str, home: str) -> Callable[..., dict[str, Any]]:
     """Returns a function that completes keyword arguments by what gin binds to a name.
 
     The environment itself is not gin-configurable, since gin rewrites the errors of what it calls.
@@ -81,10 +81,12 @@ def completed_by_gin(name: str, module: str) -> Callable[..., dict[str, Any]]:
     Args:
         name: selector in gin files.
         module: in front of the selector.
+        home: the Python module that defines what ``name`` stands for.
     """
 
     def completed(**kwargs: Any) -> dict[str, Any]:
         return kwargs
 
+    completed.__module__ = home
     configurable: Callable[..., dict[str, Any]] = gin.configurable(name, module=module)(completed)
     return configurable

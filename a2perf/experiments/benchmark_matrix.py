@@ -21,7 +21,7 @@ from a2perf.launch import Conductor, Resources, Restart, RunCommand, RunEvent, R
 from a2perf.launch.outcomes import read_manifest
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.records import RunState, SubmissionIdentity
-from a2perf.runs.layout import bundle_path, manifest_path
+from a2perf.runs.layout import LOGS, bundle_path, manifest_path
 from a2perf.runs.run_record import MODES, RUN_FILE, AutotagRecord, config_of
 from a2perf.storage import write_record
 
@@ -290,7 +290,8 @@ def run_specs(matrix: BenchmarkMatrix, run: MatrixRun, resources: Resources) -> 
     if plan.source == "command":
         argv = (sys.executable, "-P", "-m", "a2perf.experiments.command_run", str(plan.path()), "--", *run.commands[0])
         bundle = bundle_path(run.folder, COMMAND_MODE)
-        return [RunSpec(run.key, replace(common, argv=argv), {**data, "bundle": str(bundle)})]
+        log = bundle / LOGS / "output.log"  # of the command itself
+        return [RunSpec(run.key, replace(common, argv=argv), {**data, "bundle": str(bundle), "log": str(log)})]
     specs: list[RunSpec] = []
     for number, command in enumerate(run.commands):
         key = run.key if len(run.commands) == 1 else f"{run.key}:{number + 1}"

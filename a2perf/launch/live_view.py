@@ -73,8 +73,12 @@ class LiveView:
         place = f"[{self._settled}/{total}] " if total else ""
         after = f" after {event.wall_s:.1f} s" if event.wall_s else ""
         why = f": {entry.kind}: {entry.reason}" if entry.kind else ""
-        if event.what is EventKind.FAILED and entry.command.log is not None:
-            why += f"; log: {entry.command.log}"
+        # a command started by an evaluator has a log of its own, which says more than the evaluator's
+        log = Path(str(entry.data["log"])) if "log" in entry.data else entry.command.log
+        if event.what is EventKind.FAILED and log is not None:
+            why += f"; log: {log}"
+            if end := last_line(log):
+                why += f"; its last line: {end}"
         return terminal_line(f"{place}{entry.command.name} {_TEXT[event.what]}{after}{why}")
 
     def _table(self, event: RunEvent) -> Group:

@@ -18,7 +18,7 @@ import a2perf
 from docs.building.markdown import code, described, described_with_bases, summary, table
 
 _SOURCE = Path(a2perf.__file__).parent
-_ASKS_FOR = re.compile(r"gin\.(external_)?configurable")
+_ASKS_FOR = re.compile(r"gin\.(external_)?configurable|completed_by_gin\(")
 
 
 @dataclass(frozen=True)

@@ -80,12 +80,18 @@ def test_everything_that_the_code_makes_configurable_is_on_the_page(site: Path, 
 
 def _configurables(source: str) -> Iterator[str]:
     """Yields the names that a file registers with gin, read from its syntax."""
-    if "gin.configurable" not in source:
+    if "gin.configurable" not in source and "completed_by_gin(" not in source:
         return
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("gin.configurable("):
-            yield from (ast.unparse(argument) for argument in node.args)  # of a class that is declared elsewhere
+            assert isinstance(node.func, ast.Call)
+            if not node.func.args:
+                yield from (ast.unparse(argument) for argument in node.args)  # of a class that is declared elsewhere
+            elif isinstance(node.func.args[0], ast.Constant):
+                yield node.func.args[0].value
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "completed_by_gin":
+            yield ast.literal_eval(node.args[0])
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             for decorator in node.decorator_list:
                 if "gin.configurable" in ast.unparse(decorator):

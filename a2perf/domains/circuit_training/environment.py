@@ -376,7 +376,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
             self._window.show(self._draw())
 
 
-_with_gin_bindings = completed_by_gin("CircuitEnv", module="a2perf.circuit_training")
+_with_gin_bindings = completed_by_gin("CircuitEnv", module="a2perf.circuit_training", home=__name__)
 
 
 def create_circuit_environment(**kwargs: Any) -> CircuitEnv:

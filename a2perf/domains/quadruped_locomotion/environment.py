@@ -335,7 +335,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
 
 
 ARGUMENTS = argument_names(QuadrupedLocomotionEnv.__init__)
-_with_gin_bindings = completed_by_gin("build_imitation_env", module="a2perf.quadruped_locomotion")
+_with_gin_bindings = completed_by_gin("build_imitation_env", module="a2perf.quadruped_locomotion", home=__name__)
 
 
 def build_imitation_env(**kwargs: Any) -> QuadrupedLocomotionEnv:

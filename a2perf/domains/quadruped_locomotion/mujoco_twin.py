@@ -167,7 +167,7 @@ class MuJoCoQuadrupedEnv(QuadrupedLocomotionEnv):
         return MuJoCoBackend(physics_loop)
 
 
-_with_gin_bindings = completed_by_gin("build_mujoco_env", module="a2perf.quadruped_locomotion")
+_with_gin_bindings = completed_by_gin("build_mujoco_env", module="a2perf.quadruped_locomotion", home=__name__)
 
 
 def build_mujoco_env(**kwargs: Any) -> MuJoCoQuadrupedEnv:

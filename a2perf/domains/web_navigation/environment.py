@@ -362,7 +362,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
 ARGUMENTS = argument_names(WebNavigationEnv.__init__)
 
 
-_with_gin_bindings = completed_by_gin("WebNavigationEnv", module="a2perf.web_navigation")
+_with_gin_bindings = completed_by_gin("WebNavigationEnv", module="a2perf.web_navigation", home=__name__)
 
 
 def build_web_env(**kwargs: Any) -> WebNavigationEnv:
