@@ -18,7 +18,7 @@ import pytest
 from a2perf import cli
 from a2perf.errors import UserError
 from a2perf.experiments.performance_test import results
-from a2perf.experiments.performance_test.condition import TestVerdict
+from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.submit import summary_text
 from a2perf.metrics.submitted import ProtocolScore, Submitted, SubmittedRun
 from a2perf.records import SubmissionIdentity
@@ -101,7 +101,7 @@ def test_the_summary_of_a_submission_is_words(tmp_path: Path, record_property: R
 def test_junit_of_hostile_names_is_xml(record_property: Record) -> None:
     run = SimpleNamespace(seed=1, state="failed", values=[0.5], reason=BAD + "\udc80")
     test = SimpleNamespace(name=NAME)
-    outcome = SimpleNamespace(test=test, verdict=TestVerdict.FAILED, message=BAD, wall_s=1.0, runs=[run])
+    outcome = SimpleNamespace(test=test, verdict=PerformanceVerdict.FAILED, message=BAD, wall_s=1.0, runs=[run])
     suite = ElementTree.fromstring(results.junit(cast("Any", [outcome])))
     assert not obeyed("".join(suite.itertext()))
     noted(record_property, "control characters in results for continuous integration", "escaped, XML stays valid")

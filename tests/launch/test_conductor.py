@@ -31,7 +31,8 @@ from a2perf.launch.outcomes import classify
 from tests.launch.remains import processes_of, wait_until
 
 PROGRAM = """
-import sys
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 from pathlib import Path
 from a2perf.launch import QUEUE_FILE, Conductor, RunCommand, RunSpec, get_launcher
 from rich.console import Console

@@ -20,7 +20,9 @@ from a2perf.domains.registry import domains
 from tests.participants import make_participant
 
 IGNORED = shutil.ignore_patterns(
-    ".git", ".venv", "runs", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
+    ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
+)
+    ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
 )
 MAX_BYTES = 1.1e9  # of an environment with a single domain
 
@@ -38,7 +40,11 @@ class Built:
 def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Builds the source archive from a copy of the checkout, and the wheel from the source archive."""
     folder = tmp_path_factory.mktemp("build")
-    shutil.copytree(repository, folder / "source", ignore=IGNORED, symlinks=True)
+
+    def ignored(place: str, names: list[str]) -> set[str]:
+        return IGNORED(place, names) | ({"runs"} if Path(place) == repository else set())
+
+    shutil.copytree(repository, folder / "source", ignore=ignored, symlinks=True)
     command = [
         sys.executable,
         "-m",

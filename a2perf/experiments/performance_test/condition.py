@@ -18,7 +18,7 @@ Statistic = Literal["last", "best", "mean_last_n"]
 STATISTICS: tuple[Statistic, ...] = ("last", "best", "mean_last_n")
 
 
-class TestVerdict(enum.Enum):
+class PerformanceVerdict(enum.Enum):
     """What a test has come to."""
 
     OPEN = "open"
@@ -122,7 +122,7 @@ class PassCondition:
         reached = (value >= bound if self.direction == ">=" else value <= bound for value, bound in pairs)
         return len(pairs) == len(self.values) and all(reached)
 
-    def verdict(self, met: int, missed: int, *, out_of_time: bool = False) -> TestVerdict:
+    def verdict(self, met: int, missed: int, *, out_of_time: bool = False) -> PerformanceVerdict:
         """Says where the test stands after some runs.
 
         Args:
@@ -131,10 +131,10 @@ class PassCondition:
             out_of_time: no further run may be waited for.
         """
         if met >= self.succ_runs:
-            return TestVerdict.PASSED
+            return PerformanceVerdict.PASSED
         if self.total_runs - met - missed < self.succ_runs - met:
-            return TestVerdict.FAILED
-        return TestVerdict.OUT_OF_TIME if out_of_time else TestVerdict.OPEN
+            return PerformanceVerdict.FAILED
+        return PerformanceVerdict.OUT_OF_TIME if out_of_time else PerformanceVerdict.OPEN
 
     def pass_probability(self, success_rate: float) -> float:
         """Returns how probably the gate lets an algorithm pass each run of which succeeds with ``success_rate``.

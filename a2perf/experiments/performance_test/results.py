@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from a2perf._version import __version__
-from a2perf.experiments.performance_test.condition import TestVerdict
+from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.performance_test.run_test import TestOutcome
 from a2perf.plain_text import terminal_text
 from a2perf.storage import write_atomic, write_json
@@ -56,8 +56,8 @@ def write_results(folder: Path, outcomes: Sequence[TestOutcome]) -> None:
 
 def junit(outcomes: Sequence[TestOutcome]) -> bytes:
     """Returns one test case for each performance test; one that came to no verdict is an error, not a failure."""
-    failures = sum(outcome.verdict in (TestVerdict.FAILED, TestVerdict.OUT_OF_TIME) for outcome in outcomes)
-    errors = sum(outcome.verdict is TestVerdict.OPEN for outcome in outcomes)
+    failures = sum(outcome.verdict in (PerformanceVerdict.FAILED, PerformanceVerdict.OUT_OF_TIME) for outcome in outcomes)
+    errors = sum(outcome.verdict is PerformanceVerdict.OPEN for outcome in outcomes)
     suite = ElementTree.Element(
         "testsuite",
         name="performance tests",
@@ -74,8 +74,8 @@ def junit(outcomes: Sequence[TestOutcome]) -> bytes:
         )
         runs = [f"seed {run.seed}: {run.state} {run.values} {run.reason}".strip() for run in outcome.runs]
         lines = [terminal_text(line) for line in runs]
-        if outcome.verdict is not TestVerdict.PASSED:
-            kind = "error" if outcome.verdict is TestVerdict.OPEN else "failure"
+        if outcome.verdict is not PerformanceVerdict.PASSED:
+            kind = "error" if outcome.verdict is PerformanceVerdict.OPEN else "failure"
             ElementTree.SubElement(case, kind, message=message).text = "\n".join(lines)
         ElementTree.SubElement(case, "system-out").text = "\n".join([message, *lines])
     ElementTree.indent(suite)

@@ -27,7 +27,7 @@ from a2perf.experiments.benchmark_matrix import (
     submission_matrix,
     tagger,
 )
-from a2perf.experiments.performance_test.condition import PassCondition, TestVerdict
+from a2perf.experiments.performance_test.condition import PassCondition, PerformanceVerdict
 from a2perf.experiments.performance_test.configuration import PerformanceTest
 from a2perf.launch import Conductor, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
@@ -86,7 +86,7 @@ class TestOutcome:
     """
 
     test: PerformanceTest
-    verdict: TestVerdict
+    verdict: PerformanceVerdict
     runs: list[RunOutcome]
     message: str
     started_at: str
@@ -146,7 +146,7 @@ class _Judge:
             f"  seed {run.seed}: {'met' if met else 'missed'} ({told}){steps}" + (f" [{reason}]" if reason else "")
         )
 
-    def verdict(self) -> TestVerdict:
+    def verdict(self) -> PerformanceVerdict:
         """Returns where the test stands."""
         states = [outcome.state for outcome in self.outcomes.values()]
         return self.test.condition.verdict(
@@ -157,7 +157,7 @@ class _Judge:
 
     def is_settled(self) -> bool:
         """Returns whether no further run can change anything."""
-        return self.verdict() is not TestVerdict.OPEN or (self.test.abort_on_crash and self.has_crash)
+        return self.verdict() is not PerformanceVerdict.OPEN or (self.test.abort_on_crash and self.has_crash)
 
     def tell_progress(self) -> None:
         """Says how long it has been running and what is left."""
@@ -206,9 +206,9 @@ def run_test(
     verdict = judge.verdict()
     interrupted = result.exit_code == 130 and not judge.is_settled()
     runs = [judge.outcomes.get(run.key) or RunOutcome(run.seed, run.key, "not run") for run in matrix.runs]
-    crashed = test.abort_on_crash and judge.has_crash and verdict is not TestVerdict.PASSED
+    crashed = test.abort_on_crash and judge.has_crash and verdict is not PerformanceVerdict.PASSED
     if crashed:
-        verdict = TestVerdict.FAILED
+        verdict = PerformanceVerdict.FAILED
     outcome = TestOutcome(
         test=test,
         verdict=verdict,
@@ -216,7 +216,7 @@ def run_test(
         message=_message(test, verdict, sum(run.state == "met" for run in runs)),
         started_at=started_at,
         wall_s=time.monotonic() - judge.started,
-        exit_code=130 if interrupted else {TestVerdict.PASSED: 0, TestVerdict.OPEN: 3}.get(verdict, 1),
+        exit_code=130 if interrupted else {PerformanceVerdict.PASSED: 0, PerformanceVerdict.OPEN: 3}.get(verdict, 1),
         version=matrix.plan.autotag.tag if matrix.plan.autotag is not None else "",
     )
     say(outcome.message)
@@ -302,18 +302,18 @@ def _training_file(test: PerformanceTest, store: Path) -> Path:
     return path
 
 
-def _message(test: PerformanceTest, verdict: TestVerdict, met: int) -> str:
+def _message(test: PerformanceTest, verdict: PerformanceVerdict, met: int) -> str:
     condition = test.condition
-    if verdict is TestVerdict.PASSED:
+    if verdict is PerformanceVerdict.PASSED:
         columns = " and ".join(condition.columns)
         bounds = " and ".join(f"{value:g}" for value in condition.values)
         least = "least" if condition.direction == ">=" else "most"
         return (
             f"Performance test {test.name} successful! The value for {columns} was at {least} {bounds} in {met} runs."
         )
-    if verdict is TestVerdict.FAILED:
+    if verdict is PerformanceVerdict.FAILED:
         return f"Performance test {test.name} failed. The needed number of successful runs could not be achieved."
-    if verdict is TestVerdict.OUT_OF_TIME:
+    if verdict is PerformanceVerdict.OUT_OF_TIME:
         return (
             f"The needed number of successful runs could not be achieved within {test.max_duration_minutes:g} minutes "
             f"for performance test {test.name}."

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from a2perf.errors import ConfigError
-from a2perf.experiments.performance_test.condition import PassCondition, TestVerdict
+from a2perf.experiments.performance_test.condition import PassCondition, PerformanceVerdict
 
 
 def condition(total: int = 3, succ: int = 2, **changes: object) -> PassCondition:
@@ -94,15 +94,15 @@ def test_a_verdict_is_given_as_soon_as_it_is_certain_and_no_sooner(total: int, s
             verdict = tested.verdict(met, count - met)
             rest = [sum(outcomes[:count]) + extra >= succ for extra in range(total - count + 1)]
             certain = len(set(rest)) == 1
-            assert (verdict is not TestVerdict.OPEN) == certain
+            assert (verdict is not PerformanceVerdict.OPEN) == certain
             if certain:
-                assert verdict is (TestVerdict.PASSED if final else TestVerdict.FAILED)
+                assert verdict is (PerformanceVerdict.PASSED if final else PerformanceVerdict.FAILED)
 
 
 def test_time_ends_only_what_is_open():
     tested = condition()
-    assert tested.verdict(1, 0, out_of_time=True) is TestVerdict.OUT_OF_TIME
-    assert tested.verdict(2, 0, out_of_time=True) is TestVerdict.PASSED
+    assert tested.verdict(1, 0, out_of_time=True) is PerformanceVerdict.OUT_OF_TIME
+    assert tested.verdict(2, 0, out_of_time=True) is PerformanceVerdict.PASSED
 
 
 @pytest.mark.parametrize(("rate", "chance"), [(0.8, 0.896), (0.5, 0.5), (1.0, 1.0), (0.0, 0.0)])

@@ -20,7 +20,7 @@ def _page(repository: Path) -> str:
 @pytest.mark.parametrize("adapter", ["sb3", "tf_agents", "callables"])
 def test_submission_of_the_page_keeps_the_contract(repository: Path, tmp_path: Path, adapter: str) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", _page(repository), flags=re.DOTALL | re.MULTILINE)
-    (text,) = [block for block in blocks if f"import {adapter}" in block]
+    (text,) = [block for block in blocks if f"adapters import {adapter}\n" in block]
     folder = submissions.write(tmp_path / f"entry_{adapter}", text)
     assert problems(folder) == []
     names: dict[str, object] = {}
