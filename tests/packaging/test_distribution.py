@@ -22,8 +22,6 @@ from tests.participants import make_participant
 IGNORED = shutil.ignore_patterns(
     ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
 )
-    ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
-)
 MAX_BYTES = 1.1e9  # of an environment with a single domain
 
 

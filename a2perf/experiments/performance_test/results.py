@@ -56,7 +56,8 @@ def write_results(folder: Path, outcomes: Sequence[TestOutcome]) -> None:
 
 def junit(outcomes: Sequence[TestOutcome]) -> bytes:
     """Returns one test case for each performance test; one that came to no verdict is an error, not a failure."""
-    failures = sum(outcome.verdict in (PerformanceVerdict.FAILED, PerformanceVerdict.OUT_OF_TIME) for outcome in outcomes)
+    failed = (PerformanceVerdict.FAILED, PerformanceVerdict.OUT_OF_TIME)
+    failures = sum(outcome.verdict in failed for outcome in outcomes)
     errors = sum(outcome.verdict is PerformanceVerdict.OPEN for outcome in outcomes)
     suite = ElementTree.Element(
         "testsuite",
