@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +54,12 @@ def test_one_module_spells_the_file_names_of_a_bundle() -> None:
         if any(isinstance(node, ast.Constant) and node.value == "manifest.json" for node in ast.walk(tree))
     ]
     assert spelled == ["a2perf.runs.layout"]
+
+
+def test_the_files_that_the_architecture_names_exist(repository: Path) -> None:
+    text = (repository / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_/]+\.py)`", text)
+    assert len(named) > 40
+    assert [
+        name for name in named if not ((repository / "a2perf" / name).exists() or (repository / name).exists())
+    ] == []
