@@ -293,7 +293,8 @@ def test_each_domain_has_a_video_that_can_be_played(built: Path) -> None:
             frames = [frame for frame in video.iter_data()]  # noqa: C416 - list() asks a stream for its length
         assert len(frames) >= 5
         assert frames[0].std() > 5.0
-        assert abs(frames[0].astype(float) - frames[len(frames) // 2]).mean() > 0.1  # something moves
+        # something moves, if only one field of a form: compression alone changes no pixel by a quarter of its range
+        assert (abs(frames[0].astype(float) - frames[len(frames) // 2]) > 64).mean() > 1e-4
         assert (media / source).with_suffix(".png").is_file()
 
 
