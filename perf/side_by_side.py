@@ -3,7 +3,7 @@
     python perf/side_by_side.py OTHER_CHECKOUT [--json] [--rounds 5] [--bundles 1000] [--runs 1000]
 
 The other checkout has its own ``.venv`` (``make setup`` there). Every figure is of fresh commands that start in turns,
-one of each checkout per round, so that a change of the machine's load meets both. The ratio is new by old of the
+one of each checkout per round: a change of the machine's load meets both. The ratio is new by old of the
 smallest and of the median processor seconds, children included; wall seconds stand beside them.
 """
 
@@ -60,7 +60,7 @@ Case = Callable[[Checkout, int], tuple[float, float]]
 
 
 def entry_in(folder: Path) -> Path:
-    """Writes a submission whose ``train()`` returns at once."""
+    """Writes a submission with a ``train()`` that returns at once."""
     folder.mkdir()
     (folder / "train.py").write_text("def train():\n    pass\n")
     for name in ("inference.py", "requirements.txt", "__init__.py"):

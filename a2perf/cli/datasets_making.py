@@ -127,7 +127,7 @@ def generate(**options: Any) -> int:
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Root seed.")
 @click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
-@click.option("--checkpoints", metavar="GLOB", help="How checkpoints are found, below the artifacts of a training.")
+@click.option("--checkpoints", metavar="GLOB", help="How checkpoints are found, below the artifacts of a training run.")
 @click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")
 @click.option(
     "--measure", type=click.Choice(("mean", "median")), default="mean", show_default=True,
@@ -257,7 +257,7 @@ def _folder(given: str) -> Path:
     folder = Path(given).expanduser()
     if not (folder / "inference.py").is_file():
         raise ConfigError(
-            f"{given} is no submission: there is no inference.py in it", hint="give a submission's folder"
+            f"{given} is not a submission: it has no inference.py", hint="give a submission's folder"
         )
     return folder
 

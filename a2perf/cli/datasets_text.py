@@ -25,7 +25,7 @@ def result_text(made: DatasetResult) -> str:
 
 
 def describe_text(found: Mapping[str, Any]) -> str:
-    """Says what a dataset holds."""
+    """Describes the content of a dataset."""
     return "\n".join(_described(found))
 
 

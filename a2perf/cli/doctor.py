@@ -1,4 +1,4 @@
-"""``a2perf doctor``: what this host can do, what it lacks, and how to fix that."""
+"""``a2perf doctor``: what this host can do, what is missing, and how to install it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def cycles(graph: Mapping[str, frozenset[str]]) -> list[list[str]]:
     found: list[list[str]] = []
 
     def visit(start: str) -> None:
-        # a stack of its own: chains of imports are longer than Python's recursion limit would like
+        # an explicit stack: chains of imports are longer than Python's recursion limit would like
         work: list[tuple[str, Iterator[str]]] = [(start, iter(sorted(graph.get(start, ()))))]
         index[start] = low[start] = len(index)
         stack.append(start)
