@@ -256,9 +256,7 @@ def evaluation_kwargs(task: str, env_id: str, kwargs: Mapping[str, Any]) -> dict
 def _folder(given: str) -> Path:
     folder = Path(given).expanduser()
     if not (folder / "inference.py").is_file():
-        raise ConfigError(
-            f"{given} is not a submission: it has no inference.py", hint="give a submission's folder"
-        )
+        raise ConfigError(f"{given} is not a submission: it has no inference.py", hint="give a submission's folder")
     return folder
 
 
