@@ -1,7 +1,6 @@
-"""Everything is declared in pyproject.toml; this file adds what setuptools has no declaration for.
+"""pyproject.toml declares everything except one build step: a wheel carries templates and examples inside ``a2perf/``.
 
-``a2perf init`` copies the templates, ``a2perf demo`` runs the examples; both lie beside the package, and a wheel
-carries them inside ``a2perf/``.
+``a2perf init`` copies the templates, and ``a2perf demo`` runs the examples. In a checkout both are beside the package.
 """
 
 import os

@@ -3,7 +3,7 @@
 import sys
 
 if not sys.flags.safe_path:
-    sys.path.pop(0)  # the working directory, which may be a submission's folder
+    sys.path.pop(0)  # the working directory may be a submission, and its modules must not be imported here
 
 from a2perf.cli import main
 

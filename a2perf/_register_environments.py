@@ -1,7 +1,7 @@
-"""Makes the environments known to Gymnasium when ``a2perf`` is imported, without importing Gymnasium for it.
+"""Registers the environments with Gymnasium when ``a2perf`` is imported, without importing Gymnasium.
 
-If Gymnasium is there already, the ids are registered at once; otherwise one finder waits for it in front of the import
-system and steps aside. Standard library only.
+If Gymnasium is already imported, the ids are registered immediately. Otherwise a finder is put in front of the import
+system; it removes itself at the first import of Gymnasium. Standard library only.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # without `typing`: every process that imports a2perf pays for it
+if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2perf
     from collections.abc import Sequence
     from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # without `typing`: every process that imports a2perf pays fo
 
 
 class _RegisteringLoader:
-    """Loads Gymnasium as its own loader does, then registers the ids."""
+    """Loads Gymnasium with its original loader, then registers the ids."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -61,5 +61,5 @@ def _register() -> None:
         from a2perf.domains.registry import register_environments
 
         register_environments()
-    except Exception as error:  # nobody's `import gymnasium` may fail because of a2perf
+    except Exception as error:  # `import gymnasium` must not fail because of a2perf
         print(f"a2perf could not register its environments: {error}", file=sys.stderr)

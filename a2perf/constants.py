@@ -1,4 +1,4 @@
-"""The enums that gin files name (``%BenchmarkMode.TRAIN``) and that records store by value."""
+"""The enums of gin files (``%BenchmarkMode.TRAIN``); records store their values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class BenchmarkMode(enum.Enum):
-    """What one run does with a submission."""
+    """The mode of a run."""
 
     TRAIN = "train"
     INFERENCE = "inference"
@@ -14,9 +14,9 @@ class BenchmarkMode(enum.Enum):
 
 
 class BenchmarkDomain(enum.Enum):
-    """The built-in domains: each member registers the folder of that name in ``a2perf.domains``.
+    """The built-in domains; the value is the name of the folder in ``a2perf.domains``.
 
-    A domain of another package is named by the string that it registered.
+    A domain of another package is selected by its registered name.
     """
 
     QUADRUPED_LOCOMOTION = "quadruped_locomotion"
@@ -50,7 +50,7 @@ class ReliabilityMetrics(enum.Enum):
 
 
 class ExitCode(enum.IntEnum):
-    """Exit status of every a2perf command that runs a submission."""
+    """Exit status of commands that run submissions."""
 
     SUCCESS = 0
     PARTICIPANT_FAILED = 1

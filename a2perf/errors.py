@@ -1,23 +1,24 @@
-"""Errors that a person can fix, told apart from bugs.
+"""Errors that the user can fix, as opposed to bugs.
 
-A ``UserError`` is shown without a traceback, as what was given, what is valid and how to fix it. Anything else that
-escapes is a bug and keeps its traceback. Standard library only.
+A ``UserError`` is shown without a traceback: what was given, what is valid, and how to fix it. Any other uncaught
+exception is a bug and shows its traceback. Standard library only.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 from a2perf.constants import ExitCode
 
 
 class UserError(Exception):
-    """Something the caller gave is wrong and the caller can fix it.
+    """An input is wrong, and the user can fix it.
 
     Args:
         message: what was given and why it is not valid.
-        hint: the command, setting or value that mends it.
+        hint: the command, setting or value that fixes it.
     """
 
     exit_code: ExitCode = ExitCode.USAGE
@@ -28,7 +29,7 @@ class UserError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
+        return self.message if self.hint is None else f"{self.message}\n  Fix: {self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.hint))
@@ -47,13 +48,35 @@ class AssetUnavailable(UserError):
 
 
 class SubmissionError(UserError):
-    """A submission folder does not keep the contract (a file or function is missing, a signature is wrong)."""
+    """A submission violates the contract (a file or function is missing, a signature is wrong)."""
 
     exit_code = ExitCode.PARTICIPANT_FAILED
 
 
+class RunFailed(UserError):
+    """A run ended without a result: the participant failed, or the host did.
+
+    Args:
+        message: what failed, as the command prints it.
+        hint: what to do about it.
+        exit_code: the exit status of the run.
+        bundle: folder of its record; None if the run did not start.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, exit_code: ExitCode = ExitCode.PARTICIPANT_FAILED,
+        bundle: Path | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(message, hint=hint)
+        self.exit_code = exit_code
+        self.bundle = bundle
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_failed_run, (self.message, self.hint, self.exit_code, self.bundle))
+
+
 class InfrastructureError(UserError):
-    """The host failed the run (disk full, process could not be started), not the participant."""
+    """The host caused the failure, not the participant (disk full, process could not be started)."""
 
     exit_code = ExitCode.INFRASTRUCTURE
 
@@ -62,7 +85,11 @@ def _rebuild(kind: type[UserError], message: str, hint: str | None) -> UserError
     return kind(message, hint=hint)
 
 
+def _failed_run(message: str, hint: str | None, exit_code: ExitCode, bundle: Path | None) -> RunFailed:
+    return RunFailed(message, hint=hint, exit_code=exit_code, bundle=bundle)
+
+
 def did_you_mean(given: str, valid: Iterable[str]) -> str:
-    """Returns ``"; did you mean 'x'?"`` for the nearest valid name, or an empty string when none is near."""
+    """Returns ``"; did you mean 'x'?"`` for the nearest valid name, or an empty string if none is similar."""
     near = difflib.get_close_matches(given, list(valid), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,15 +1,15 @@
-r"""Text of strangers, made safe for the place where it is shown: one function per format, applied at the last step.
+r"""Escapes untrusted text for output: one function per format, applied as the last step.
 
-Names, messages, log lines and values in a submission or a bundle come from people that nobody vouches for. Records keep
-them as they are; what is shown goes through one of these functions:
+Names, messages, log lines and values in a submission or a bundle are untrusted. Records keep them unchanged; output
+goes through one of these functions:
 
 * terminal and our own log lines: ``terminal_text`` (several lines) and ``terminal_line`` (one line, for names);
 * HTML and SVG: ``html_text`` and ``safe_link``, then the template engine's escaping;
-* Markdown, also in comments on GitHub: ``markdown_text`` and ``markdown_block``;
-* CSV: ``csv_cell``; LaTeX: ``a2perf.report.latex.latex_text``; drawings parse no formulas (``report.drawing``).
+* Markdown, including comments on GitHub: ``markdown_text`` and ``markdown_block``;
+* CSV: ``csv_cell``; LaTeX: ``a2perf.report.latex.latex_text``; drawings do not parse formulas (``report.drawing``).
 
-An escape is written ``\x1b`` below 0x20 and ``\u202e`` above. JSON never holds the former unescaped, and the latter
-means the same there: JSON that passes ``terminal_text`` keeps its values. Standard library only.
+Characters below 0x20 are escaped as ``\x1b``, others as ``\u202e``. JSON never contains the former unescaped, and reads
+the latter as the same character: JSON keeps its values in ``terminal_text``. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import re
 from typing import Any
 
 MAX_LINE = 2000
-"""Characters of a name or message that are shown on one line."""
+"""Longest name or message on one line, in characters."""
 
-# Printable by Unicode's categories, but drawn as nothing: fillers, joiners and selectors.
+# Printable by Unicode's categories, but invisible: fillers, joiners and selectors.
 _INVISIBLE = frozenset(
     (
         *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0),
@@ -29,10 +29,10 @@ _INVISIBLE = frozenset(
     )
 )
 _SPACES = frozenset([0x00A0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000])
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # the wide ones count in some languages
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # some locales accept the full-width forms
 _MARKDOWN = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`*_[]|~$"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _HEADING_OR_LIST = re.compile(r"#+(?= |$)|[-+](?= |$)|-{2,}|=+$|\d{1,9}(?=[.)](?: |$))")
-_INSIDE_WORD = re.compile(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])")  # there it is never emphasis
+_INSIDE_WORD = re.compile(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])")  # an underscore inside a word is never emphasis
 _REFERENCE = re.compile(r"[@#](?=\w)")  # GitHub notifies @somebody and links #123
 _ADDRESS = re.compile(r"\b(https?|ftp|mailto|xmpp):|\b(www)\.", re.IGNORECASE)
 
@@ -41,7 +41,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class _Escapes(dict[int, str]):
-    """A table for ``str.translate`` that is filled with every character that it meets."""
+    """A table for ``str.translate`` that computes and caches the escape of each character on first use."""
 
     def __init__(self, kept: str) -> None:
         super().__init__({ord(sign): sign for sign in kept})
@@ -63,12 +63,12 @@ _TEXT, _LINE = _Escapes("\n\t"), _Escapes("")
 
 
 def terminal_text(text: str) -> str:
-    """Returns text of any number of lines in which line breaks and tabs alone move a terminal's cursor."""
+    """Returns text with all control characters escaped except line breaks and tabs."""
     return text.translate(_TEXT)
 
 
 def terminal_line(text: str, most: int = MAX_LINE) -> str:
-    """Returns text on one line: line breaks and tabs are escaped too, and the end of a longer text is left out."""
+    """Returns text on one line: line breaks and tabs are escaped too, and a longer text is truncated."""
     shown = text[:most].translate(_LINE)
     return shown if len(text) <= most else f"{shown}..."
 
@@ -76,19 +76,19 @@ def terminal_line(text: str, most: int = MAX_LINE) -> str:
 def plain_text(text: str) -> str:
     """Returns text without terminal sequences, control and bidirectional characters, for a name or label.
 
-    Line ends and tabs stay; what is not valid Unicode (bytes of a file name) becomes a question mark.
+    Line ends and tabs stay. Invalid Unicode (bytes of a file name) becomes a question mark.
     """
     text = text.encode("utf-8", errors="replace").decode()
     return terminal_text(_CONTROL.sub("", _TERMINAL_SEQUENCE.sub("", text)))
 
 
 def html_text(value: Any) -> Any:
-    """Returns a value for a template: plain text with its control characters escaped, all else as it is."""
+    """Returns a value for a template: strings with control characters escaped, other values unchanged."""
     return value.translate(_TEXT) if type(value) is str else value
 
 
 def safe_link(target: str) -> str:
-    """Returns a target for ``href``; one that is neither ``http``, ``https`` nor a relative path becomes ``#``."""
+    """Returns a target for ``href``; anything but ``http``, ``https`` and relative paths becomes ``#``."""
     plain = terminal_line(target.strip())
     head = re.split("[/?#]", plain, maxsplit=1)[0]
     if plain.lower().startswith(("http://", "https://")):
@@ -98,7 +98,7 @@ def safe_link(target: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Returns words on one line that Markdown, the HTML in it and GitHub take as words, also where a line begins."""
+    """Returns text on one line that Markdown, embedded HTML and GitHub render literally, even at a line's start."""
     words = terminal_line(" ".join(text.split()), most=100 * MAX_LINE)
     start = _HEADING_OR_LIST.match(words)
     quoted = _INSIDE_WORD.sub("_", words.translate(_MARKDOWN))
@@ -110,17 +110,17 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_block(text: str) -> str:
-    """Returns lines as a block of code; its fence is longer than any run of backticks inside."""
+    """Returns lines as a code block with a fence longer than any run of backticks inside."""
     longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{terminal_text(text)}\n{fence}"
 
 
 def csv_cell(value: Any) -> Any:
-    """Returns a cell that no spreadsheet runs: an apostrophe stands before text that would begin a formula.
+    """Returns a cell that no spreadsheet evaluates: text that looks like a formula is prefixed with an apostrophe.
 
-    Such text begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, after any spaces. Numbers stay as they
-    are, and control characters are escaped.
+    Such text starts with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, after optional spaces. Numbers stay
+    unchanged, and control characters are escaped.
     """
     if not isinstance(value, str):
         return value

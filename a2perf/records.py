@@ -1,8 +1,8 @@
 """Typed records of everything that a2perf writes to disk, each with a schema version.
 
-Records are ``msgspec`` structs: decoding checks every field and names the path of a wrong one. Readers accept any
-record whose ``schema`` is not newer than theirs; unknown fields are ignored, and a missing field takes its default.
-Units are part of the field's name (``_s`` seconds, ``_ns`` nanoseconds, ``_bytes``, ``_kwh``, ``_w``).
+Records are ``msgspec`` structs: decoding checks every field and names the path of an invalid one. Readers accept any
+record with a ``schema`` that is not newer than theirs. Unknown fields are ignored, and a missing field takes its
+default. Units are part of the field's name (``_s`` seconds, ``_ns`` nanoseconds, ``_bytes``, ``_kwh``, ``_w``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PUBLIC_SEEDS, KEYED_SEEDS = 1, 2
 
 
 class RunState(enum.Enum):
-    """Where a run stands. ``running`` in a bundle whose writer is gone means that the run was killed."""
+    """State of a run. ``running`` in a bundle without a living writer means that the run was killed."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -28,7 +28,7 @@ class RunState(enum.Enum):
 
 
 class FailureKind(enum.Enum):
-    """Why a run failed. Only ``infrastructure`` is the host's fault; all others are the participant's."""
+    """Why a run failed. ``infrastructure`` is caused by the host, every other kind by the participant."""
 
     CONTRACT = "contract"
     EXCEPTION = "exception"
@@ -48,17 +48,17 @@ class Record(msgspec.Struct, kw_only=True):
 
 
 class Failure(Record, kw_only=True):
-    """What went wrong, in words that a participant can act on.
+    """A failure of a run, described for the participant.
 
     Attributes:
         kind: the class of failure.
         where: the call or phase, ``"train"``, ``"load_policy"``, ``"infer_once (call 5)"``.
         message: one or two sentences.
-        traceback: the participant's own traceback, where there was one.
-        exit_code: status of a participant process that ended by itself.
+        traceback: the participant's traceback, if any.
+        exit_code: exit status of the participant process, if it exited.
         signal: name of the signal that ended it, ``"SIGKILL"``.
         log: path of the captured output, relative to the bundle.
-        outside: the evaluator knows that the cause lies outside of the run, so that the run may resume by itself.
+        outside: whether the cause is known to be outside of the run; such a run may resume automatically.
     """
 
     kind: FailureKind
@@ -72,20 +72,20 @@ class Failure(Record, kw_only=True):
 
 
 class Episode(Record, kw_only=True):
-    """One rollout as the evaluator saw it; nothing in it comes from the participant but its actions.
+    """One rollout, as recorded by the evaluator; the participant contributes only its actions.
 
     Attributes:
         index: position in the run, from 0.
         seed: seed of ``env.reset``.
         episode_return: undiscounted sum of rewards.
         length: number of environment steps.
-        terminated: the task ended the episode.
-        truncated: a time limit ended it.
-        termination: the environment's word for the reason, where it gives one.
-        clipped_actions: how many actions lay outside the box and were clipped into it.
+        terminated: whether the task ended the episode.
+        truncated: whether a time limit ended it.
+        termination: reason given by the environment, if any.
+        clipped_actions: number of actions outside of the box that were clipped.
         wall_s: wall time of the rollout, participant and environment together.
         reward_terms: mean over the steps of each reward term that the environment reports.
-        success: whether the environment says that the episode succeeded, where it says so.
+        success: whether the episode succeeded, if the environment reports it.
         final_info: scalar and short-vector entries of the last ``info``.
     """
 
@@ -108,10 +108,10 @@ class LatencySummary(Record, kw_only=True):
 
     Attributes:
         includes: what one value covers, ``"infer_once only"`` or ``"round trip"``.
-        clock: whose clock measured it, ``"participant process"`` or ``"evaluator"``.
-        count: number of values in the summary (warm-up calls are not among them).
-        warmup_count: calls made before, counted apart.
-        first_s: the first call of all, warm-up included.
+        clock: process that measured it, ``"participant process"`` or ``"evaluator"``.
+        count: number of values in the summary, without warm-up calls.
+        warmup_count: number of warm-up calls before them.
+        first_s: duration of the very first call, warm-up included.
         throughput_hz: calls per second, the inverse of the mean.
     """
 
@@ -131,18 +131,19 @@ class LatencySummary(Record, kw_only=True):
 
 
 class StepCosts(Record, kw_only=True):
-    """What one step of a phase took on average, in seconds: the round trip, and processor time of the process tree.
+    """Mean cost of one step of a phase, in seconds: the round trip, and processor time of the process tree.
 
     Attributes:
         steps: number of calls.
-        account: where the tree's time comes from, ``"cgroup_v1"``, ``"cgroup_v2"``, ``"task_clock"`` or ``"proc_stat"``
-            (without children that nobody waited for).
+        account: source of the tree's time: ``"cgroup_v1"``, ``"cgroup_v2"``, ``"task_clock"`` or ``"proc_stat"``
+            (without children that no process waited for).
         round_trip_s: mean wall time of a call.
-        tree_s: processor time of the whole tree, calls and the time between them together.
-        in_calls_s: of the living processes, from the request to the answer.
-        between_calls_s: of the same, from an answer to the next request.
-        short_lived_s: of processes that came and went, at whatever moment.
-        flags: what contradicts the round trips, see ``submission.step_account``; empty for an honest policy.
+        tree_s: processor time of the whole tree, during calls and between them.
+        in_calls_s: processor time of the living processes, from the request to the answer.
+        between_calls_s: processor time of the living processes, from an answer to the next request.
+        short_lived_s: processor time of processes that ended in the meantime.
+        flags: processor time that the round trips do not include, see ``submission.evaluator.step_account``; empty for
+            an honest policy.
     """
 
     steps: int
@@ -159,7 +160,7 @@ class RolloutResults(Record, kw_only=True):
     """``metrics/rollouts.json``: the episodes of one task and their summary.
 
     Attributes:
-        costs: of their steps; None where nobody measured them, and of the last attempt where there were several.
+        costs: mean costs of their steps; None if not measured, and those of the last attempt if there were several.
     """
 
     schema: int = SCHEMA
@@ -170,13 +171,13 @@ class RolloutResults(Record, kw_only=True):
 
 
 class LatencyResults(Record, kw_only=True):
-    """``metrics/latency.json``: inference latency of one run; raw values lie in ``metrics/latency.npz``.
+    """``metrics/latency.json``: inference latency of one run; raw values are in ``metrics/latency.npz``.
 
     Attributes:
-        observations: how many and which: ``"fresh"`` from rollouts, each asked once; ``"sampled"`` from the observation
-            space; ``"recorded"`` by versions that asked what the policy had answered before.
-        processor_time: of the whole process tree per step, the time between calls included.
-        costs: means of the same with what contradicts the round trips.
+        observations: number and source: ``"fresh"`` from rollouts, each used once; ``"sampled"`` from the observation
+            space; ``"recorded"`` in earlier versions, which used observations that the policy had seen before.
+        processor_time: processor time of the whole process tree per step, including the time between calls.
+        costs: means of the same calls, with flags.
     """
 
     schema: int = SCHEMA
@@ -189,14 +190,14 @@ class LatencyResults(Record, kw_only=True):
 
 
 class TrainResults(Record, kw_only=True):
-    """``metrics/train.json``: what the training phase took.
+    """``metrics/train.json``: result of the training phase.
 
     Attributes:
-        wall_s: wall time of ``train()`` alone, measured by the evaluator; the sum over the attempts of the bundle.
+        wall_s: wall time of ``train()`` by the evaluator's clock, summed over the attempts of the bundle.
         participant_wall_s: wall time from the start of the participant process to its end, in the last attempt.
         exit_reason: ``"returned"``, ``"time limit"``, ``"energy limit"`` or the failure's kind.
-        artifact_bytes: size of what was written under ``artifacts/``.
-        artifact_files: number of files there.
+        artifact_bytes: total size of the files in ``artifacts/``.
+        artifact_files: number of files in ``artifacts/``.
     """
 
     schema: int = SCHEMA
@@ -208,24 +209,24 @@ class TrainResults(Record, kw_only=True):
 
 
 class Attempt(Record, kw_only=True):
-    """One start of the run: a resumed bundle has several, and so has a run that was started again from scratch.
+    """One start of the run. A resumed run has several attempts, as has a run that was started again.
 
     Attributes:
-        number: from 1 over all attempts, those in the attic included; 0 in records of before.
-        start_ticks: start of the evaluator's process in clock ticks after the boot; None in older records. With host,
-            ``boot_id``, ``pid_namespace`` and ``pid`` it names the process for good.
-        pid_namespace: in which ``pid`` counts; empty in older records.
-        finished_at: of an attempt that was killed, its last heartbeat.
+        number: number of the attempt from 1, archived attempts included; 0 in older records.
+        start_ticks: start of the evaluator process in clock ticks since boot; None in older records. Together with
+            ``host``, ``boot_id``, ``pid_namespace`` and ``pid`` it identifies the process uniquely.
+        pid_namespace: namespace of ``pid``; empty in older records.
+        finished_at: end of the attempt; for a killed attempt its last heartbeat.
         outcome: its exit reason, or ``"killed"``.
-        exit_code: status of the evaluator, where it came to one.
-        reason: why it was started although the run had ended before, ``"--retry-infrastructure"``; empty otherwise.
-        participant_started_at: written before the first instruction of the participant; None if there was none. What
-            happens afterwards may be the participant's doing.
-        wall_s: of the attempt, by the evaluator's clock, to its end or its last heartbeat.
-        train_s: of ``train()`` in it.
-        net_kwh: energy above idle of the participant's tree in it.
-        gross_kwh: energy; None where the attempt was killed.
-        archived: folder below ``attic`` that holds its bundle; None for the attempts of this bundle.
+        exit_code: exit status of the evaluator, if it exited.
+        reason: option that restarted a run that had ended, ``"--retry-infrastructure"``; empty otherwise.
+        participant_started_at: written before the participant's code runs for the first time; None if it never ran.
+            Later events may be caused by the participant.
+        wall_s: wall time by the evaluator's clock, up to its end or its last heartbeat.
+        train_s: wall time of ``train()``.
+        net_kwh: energy above idle of the participant's tree.
+        gross_kwh: energy including idle; None if the attempt was killed.
+        archived: folder in ``attic`` with its bundle; None for attempts of this bundle.
     """
 
     number: int = 0
@@ -247,17 +248,37 @@ class Attempt(Record, kw_only=True):
     archived: str | None = None
 
 
-class SubmissionIdentity(Record, kw_only=True):
-    """Which code ran: the folder's name, a hash over its files, and the commit that it says it is.
+class SubmissionInfo(Record, kw_only=True):
+    """Description of a submission from its ``a2perf.toml``; see ``runs.submission_info`` for the bounds.
 
     Attributes:
-        sha256: over all that the participant can read from the folder, but for ``not_covered``.
-        scheme: rule of the hash. 1, of earlier versions, left out caches, virtual environments, ``runs`` and links.
-        not_covered: the evaluator's own folder inside the submission, which is hidden where the sandbox hides
-            anything, and links to files outside, which are refused where it does not; the first 20.
-        changed: whether the files were others when the run ended.
-        git_commit: what the folder's repository has checked out, as its files say; git is never run for it.
-        git_dirty: whether the folder had changes; only of code that is its user's own.
+        title: display name.
+        kind: ``"random"``, ``"scripted"``, ``"search"``, ``"pre-trained"``, ``"imitation"`` or ``"learned"``.
+        link: http(s) address of code or paper.
+        framework: libraries that it uses.
+        summary: one sentence.
+    """
+
+    title: str = ""
+    kind: str = ""
+    authors: list[str] = msgspec.field(default_factory=list)
+    link: str = ""
+    framework: str = ""
+    summary: str = ""
+
+
+class SubmissionIdentity(Record, kw_only=True):
+    """Identity of the code: the folder's name, a hash over its files, and its commit.
+
+    Attributes:
+        sha256: hash over everything that the participant can read from the folder, except ``not_covered``.
+        scheme: version of the hash. Version 1 omitted caches, virtual environments, ``runs`` and links.
+        not_covered: the evaluator's folder inside the submission, which sandboxes that hide files hide, and links to
+            files outside, which other sandboxes refuse; the first 20.
+        changed: whether the files had changed when the run ended.
+        git_commit: commit checked out in the folder's repository, read from its files without running git.
+        git_dirty: whether the folder had uncommitted changes; recorded only for the user's own code.
+        info: content of its ``a2perf.toml``; None without one.
     """
 
     name: str
@@ -268,18 +289,19 @@ class SubmissionIdentity(Record, kw_only=True):
     changed: bool = False
     git_commit: str | None = None
     git_dirty: bool | None = None
+    info: SubmissionInfo | None = None
 
 
 class SandboxRecord(Record, kw_only=True):
-    """How the participant process was confined, and which guarantees were in force.
+    """How the participant process was confined.
 
     Attributes:
-        level: the level that was in force.
-        asked: the level that was asked for, or ``"strongest"``.
-        network: whether it was allowed to reach the network.
+        level: the sandbox level in use.
+        asked: the requested level, or ``"strongest"``.
+        network: whether the network was allowed.
         limits: the bounds on its process tree, by name.
-        guarantees: what was enforced, one sentence each.
-        missing: what was not, first that which was asked for.
+        guarantees: what was enforced, one phrase each.
+        missing: what was not prevented, one phrase each; first the properties that were requested.
     """
 
     level: str
@@ -291,17 +313,17 @@ class SandboxRecord(Record, kw_only=True):
 
 
 class PythonEnvRecord(Record, kw_only=True):
-    """Under which Python the participant process ran.
+    """The Python of the participant process.
 
     Attributes:
-        kind: ``"shared"`` (the evaluator's packages) or ``"isolated"`` (an environment made of requirements.txt).
+        kind: ``"shared"`` (the evaluator's packages) or ``"isolated"`` (an environment built from requirements.txt).
         python_version: its version; empty for a shared interpreter that is not the evaluator's.
-        key: name of the isolated environment, a hash of all that it is made of.
-        packages: the versions installed in an isolated environment.
+        key: name of the isolated environment, a hash of its inputs.
+        packages: installed versions in an isolated environment.
         installer: ``"uv"`` or ``"pip"``.
-        build_s: how long building took, this time or the earlier one.
+        build_s: duration of the build, this time or earlier.
         reused: whether it was built before.
-        sandbox: level at which the packages of an isolated environment were opened and installed.
+        sandbox: sandbox level of the installation of an isolated environment.
     """
 
     kind: str
@@ -315,14 +337,14 @@ class PythonEnvRecord(Record, kw_only=True):
 
 
 class InventoryItem(Record, kw_only=True):
-    """One name below a bundle; the hash of a regular file stands in ``Manifest.files``.
+    """One entry of a bundle; the hash of a regular file is in ``Manifest.files``.
 
     Attributes:
-        kind: ``"file"``, ``"folder"`` or ``"link"``; anything else is not valid.
-        mode: four octal digits: the owner's permissions, set-id and sticky bits, who may execute a file, and whether
-            everybody may write; ``""`` for a link.
-        size: bytes of a file.
-        target: text of a link.
+        kind: ``"file"``, ``"folder"`` or ``"link"``; anything else is invalid.
+        mode: four octal digits: the owner's permissions, set-ID and sticky bits, execute permissions of a file, and
+            write permission for everybody; ``""`` for a link.
+        size: size of a file in bytes.
+        target: target of a link.
     """
 
     kind: str
@@ -335,10 +357,10 @@ class ConfigurationRecord(Record, kw_only=True):
     """The gin file of a run.
 
     Attributes:
-        file: its path: below the submission's folder, below the packaged files, or where the organizer keeps it.
-        origin: ``"organizer"``, ``"packaged"`` or ``"participant"`` (it lies in the submission's folder).
+        file: its path, relative to the submission or to the packaged files if it is one of them.
+        origin: ``"organizer"``, ``"packaged"`` or ``"participant"`` (inside the submission's folder).
         trusted: whether gin evaluated it; a participant's file is read as data unless the organizer trusts it.
-        sha256: of its content.
+        sha256: hash of its content.
     """
 
     file: str
@@ -348,7 +370,7 @@ class ConfigurationRecord(Record, kw_only=True):
 
 
 class Manifest(Record, kw_only=True):
-    """``manifest.json`` of a bundle; everything needed to judge, resume or rebuild the run."""
+    """``manifest.json`` of a bundle: everything needed to judge, resume or repeat the run."""
 
     schema: int = SCHEMA
     a2perf_version: str

@@ -1,8 +1,8 @@
 """Files that survive a crash: atomic replacement and append-only journals.
 
-A reader never sees half a file: whole files are written beside the target, flushed to disk and renamed over it
-(POSIX ``rename`` is atomic within a file system). A journal is one JSON object a line, each line flushed before the
-call returns; a line cut off by a crash is dropped when the journal is read, and overwritten by the next append.
+A reader never sees half a file: a file is written under a temporary name in the same folder, flushed to disk and
+renamed (POSIX ``rename`` is atomic within a file system). A journal has one JSON object per line, each flushed before
+the call returns. A line that a crash cut off is skipped by readers and overwritten by the next append.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 R = TypeVar("R", bound="Record")
 MAX_JSON_BYTES = 64 << 20
-"""Of one document without a schema; in memory it takes about twenty times as much."""
+"""Largest JSON document without a schema; in memory it takes about twenty times as much."""
 MAX_RECORD_BYTES = 512 << 20
-"""Of one record, as the episodes of a run: some millions."""
+"""Largest record: enough for millions of episodes of one run."""
 MAX_JOURNAL_BYTES, MAX_LINE_BYTES = 2 << 30, 16 << 20
 
 
 def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
-    """Replaces ``path`` by ``data`` in one step; parent folders are made.
+    """Replaces ``path`` by ``data`` atomically; creates parent folders.
 
     Raises:
-        OSError: the file system refused (full, read-only, no permission); ``path`` is then as it was.
+        OSError: the file system refused (full, read-only, no permission); ``path`` is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     payload = data.encode() if isinstance(data, str) else data
@@ -48,7 +48,8 @@ def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(payload)
             stream.flush()
-            os.fsync(stream.fileno())
+            os.fsync(stream.fileno())  # before the rename: after a power failure the file could be empty otherwise
+        # mkstemp creates files that only their owner may read.
         os.chmod(temporary, mode)
         fault_point(f"write {path.name}")
         os.replace(temporary, path)
@@ -60,15 +61,15 @@ def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Writes ``value`` as indented JSON with sorted keys, atomically; NaN and infinities become null.
 
-    JSON has no NaN; a reader in another language must be able to open every file of a bundle.
+    JSON has no NaN, and parsers of other languages have to read every file of a bundle.
     """
     write_atomic(path, json_text(value))
 
 
 def json_text(value: Any) -> str:
-    """Returns the one text that ``write_json`` writes for a value; surrogates, which UTF-8 lacks, are spelled out."""
+    """Returns the text that ``write_json`` writes; surrogates, which UTF-8 cannot encode, are escaped."""
     text = json.dumps(_finite(value), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    # what would control a terminal is written as an escape, which means the same in JSON
+    # Control characters are written as JSON escapes: printing the file cannot control a terminal.
     return terminal_text(_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text))
 
 
@@ -76,7 +77,7 @@ def read_json(path: Path) -> Any:
     """Reads one JSON document.
 
     Raises:
-        FileNotFoundError: no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: the file is not JSON, not a regular file or larger than ``MAX_JSON_BYTES``; the message names it.
     """
     return parse_json(read_bounded(path, MAX_JSON_BYTES), str(path))
@@ -86,16 +87,16 @@ def parse_json(data: bytes, path: str) -> Any:
     """Returns the document in the content of a JSON file.
 
     Raises:
-        ValueError: it is not JSON; ``path`` names the file there.
+        ValueError: it is not JSON; ``path`` names the file in the message.
     """
     try:
         return json.loads(data.decode())
-    except (ValueError, RecursionError) as error:  # also a number of more digits than Python converts
+    except (ValueError, RecursionError) as error:  # ValueError also for integers with too many digits
         raise ValueError(f"{path}: not a JSON document ({error})") from error
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """Returns the content of a regular file; nothing else is opened, since a pipe would be waited for for ever.
+    """Returns the content of a regular file; other kinds are not opened, because reading a pipe could block forever.
 
     Raises:
         OSError: it cannot be read.
@@ -106,6 +107,7 @@ def read_bounded(path: Path, most: int) -> bytes:
         raise ValueError(f"{path}: not a regular file")
     if status.st_size > most:
         raise ValueError(f"{path}: larger than {most >> 20} MiB")
+    # Non-blocking, as a pipe may have replaced the file since the check; one more byte shows that the file has grown.
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as stream:
         data = stream.read(most + 1)
     if len(data) > most:
@@ -124,14 +126,14 @@ def read_record(path: Path, kind: type[R]) -> R:
     """Reads a record and checks every field.
 
     Raises:
-        UserError: the file is missing, is not JSON, has a wrong field (named), or is of a newer schema.
+        UserError: the file is missing, is not JSON, has an invalid field (named), or has a newer schema.
     """
     try:
         data = read_bounded(path, MAX_RECORD_BYTES)
     except FileNotFoundError as error:
-        raise UserError(f"{path} does not exist", hint="give the folder of a run made by a2perf") from error
+        raise UserError(f"{path} does not exist", hint="give the folder of a run recorded by a2perf") from error
     except ValueError as error:
-        raise UserError(str(error)) from error
+        raise UserError(str(error), hint="copy or record the file again") from error
     return parse_record(data, kind, str(path))
 
 
@@ -139,7 +141,7 @@ def parse_record(data: bytes, kind: type[R], path: str) -> R:
     """Returns the record in the content of a file; see ``read_record``.
 
     Raises:
-        UserError: as ``read_record``; ``path`` names the file there.
+        UserError: see ``read_record``; ``path`` names the file in the message.
     """
     import msgspec
 
@@ -148,12 +150,14 @@ def parse_record(data: bytes, kind: type[R], path: str) -> R:
     try:
         record = msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UserError(f"{path} is not a valid {kind.__name__} record: {error}") from error
+        raise UserError(
+            f"{path} is not a valid {kind.__name__} record: {error}", hint="copy or record the file again"
+        ) from error
     schema = getattr(record, "schema", SCHEMA)
     if schema > SCHEMA:
         raise UserError(
-            f"{path} has schema {schema}; this a2perf reads up to {SCHEMA}",
-            hint="read it with the a2perf that wrote it",
+            f"{path} has schema {schema}; this version of a2perf reads schemas up to {SCHEMA}",
+            hint="use the version of a2perf that wrote it, or a newer one",
         )
     return record
 
@@ -179,10 +183,10 @@ def journal_entries(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
 
 
 class Journal:
-    """An append-only file of JSON objects, one a line, durable line by line.
+    """An append-only file of JSON objects, one per line, each flushed to disk.
 
     Args:
-        path: the file; made on the first append.
+        path: the file; created on the first append.
     """
 
     def __init__(self, path: Path) -> None:
@@ -193,7 +197,7 @@ class Journal:
         """Appends one entry; with ``durable`` it is on disk when the call returns.
 
         Raises:
-            OSError: the file system refused; entries written before stay readable.
+            OSError: the file system refused; earlier entries stay readable.
         """
         if self._descriptor is None:
             self._open()
@@ -206,10 +210,10 @@ class Journal:
             os.fsync(self._descriptor)
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """Yields every complete entry; a line that a crash cut off is left out, and what follows damage.
+        """Yields every complete entry up to the first damaged line, such as one that a crash cut off.
 
         Raises:
-            ValueError: it is not a regular file, or larger than any journal.
+            ValueError: it is not a regular file, or larger than ``MAX_JOURNAL_BYTES``.
         """
         if not self.path.exists():
             return
@@ -220,7 +224,7 @@ class Journal:
             yield from journal_entries(stream)
 
     def close(self) -> None:
-        """Closes the file; a later append opens it again."""
+        """Closes the file; a later append reopens it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,9 +1,9 @@
-"""Files in a folder that a stranger made, read without following links and without waiting.
+"""Reads files in an untrusted folder without following links and without blocking.
 
-Every step is relative to the descriptor of a folder that is already open, and no step follows a symbolic link, so a
-name means the same file from the check to the read, at any depth (also below ``PATH_MAX``). Fifos, sockets and devices
-are reported and never opened. Names that are not UTF-8 are text with surrogate escapes, as everywhere in Python:
-``os.fsencode`` gives their bytes, and text that is shown needs ``printable``. Standard library only.
+Every step is relative to the descriptor of an open folder, and no step follows a symbolic link. So a name refers to the
+same file from the check to the read, at any depth (even beyond ``PATH_MAX``). Fifos, sockets and devices are reported
+and never opened. Names that are not UTF-8 contain surrogate escapes, as everywhere in Python: ``os.fsencode`` returns
+their bytes, and ``printable`` makes them safe to print. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NO_NAMES: tuple[str, ...] = ()
 
 
 class StrangerFileError(UserError):
-    """Something in a stranger's folder cannot be read safely.
+    """A file in an untrusted folder cannot be read safely.
 
     Args:
         path: relative to the folder.
-        message: what is wrong with it.
+        message: predicate of a sentence that starts with the path.
         hint: how to fix it.
     """
 
@@ -38,15 +38,16 @@ class StrangerFileError(UserError):
         self.path = path
 
     def __reduce__(self) -> tuple[object, ...]:
+        # By default unpickling calls the constructor with ``args``, which holds only the finished message.
         return (_rebuild, (type(self), dict(self.__dict__)))
 
 
 class BoundExceeded(StrangerFileError):
-    """A folder is larger than a caller accepts.
+    """A folder exceeds a bound.
 
     Attributes:
         bound: ``"entries"``, ``"depth"``, ``"bytes"`` or ``"seconds"``.
-        path: where the bound was reached.
+        path: the path at which the bound was exceeded.
     """
 
     def __init__(self, bound: str, path: str, message: str, *, hint: str | None = None) -> None:
@@ -59,11 +60,11 @@ class NotRegular(StrangerFileError):
 
 
 class Unreadable(StrangerFileError):
-    """The operating system refuses to open something, or it vanished."""
+    """A file cannot be opened or has been deleted."""
 
 
 class Kind(StrEnum):
-    """What a name stands for."""
+    """The type of a directory entry."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -74,7 +75,7 @@ class Kind(StrEnum):
 
     @classmethod
     def of(cls, mode: int) -> Kind:
-        """Returns the kind that ``st_mode`` names."""
+        """Returns the kind of an ``st_mode``."""
         return _KINDS.get(stat.S_IFMT(mode), cls.DEVICE)
 
 
@@ -89,13 +90,13 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much of a folder is looked at before ``BoundExceeded``.
+    """Bounds on a walk; beyond them ``BoundExceeded`` is raised.
 
     Attributes:
-        entries: names at all depths.
-        depth: folders inside each other; one descriptor stays open per level.
-        bytes: sum of the apparent sizes of regular files (a sparse file counts in full); ``None`` for no bound.
-        seconds: from the first step; ``None`` for no bound.
+        entries: number of names at all depths.
+        depth: nested folders; one descriptor stays open per level.
+        bytes: total apparent size of regular files (a sparse file counts in full); ``None`` for no bound.
+        seconds: duration of the walk; ``None`` for no bound.
     """
 
     entries: int = 200_000
@@ -109,13 +110,13 @@ DEFAULT_BOUNDS = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class FolderEntry:
-    """One name below the folder.
+    """One entry below the folder.
 
     Attributes:
         path: relative to the folder, with ``/`` between names.
-        kind: what it is; a link is never followed.
-        status: as of ``lstat``.
-        folder: descriptor of the folder that holds it; the walk closes it after the last entry of that folder.
+        kind: its type; links are not followed.
+        status: result of ``lstat``.
+        folder: descriptor of the folder that contains it; the walk closes it after the last entry of that folder.
     """
 
     path: str
@@ -144,7 +145,7 @@ class FolderEntry:
 
         Raises:
             NotRegular: it is not a regular file.
-            Unreadable: it cannot be opened, or it is a different file now.
+            Unreadable: it cannot be opened, or it has been replaced.
         """
         if self.kind is not Kind.FILE:
             raise NotRegular(self.path, f"is a {self.kind}, not a regular file")
@@ -163,25 +164,26 @@ def walk(
     without: Container[str] = (),
     on_error: Callable[[StrangerFileError], None] | None = None,
 ) -> Iterator[FolderEntry]:
-    """Yields everything below a folder, each folder before its content, names in the order of their bytes.
+    """Yields everything below a folder, each folder before its content, names sorted by their bytes.
 
     Args:
-        folder: its path, of which the last part may not be a link (resolve it first where a link is fine), or an open
-            descriptor, which stays open.
-        bounds: how much is looked at.
-        without: paths that are left out, with what is below them.
-        on_error: is given what cannot be listed or has vanished, and the walk continues beside it; by default the
-            error is raised.
+        folder: an open descriptor, which stays open, or a path. The last part of the path may not be a link; resolve
+            the path first to allow one.
+        bounds: bounds on the walk.
+        without: paths to skip, with everything below them.
+        on_error: called for an entry that cannot be listed or has been deleted; the walk continues with the next one.
+            By default the error is raised.
 
     Raises:
-        BoundExceeded: there is more.
+        BoundExceeded: a bound is exceeded.
         NotRegular: ``folder`` is not a folder, or a folder below it was replaced during the walk.
-        Unreadable: a folder cannot be opened or listed (mode 000 of another user), or a name vanished.
+        Unreadable: a folder cannot be opened or listed (mode 000 of another user), or an entry was deleted.
     """
     counter = _Counter(bounds)
     top = os.dup(folder) if isinstance(folder, int) else _open_top(folder)
     stack: list[tuple[int, str, Iterator[str]]] = [(top, "", iter(_NO_NAMES))]
     try:
+        # Listed only once it is on the stack: if listing fails, the descriptor still has to be closed.
         stack[0] = (top, "", _names(top, "", counter))
         while stack:
             descriptor, above, names = stack[-1]
@@ -208,13 +210,13 @@ def walk(
 
 
 def folders(top: Path, bounds: Bounds = DEFAULT_BOUNDS) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yields each folder with the names of its folders and of everything else, as ``os.walk`` does from the top down.
+    """Yields each folder with the names of its subfolders and of all other entries, like ``os.walk`` from the top down.
 
-    Names that the caller takes out of the list of folders are not descended into, and neither are links. Unlike
-    ``os.walk`` of Python 3.11 it does not recurse, so a deep tree ends at ``PATH_MAX`` and not in an error.
+    The walk does not enter links, nor folders that the caller removes from the list. Unlike ``os.walk`` of Python 3.11
+    it does not recurse, so a deep tree ends at ``PATH_MAX`` instead of raising an error.
 
     Raises:
-        BoundExceeded: there are more names than ``bounds.entries``.
+        BoundExceeded: there are more than ``bounds.entries`` names.
     """
     counter = _Counter(bounds)
     stack = [os.fspath(top)]
@@ -239,11 +241,11 @@ def open_beneath(folder: Path | int, relative: str | PurePath, flags: int = os.O
     Args:
         folder: its path (the last part may not be a link) or an open descriptor.
         relative: the path of a file or folder that exists, unless ``flags`` create it.
-        flags: as of ``os.open``; never waits for the other end of a fifo.
-        mode: of a file that is created.
+        flags: flags of ``os.open``; opening a fifo never blocks.
+        mode: mode of a new file.
 
     Returns:
-        A descriptor, which the caller closes. Check its kind with ``os.fstat``, or use ``open_regular``.
+        A descriptor, which the caller closes. Check its type with ``os.fstat``, or use ``open_regular``.
 
     Raises:
         NotRegular: a part of the path is a link, or one before the last is not a folder.
@@ -267,7 +269,7 @@ def open_beneath(folder: Path | int, relative: str | PurePath, flags: int = os.O
 
 
 def open_regular(folder: Path | int, relative: str | PurePath) -> int:
-    """Opens a regular file below a folder for reading, as ``open_beneath`` does; the caller closes the descriptor.
+    """Opens a regular file below a folder for reading, see ``open_beneath``; the caller closes the descriptor.
 
     Raises:
         NotRegular: it is not a regular file, or a part of its path is a link.
@@ -283,7 +285,7 @@ def read_regular_file(folder: Path | int, relative: str | PurePath, *, max_bytes
     """Returns the content of a regular file below a folder.
 
     Raises:
-        BoundExceeded: it is larger than ``max_bytes``; no more than that is ever read.
+        BoundExceeded: it is larger than ``max_bytes``; never reads more than that.
         NotRegular: it is not a regular file, or a part of its path is a link.
         Unreadable: it does not exist, cannot be read, or leaves the folder.
     """
@@ -298,9 +300,9 @@ def read_regular_file(folder: Path | int, relative: str | PurePath, *, max_bytes
 
 
 def read_file(path: Path, *, max_bytes: int) -> bytes:
-    """Returns the content of a regular file at a path of ours; see ``read_regular_file``.
+    """Returns the content of a regular file at a trusted path; see ``read_regular_file``.
 
-    Links are refused in the last part only: the folder is the caller's.
+    Only the last part may not be a link.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if path.parent.is_dir() else -1
     if folder < 0:
@@ -315,11 +317,12 @@ def chunks(descriptor: int, path: str, *, max_bytes: int) -> Iterator[bytes]:
     """Yields the content of an open file in pieces.
 
     Raises:
-        BoundExceeded: there are more than ``max_bytes``; at most that many are yielded.
+        BoundExceeded: the file is larger than ``max_bytes``; never yields more than that.
     """
-    if os.fstat(descriptor).st_size > max_bytes:  # a sparse file ends here, before its first byte
+    if os.fstat(descriptor).st_size > max_bytes:  # refuses a huge sparse file before reading it
         raise _too_large(path, max_bytes)
     remaining = max_bytes
+    # One byte more than allowed shows that the file has grown since the check above.
     while data := os.read(descriptor, min(_CHUNK_BYTES, remaining + 1)):
         if len(data) > remaining:
             raise _too_large(path, max_bytes)
@@ -329,7 +332,7 @@ def chunks(descriptor: int, path: str, *, max_bytes: int) -> Iterator[bytes]:
 
 @contextmanager
 def opened(folder: Path | int, relative: str = "") -> Iterator[int]:
-    """Yields the descriptor of a folder, or of one below it, and closes it afterwards.
+    """Yields a descriptor of a folder or of a subfolder, and closes it afterwards.
 
     Raises:
         NotRegular: a part of the path is a link or not a folder.
@@ -346,7 +349,7 @@ def opened(folder: Path | int, relative: str = "") -> Iterator[int]:
 
 
 def printable(path: str) -> str:
-    """Returns a path as text that is safe to show: control characters and bytes that are not UTF-8 are escaped."""
+    """Returns a path as printable text: control characters and bytes that are not UTF-8 are escaped."""
     shown = os.fsencode(path).decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)[:1000]
 
@@ -356,7 +359,7 @@ def _parts(text: str) -> list[str]:
     try:
         os.fsencode(text)
     except UnicodeEncodeError as error:
-        raise Unreadable(ascii(text), "is not the name of a file") from error
+        raise Unreadable(ascii(text), "is not a valid file name") from error
     if text.startswith("/") or ".." in parts or "\0" in text or not parts:
         raise Unreadable(text, "is not a path below its folder")
     return parts
@@ -370,22 +373,22 @@ class _Counter:
         self.end = None if bounds.seconds is None else time.monotonic() + bounds.seconds
 
     def listed(self, path: str) -> None:
-        """Counts one name while its folder is still being listed, so that no list outgrows the bound."""
+        """Counts one name while its folder is being listed: the list itself must not exceed the bound."""
         self.entries += 1
         if self.entries > self.bounds.entries:
-            raise BoundExceeded("entries", path, f"is beyond the bound of {self.bounds.entries} names")
+            raise BoundExceeded("entries", path, f"exceeds the limit of {self.bounds.entries} names")
         if self.end is not None and time.monotonic() > self.end:
-            raise BoundExceeded("seconds", path, f"was reached after the bound of {self.bounds.seconds:g} s")
+            raise BoundExceeded("seconds", path, f"was reached after the time limit of {self.bounds.seconds:g} s")
 
     def check(self, entry: FolderEntry, *, depth: int) -> None:
         if entry.kind is Kind.FOLDER and depth >= self.bounds.depth:
-            raise BoundExceeded("depth", entry.path, f"is deeper than the bound of {self.bounds.depth} folders")
+            raise BoundExceeded("depth", entry.path, f"exceeds the limit of {self.bounds.depth} nested folders")
         if entry.kind is Kind.FILE and self.bounds.bytes is not None:
             self.bytes += entry.status.st_size
             if self.bytes > self.bounds.bytes:
                 raise _too_large(entry.path, self.bounds.bytes)
         if self.end is not None and time.monotonic() > self.end:
-            raise BoundExceeded("seconds", entry.path, f"was reached after the bound of {self.bounds.seconds:g} s")
+            raise BoundExceeded("seconds", entry.path, f"was reached after the time limit of {self.bounds.seconds:g} s")
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
@@ -412,6 +415,7 @@ def _names(descriptor: int, above: str, counter: _Counter) -> Iterator[str]:
                 found.append(item.name)
     except OSError as error:
         raise _unreadable(above or ".", error) from error
+    # Surrogate escapes have another place among strings than the bytes that they stand for.
     return iter(sorted(found, key=os.fsencode))
 
 
@@ -431,13 +435,15 @@ def _open_folder(name: str, above: int, path: str) -> int:
 
 def _open_regular(name: str, above: int, path: str) -> int:
     try:
-        kind = Kind.of(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)  # opening a device can have effects
+        # Check before opening: opening a device can have side effects, such as rewinding a tape.
+        kind = Kind.of(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
         if kind is not Kind.FILE:
             raise NotRegular(path, f"is a {kind}, not a regular file")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         descriptor = os.open(name, flags, dir_fd=above)
     except OSError as error:
         raise _refused(path, name, above, error) from error
+    # Checked again: another file may have taken the name between the check and the opening.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise NotRegular(path, "is not a regular file")
@@ -459,7 +465,7 @@ def _unreadable(path: str, error: OSError) -> Unreadable:
 
 
 def _too_large(path: str, most: int) -> BoundExceeded:
-    return BoundExceeded("bytes", path, f"is beyond the bound of {most} bytes", hint="make it smaller")
+    return BoundExceeded("bytes", path, f"exceeds the limit of {most} bytes", hint="make it smaller")
 
 
 def _rebuild(kind: type[StrangerFileError], content: dict[str, object]) -> StrangerFileError:

@@ -1,8 +1,8 @@
-"""What every command writes to its standard streams, made safe at the last step.
+"""Escapes control characters in everything that a command writes to its standard streams.
 
-``guarded`` replaces ``sys.stdout`` and ``sys.stderr`` by streams that escape control characters in all text, whoever
-wrote it: results, errors, tracebacks, warnings. Colours and bars of ours pass beside them: ``console`` escapes the
-text between its own control sequences, and ``styled`` writes one coloured word.
+``guarded`` replaces ``sys.stdout`` and ``sys.stderr`` by streams that escape all text: results, errors, tracebacks,
+warnings. Our own colours and progress bars bypass them: ``console`` escapes the text between its control sequences, and
+``styled`` writes coloured text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GuardedStream:
-    """A text stream whose text reaches the stream below it with its control characters escaped."""
+    """A text stream that escapes control characters and writes to the stream below it."""
 
     def __init__(self, below: TextIO) -> None:
         self.below = below
@@ -42,7 +42,7 @@ class GuardedStream:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Guards standard output and standard error of this process; a second guard inside the first changes nothing."""
+    """Guards standard output and standard error of this process; nested guards have no effect."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (
         stream if isinstance(stream, GuardedStream) else GuardedStream(stream) for stream in before
@@ -54,7 +54,7 @@ def guarded() -> Iterator[None]:
 
 
 def unguarded(stream: TextIO) -> TextIO:
-    """Returns the stream below the guard, for control sequences of ours."""
+    """Returns the stream below the guard, for our own control sequences."""
     return stream.below if isinstance(stream, GuardedStream) else stream
 
 
@@ -66,7 +66,7 @@ def styled(text: str, **style: Any) -> None:
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """Returns a console for tables, bars and lines whose text is escaped; ``[`` is a character like any other."""
+    """Returns a console for tables, bars and lines that escapes their text; ``[`` does not start markup."""
     from rich.console import Console
     from rich.segment import Segment
 

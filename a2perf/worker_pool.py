@@ -1,7 +1,7 @@
-"""A pool of worker processes that import nothing from the working directory, which may hold a stranger's folder.
+"""A pool of worker processes that import nothing from the working directory, which may be an untrusted folder.
 
-A new interpreter looks for the very modules of ``multiprocessing`` in its working directory first, unless it is told
-otherwise. Standard library only.
+By default a new interpreter searches its working directory first, even for the modules of ``multiprocessing``.
+``PYTHONSAFEPATH`` prevents that. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ _VARIABLE = "PYTHONSAFEPATH"
 
 @contextmanager
 def worker_pool(processes: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
-    """Yields a pool of fresh interpreters: the caller may have threads, and a fork would copy their locks.
+    """Yields a pool of new interpreters: the caller may have threads, and a fork would copy their locks.
 
-    The caller starts no process of another kind while the pool is open; it would get the variable as well.
+    Any other process that the caller starts while the pool is open inherits ``PYTHONSAFEPATH`` as well.
     """
     before = os.environ.get(_VARIABLE)
+    # Stays set while the pool is open: its processes start when tasks arrive, not with the pool.
     os.environ[_VARIABLE] = "1"
     try:
         context = multiprocessing.get_context("spawn")

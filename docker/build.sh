@@ -1,17 +1,17 @@
 #!/bin/sh
-# Builds a2perf:base and one image per domain, from this checkout alone.
+# Builds a2perf:base and one image per domain from this checkout.
 #
 #   docker/build.sh [DOMAIN ...]     all domains when none is named
 #
 # BASE_IMAGE  start from this image; unset: a base made from Debian packages (make-base.sh), reused when it is there
 # NETWORK     network of the build steps, such as `host` for an engine without a bridge
 # DOCKER      the client; unset: the first of `docker` and /usr/bin/docker that has BuildKit
-# CONTENT     a domain's image is also named a2perf:DOMAIN-CONTENT (the docker launcher names images by what is in them)
-# PIP_CONF    a pip.conf for the build, PIP_CA a bundle of certificates; both reach it as secrets and are not stored
+# CONTENT     also names a domain's image a2perf:DOMAIN-CONTENT (the docker launcher names images by their content)
+# PIP_CONF    a pip.conf for the build, PIP_CA a bundle of certificates; both are build secrets and not stored
 set -eu
 cd "$(dirname "$0")/.."
 export DOCKER_BUILDKIT=1
-# A client of version 23 or later without its buildx plug-in cannot; it may stand before Debian's, which can.
+# A client of version 23 or later needs the buildx plug-in; without it, try Debian's client, which does not need it.
 for client in ${DOCKER:-docker /usr/bin/docker} ""; do
     test -n "$client" || { echo "build: no client with BuildKit: install docker-buildx, or name another with DOCKER=" >&2; exit 2; }
     if "$client" build --help 2>/dev/null | grep -q -e --secret; then break; fi

@@ -1,4 +1,4 @@
-"""Compiles what an environment needs, into the folder that NUMBA_CACHE_DIR names: a few steps of one episode."""
+"""Compiles the kernels of an environment into NUMBA_CACHE_DIR by running a few steps of one episode."""
 
 from __future__ import annotations
 

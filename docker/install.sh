@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs inside a build: installs the lock's part for the core and the named extras, hashes checked; with --package, a2perf;
-# with --kernels ID, compiles what the environment ID needs.
-# Two optional secrets of the build are heeded and never stored: `pip` (a pip.conf) and `ca` (a bundle of certificates).
+# Runs inside a build: installs the packages of the lock for the core and the named extras, with verified hashes; with
+# --package, installs a2perf; with --kernels ID, compiles the kernels of the environment ID.
+# Uses two optional build secrets, which are not stored: `pip` (a pip.conf) and `ca` (a bundle of certificates).
 set -eu
 source=$(dirname "$(dirname "$0")")
 environment=/opt/a2perf

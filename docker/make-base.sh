@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the image that base.Dockerfile starts from out of Debian packages, where no image registry is at hand.
+# Builds the base image of base.Dockerfile from Debian packages, for machines without access to an image registry.
 #
 #   docker/make-base.sh [NAME]     NAME defaults to a2perf-debian:bookworm
 #
@@ -14,20 +14,20 @@ test "$(id -u)" = 0 || { echo "make-base: debootstrap needs root" >&2; exit 2; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
-# The log is shown only when it matters.
+# Show the log only after a failure.
 if ! debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv bookworm "$folder/root" ${MIRROR:+"$MIRROR"} \
     >"$folder/log" 2>&1; then
     tail -n 20 "$folder/log" >&2
     exit 1
 fi
-# Security updates (Chromium's above all) lie beside the main archive; another mirror may not carry them.
+# Security updates (mainly Chromium's) are in a separate archive; another mirror may not have it.
 if test -z "${MIRROR:-}"; then
     sed -n 's#^deb \(.*[^/]\)/* bookworm main#deb \1-security bookworm-security main#p' \
         "$folder/root/etc/apt/sources.list" > "$folder/root/etc/apt/sources.list.d/security.list"
 fi
 rm -rf "$folder"/root/var/cache/apt/archives/*.deb "$folder"/root/var/lib/apt/lists/* "$folder"/root/var/log/*.log \
     "$folder"/root/usr/share/doc/* "$folder"/root/usr/share/man/* "$folder"/root/usr/share/locale/*
-# What belongs to the building host stays there.
+# Remove the settings of the building host.
 : > "$folder/root/etc/resolv.conf"
 : > "$folder/root/etc/hostname"
 tar --directory "$folder/root" --create --exclude=./dev/* --exclude=./proc/* --exclude=./sys/* . |

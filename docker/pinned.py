@@ -1,8 +1,8 @@
 """Prints the part of requirements.lock that the core and the named extras need, with its hashes.
 
-The lock serves development too, and an image should carry neither test tools nor the other domains' libraries. Who
-needs whom is read from the lock's own ``# via`` lines, so nothing is resolved anew. Standard library only: it runs
-before anything is installed.
+The lock also serves development, and an image should contain neither test tools nor the libraries of other domains. The
+dependencies are read from the ``# via`` lines of the lock; versions are not resolved again. Standard library only,
+because it runs before any package is installed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tomllib
 from collections import defaultdict
 from pathlib import Path
 
-# Builds a2perf itself; Debian's is too old.
+# Builds a2perf; Debian's version is too old.
 ALWAYS = ("setuptools",)
 _ENTRY = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?==")
 _MARKER = re.compile(r";\s*python_version\s*(<|>=)\s*['\"](\d+)\.(\d+)['\"]\s*$")
@@ -24,7 +24,7 @@ def normalised(requirement: str) -> str:
     """The distribution's name in the form that compares equal (PEP 503), without version, extras and marker."""
     found = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", requirement)
     if found is None:
-        raise ValueError(f"{requirement!r} is no requirement")
+        raise ValueError(f"{requirement!r} is not a requirement")
     return re.sub(r"[-_.]+", "-", found.group()).lower()
 
 

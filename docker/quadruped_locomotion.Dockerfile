@@ -9,7 +9,7 @@ FROM ${BASE}
 USER root
 RUN --mount=type=bind,from=pins,target=/source --mount=type=secret,id=pip --mount=type=secret,id=ca \
     sh /source/docker/install.sh quadruped-locomotion
-# Compiled once here, not in every container: a kernel takes seconds, and a run's container keeps nothing.
+# Compile here once: a kernel takes seconds, and every run gets a new container without a cache.
 RUN --mount=type=bind,target=/source sh /source/docker/install.sh --kernels QuadrupedLocomotion-SyntheticTrot-v0
 USER 1000:1000
 

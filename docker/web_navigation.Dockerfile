@@ -10,7 +10,7 @@ USER root
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium chromium-driver fonts-dejavu-core \
  && rm -rf /var/lib/apt/lists/*
-# Chromium's own sandbox needs user namespaces. Most engines deny them, and there the container is the sandbox.
+# Chromium's sandbox needs user namespaces. Most engines deny them; the container is then the only sandbox.
 RUN echo 'unshare --user true 2>/dev/null || CHROMIUM_FLAGS="$CHROMIUM_FLAGS --no-sandbox"' > /etc/chromium.d/a2perf
 RUN --mount=type=bind,from=pins,target=/source --mount=type=secret,id=pip --mount=type=secret,id=ca \
     sh /source/docker/install.sh web-navigation

@@ -1,12 +1,11 @@
 """Training throughput of the baselines: ``python perf/baselines.py [--json] [--tf-python FILE] [BASELINE ...]``.
 
-For each baseline: steps per second of the training run and of its environment alone; the share of the run's time that
-its environment takes, measured inside the same run around each ``step`` and ``reset``; then two actors over one. Rates
-and shares are of processor time between the first and the last point of the learning curve, which leaves out start-up
-and is hardly changed by a busy machine; two
-actors over one is wall time and needs two idle processors (``ratio_of_plain_hashing`` says what the host gives just
-then). ``collection`` compares the ways in which Stable-Baselines3 can step several robots. What lacks a framework is
-skipped, with the reason.
+For each baseline: steps per second of the training run and of its environment alone; the share of the run's time spent
+in its environment, measured in the same run around each ``step`` and ``reset``; the ratio of two actors to one. Rates
+and shares use processor time between the first and the last point of the learning curve. This excludes start-up and
+hardly depends on other load. Two actors over one is wall time and needs two idle processors
+(``ratio_of_plain_hashing`` is the ratio that the host reaches at that moment). ``collection`` compares the ways of
+stepping several robots with Stable-Baselines3. A baseline without its framework is skipped with the reason.
 """
 
 import argparse
@@ -40,7 +39,7 @@ NEVER = "1000000"
 
 @dataclass(frozen=True)
 class Baseline:
-    """One training to measure.
+    """A training run to measure.
 
     Attributes:
         framework: what it needs: a module that has to be there.
@@ -70,7 +69,7 @@ BASELINES = {
 
 
 def main() -> None:
-    """Measures what was asked for and prints it."""
+    """Measures the requested baselines and prints the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("baselines", nargs="*", metavar="BASELINE", help=f"all by default: {', '.join(BASELINES)}")
     parser.add_argument("--json", action="store_true")
@@ -216,7 +215,7 @@ def environment_rate(env_id: str, steps: int = 2000) -> float:
 
 
 def collection() -> dict:
-    """Two robots in threads of one process and in processes of their own, in turn; steps/s and two over one."""
+    """Two robots in threads of one process and in separate processes, in turn; steps/s and two over one."""
     from stable_baselines3.common.vec_env import SubprocVecEnv
 
     from a2perf.domains.quadruped_locomotion.agents.sb3_training import QuadrupedSettings, robots, single_robot
@@ -255,7 +254,7 @@ def collection() -> dict:
 
 
 def host_ratio() -> float:
-    """What two threads reach over one on this host just now, with work that needs no interpreter at all."""
+    """Ratio of two threads to one on this host at this moment, for work outside the interpreter."""
     block = bytes(40_000_000)
 
     def hashed(count: int) -> float:

@@ -1,8 +1,8 @@
 """Speed and memory of the placement engine of circuit training, on the clustered NanGate45 Ariane.
 
-Every kernel is timed against the plain NumPy implementation of the same rules (``plain_costs``) in the same run;
-beside it stand the target and what the closed reference engine took when it was recorded on another machine. Without
-the data file (``A2PERF_DATA_DIR`` or the cache) the generated twin is taken, and the table says so.
+Every kernel is timed against the plain NumPy implementation of the same rules (``plain_costs``) in the same run. The
+table also has the target and the time of the closed reference engine, recorded on another machine. Without the data
+file (``A2PERF_DATA_DIR`` or the cache) it uses the generated twin and names it.
 
     python perf/circuit.py                       everything, some minutes
     python perf/circuit.py --only costs,growth   some parts: costs, environment, flat, growth, threads, memory, compile
@@ -65,7 +65,7 @@ FLAT = {"num_macros": 130, "seed": 5, "flat": True, "num_nets": 90_000, "num_clu
 
 
 def best_ms(call: Callable[[], object], repeats: int = 30, budget_s: float = 3.0) -> float:
-    """Returns the shortest of several runs, in ms; the shortest is what the machine's other work disturbs least."""
+    """Returns the shortest of several runs in ms; other load disturbs it least."""
     call()
     shortest, end = math.inf, time.perf_counter() + budget_s
     for _ in range(repeats):
@@ -90,8 +90,8 @@ def engine(paths: tuple[Path, Path]) -> PlacementCost:
     return create_placement_cost(netlist_file=str(paths[0]), init_placement=str(paths[1]))
 
 
-def anew(plc: PlacementCost, call: Callable[[], object]) -> Callable[[], object]:
-    """Returns the call with everything to be computed again."""
+def recomputed(plc: PlacementCost, call: Callable[[], object]) -> Callable[[], object]:
+    """Returns the call after invalidating all cached costs."""
 
     def run() -> object:
         plc.state.everything_changed()
@@ -125,7 +125,7 @@ def measure_costs() -> list[dict[str, object]]:
         if plain is None and not moved:
             ours = best_ms(call, 5)
         else:
-            ours = best_ms(anew(plc, call), 60)
+            ours = best_ms(recomputed(plc, call), 60)
         target, recorded = REFERENCE[name]
         rows.append(
             {
@@ -218,7 +218,7 @@ def measure_environment() -> list[dict[str, object]]:
     times["toy episode"] = best_ms(toy_episode, 300)
     rows: list[dict[str, object]] = []
     for name, value in times.items():
-        target, recorded = REFERENCE.get(name, (2.0, 1.75))  # 500 toy episodes a second
+        target, recorded = REFERENCE.get(name, (2.0, 1.75))  # 500 toy episodes per second
         rows.append({"what": name, "ms": value, "target ms": target, "recorded closed engine ms": recorded})
     return rows
 
@@ -231,11 +231,11 @@ def measure_flat() -> list[dict[str, object]]:
     return [
         {
             "what": f"congestion, flat, {nets} nets",
-            "ms": best_ms(anew(plc, plc.get_congestion_cost), 20),
+            "ms": best_ms(recomputed(plc, plc.get_congestion_cost), 20),
             "target ms": 20,
         },
-        {"what": f"wirelength, flat, {nets} nets", "ms": best_ms(anew(plc, plc.get_wirelength), 20)},
-        {"what": f"density, flat, {nets} nets", "ms": best_ms(anew(plc, plc.get_density_cost), 20)},
+        {"what": f"wirelength, flat, {nets} nets", "ms": best_ms(recomputed(plc, plc.get_wirelength), 20)},
+        {"what": f"density, flat, {nets} nets", "ms": best_ms(recomputed(plc, plc.get_density_cost), 20)},
     ]
 
 
@@ -246,13 +246,13 @@ def measure_growth() -> dict[str, list[tuple[float, float]]]:
         spec = {**FLAT, "num_macros": 20, "num_nets": nets, "num_clusters": nets}
         plc = engine(design_files("generated", spec))
         plc.set_congestion_grid(100, 100)
-        series["wirelength by nets"].append((nets, best_ms(anew(plc, plc.get_wirelength), 15)))
-        series["congestion by nets"].append((nets, best_ms(anew(plc, plc.get_congestion_cost), 15)))
+        series["wirelength by nets"].append((nets, best_ms(recomputed(plc, plc.get_wirelength), 15)))
+        series["congestion by nets"].append((nets, best_ms(recomputed(plc, plc.get_congestion_cost), 15)))
     plc = engine(files()[1])
     series["congestion by cells"] = []
     for side in (20, 50, 100, 200, 400, 800):
         plc.set_congestion_grid(side, side)
-        series["congestion by cells"].append((side * side, best_ms(anew(plc, plc.get_congestion_cost), 15)))
+        series["congestion by cells"].append((side * side, best_ms(recomputed(plc, plc.get_congestion_cost), 15)))
     return series
 
 
@@ -340,7 +340,7 @@ print(imported - start, time.process_time() - imported)
 
 
 def measure_compile() -> dict[str, float]:
-    """Returns the processor time of import, of a first use that compiles everything, and of the next process."""
+    """Returns the processor time of the import, of a first use that compiles all kernels, and of the next process."""
     paths = design_files("toy_macro_stdcell", {})
     result: dict[str, float] = {"target s": 5.0}
     with tempfile.TemporaryDirectory() as cache:
@@ -354,7 +354,7 @@ def measure_compile() -> dict[str, float]:
 
 
 def print_rows(title: str, rows: list[dict[str, object]]) -> None:
-    """Prints rows as a table, with the ratio to the plain implementation where there is one."""
+    """Prints rows as a table, with the ratio to the plain implementation if it was measured."""
     print(f"\n{title}")
     for row in rows:
         parts = [f"{row['what']!s:<34}"]

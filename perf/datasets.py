@@ -1,4 +1,4 @@
-"""What making and reading offline datasets takes.
+"""Times of creating and reading offline datasets.
 
 Making: the same episodes by one and by two processes, start of the processes included, wall time. Reading: all
 transitions of a dataset into arrays, by ``open_dataset(...).transitions()`` and by iterating over Minari's episodes
@@ -100,7 +100,7 @@ def reading(rounds: int) -> dict[str, Any]:
 
 
 def _written(root: Path, observation: spaces.Space[Any], action: spaces.Space[Any], count: int, steps: int) -> Path:
-    """Writes made-up episodes; pages are mostly empty, as pages are."""
+    """Writes artificial episodes; the pages are mostly empty, as in the environment."""
     generator = np.random.default_rng(0)
     made = root / "making"
     (made / "data").mkdir(parents=True)
@@ -159,7 +159,7 @@ def _rows(value: Any) -> Any:
 
 
 def _by_minari(data: Path) -> Any:
-    """Joins the episodes as a training does that needs arrays of all transitions."""
+    """Joins the episodes like a training script that needs arrays of all transitions."""
     from minari import MinariDataset
 
     episodes = list(MinariDataset(data).iterate_episodes())

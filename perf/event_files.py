@@ -42,7 +42,7 @@ def record(payload: bytes) -> bytes:
 
 
 def write_file(path: Path, points: int, *, tensor: bool) -> None:
-    """Writes one event file with two tags; needs ``tensorboard`` for the encoding, so that it is not our own."""
+    """Writes one event file with two tags, encoded by ``tensorboard`` and not by this package."""
     from tensorboard.compat.proto.event_pb2 import Event
 
     with path.open("wb") as stream:

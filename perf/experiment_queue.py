@@ -1,8 +1,8 @@
-"""What the queue and the scheduler cost, and how an experiment's time and cost grow with runs and workers.
+"""Costs of the queue and the scheduler, and how the time of an experiment grows with runs and workers.
 
 ``python perf/experiment_queue.py [--json] [--quick]``. Three parts: lease and finish against bare SQLite transactions
 on the same disk; real commands through the scheduler against starting them directly; and the real queue and scheduler
-on a virtual clock, with a launcher that only pretends, for schedules that would take days.
+on a virtual clock, with a simulated launcher, for schedules that would take days.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def rate(count: int, action: Callable[[], None]) -> float:
 
 
 def bare_rate(path: Path, count: int) -> float:
-    """Updates a row in a transaction of its own, with the settings of the queue."""
+    """Updates a row in one transaction, with the settings of the queue."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -87,7 +87,7 @@ def throughput(folder: Path, entries: int, count: int) -> dict[str, float]:
 
 
 def overhead(folder: Path, count: int) -> dict[str, float]:
-    """Measures what a run takes through the scheduler, over starting the same program directly."""
+    """Measures the time of a run through the scheduler against starting the same program directly."""
     times = []
     for _ in range(count):
         started = time.perf_counter()
@@ -111,7 +111,7 @@ def overhead(folder: Path, count: int) -> dict[str, float]:
 
 
 class Clock:
-    """A clock that stands still until it is moved; in place of the ``time`` module."""
+    """A clock that only advances on request; replaces the ``time`` module."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -142,7 +142,7 @@ class PretendedJob:
 
 
 class PretendingLauncher:
-    """Starts nothing; ``wait`` moves the clock to the next end. A lost run resumes from its last checkpoint."""
+    """Starts no processes; ``wait`` advances the clock to the next end. A lost run resumes from its last checkpoint."""
 
     name = "pretending"
 

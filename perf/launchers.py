@@ -1,7 +1,7 @@
-"""What each launcher adds to a run: the same short command started directly, and through every launcher this host has.
+"""Overhead of each launcher: the same short command started directly, and through every launcher of this host.
 
-``python perf/launchers.py [--json] [--count N]``. Docker, Slurm and Ray are those that the tests start for themselves;
-what cannot be started here is named with the reason.
+``python perf/launchers.py [--json] [--count N]``. Uses the private Docker, Slurm and Ray instances of the tests; prints
+the reason for each one that cannot be started on this host.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def ray() -> Iterator[Launcher]:
 
 LAUNCHERS: dict[str, tuple[Callable[[], Any], Callable[[], str | None]]] = {
     "local": (local, lambda: None),
-    "docker": (docker, docker_engine.lacking),
-    "slurm": (slurm, slurm_cluster.lacking),
-    "ray": (ray, ray_cluster.lacking),
+    "docker": (docker, docker_engine.missing),
+    "slurm": (slurm, slurm_cluster.missing),
+    "ray": (ray, ray_cluster.missing),
 }
 
 
@@ -100,10 +100,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10)
     options = parser.parse_args()
     found: dict[str, Any] = {"direct_s": directly(options.count), "launchers": {}}
-    for name, (make, lacking) in LAUNCHERS.items():
-        reason = lacking()
+    for name, (make, missing) in LAUNCHERS.items():
+        reason = missing()
         if reason is not None:
-            found["launchers"][name] = {"lacking": reason}
+            found["launchers"][name] = {"missing": reason}
             continue
         with tempfile.TemporaryDirectory() as folder, make() as launcher:
             taken = through(launcher, Path(folder), options.count)
@@ -116,7 +116,7 @@ def main() -> None:
         print(
             f"{name:10} {row['run_s'] * 1000:9.1f} ms, {row['ratio']:.0f} times"
             if "run_s" in row
-            else f"{name:10} not here: {row['lacking']}"
+            else f"{name:10} not available: {row['missing']}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What scoring costs, each number beside its baseline from the same run.
+"""Costs of scoring, each number with its baseline from the same run.
 
     python perf/metrics.py [--json] [--repetitions 50000] [--coverage]
 

@@ -1,4 +1,4 @@
-"""What the platform itself costs: imports, command lines, and a run whose ``train()`` returns at once.
+"""Overhead of the platform: imports, command lines, and a run with an empty ``train()``.
 
 ``python perf/platform_cost.py [--json]``. Every time is the median of several starts, beside a bare interpreter in the
 same run.
@@ -56,7 +56,7 @@ def main() -> None:
         for name in ("inference.py", "requirements.txt", "__init__.py"):
             (entry / name).write_text("")
         (entry / "training.gin").write_text(TRAIN_GIN)
-        numbers["run whose train() returns at once, all trackers on (s, target 1.5)"] = median_s(
+        numbers["run with an empty train(), all trackers on (s, target 1.5)"] = median_s(
             [
                 str(scripts / "a2perf-launch"), "--submission", str(entry), "--gin_config", "training.gin",
                 "--root_dir", str(Path(folder) / "run"), "--force",

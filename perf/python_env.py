@@ -1,4 +1,4 @@
-"""What an environment of a submission's own costs: building it, using it again, and starting a participant in it.
+"""Costs of a submission's isolated environment: building it, reusing it, and starting a participant in it.
 
 Needs the package index, or the packages in uv's cache. Ratios are against a participant with the evaluator's packages.
 """

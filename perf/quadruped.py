@@ -2,8 +2,8 @@
 
 Parts: ``speed`` (ratios to bare ``stepSimulation`` over the very same sub-steps), ``threads``, ``mujoco``, ``memory``,
 ``policies`` (the published policies in both engines). All by default. Rates are per second of the thread's processor
-time, so that a busy machine does not distort them; the two-thread ratios are wall time and need two idle processors
-(``ratio_of_plain_hashing`` says what the host gives two threads at that moment).
+time, which a busy machine hardly distorts; the two-thread ratios are wall time and need two idle processors
+(``ratio_of_plain_hashing`` is the ratio that the host reaches at that moment).
 """
 
 import argparse
@@ -39,7 +39,7 @@ def timed(work):
 
 
 class StepTimer:
-    """Stands in for the PyBullet module and times every ``stepSimulation``."""
+    """Replaces the PyBullet module and times every ``stepSimulation``."""
 
     def __init__(self, module):
         self._module, self.seconds = module, 0.0
@@ -95,7 +95,7 @@ def speed():
 
 
 def host_ratio():
-    """What two threads reach over one on this host just now with work that needs no interpreter at all."""
+    """Ratio of two threads to one on this host at this moment, for work outside the interpreter."""
     block = bytes(40_000_000)
 
     def hashed(count):

@@ -2,10 +2,10 @@
 
     python perf/rlops.py [--json] [--runs 1000] [--points 10000]
 
-Half of the runs have the tag ``old``, half ``new``; they lie on ten environments. Every figure is of a fresh process
-that runs ``a2perf rlops``: wall and processor seconds, and peak resident memory of its largest process. Cold is without
-the index and the cache of curves, warm with them. The baseline is a process that reads every file of the store once and
-does nothing with it. A tenth of the runs shows how all grow.
+Half of the runs have the tag ``old``, half ``new``, in ten environments. Every number comes from a new process that
+runs ``a2perf rlops``: wall and processor seconds, and peak resident memory of its largest process. Cold is without the
+index and the cache of curves, warm with them. The baseline is a process that only reads every file of the store once. A
+tenth of the runs shows the growth.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python perf/rlops_store.py [--json] [--runs 1000] [--points 10000] [--tags 1]
 
-Every run has its records and an event file of ``--tags`` metrics. Every figure is of a fresh process: wall and CPU
-seconds, and peak resident memory (of the largest of its processes), without index and cache of series (cold), with them
-(warm), and warm after one run more. The baseline is a process that reads every file of the store once and does
-nothing with it. A tenth of the runs shows how both grow.
+Every run has its records and an event file of ``--tags`` metrics. Every number comes from a new process: wall and CPU
+seconds, and peak resident memory of its largest process, without index and cache of series (cold), with them (warm),
+and warm after adding a run. The baseline is a process that only reads every file of the store once. A tenth of the runs
+shows the growth.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if __name__ == "__main__":
 
 
 def make(store: Path, runs: int, points: int, tags: int) -> None:
-    """Writes runs in the matrix's layout: 10 seeds on each of 10 environments, as many experiments as that takes."""
+    """Writes runs in the matrix's layout: 10 seeds in each of 10 environments per experiment."""
     names = [made_runs.METRIC, *(f"losses/loss_{index}" for index in range(1, tags))]
     contents = []
     for seed in range(5):

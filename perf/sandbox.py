@@ -1,7 +1,7 @@
-"""What confinement costs: the start of a participant process, a step's round trip, and the way to the first step.
+"""Costs of confinement: the start of a participant process, the round trip of a step, and the time to the first step.
 
-Every level that this host offers is measured against ``none`` in the same run, in turns, so that other load on the host
-meets all alike; "quiet" is the first quartile, which it hardly touches. The docker level needs an engine
+Every level that this host offers is measured against ``none`` in the same run, in turns: other load on the host affects
+all levels alike. "quiet" is the first quartile, which other load hardly changes. The docker level needs an engine
 (``DOCKER_HOST``). Targets: a sandboxed start at most 150 ms over an unsandboxed one; a round trip within 5 %.
 """
 
@@ -54,8 +54,8 @@ def start_ms(entry: Path, folder: Path, level: str) -> dict[str, float]:
     """Starts and ends one participant process.
 
     Returns:
-        Milliseconds until it answers, until its first action and until it is gone; and the processor time of all that,
-        of this process and its children, which other load on the host hardly changes.
+        Milliseconds until it answers, until its first action and until it has ended; and the processor time of this
+        process and its children for that, which other load on the host hardly changes.
     """
     used = processor_s()
     artifacts = folder / "artifacts"
@@ -134,7 +134,7 @@ def measure(rounds: int, count: int) -> dict[str, dict[str, float]]:
         for turn in range(rounds + 1):
             for level in levels:
                 values = start_ms(entry, folder, level)
-                if turn:  # the first finds no compiled files and no image
+                if turn:  # the first turn compiles files and builds the image
                     starts[level].append(values)
         for _ in range(max(1, rounds // 3)):
             for level in levels:

@@ -1,12 +1,12 @@
-"""``a2perf score`` on many bundles, cold and warm, with the memory it takes.
+"""Time and memory of ``a2perf score`` on many bundles, cold and warm.
 
     python perf/score.py [--json] [--bundles 1000] [--points 1000]
 
-Bundles are half trainings (a curve as event file, an emissions table) and half evaluations (rollouts, latencies, an
-emissions table), ten seeds of an algorithm each. Every figure is of a fresh command: wall and processor seconds and
-peak resident memory (of the largest of its processes), with an empty cache folder (cold) and again (warm), beside the
-baseline: a process that opens and reads every input file once and does nothing with it. A tenth of the bundles shows
-that the cost is linear. The same bundles are scored from a packed file, which must give the same bytes.
+Half of the bundles are training runs (a curve as event file, an emissions table), half evaluations (rollouts,
+latencies, an emissions table), with ten seeds per algorithm. Every number comes from a new command: wall and processor
+seconds and peak resident memory of its largest process, with an empty cache folder (cold) and again (warm). The
+baseline is a process that only reads every input file once. A tenth of the bundles shows that the cost is linear. The
+same bundles are scored from a packed file, which must give the same bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ READ_ALL = (
 
 
 def make(folder: Path, bundles: int, points: int) -> None:
-    """Writes ``bundles`` bundles; the measured files are copies of ten, the manifests are each their own."""
+    """Writes ``bundles`` bundles; their measured files are copies of ten, their manifests differ."""
     originals = folder.parent / "originals"
     for seed in range(SEEDS):
         made_bundles.write_train(originals / str(seed), seed, points=points)

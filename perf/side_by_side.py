@@ -1,10 +1,10 @@
-"""Two checkouts of a2perf beside each other: what the present one costs, as ratios to the other.
+"""Compares the costs of two checkouts of a2perf, as ratios of this one to the other.
 
     python perf/side_by_side.py OTHER_CHECKOUT [--json] [--rounds 5] [--bundles 1000] [--runs 1000]
 
-The other checkout has its own ``.venv`` (``make setup`` there). Every figure is of fresh commands that start in turns,
-one of each checkout per round: a change of the machine's load meets both. The ratio is new by old of the
-smallest and of the median processor seconds, children included; wall seconds stand beside them.
+The other checkout has its own ``.venv`` (``make setup`` there). Every number comes from new commands that alternate
+between the checkouts, so a change of the machine's load affects both. The ratios are new over old, of the smallest and
+of the median processor seconds including children, and of wall seconds.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def entry_in(folder: Path) -> Path:
 
 
 def cases(work: Path, bundles: int, runs: int) -> dict[str, Case]:
-    """Returns what is measured, by name."""
+    """Returns the measurements by name."""
     entry = entry_in(work / "entry")
     score.make(work / "bundles", bundles, 1000)
 
@@ -108,7 +108,7 @@ def cases(work: Path, bundles: int, runs: int) -> dict[str, Case]:
         "import a2perf": words("python", "-c", "import a2perf"),
         "import a2perf.domains": words("python", "-c", "import a2perf.domains"),
         "a2perf --help": words("a2perf", "--help"),
-        "run whose train() returns at once": no_op,
+        "run with an empty train()": no_op,
         "score, cold": scored,
         "score, warm": scored,  # with the cache that the cold one of the same round left
         "compare, cold": lambda one, number: compared(one, number, warm=False),

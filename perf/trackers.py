@@ -1,4 +1,4 @@
-"""What tracking a run costs, each number beside its baseline from the same run.
+"""Costs of tracking a run, each number with its baseline from the same run.
 
     python perf/trackers.py [--json] [--seconds 10]
 
@@ -85,7 +85,7 @@ def sampling_cost(seconds: float, processes: int = 20) -> dict[str, float]:
 
 @contextmanager
 def dedicated_cgroup() -> Iterator[tuple[Path, str] | None]:
-    """Makes a control group whose processor time can be read, and its folder and version; ``None`` where it cannot."""
+    """Creates a control group that accounts processor time; returns its folder and version, ``None`` if it cannot."""
     name = f"a2perf-perf-{os.getpid()}"
     for base, usage in ((Path("/sys/fs/cgroup/cpuacct"), "cpuacct.usage"), (Path("/sys/fs/cgroup"), "cpu.stat")):
         folder = base / name
@@ -110,7 +110,7 @@ def short_children(count: int = 20, seconds: float = 0.25) -> dict[str, float | 
     from a2perf.metrics.trackers.tick import Tick
 
     class LiveOnly:
-        """Adds up the growth of living processes, as a sampler without memory of the dead does."""
+        """Sums the growth of live processes, like a sampler that forgets ended ones."""
 
         name = "live_only"
 
@@ -164,7 +164,7 @@ def short_children(count: int = 20, seconds: float = 0.25) -> dict[str, float | 
 
 
 def latency_timer(calls: int = 200_000) -> dict[str, float]:
-    """Nanoseconds per call that timing it adds, and what the clock itself takes."""
+    """Nanoseconds that timing adds to a call, and those of reading the clock."""
     from a2perf.metrics.trackers import LatencyTimer
 
     def nothing(policy: object, observation: object) -> None:

@@ -1,4 +1,4 @@
-"""What the wire between evaluator and participant process costs for one step.
+"""Cost of the wire between evaluator and participant process for one step.
 
 Measures the round trip of ``ParticipantProcess.infer`` with a policy that does nothing, against a bare ping-pong of the
 same number of bytes between two processes over a socketpair, in turns in one run. ``--json`` prints machine-readable
@@ -95,7 +95,7 @@ def measure(count: int) -> dict[str, dict[str, float]]:
                 rounds = max(200, min(count, count * 2000 // size))
                 ours: list[float] = []
                 theirs: list[float] = []
-                for _ in range(5):  # in turns, so that other load on the host meets both alike
+                for _ in range(5):  # in turns: other load on the host affects both alike
                     ours += [participant.infer(observation).round_trip_ns / 1e3 for _ in range(rounds // 5)]
                     theirs += bare(size, rounds // 5)
                 results[label] = {

@@ -1,4 +1,4 @@
-"""How often the regression gate is wrong: false alarms, false passes and power over synthetic experiments.
+"""Error rates of the regression gate: false alarms, false passes and power over synthetic experiments.
 
 An experiment draws one score per seed for baseline and candidate from a normal, a skewed (gamma), a heavy-tailed or a
 two-peaked distribution (a fifth or half of the seeds fail), and is judged as ``a2perf rlops`` judges.
@@ -129,7 +129,7 @@ def together(experiments: int) -> list[dict]:
 
 
 def collapses(experiments: int) -> list[dict]:
-    """How often a candidate passes of which some seeds collapse: each share of them, and none."""
+    """How often a candidate passes if a share of its seeds collapses, for several shares and for none."""
     rows = []
     for name, spread in (("spread 10 %", SPREAD), ("spread 1 %", 0.1 * SPREAD), ("constant", 0.0)):
 
@@ -155,7 +155,7 @@ def counted(experiments: int) -> list[dict]:
 
 
 def named(experiments: int) -> list[dict]:
-    """How often a number of further seeds is named, and settles the comparison."""
+    """How often the gate names a number of further seeds, and how often they settle the comparison."""
     rows = []
     for name, draw in HEAVY.items():
         for seeds in (3, 5, 10):

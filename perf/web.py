@@ -1,11 +1,11 @@
-"""Speed and memory of the page model of web navigation, beside a plain Selenium loop where there is a browser.
+"""Speed and memory of the page model of web navigation, compared with a plain Selenium loop in a browser.
 
     python perf/web.py [--json] [--seconds 3] [--browser]
 
 Single steps go through ``env.unwrapped`` and build the observation dictionary every time; batched steps rewrite shared
 arrays in one process and in two. Actions are random valid ones, and resets count in the batched numbers. Processor time
-is given beside wall time, since a shared machine distorts the latter. The baseline (``--browser``) fills the same pages
-in a headless Chromium and reads the DOM with five calls a step.
+is given with wall time, because a shared machine distorts the latter. The baseline (``--browser``) fills the same pages
+in a headless Chromium and reads the DOM with five calls per step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What protocol v1 asks, as data, and how each of its reference scores is measured (``references.py`` measures)."""
+"""Protocol v1 as data, and the recipes of its reference scores (``references.py`` executes them)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.quadruped_locomotion.robot import DEFAULT_MOTOR_POSE, MOTOR_DIRECTION, MOTOR_OFFSET
-from a2perf.metrics.protocol import Budget, Generalization, Protocol, Quick, Reference
+from a2perf.metrics.protocol import Budget, Generalization, Protocol, Quick, Reference, load
 
 TRAINING_SEEDS = (1, 2, 3, 4, 5)
 REFERENCE_TRAINING_SEEDS = (101, 102, 103, 104, 105)
-NEXT_TARGET = slice(91, 103)  # of the observation: joint angles of the target frame that comes next, rad
+NEXT_TARGET = slice(91, 103)  # in the observation: joint angles of the next target frame, rad
 ANNEALING = {"max_moves": "100000", "time_budget_s": "1000000"}
 
 
@@ -25,7 +25,7 @@ def _command(name: str, kind: str) -> str:
 
 @dataclass(frozen=True)
 class Played:
-    """A policy of an example, played as it is.
+    """A policy of an example, without training.
 
     Attributes:
         kind: ``"random"`` or ``"expert"``.
@@ -49,13 +49,13 @@ class Played:
 
 @dataclass(frozen=True)
 class Trained:
-    """A policy that an example's ``train`` makes, once per seed; ``n`` counts seeds.
+    """A policy that an example's ``train`` produces, once per seed; ``n`` counts seeds.
 
     Attributes:
         example: folder below ``examples/``.
-        arguments: of ``train``.
-        seeds: of the trainings.
-        episodes: per trained policy.
+        arguments: arguments of ``train``.
+        seeds: seeds of the training runs.
+        episodes: number of episodes per trained policy.
         policy: in words.
     """
 
@@ -66,7 +66,7 @@ class Trained:
     policy: str
 
     def measured(self, task: Any, tools: Any) -> Reference:
-        """Trains and plays each seed."""
+        """Trains and evaluates each seed."""
         means = []
         for seed in self.seeds:
             with tools.folder() as folder:
@@ -81,10 +81,10 @@ class Trained:
 
 @dataclass(frozen=True)
 class Followed:
-    """A script that turns the joint angles of the next target frame into motor targets; no learning, no feedback.
+    """A script that maps the joint angles of the next target frame to motor targets, without learning or feedback.
 
     Attributes:
-        gain: share of the way from the standing pose to the target, 0 stands still.
+        gain: share of the way from the standing pose to the target; 0 stands still.
         episodes: how many.
         policy: in words.
     """
@@ -113,7 +113,7 @@ class Enumerated:
     policy: str
 
     def measured(self, task: Any, tools: Any) -> Reference:
-        """Plays all of them."""
+        """Evaluates all of them."""
         best = max(tools.enumerated(task))
         return tools.reference(
             [best], of="episodes", exact=True, policy=self.policy, command=_command(task.name, "expert"), seeds=[0]
@@ -122,7 +122,7 @@ class Enumerated:
 
 @dataclass(frozen=True)
 class TaskSource:
-    """A task of the protocol before its references are measured; the fields are those of ``ProtocolTask``."""
+    """A task of the protocol without its measured references; the fields are those of ``ProtocolTask``."""
 
     name: str
     domain: str
@@ -219,26 +219,14 @@ TASKS = (
     _quadruped("synthetic_trot", _SYNTHETIC, Followed(0.8, 50, _FOLLOWER), core=False, episodes=10),
 )
 
+_PUBLISHED = load("v1")
+
 PROTOCOL = Protocol(
     schema=1,
     name="v1",
-    summary=(
-        "Each training seed of a task trains once within the track's budget and is evaluated once: timed calls of "
-        "infer_once after warm-up calls, then scored episodes. The score of a seed is the mean return, normalised by "
-        "the stored references; that of a submission is the interquartile mean over seeds and tasks with a stratified "
-        "bootstrap interval."
-    ),
-    tracks={
-        "fixed_samples": (
-            "one training uses at most budget.steps environment steps; checked against the last step of the learning "
-            "curve that the participant logged, since the environment of a training is the participant's own"
-        ),
-        "fixed_energy": (
-            "the participant's processes use at most budget.energy_kwh above idle; the evaluator ends the training "
-            "there and what lies in the artefacts by then is evaluated"
-        ),
-        "open": "no limit; what was used is recorded",
-    },
+    # the protocol's hash covers these texts, so the published ones are kept
+    summary=_PUBLISHED.summary,
+    tracks=_PUBLISHED.tracks,
     quick=Quick(seeds=3, episodes=10, timed_calls=200, warmup_calls=20, train_time_limit_s=60.0),
     tasks={},
     generalization={

@@ -1,9 +1,9 @@
-"""Derives protocol v1-small from v1: the same tasks, budgets and references, for an evening of one small machine.
+"""Derives protocol v1-small from v1: the same tasks, budgets and references, for one evening on a small machine.
 
     python results/protocol_v1_small.py      writes a2perf/metrics/protocols/v1-small.json
 
-Three training seeds instead of five, fewer episodes where one takes long, no generalization, and of the websites the
-ten designs of a level instead of one, so that a policy that knows one page by heart is seen.
+It has three training seeds instead of five, fewer episodes of slow tasks, and no generalization. Each level of web
+navigation has ten websites instead of one, which reveals a policy that has memorised a single page.
 """
 
 from __future__ import annotations

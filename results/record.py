@@ -2,9 +2,9 @@
 
     python results/record.py [NAME ...]      runs what is missing in runs/results, then packs into results/recorded
 
-`make results` does that. Finished runs are kept, so an interrupted recording goes on; nothing here knows how a run is
-made or scored, it calls `a2perf submit` and copies. Results differ from machine to machine in times and energies, and
-by the last bits of floating-point numbers; returns follow from the seeds.
+`make results` runs this script. It calls `a2perf submit` and copies the results; finished runs are kept, so an
+interrupted recording resumes. Times, energies and the last bits of floating-point numbers differ between machines;
+returns follow from the seeds.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from a2perf.storage import read_record, sha256_of, write_record
 HOUSE = Path(__file__).resolve().parents[1]
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
 KEPT = ("config.gin", "media/*.png", "metrics/**/*", "artifacts/**/progress.csv", "artifacts/**/events.out.*")
-"""What of a bundle is shipped beside its manifest; of the rest the manifest says that it was left out."""
+"""Files of a bundle that are shipped with its manifest; the manifest records that the others were left out."""
 
 LEFT_OUT = ("codecarbon.log", "inference_emissions.csv")
-"""Of these files the first is a log, and the second holds what the system trace and the tracking report say too."""
+"""Omitted files: the first is a log, the second repeats the system trace and the tracking report."""
 
-DROPPED = "shipped without logs, journal, and artefacts but the learning curve"
+DROPPED = "shipped without logs, journal, and artifacts except the learning curve"
 NOWHERE = "not recorded"
 MAIN_NUMBERS = ("wall_s", "cpu_seconds", "rss_peak_bytes", "energy")
 
@@ -48,12 +48,12 @@ class Recording:
     """One call of `a2perf submit`.
 
     Attributes:
-        domain: the folder it is shipped in.
+        domain: folder in which it is shipped.
         example: folder below ``examples/``.
-        tasks: of the protocol.
+        tasks: tasks of the protocol.
         flags: further flags.
-        python: interpreter that has the framework; relative to the repository, "" is this one.
-        part: tells recordings of one example apart, so that one can be made again without the others.
+        python: interpreter with the framework, relative to the repository; "" for this one.
+        part: distinguishes recordings of one example, each of which can be repeated separately.
     """
 
     domain: str
@@ -65,14 +65,14 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """Its packed file among the shipped ones, without the ending."""
+        """Path of its packed file among the shipped ones, without the suffix."""
         return f"{self.domain}/{self.example}" + (f"-{self.part}" if self.part else "")
 
 
 _DOGS = ("dog_pace", "dog_trot", "dog_spin")
 _CIRCUITS = ("toy_macro_stdcell", "ariane_twin")
 _WEBSITES = tuple(f"difficulty_level_{level}_num_websites_1" for level in (1, 2, 3))
-# the learner evaluates episodes of four horizons: 600 steps are whole ones
+# the learner evaluates over four horizons: 600 steps are whole episodes
 _SEARCH = "horizon=150,evaluate_every=2,step_size=0.04,noise=0.04,inputs=91:103,diagonal=1"
 _LEARNER = f"iterations=12,time_budget_s=3600,workers=1,{_SEARCH}"
 _ANNEALING = "max_moves=20000,time_budget_s=3600"
@@ -80,7 +80,7 @@ ALONE = ("--no-generalization",)
 
 SMALL = ("--protocol", "v1-small")
 TF_AGENTS = ".venv-tf/bin/python"
-"""`make frameworks` makes it: TensorFlow asks for an older NumPy than the rest."""
+"""Created by `make frameworks`: TensorFlow requires an older NumPy than the other packages."""
 
 _TEN_WEBSITES = tuple(f"difficulty_level_{level}_num_websites_10" for level in (1, 2, 3))
 _PLACEMENTS = ("toy_macro_stdcell", "ariane", "ariane_twin")
@@ -118,7 +118,7 @@ RECORDINGS = (
 
 
 def main() -> None:
-    """Records and ships."""
+    """Records the results and packs them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="DOMAIN/EXAMPLE; all by default")
     given = parser.parse_args()
@@ -155,7 +155,7 @@ def record(recording: Recording) -> int:
 
 
 def ship(source: Path, packed: Path) -> None:
-    """Packs a submission's folder, stripped; the manifests and the record are made to agree with what is left."""
+    """Packs a stripped submission's folder; updates its manifests and its record to the remaining files."""
     with tempfile.TemporaryDirectory() as work:
         target = Path(work) / packed.stem
         copy_stripped(source, target)
@@ -163,7 +163,7 @@ def ship(source: Path, packed: Path) -> None:
 
 
 def copy_stripped(source: Path, target: Path) -> None:
-    """Copies a submission's folder without what scoring does not need."""
+    """Copies the files of a submission's folder that scoring needs."""
     target.mkdir()
     found = read_record(source / FILE, Submitted)
     for run in found.runs:
@@ -175,7 +175,7 @@ def copy_stripped(source: Path, target: Path) -> None:
 
 
 def compact_rollouts(source: Path, target: Path) -> None:
-    """Copies episodes without what only a picture of the last state needs, and without what is the default anyway."""
+    """Copies episodes without defaults and without data that only a picture of the last state needs."""
     results = read_record(source, RolloutResults)
     needed = {"index": -1, "seed": -1, "episode_return": 0.0, "length": -1, "terminated": True, "truncated": True}
     defaults = msgspec.to_builtins(msgspec.convert(needed, Episode))
@@ -188,7 +188,7 @@ def compact_rollouts(source: Path, target: Path) -> None:
 
 
 def compact_latency(source: Path, target: Path) -> None:
-    """Copies the timed calls, in nanoseconds, as narrow as they fit and compressed."""
+    """Copies the timed calls in nanoseconds, in the narrowest type and compressed."""
     with np.load(source, allow_pickle=False) as arrays:
         narrow = {
             name: values.astype(np.int32) if values.size and values.min() >= 0 and values.max() < 2**31 else values
@@ -216,7 +216,7 @@ COMPACT: dict[str, Callable[[Path, Path], object]] = {
 
 
 def strip(source: Path, target: Path) -> None:
-    """Copies one bundle without what only its machine needs, and without the machine's name and paths."""
+    """Copies one bundle without the name and paths of its machine."""
     for pattern in KEPT:
         for path in sorted(source.glob(pattern)):
             if path.is_file() and path.name not in LEFT_OUT:
@@ -231,7 +231,7 @@ def strip(source: Path, target: Path) -> None:
     for attempt in manifest.attempts:
         attempt.host, attempt.boot_id, attempt.pid = NOWHERE, NOWHERE, 0
         attempt.start_ticks, attempt.pid_namespace = None, ""
-    # the whole report lies in metrics/tracking.json
+    # the whole report is in metrics/tracking.json
     manifest.tracking = {name: manifest.tracking[name] for name in MAIN_NUMBERS if name in manifest.tracking}
     manifest.warnings.append(DROPPED)
     record_files(target, manifest)

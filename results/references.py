@@ -3,8 +3,8 @@
     python results/references.py [TASK ...]          measures and compares with the stored scores
     python results/references.py --write             measures everything and writes the protocol's file
 
-Policies are those of ``examples/``, played in this process; episodes, seeds and rewards are the evaluator's. Everything
-is a function of the seeds, so that the same machine gives the same numbers. `make references` is the first form.
+The policies are those of ``examples/``, executed in this process; episodes, seeds and rewards are the evaluator's. The
+numbers depend only on the seeds and are reproducible on one machine. `make references` runs the first form.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ EPISODES_SEED = 20_000  # root seed of the reference episodes; no training seed 
 
 
 class Answering:
-    """A policy as the rollouts take it."""
+    """A policy with the interface that rollouts need."""
 
     def __init__(self, answer: Callable[[Any], Any]) -> None:
         self._answer = answer
 
     def infer(self, observation: Any) -> Any:
-        """Returns a record whose ``action`` answers the observation."""
+        """Returns a record with the ``action`` for an observation."""
         return SimpleNamespace(action=self._answer(observation))
 
 
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="all by default")
     parser.add_argument("--write", action="store_true", help="write the protocol's file; refused for a published one")
     parser.add_argument(
-        "--definitions", action="store_true", help="write all but the references anew; measures nothing"
+        "--definitions", action="store_true", help="write everything except the references; measures nothing"
     )
     parser.add_argument("--kind", choices=["random", "expert"], help="one kind only")
     given = parser.parse_args()
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def alike(known: Reference, measured: Reference) -> bool:
-    """Says whether two measurements agree to the last bits that another processor may give."""
+    """Returns whether two measurements agree, except in the last bits that depend on the processor."""
     near = np.allclose([known.mean, known.spread], [measured.mean, measured.spread], rtol=1e-6, atol=1e-6)
     return bool(near) and known.n == measured.n
 
@@ -119,7 +119,7 @@ def empty_task(source: TaskSource) -> ProtocolTask:
         budget=source.budget,
         evaluation=Evaluation(
             episodes=source.episodes,
-            # the wording of version 1, which is part of the protocol's hash; the function now lies in `evaluator`
+            # text of version 1, which the protocol's hash covers; the function is now in `evaluator`
             seeds="a2perf.submission.seeds.spawn_seeds(training seed, 'episodes', episodes)",
             seeds_sha256=hashlib.sha256("".join(f"{seed}\n" for seed in seeds).encode()).hexdigest(),
             warmup_calls=100,
@@ -143,7 +143,7 @@ def measure(task: ProtocolTask, recipe: Any) -> Reference:
 
 
 class Tools:
-    """What the recipes of ``protocol_v1`` measure with."""
+    """Measures the recipes of ``protocol_v1``."""
 
     @staticmethod
     def environment(task: ProtocolTask) -> Any:
@@ -152,7 +152,7 @@ class Tools:
 
     @staticmethod
     def returns(task: ProtocolTask, policy: Callable[[Any], Callable[[Any], Any]], episodes: int) -> list[float]:
-        """Plays the reference episodes with the policy that ``policy(env)`` returns; returns their returns."""
+        """Runs the reference episodes with the policy that ``policy(env)`` returns; returns the episode returns."""
         with contextlib.closing(Tools.environment(task)) as env:
             answering = Answering(policy(env))
             seeds = spawn_seeds(EPISODES_SEED, "episodes", episodes)
@@ -174,7 +174,7 @@ class Tools:
 
     @staticmethod
     def train(name: str, task: ProtocolTask, seed: int, folder: Path, **arguments: str) -> None:
-        """Trains an example in a process of its own, quietly."""
+        """Trains an example in a separate process without output."""
         environment = {
             **os.environ,
             "A2PERF_ENV_ID": task.env_id,
@@ -204,7 +204,7 @@ class Tools:
 
     @staticmethod
     def enumerated(task: ProtocolTask) -> list[float]:
-        """Plays every sequence of allowed actions of a deterministic task; returns all returns."""
+        """Executes every sequence of allowed actions of a deterministic task; returns all episode returns."""
         with contextlib.closing(Tools.environment(task)) as env:
             found: list[float] = []
             prefixes: Iterator[tuple[int, ...]] = iter([()])
@@ -227,7 +227,7 @@ class Tools:
 
 @contextlib.contextmanager
 def _imported(example: str, module_name: str) -> Iterator[Any]:
-    """Imports a module of an example beside its neighbours, and forgets them all afterwards."""
+    """Imports a module of an example together with its siblings, and removes them from ``sys.modules`` afterwards."""
     folder = EXAMPLES / example
     before = set(sys.modules)
     sys.path.insert(0, str(folder))

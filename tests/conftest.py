@@ -92,15 +92,6 @@ def repository() -> Path:
     return Path(__file__).resolve().parents[1]
 
 
-@pytest.fixture(scope="session")
-def golden() -> Path:
-    """The folder of golden values; the test is skipped where there is none."""
-    folder = os.environ.get("A2PERF_DATA_DIR")
-    if not folder or not (Path(folder) / "golden").is_dir():
-        pytest.skip("no golden data: A2PERF_DATA_DIR names no folder with golden/ in it")
-    return Path(folder) / "golden"
-
-
 # --- groups of tests that a machine can be unfit for ------------------------------------------------------------------
 
 
@@ -136,20 +127,20 @@ def _docker() -> str | None:
     """The tests bring an engine of their own; see tests/launch/docker_engine.py."""
     from tests.launch import docker_engine
 
-    return docker_engine.lacking()
+    return docker_engine.missing()
 
 
 def _slurm() -> str | None:
     """The tests bring a cluster of their own; see tests/launch/slurm_cluster.py."""
     from tests.launch import slurm_cluster
 
-    return slurm_cluster.lacking()
+    return slurm_cluster.missing()
 
 
 def _ray() -> str | None:
     from tests.launch import ray_cluster
 
-    return ray_cluster.lacking()
+    return ray_cluster.missing()
 
 
 def _module(*names: str) -> Callable[[], str | None]:
@@ -165,9 +156,13 @@ def _sb3() -> str | None:
     return f"no {' and no '.join(missing)}" if missing else None
 
 
-def _golden() -> str | None:
-    folder = os.environ.get("A2PERF_DATA_DIR")
-    return None if folder and (Path(folder) / "golden").is_dir() else "A2PERF_DATA_DIR names no folder with golden/"
+def _ariane() -> str | None:
+    from a2perf import assets
+    from tests.golden.recorded import ARIANE_FILES
+
+    found = assets.available(ARIANE_FILES.values())
+    missing = [name for name, asset in ARIANE_FILES.items() if asset.name not in found]
+    return f"not on this machine, and not ours to ship: {', '.join(missing)} of Ariane" if missing else None
 
 
 def _clips() -> str | None:
@@ -212,9 +207,10 @@ GROUPS: dict[str, Group] = {
     "h5py": Group(_module("h5py"), "`pip install 'a2perf[datasets]'`"),
     "sb3": Group(_module("stable_baselines3"), "`pip install 'a2perf[sb3]'`"),
     "wandb": Group(_module("wandb"), "`pip install 'a2perf[wandb]'`"),
+    "lightning": Group(_module("lightning"), "`pip install 'a2perf[lightning]'`"),
     "minari": Group(_module("minari"), "`pip install minari h5py`"),
     "sphinx": Group(_module("sphinx", "myst_parser", "furo"), "`pip install 'a2perf[docs]'`"),
-    "golden": Group(_golden, "set A2PERF_DATA_DIR to the folder that holds golden/"),
+    "ariane": Group(_ariane, "`python -m tests.golden.regenerate --fetch` where github.com can be reached"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),

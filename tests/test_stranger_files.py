@@ -123,9 +123,9 @@ def test_no_bound_is_passed_by_more_than_one_entry(tmp_path: Path) -> None:
 def test_sparse_file_counts_in_full_and_is_not_read(tmp_path: Path) -> None:
     with open(tmp_path / "weights", "wb") as stream:
         os.truncate(stream.fileno(), 2**40)
-    with pytest.raises(BoundExceeded, match="weights is beyond the bound"):
+    with pytest.raises(BoundExceeded, match="weights exceeds the limit"):
         list(walk(tmp_path, Bounds(bytes=2**33)))
-    with pytest.raises(BoundExceeded, match="weights is beyond the bound"):
+    with pytest.raises(BoundExceeded, match="weights exceeds the limit"):
         read_regular_file(tmp_path, "weights", max_bytes=2**20)
 
 

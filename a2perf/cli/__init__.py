@@ -1,7 +1,4 @@
-"""The command lines ``a2perf`` and ``a2perf-launch``: parse, call, print.
-
-Subcommands are imported when they are used.
-"""
+"""The programs ``a2perf`` and ``a2perf-launch``. A subcommand is imported when it is used."""
 
 from __future__ import annotations
 
@@ -16,50 +13,69 @@ from collections.abc import Sequence
 import click
 
 from a2perf._version import __version__
+from a2perf.cli.error_text import usage_text
 from a2perf.constants import ExitCode
-from a2perf.errors import UserError
+from a2perf.errors import UserError, did_you_mean
 from a2perf.submission.options import normalised
 from a2perf.terminal import guarded
 
 _LINE_BREAK = re.compile(r"\n(?=\S)")
-_COMMANDS = {
-    "run": ("a2perf.cli.run:run", "Run a submission under a gin configuration, or an experiment of many runs."),
-    "status": ("a2perf.cli.status:status", "Say how the runs of an experiment stand."),
-    "submit": ("a2perf.cli.submit:submit_command", "Run a whole protocol for a submission, into one scored bundle."),
-    "protocol": ("a2perf.cli.protocol:protocol", "Show what a protocol asks, and its reference scores."),
-    "init": ("a2perf.cli.init:init", "Make a new submission folder from a template."),
-    "check": ("a2perf.cli.check:check", "Check a submission folder and list every problem at once."),
-    "envs": ("a2perf.cli.envs:envs", "List the environments."),
-    "data": ("a2perf.cli.data:data", "Fetch, list and show data."),
-    "datasets": ("a2perf.cli.datasets:datasets", "Make, combine, inspect and validate offline datasets."),
-    "report": ("a2perf.cli.report:report", "Write the report of runs."),
-    "score": ("a2perf.cli.score:score", "Score recorded runs from their files alone."),
-    "leaderboard": ("a2perf.cli.leaderboard:leaderboard", "Build a leaderboard from recorded runs."),
-    "validate": ("a2perf.cli.validate:validate", "Check recorded runs without running anything."),
-    "sign": ("a2perf.cli.sign:sign", "Sign recorded runs."),
-    "verify": ("a2perf.cli.sign:verify", "Check recorded runs, their signatures and whose they are."),
-    "pack": ("a2perf.cli.pack:pack", "Pack finished runs into one file."),
-    "unpack": ("a2perf.cli.pack:unpack", "Unpack a file of packed runs."),
-    "competition": ("a2perf.cli.competition:competition", "Create a competition, run entrants, publish the results."),
-    "python-env": ("a2perf.cli.python_env:python_env", "List and prune the environments made for submissions."),
-    "images": ("a2perf.cli.images:images", "List, build and remove the images of the docker launcher."),
-    "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
-    "perftest": ("a2perf.cli.perftest:perftest", "Test whether k of n trainings reach a value."),
-    "smoketest": ("a2perf.cli.smoketest:smoketest", "Try everything with everything else, shortly."),
-    "doctor": ("a2perf.cli.doctor:doctor", "Say what this host can do and what it lacks."),
-    "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command or submission over environments and seeds."),
-    "rlops": ("a2perf.cli.rlops:rlops", "Compare groups of runs and judge a change; tag runs; import logs."),
-    "demo": ("a2perf.cli.demo:demo", "Run the demonstration and write its report."),
+_SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Run": {
+        "demo": ("a2perf.cli.demo:demo", "See everything at work: evaluate, train, report."),
+        "run": ("a2perf.cli.run:run", "Run a submission, or an experiment of many runs."),
+        "status": ("a2perf.cli.status:status", "Show the progress of an experiment."),
+        "submit": ("a2perf.cli.submit:submit_command", "Run a whole protocol into one scored bundle."),
+        "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
+        "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command over environments and seeds."),
+        "smoketest": ("a2perf.cli.smoketest:smoketest", "Smoke-test every algorithm on every environment."),
+        "perftest": ("a2perf.cli.perftest:perftest", "Test whether k of n training runs reach a value."),
+        "experiment": ("a2perf.cli.experiment_kind:experiment", "Run a kind of experiment from a package."),
+    },
+    "Look": {
+        "report": ("a2perf.cli.report:report", "Write the report of recorded runs."),
+        "score": ("a2perf.cli.score:score", "Score recorded runs."),
+        "envs": ("a2perf.cli.envs:envs", "List environments and tasks."),
+        "protocol": ("a2perf.cli.protocol:protocol", "Show the tasks and reference scores of a protocol."),
+    },
+    "Compare": {
+        "leaderboard": ("a2perf.cli.leaderboard:leaderboard", "Build a leaderboard from recorded runs."),
+        "rlops": ("a2perf.cli.rlops:rlops", "Compare groups of runs and find regressions."),
+    },
+    "Publish": {
+        "competition": ("a2perf.cli.competition:competition", "Create, run and publish a competition."),
+        "validate": ("a2perf.cli.validate:validate", "Check the files of recorded runs."),
+        "sign": ("a2perf.cli.sign:sign", "Sign recorded runs."),
+        "verify": ("a2perf.cli.sign:verify", "Verify recorded runs and who signed them."),
+        "export": ("a2perf.cli.export:export", "Export recorded runs to the formats of other tools."),
+        "pack": ("a2perf.cli.pack:pack", "Pack finished runs into one file."),
+        "unpack": ("a2perf.cli.pack:unpack", "Unpack a file of packed runs."),
+    },
+    "Set up": {
+        "doctor": ("a2perf.cli.doctor:doctor", "Show what this machine supports and what is missing."),
+        "init": ("a2perf.cli.init:init", "Create a submission folder from a template."),
+        "check": ("a2perf.cli.check:check", "Check a submission folder; list every problem."),
+        "data": ("a2perf.cli.data:data", "Fetch and list the data files of environments."),
+        "datasets": ("a2perf.cli.datasets:datasets", "Make, combine and inspect offline datasets."),
+        "python-env": ("a2perf.cli.python_env:python_env", "List and remove environments of submissions."),
+        "images": ("a2perf.cli.images:images", "List, build and remove images of the docker launcher."),
+        "completion": ("a2perf.cli.completion:completion", "Print the completion script of a shell."),
+    },
 }
+SECTIONS = {
+    heading: {name: summary for name, (_, summary) in commands.items()} for heading, commands in _SECTIONS.items()
+}
+"""Summaries of commands by section of the help, the most used first."""
+_COMMANDS = {name: command for section in _SECTIONS.values() for name, command in section.items()}
 _ALIASES = {
     "rlops-tags": "a2perf.cli.rlops_tags:rlops_tags",
     "rlops-import": "a2perf.cli.rlops_import:import_command",
 }
-"""Earlier names; they work and are not listed."""
+"""Earlier names; they still work and are not listed."""
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands are imported on use; a first word that is no command is a submission's folder."""
+    """A group that imports a command when it is used. A first argument that is a path stands for a submission."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -75,23 +91,37 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in {**_COMMANDS, **_ALIASES} and (os.sep in args[0] or os.path.exists(args[0])):
-            return "run", self.get_command(ctx, "run"), ["--submission", *args]
+        if args and args[0] not in {**_COMMANDS, **_ALIASES}:
+            if os.sep in args[0] or os.path.exists(args[0]):
+                return "run", self.get_command(ctx, "run"), ["--submission", *args]
+            if not args[0].startswith("-") and not ctx.resilient_parsing:
+                near = did_you_mean(args[0], _COMMANDS)
+                raise UserError(f"there is no command {args[0]!r}{near}", hint=f"{ctx.command_path} --help")
         return super().resolve_command(ctx, args)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+        width = max(map(len, _COMMANDS))  # the same for all sections
+        for heading, commands in _SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:<{width}}", summary) for name, (_, summary) in commands.items()])
 
 
 @click.group(cls=_LazyGroup, context_settings=normalised())
 @click.version_option(__version__, prog_name="a2perf")
 def cli() -> None:
-    """Run, measure and score reinforcement-learning submissions.
+    """Run, measure and score reinforcement-learning agents.
 
-    The classic form `a2perf FOLDER --root-dir=DIR --submission-gin-config-path=FILE` runs the submission in FOLDER; a
-    folder named like a command is given as `./name`.
-    """
+    \b
+    Examples:
+      a2perf demo
+      a2perf init my_agent
+      a2perf run --submission my_agent --gin-config inference.gin
+      a2perf report runs/my_agent -o report
+    """  # noqa: D301
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -112,14 +142,14 @@ def _run(command: click.Command, arguments: Sequence[str] | None, name: str = "a
 
 
 def _status(command: click.Command, arguments: Sequence[str] | None, name: str) -> int:
-    """Runs a command; every end but a bug's is shown without a traceback."""
+    """Runs a command and returns its exit status; only a bug shows a traceback."""
     try:
         result = command.main(
             list(sys.argv[1:] if arguments is None else arguments), prog_name=name, standalone_mode=False
         )
         return result if isinstance(result, int) else 0
     except UserError as error:
-        # further lines are indented, which tells them from lines of ours
+        # lines of the message are indented, so a message cannot imitate a second error
         shown = _LINE_BREAK.sub("\n    ", str(error))
         click.echo(f"{name}: {shown}", err=True)
         return int(error.exit_code)
@@ -128,13 +158,16 @@ def _status(command: click.Command, arguments: Sequence[str] | None, name: str) 
             traceback.print_exc()
             return 1
         where = "" if error.filename is None else f" to write {error.filename}"
-        click.echo(f"{name}: no space left{where}\n  hint: free some space, then give the same command again", err=True)
+        click.echo(f"{name}: no space left{where}\n  Fix: free some space and run the same command again", err=True)
         return int(ExitCode.INFRASTRUCTURE)
     except click.ClickException as error:
-        error.show()
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.show()
+        else:
+            click.echo(usage_text(error, name), err=True)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except Exception:  # a bug; the guard is still there, since a message may hold a stranger's words
+    except Exception:  # a bug; still guarded, because the message may contain a participant's text
         traceback.print_exc()
         return 1

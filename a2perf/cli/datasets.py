@@ -9,23 +9,27 @@ from typing import Any
 import click
 import msgspec
 
-from a2perf.cli.datasets_text import describe_text, result_text
 from a2perf.datasets import naming
-from a2perf.errors import UserError
+from a2perf.datasets.text import describe_text, result_text
 from a2perf.submission.options import normalised
 
 _ROOT = click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-_FORCE = click.option("--force", is_flag=True, help="Put aside what is there, and begin anew.")
+_FORCE = click.option("--force", is_flag=True, help="Archive the existing dataset and start from scratch.")
 
 
 @click.group(context_settings=normalised())
 def datasets() -> None:
     """Make, combine, list, inspect and validate offline datasets.
 
-    They lie in --datasets-path, else in the folder that MINARI_DATASETS_PATH or A2PERF_DATASETS_DIR names, else in
-    the user's data folder; Minari can read them.
-    """
+    \b
+    Examples:
+      a2perf datasets generate --submission examples/motion_imitation --task dog_pace --episodes 100
+      a2perf datasets inspect quadruped_locomotion/dog_pace/motion_imitation-v0
+
+    Datasets are stored in --datasets-path, otherwise in MINARI_DATASETS_PATH or A2PERF_DATASETS_DIR, otherwise in the
+    user's data folder. Minari can read them.
+    """  # noqa: D301
 
 
 @datasets.command(name="combine", context_settings=normalised())
@@ -33,7 +37,7 @@ def datasets() -> None:
 @click.option("--id", "dataset_id", required=True, metavar="NAME", help="Name of the result: namespace/name-v0.")
 @click.option(
     "--merge", type=click.Choice(("linear", "binary")), default="linear", show_default=True,
-    help="In one pass, or in pairs; the result is the same.",
+    help="Combine in one pass or in pairs; the result is the same.",
 )  # fmt: skip
 @_FORCE
 @_ROOT
@@ -41,7 +45,7 @@ def datasets() -> None:
 def combine(
     names: tuple[str, ...], dataset_id: str, merge: str, force: bool, datasets_path: str | None, as_json: bool
 ) -> int:
-    """Combine datasets of one environment into one; what each of them cost stays known."""
+    """Combine datasets of one environment into one, and keep the record of their cost."""
     from a2perf.datasets import open_dataset
     from a2perf.datasets.combine import combine as put_together
 
@@ -61,34 +65,31 @@ def combine(
 @_ROOT
 @_JSON
 def list_datasets(datasets_path: str | None, as_json: bool) -> int:
-    """List the datasets that there are."""
-    from a2perf.datasets import open_dataset
+    """List all datasets."""
+    from a2perf.datasets.listing import list_datasets as all_datasets
 
-    root = naming.root_folder(datasets_path)
-    found: list[dict[str, Any]] = []
-    for name in naming.all_ids(root):
-        try:
-            metadata = open_dataset(root / name).metadata
-        except UserError as error:
-            found.append({"dataset_id": name, "problem": error.message})
-            continue
-        found.append({"dataset_id": name, **{key: metadata.get(key) for key in ("total_episodes", "total_steps")}})
+    found = all_datasets(datasets_path)
     lines = [
         f"{row['dataset_id']}  "
         + (row.get("problem") or f"{row['total_episodes']} episodes, {row['total_steps']} steps")
         for row in found
     ]
-    _print(found, as_json, "\n".join(lines) or f"no dataset in {root}")
+    _print(found, as_json, "\n".join(lines) or f"no dataset in {naming.root_folder(datasets_path)}")
     return 0
 
 
 @datasets.command(name="inspect", context_settings=normalised())
 @click.argument("name", metavar="NAME_OR_FOLDER")
-@click.option("--picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw the returns: .svg, .png, .pdf.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Plot the returns into a .svg, .png or .pdf file.",
+)
 @_ROOT
 @_JSON
 def inspect(name: str, picture: Path | None, datasets_path: str | None, as_json: bool) -> int:
-    """Show what a dataset holds: episodes, returns, spaces, policies and cost."""
+    """Show episodes, returns, spaces, policies and cost of a dataset."""
     from a2perf.datasets import inspection, open_dataset
 
     data = open_dataset(name, datasets_path)
@@ -104,7 +105,7 @@ def inspect(name: str, picture: Path | None, datasets_path: str | None, as_json:
 @_ROOT
 @_JSON
 def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -> int:
-    """Check datasets: SUCCESS, or every problem with its file and place. Exit status 1 when anything is wrong."""
+    """Check datasets; print SUCCESS or every problem with its file and place. Exits with 1 if there are problems."""
     from a2perf.datasets import open_dataset
     from a2perf.datasets.validation import problems_of
 

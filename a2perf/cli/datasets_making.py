@@ -10,7 +10,6 @@ from typing import Any
 import click
 import msgspec
 
-from a2perf.cli.datasets_text import levels_text, msgspec_dict, result_text
 from a2perf.datasets import naming
 from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, submission_of
 from a2perf.datasets.generate import CollectedPolicy, DatasetRequest, level_policies, random_policy, submission_policy
@@ -18,6 +17,7 @@ from a2perf.datasets.generate import generate as generate_dataset
 from a2perf.datasets.plan import RANDOM, Confining
 from a2perf.datasets.records import Energy
 from a2perf.datasets.skill_levels import LEVELS, RULES, SkillLevels, cut, evaluate
+from a2perf.datasets.text import levels_text, msgspec_dict, result_text
 from a2perf.domains.registry import Task, domains
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.metrics import protocol
@@ -31,60 +31,77 @@ _RUN_OPTIONS = ("sandbox", "allow_weaker", "python_env", "participant_python")
 
 def _confined(function: Any) -> Any:
     timeout = click.option(
-        "--call-timeout", type=float, default=60.0, metavar="S", help="Limit of one answer in seconds."
+        "--call-timeout",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="Time limit of one call of the policy, in seconds.",
     )
     return run_options(*_RUN_OPTIONS)(timeout(function))
 
 
 @click.command(name="generate", context_settings=normalised())
-@click.option("--submission", metavar="DIR|random", help="Whose policy is used; `random` draws actions.")
-@click.option("--task", metavar="NAME", help="Name of a task, as the protocol evaluates it, or an environment's id.")
+@click.option("--submission", metavar="DIR|random", help="Submission with the policy; `random` draws random actions.")
+@click.option("--task", metavar="NAME", help="Name of a task, with the protocol's arguments, or id of an environment.")
 @click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
-@click.option("--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="Number of episodes."
+)
 @click.option(
     "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-    help="How many rollout workers; the episodes are the same.",
+    help="Number of rollout workers; the episodes do not depend on it.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Root seed.")
-@click.option("--id", "dataset_id", metavar="NAME", help="Name: namespace/name-v0; <domain>/<task>/<policy>-v0.")
-@click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR", help="A training run with the policy.")
-@click.option("--checkpoint", type=int, metavar="N", help="Of that training, the checkpoint with this number.")
-@click.option("--checkpoints", metavar="GLOB", help="How its checkpoints are found, below the artifacts.")
+@click.option(
+    "--id", "dataset_id", metavar="NAME", help="Name, namespace/name-v0. Default: <domain>/<task>/<policy>-v0."
+)
+@click.option(
+    "--root-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Root folder of the training run with the policy.",
+)
+@click.option("--checkpoint", type=int, metavar="N", help="Number of the checkpoint. Default: the last one.")
+@click.option("--checkpoints", metavar="GLOB", help="Pattern of its checkpoints, below the artifacts.")
 @click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")
 @click.option(
     "--skill-levels", "levels_file", type=click.Path(path_type=Path), metavar="FILE",
-    help="What `a2perf datasets skill-levels` wrote; with --level.",
+    help="Output of `a2perf datasets skill-levels`; with --level.",
 )  # fmt: skip
-@click.option("--level", type=click.Choice(LEVELS), help="Checkpoints of this level are used.")
+@click.option("--level", type=click.Choice(LEVELS), help="Use checkpoints of this level.")
 @click.option(
     "--num-checkpoints", type=click.IntRange(min=1), metavar="N",
-    help="How many are drawn with replacement; by default as many as the level has.",
+    help="Number of checkpoints, drawn with replacement. Default: the size of the level.",
 )  # fmt: skip
-@click.option("--info", "infos", multiple=True, metavar="NAME", help="Entry of info to keep: action_mask.")
+@click.option(
+    "--info", "infos", multiple=True, metavar="NAME", help="Entry of info to keep, e.g. action_mask; repeatable."
+)
 @click.option(
     "--action-noise", type=click.FloatRange(min=0), default=0.0, metavar="X",
-    help="Disturb actions, and keep what the policy wanted as policy_action: standard deviation in half of the steps, "
-    "or probability of another action where there is a choice.",
+    help="Add noise to actions, and keep the policy's action as policy_action: standard deviation of the noise in half "
+    "of the steps, or probability of another discrete action.",
 )  # fmt: skip
-@click.option("--participant-args", default="", metavar="K=V,...", help="Passed to load_policy().")
-@click.option(
-    "--training-energy-kwh", type=float, metavar="KWH", help="What training the policy took, where that is known."
-)
-@click.option("--description", default="", help="Of the dataset, in a sentence.")
-@click.option("--author", default="", help="Who made it, for Minari.")
-@click.option("--force", is_flag=True, help="Put aside what is there, and begin anew.")
+@click.option("--participant-args", default="", metavar="K=V,...", help="Arguments of load_policy(), as strings.")
+@click.option("--training-energy-kwh", type=float, metavar="KWH", help="Energy of training the policy, if known.")
+@click.option("--description", default="", help="One-sentence description of the dataset.")
+@click.option("--author", default="", help="Author of the dataset, for Minari.")
+@click.option("--force", is_flag=True, help="Archive the existing dataset and start from scratch.")
 @click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @_confined
 def generate(**options: Any) -> int:
     """Generate a dataset: episodes of a policy, or of the checkpoints of a skill level.
 
-    The policy runs in a participant process, as in an evaluation. The same command finishes what was interrupted, and
-    the episodes do not depend on --processes.
-    """
+    \b
+    Example:
+      a2perf datasets generate --submission my_agent --task synthetic_trot --episodes 100
+
+    The policy runs in a participant process, as in an evaluation. Run the same command again after an interruption to
+    resume it.
+    """  # noqa: D301
     levels = None if options["levels_file"] is None else read_record(options["levels_file"], SkillLevels)
     if (levels is None) != (options["level"] is None):
-        raise ConfigError("--level and --skill-levels go together", hint="give both, or --submission alone")
+        raise ConfigError("--level and --skill-levels need each other", hint="give both, or --submission alone")
     policies, words = _policies(options, levels)
     task = _task(options, levels, policies)
     kwargs = {**task["env_kwargs"], **_json_pairs(options["env_args"])}
@@ -117,47 +134,50 @@ def generate(**options: Any) -> int:
 
 @click.command(name="skill-levels", context_settings=normalised())
 @click.argument("root_dirs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="ROOT_DIR...")
-@click.option("--submission", type=click.Path(path_type=Path), metavar="DIR", help="Where the submission is now.")
 @click.option(
-    "--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="Of each checkpoint.",
+    "--submission", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the submission, if it moved."
+)
+@click.option(
+    "--episodes", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
+    help="Number of episodes per checkpoint.",
 )  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-    help="How many rollout workers; the episodes are the same.",
+    help="Number of rollout workers; the episodes do not depend on it.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Root seed.")
 @click.option("--env-arg", "env_args", multiple=True, metavar="K=V", help="Argument of the environment (JSON value).")
-@click.option("--checkpoints", metavar="GLOB", help="How checkpoints are found, below the artifacts of a training run.")
+@click.option("--checkpoints", metavar="GLOB", help="Pattern of checkpoints, below the artifacts of a training run.")
 @click.option("--checkpoint-arg", metavar="NAME", help="Participant argument that gets the path of a checkpoint.")
 @click.option(
     "--measure", type=click.Choice(("mean", "median")), default="mean", show_default=True,
-    help="Of the returns of a checkpoint.",
+    help="Statistic used to rank checkpoints by return.",
 )  # fmt: skip
 @click.option(
     "--thresholds", type=click.Choice(RULES), default="sigma", show_default=True,
     help="sigma: mean and standard deviation over the checkpoints; references: the task's random and expert scores; "
     "quantiles: of the checkpoints.",
 )  # fmt: skip
-@click.option("--participant-args", default="", metavar="K=V,...", help="Passed to load_policy().")
+@click.option("--participant-args", default="", metavar="K=V,...", help="Arguments of load_policy(), as strings.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("skill_levels.json"), show_default=True,
-    metavar="FILE", help="The levels, for `generate`.",
+    metavar="FILE", help="File of the levels, for `generate`.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the levels as JSON.")
 @_confined
 def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
-    """Play the checkpoints of trainings and cut them into novice, intermediate and expert.
+    """Evaluate the checkpoints of training runs and sort them into novice, intermediate and expert.
 
-    ROOT_DIR is the --root-dir of a training, or a folder that holds several. Results of every checkpoint stay beside
-    their training in checkpoint_evaluation/evaluation.json and are not evaluated again.
+    ROOT_DIR is the --root-dir of a training run, or a folder with several. Results are stored beside each training run
+    in checkpoint_evaluation/evaluation.json; a checkpoint is evaluated only once.
     """
     extra = parse_participant_args(options["participant_args"])
     evaluations, remarks = [], []
     with RunProgress(quiet=options["as_json"]) as progress:
         for training in find_trainings(root_dirs):
-            found, said = find_checkpoints(training, options["checkpoints"], options["checkpoint_arg"])
+            found, notes = find_checkpoints(training, options["checkpoints"], options["checkpoint_arg"])
             folder, sha256, more = submission_of(training, options["submission"])
-            remarks += [*said, *more]
+            remarks += [*notes, *more]
             manifest = training.manifest
             evaluations.append(
                 evaluate(
@@ -177,7 +197,7 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
 
 
 def _policies(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[CollectedPolicy], str]:
-    """Returns the policies, and the name that the dataset gets by default."""
+    """Returns the policies, and the last part of the default name of the dataset."""
     folder = options["submission"]
     if levels is not None:
         draws = options["num_checkpoints"] or len(levels.of(options["level"]))
@@ -240,12 +260,12 @@ def _named_task(name: str) -> dict[str, Any]:
 
 
 def evaluation_kwargs(task: str, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments under which a task is evaluated: the protocol's, where it has the task.
+    """Returns the environment arguments of a task in an evaluation: the protocol's, if the protocol has the task.
 
     Args:
-        task: its name.
-        env_id: its environment.
-        kwargs: arguments that are kept where the protocol says nothing.
+        task: name of the task.
+        env_id: environment of the task.
+        kwargs: arguments that the protocol may override.
     """
     wanted = protocol.load(protocol.LATEST).tasks.get(task)
     if wanted is None or wanted.env_id != env_id:

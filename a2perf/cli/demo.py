@@ -1,7 +1,7 @@
-"""``a2perf demo``: what a2perf does, in a few minutes: policies evaluated, a training run, a report.
+"""``a2perf demo``: evaluates policies, trains one and writes a report, in a few minutes.
 
 It runs the public commands, prints each one before it runs, and reads results only from the recorded runs. Every domain
-declares its part (``Domain.demonstration``). The same command again keeps finished runs and writes the report again.
+declares its part (``Domain.demonstration``). Rerunning the command keeps finished runs and writes the report again.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from pathlib import Path
 import click
 import numpy as np
 
+from a2perf.domains import task_title
 from a2perf.domains.demonstration import DemonstrationRun
 from a2perf.domains.registry import domains, gin_folder, load_attribute
 from a2perf.errors import UserError
+from a2perf.report.numbers_text import rounded
 from a2perf.runs import Run, read_runs
 from a2perf.submission.options import normalised
 from a2perf.terminal import styled
@@ -29,10 +31,10 @@ class Step:
     """One command of the demonstration.
 
     Attributes:
-        title: what it shows.
+        title: of the step.
         command: program and arguments.
-        root: root directory of the run; its numbers are shown at the end unless there is a log.
-        log: a file whose new lines are shown while it runs.
+        root: root directory of the run; its numbers are printed at the end of the step.
+        log: a file; its new lines are printed while the step runs.
     """
 
     title: str
@@ -42,13 +44,16 @@ class Step:
 
 
 @click.command(context_settings=normalised())
-@click.option("--output", default="runs/demo", show_default=True, type=click.Path(path_type=Path), metavar="DIR")
 @click.option(
-    "--train-seconds", default=40, show_default=True, type=click.IntRange(min=1), help="Budget of the training."
+    "--output", default="runs/demo", show_default=True, type=click.Path(path_type=Path), metavar="DIR",
+    help="Folder of the runs and of the report.",
+)  # fmt: skip
+@click.option(
+    "--train-seconds", default=40, show_default=True, type=click.IntRange(min=1), help="Length of the training run."
 )
-@click.option("--force", is_flag=True, help="Start from scratch, also if a run is already finished.")
+@click.option("--force", is_flag=True, help="Start from scratch, even if runs are already finished.")
 def demo(output: Path, train_seconds: int, force: bool) -> int:
-    """Run the demonstration and write its report; under five minutes on two processors."""
+    """Evaluate example policies, train one, and write a report: under five minutes on two processors."""
     started = time.monotonic()
     steps = _steps(output, train_seconds, force)
     for number, step in enumerate(steps, start=1):
@@ -56,18 +61,22 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
         click.echo(f"$ {shlex.join(step.command)}")
         status = _run(step)
         if status != 0:
-            click.echo(f"this step ended with status {status}; the same command resumes here")
+            click.echo(f"Step {number} failed with exit status {status}.")
+            click.echo("  Fix: see the message above, then rerun the same command; finished steps are kept")
             return status
         for line in _measured(step.root) if step.root else ():
             click.echo(f"  {line}")
-    click.echo(f"\nall of it in {time.monotonic() - started:.0f} s")
     report = output / "report"
-    click.echo(f"report: {report / 'index.html'}  (Markdown: {report / 'report.md'})")
+    click.echo(f"\nFinished in {time.monotonic() - started:.0f} s.\n\nNext steps:")
+    click.echo(f"  a2perf score {output}        print the scores of these runs")
+    click.echo("  a2perf envs list             list the tasks")
+    click.echo("  a2perf init my_submission    start a submission")
+    click.echo(f"\nReport: {report / 'index.html'}")
     return 0
 
 
 def _steps(output: Path, train_seconds: int, force: bool) -> list[Step]:
-    """Returns the runs of all domains, the quickest first, and the report."""
+    """Returns the runs of all domains, the fastest first, and the report."""
     found: list[tuple[str, DemonstrationRun]] = []
     for domain in domains().values():
         if domain.demonstration is not None:
@@ -77,15 +86,15 @@ def _steps(output: Path, train_seconds: int, force: bool) -> list[Step]:
     report = ("report", *map(str, roots), "-o", str(output / "report"))
     return [
         *(_step(domain, run, output / run.folder, force) for domain, run in found),
-        Step("the report", (*_program("a2perf"), *report)),
+        Step("Write the report", (*_program("a2perf"), *report)),
     ]
 
 
 def _step(domain: str, run: DemonstrationRun, root: Path, force: bool) -> Step:
     flags = [flag for binding in run.bindings for flag in ("--gin_bindings", binding)]
     command = (
-        *_program("a2perf-launch"), "--submission", _shown(examples_folder() / run.submission),
-        "--gin_config", _shown(gin_folder(domain) / run.gin_file), "--root_dir", str(root), *flags,
+        *_program("a2perf-launch"), "--submission", _short_path(examples_folder() / run.submission),
+        "--gin_config", _short_path(gin_folder(domain) / run.gin_file), "--root_dir", str(root), *flags,
         *(("--participant_args", run.participant_args) if run.participant_args else ()),
         *(("--force",) if force else ()),
     )  # fmt: skip
@@ -95,20 +104,20 @@ def _step(domain: str, run: DemonstrationRun, root: Path, force: bool) -> Step:
 
 
 def examples_folder() -> Path:
-    """Returns the folder of the example submissions: inside an installed package, beside it in a checkout.
+    """Returns the folder of the example submissions: inside an installed package, or next to it in a checkout.
 
     Raises:
-        UserError: neither is there.
+        UserError: neither exists.
     """
     package = Path(__file__).resolve().parents[1]
     for candidate in (package / "examples", package.parent / "examples"):
         if (candidate / "numpy_ars" / "train.py").is_file():
             return candidate
-    raise UserError("the examples are missing from this installation", hint="install a2perf again")
+    raise UserError("the examples are missing from this installation", hint="pip install --force-reinstall a2perf")
 
 
-def _shown(path: Path) -> str:
-    """Returns a path as a person would type it here."""
+def _short_path(path: Path) -> str:
+    """Returns a path relative to the current folder if it is inside."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
@@ -117,12 +126,12 @@ def _program(name: str) -> tuple[str, ...]:
     """Returns the console script beside this interpreter."""
     script = Path(sys.executable).with_name(name)
     if not script.is_file():
-        raise UserError(f"{script} is missing", hint="install a2perf again: `make setup`")
-    return (_shown(script),)
+        raise UserError(f"{script} is missing", hint="pip install --force-reinstall a2perf; in a checkout: make setup")
+    return (_short_path(script),)
 
 
 def _run(step: Step) -> int:
-    """Runs a step, showing what its log gains; the status of the command."""
+    """Runs a step, prints new lines of its log, and returns the exit status."""
     seen = step.log.stat().st_size if step.log is not None and step.log.is_file() else 0
     process = subprocess.Popen(step.command)
     try:
@@ -136,12 +145,12 @@ def _run(step: Step) -> int:
             if status is not None:
                 return status
     except KeyboardInterrupt:
-        process.wait()  # it got the same signal, and leaves a readable bundle
+        process.wait()  # the terminal signals the whole group; the step closes its bundle before it ends
         raise
 
 
 def _show_new(log: Path, seen: int) -> int:
-    """Prints the complete lines that a log gained; a log that got shorter was started again."""
+    """Prints the new complete lines of a log and returns how far it was read; a shorter log has started over."""
     data = log.read_bytes()
     if len(data) < seen:
         seen = 0
@@ -156,40 +165,47 @@ def _measured(root: Path) -> list[str]:
     runs = {run.mode: run for run in read_runs([root])}
     lines = []
     if "train" in runs:
-        lines += [f"training: {runs['train'].wall_clock_s:.0f} s{_cost(runs['train'])}", *_learned(runs["train"])]
+        cost = _cost(runs["train"])
+        lines += [
+            f"Training: {runs['train'].wall_clock_s:.0f} s{f', {cost}' if cost else ''}",
+            *_learned(runs["train"]),
+        ]
     inference = runs["inference"]
     for task, episodes in inference.episodes.items():
         mean = np.mean([episode.episode_return for episode in episodes])
         length = np.mean([episode.length for episode in episodes])
         lines.append(
-            f"{task}: mean return {mean:.1f} over {len(episodes)} episodes of {length:.0f} steps on average"
-            f"{_cost(inference)}"
+            f"{task_title(inference.identity.domain, task)}: mean return {rounded(float(mean), '').value} over "
+            f"{len(episodes)} episodes ({length:.0f} steps on average)"
         )
+    lines += [f"Cost: {cost}"] if (cost := _cost(inference)) else []
     latency = inference.latency_s.get("infer_once")
     if latency is not None:
+        median, tail = (rounded(float(np.percentile(latency, share)), "s") for share in (50, 99))
         lines.append(
-            f"  infer_once: median {np.median(latency) * 1e6:.0f} us, 99th percentile "
-            f"{np.percentile(latency, 99) * 1e6:.0f} us ({len(latency)} calls)"
+            f"Decision latency (infer_once): median {median.value} {median.unit}, 99th percentile "
+            f"{tail.value} {tail.unit}, {len(latency)} calls"
         )
     return lines
 
 
 def _learned(run: Run) -> list[str]:
-    """Returns how the return changed from the first to the last twentieth of what the participant logged."""
+    """Returns how the logged training return changed from the first to the last twentieth of the run."""
     values = run.curve.values if run.curve is not None else np.zeros(0)
     part = max(1, len(values) // 20)
     if len(values) < 2 * part:
         return []
     first, last = values[:part].mean(), values[-part:].mean()
-    return [f"  return of whole episodes, as the participant logged it: {first:.1f} at first, {last:.1f} at the end"]
+    return [f"Training return, as logged by the submission: {first:.1f} at the start, {last:.1f} at the end"]
 
 
 def _cost(run: Run) -> str:
     """Returns energy and memory of a run, with the provenance of the energy; empty without trackers."""
     energy, memory = run.tracking.energy, run.tracking.rss_peak_bytes
-    text = ""
+    parts = []
     if np.isfinite(energy.net_kwh):
-        text += f", {energy.net_kwh * 1e6:.1f} mWh ({energy.quality})"
+        number = rounded(float(energy.net_kwh), "kWh")
+        parts.append(f"{number.value} {number.unit} ({energy.quality})")
     if np.isfinite(memory) and memory:
-        text += f", at most {memory / 2**20:.0f} MiB"
-    return text
+        parts.append(f"{memory / 2**20:.0f} MiB peak memory")
+    return ", ".join(parts)

@@ -4,49 +4,56 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import sys
 import textwrap
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
 from a2perf import assets
 from a2perf._version import __version__
-from a2perf.cli import host_probes
-from a2perf.cli.finding import Finding
+from a2perf.api.host import host_probes
+from a2perf.api.host.finding import Finding
 from a2perf.submission.options import normalised
 from a2perf.terminal import styled
 
-_WIDTH = 100
+_NAME_WIDTH = 32
+_WIDEST = 100
 
 
 @click.command(context_settings=normalised())
-@click.option("--missing", is_flag=True, help="Name only what is missing, in one line each.")
+@click.option("--missing", is_flag=True, help="Show only what is missing, one line each.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def doctor(missing: bool, as_json: bool) -> int:
-    """Say what this host can do and what it lacks. The exit status is 0 whatever is found."""
+    """Show what this machine supports and what is missing. Always exits with 0.
+
+    \b
+    Examples:
+      a2perf doctor             what is ready, what is missing and how to install it
+      a2perf doctor --missing   the short form
+    """  # noqa: D301
     findings = host_probes.every_finding()
-    if missing:
-        absent = [finding for finding in findings if not finding.present]
-        if absent:
-            click.echo("optional parts that are missing here, and what they are for:")
-        for finding in absent:
-            hint = f" [{finding.hint}]" if finding.hint else ""
-            click.echo(f"  {finding.name}: {finding.detail}; for {finding.purpose}{hint}")
-        ready = [finding.name for finding in findings if finding.section == "domains" and finding.detail == "installed"]
-        click.echo(f"ready: {', '.join(ready) or 'no domain'}")
-        return 0
-    host = _host()
     if as_json:
         report = {
-            "host": host,
+            "host": _host(),
             "support": [asdict(row) for row in host_probes.support_here()],
             "matrix": [asdict(row) for row in host_probes.support_matrix()],
             "findings": [asdict(finding) for finding in findings],
         }
         click.echo(json.dumps(report, indent=2))
         return 0
-    _print(host, findings)
+    if missing:
+        _print_short([finding for finding in findings if not finding.present])
+    else:
+        _print(_host(), findings)
+    ready = [finding.name for finding in findings if finding.section == "domains" and finding.detail == "installed"]
+    # in a checkout the program is in a virtual environment that may not be active; make finds it
+    demo = "make demo" if Path("Makefile").is_file() and Path("a2perf/cli/demo.py").is_file() else "a2perf demo"
+    click.echo(
+        f"ready: {', '.join(ready)}; next: {demo}" if ready else "ready: no domain; next: pip install 'a2perf[all]'"
+    )
     return 0
 
 
@@ -61,32 +68,72 @@ def _host() -> dict[str, str]:
         "system": described.os,
         "processor": f"{described.cpu_model}, {described.cpu_usable} of {described.cpu_count} usable",
         "memory": memory,
-        "virtualisation": described.virtualization or "none seen",
+        "virtualisation": described.virtualization or "none detected",
         "cache": str(assets.cache_dir()),
-        "data folder": str(assets.data_dir() or f"none ({assets.DATA_DIR_VARIABLE} is not set)"),
+        "data folder": str(assets.data_dir() or f"{assets.DATA_DIR_VARIABLE} is not set"),
     }
 
 
 def _print(host: dict[str, str], findings: list[Finding]) -> None:
-    click.echo("host")
+    click.echo("Machine")
     for name, value in host.items():
-        click.echo(f"  {name:<16}{value}")
-    click.echo("support of this system, processor and Python")
+        _entry(f"  {name:<16}", value)
     rows = list(host_probes.support_here())
+    tested = [row.part for row in rows if row.status == "tested"]
+    _entry("  tested here     ", ", ".join(tested) or "nothing; `a2perf doctor --json` lists what is tested where")
     for row in rows:
-        click.echo(f"  {row.part:<24}{row.status:<10}{row.note}")
-    if not rows:
-        click.echo("  not known; `a2perf doctor --json` shows the whole matrix")
+        if row.status != "tested":
+            _entry(f"  {row.status:<16}", f"{row.part}: {row.note}")
+    click.echo("\nReady")
     section = ""
-    for finding in findings:
+    for finding in (finding for finding in findings if finding.present):
         if finding.section != section:
             section = finding.section
-            click.echo(section)
-        lines = textwrap.wrap(finding.detail, _WIDTH, break_on_hyphens=False) or [""]
-        click.echo("  ", nl=False)
-        styled("yes" if finding.present else "no ", fg="green" if finding.present else "yellow")
-        click.echo(f" {finding.name:<36}{lines[0]}")
-        for line in lines[1:]:
-            click.echo(" " * 42 + line)
-        if not finding.present:
-            click.echo(f"      for {finding.purpose}" + (f"; hint: {finding.hint}" if finding.hint else ""))
+            click.echo(f" {section}")
+        _mark("✓", "+", fg="green")
+        _named(finding)
+    missing = [finding for finding in findings if not finding.present]
+    click.echo("\nMissing, all optional" if missing else "\nNothing is missing")
+    for finding in missing:
+        _mark("✗", "-", fg="yellow")
+        _named(finding)
+        if finding.purpose:
+            _entry("    For: ", finding.purpose)
+        if finding.hint:
+            _entry("    Fix: ", finding.hint)
+    click.echo()
+
+
+def _print_short(missing: list[Finding]) -> None:
+    if missing:
+        click.echo("missing, all optional (`a2perf doctor` explains them):")
+    for finding in missing:
+        _entry(f"  {finding.name}: ", finding.hint or f"not available on this machine ({finding.detail})")
+
+
+def _mark(mark: str, ascii_mark: str, **style: str) -> None:
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
+    click.echo("  ", nl=False)
+    styled(mark if encoding.startswith("utf") else ascii_mark, **style)
+
+
+def _named(finding: Finding) -> None:
+    """Prints name and detail behind a mark; a detail that does not fit beside the name stands below it."""
+    label = f" {finding.name:<{_NAME_WIDTH}} "
+    if 3 + len(label) + len(finding.detail) <= _width():
+        click.echo(label + finding.detail)
+    else:
+        click.echo(label.rstrip())
+        _entry("    ", finding.detail)
+
+
+def _entry(label: str, text: str) -> None:
+    """Prints a label and a text, wrapped between words; further lines start below the text."""
+    lines = textwrap.wrap(text, max(_width() - len(label), 20), break_on_hyphens=False)
+    click.echo(label + (lines[0] if lines else ""))
+    for line in lines[1:]:
+        click.echo(" " * len(label) + line)
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size().columns, _WIDEST)

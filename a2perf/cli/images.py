@@ -1,4 +1,4 @@
-"""``a2perf images``: the images that the docker launcher built, listed and pruned."""
+"""``a2perf images``: lists, builds and removes the images of the docker launcher."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def images() -> None:
 
 
 @images.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print records as JSON.")
 def list_images(as_json: bool) -> int:
-    """List the images on the engine, newest first."""
+    """List images, newest first."""
     from a2perf.launch import images as store
 
     found = store.listed(store.connect()[1])
@@ -26,7 +26,7 @@ def list_images(as_json: bool) -> int:
         click.echo(json.dumps([asdict(image) for image in found], indent=2))
         return 0
     for image in found:
-        mark = "in use by this checkout" if image.current else "of an older content"
+        mark = "in use by this checkout" if image.current else "outdated"
         click.echo(f"{image.name:<50}{image.size_bytes / 1e6:>8.0f} MB  {image.created[:19]}  {mark}")
     if not found:
         click.echo("no image was built on this engine")
@@ -36,7 +36,7 @@ def list_images(as_json: bool) -> int:
 @images.command()
 @click.argument("domain")
 def build(domain: str) -> int:
-    """Build the image of DOMAIN now, or say that it is there."""
+    """Build the image of DOMAIN if it does not exist, and print its name."""
     from a2perf.domains.registry import get_domain
     from a2perf.launch import images as store
 
@@ -45,9 +45,9 @@ def build(domain: str) -> int:
 
 
 @images.command()
-@click.option("--all", "everything", is_flag=True, help="Remove those that this checkout uses too.")
+@click.option("--all", "everything", is_flag=True, help="Remove the images of this checkout too.")
 def prune(everything: bool) -> int:
-    """Remove the images that this checkout would not use."""
+    """Remove outdated images."""
     from a2perf.launch import images as store
 
     gone = store.prune(store.connect()[1], everything=everything)

@@ -1,5 +1,5 @@
-"""The options of every command that executes many runs: where, how many at the same time, with which resources, and
-which runs start again. Each is declared once here; a command chooses by name.
+"""The options of commands that execute runs: where, how many at the same time, with which resources, and which runs
+start again. Each is declared once here; a command selects them by name.
 """
 
 from __future__ import annotations
@@ -27,23 +27,22 @@ _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _OPTIONS: Mapping[str, dict[str, Any]] = {
     "workers": {
         "type": click.IntRange(min=1), "default": 1, "show_default": True, "metavar": "N",
-        "help": "Runs at the same time.",
+        "help": "Number of runs at the same time.",
     },
     "launcher": {
         "default": "local", "show_default": True, "metavar": "NAME",
-        "help": f"Where runs execute: {', '.join(LAUNCHERS)}.",
+        "help": f"Where runs execute: {', '.join(LAUNCHERS)}, or the launcher of an installed package.",
     },
     "launcher_option": {"multiple": True, "metavar": "K=V", "help": "Option of the launcher, repeatable."},
     "cpus": {"type": click.FloatRange(min=0, min_open=True), "metavar": "N", "help": "Processors of one run."},
-    "memory": {"metavar": "SIZE", "help": "Memory of a run's participant: 4G, 512M."},
+    "memory": {"metavar": "SIZE", "help": "Memory of the participant of a run: 4G, 512M."},
     "gpus": {"type": click.IntRange(min=0), "default": 0, "metavar": "N", "help": "Graphics processors of one run."},
     "time_limit": {"metavar": "TIME", "help": "Wall time of one run: 90m, 2h, or seconds."},
     "force": {"is_flag": True, "help": "Archive existing runs and start from scratch."},
-    "retry_failed": {"is_flag": True, "help": "Run failed runs again, whatever their failure."},
+    "retry_failed": {"is_flag": True, "help": "Run failed runs again."},
     "retry_infrastructure": {
         "is_flag": True,
-        "help": "Start runs again that the infrastructure failed after the participant had started; recorded in the "
-        "run.",
+        "help": "Run again if the infrastructure failed after the participant had started; recorded in the run.",
     },
 }  # fmt: skip
 
@@ -82,8 +81,16 @@ class LaunchOptions:
 
     def launcher(self) -> Launcher:
         """Returns the launcher."""
-        options = parse_participant_args(",".join(self.given.get("launcher_option", ())))
-        return get_launcher(self.given["launcher"], **options)
+        return get_launcher(self.given["launcher"], **self.launcher_options())
+
+    def launcher_options(self) -> dict[str, str]:
+        """Returns the options of the launcher by name."""
+        return parse_participant_args(",".join(self.given.get("launcher_option", ())))
+
+    def for_many(self) -> dict[str, Any]:
+        """Returns the keyword arguments of ``a2perf.submit`` for several runs."""
+        names = ("launcher", "workers", "retry_infrastructure")
+        return {"launcher_options": self.launcher_options(), **{name: self.given[name] for name in names}}
 
     def conductor(self, *, workers: int | None = None, live: bool = True) -> Conductor:
         """Returns the conductor, which shows progress on standard error.

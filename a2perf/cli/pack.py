@@ -14,15 +14,14 @@ from a2perf.submission.options import normalised
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option(
     "-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE",
-    help="The packed file, a .zip; beside a single RUN by default.",
+    help="Packed file, a .zip. Default: beside RUN, if there is only one.",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
     """Pack finished runs into one file.
 
-    RUN is a bundle, the root folder of a run, or a folder of runs. The runs stay as they are. Commands that read
-    recorded runs take the packed file in place of the folder, and hashes and signatures stay valid. A run that is
-    not finished is refused.
+    RUN is a bundle, the root folder of a run, or a folder of runs; it does not change. Commands that read recorded runs
+    accept the packed file instead of the folder. Hashes and signatures stay valid. Unfinished runs are refused.
     """
     from a2perf.runs.pack import pack as pack_runs
     from a2perf.runs.packed_archive import opened_archive
@@ -38,12 +37,12 @@ def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
-    help="Folder that the runs are written into; the folder of FILE by default.",
+    help="Folder of the runs. Default: the folder of FILE.",
 )  # fmt: skip
 def unpack(file: Path, out: Path | None) -> int:
     """Unpack a file that `a2perf pack` made.
 
-    Each run is written under the name it had, byte for byte. Existing folders are never changed.
+    Every file is restored byte for byte under its original name. Existing folders are never changed.
     """
     from a2perf.runs.pack import unpack as unpack_runs
 

@@ -1,4 +1,4 @@
-"""``a2perf perftest``: do k of n training runs still reach the value they used to?"""
+"""``a2perf perftest``: tests whether k of n training runs still reach a value."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from a2perf.cli.github_option import GITHUB_OPTION, annotate
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.submission.options import normalised
 
@@ -19,13 +20,14 @@ def perftest() -> None:
 
 
 _FOLDER = click.Path(path_type=Path)
-_CONF = click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of tests; conf/performance.")
+_CONF = click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of tests. Default: conf/performance.")
 _COMMON = (
     _CONF,
-    click.option("--store", metavar="DIR", help="Experiment store; $A2PERF_STORE or ./runs by default."),
-    click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Runs at the same time, for every test."),
+    click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE or ./runs."),
+    click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Number of runs at the same time."),
     launch_options("launcher", "launcher_option"),
-    click.option("--report", type=_FOLDER, metavar="DIR", help="Where results go; STORE/performance_tests by default."),
+    click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests."),
+    GITHUB_OPTION,
 )  # fmt: skip
 
 
@@ -50,7 +52,7 @@ def run(tests: tuple[str, ...], **given: Any) -> int:
 @click.option("--skip", multiple=True, metavar="TEST", help="Name or glob of tests to leave out, repeatable.")
 @_common
 def run_all(skip: tuple[str, ...], **given: Any) -> int:
-    """Run every test of the folder; again after an interruption, it resumes where it was."""
+    """Run every test of the folder. Run the command again after an interruption to resume."""
     return _run_tests(["*"], skip, LaunchOptions.taken_from(given), **given)
 
 
@@ -78,10 +80,10 @@ def list_tests(conf: Path | None) -> None:
 
 def _run_tests(
     given: list[str], skip: tuple[str, ...], options: LaunchOptions, *, conf: Path | None, store: str | None,
-    n_jobs: int | None, report: Path | None,
+    n_jobs: int | None, report: Path | None, github: bool,
 ) -> int:  # fmt: skip
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
-    from a2perf.experiments.performance_test.results import write_results
+    from a2perf.experiments.performance_test.results import suite_of, write_results
     from a2perf.experiments.performance_test.run_test import run_test
     from a2perf.runs.store import store_folder
 
@@ -93,7 +95,7 @@ def _run_tests(
         click.echo(f"not tests (no performance_testing_conditions): {names}")
         paths = [path for path in paths if path not in others]
     left_out = {path for path in paths if any(Path(name_of(path, conf)).match(word) for word in skip)}
-    # everything is read before anything runs: a slip in the last file is not found in the morning
+    # read all files before the first run: a mistake in the last one must not surface after hours
     tests = [read_test(path, conf=conf) for path in paths if path not in left_out]
     if len(paths) > 1:
         click.echo(f"performance tests: {len(tests)}, {len(left_out)} left out; {_head()}")
@@ -109,6 +111,8 @@ def _run_tests(
         if outcome.exit_code == 130:
             return 130
     click.echo(f"results: {results}")
+    if github:
+        annotate(suite_of(outcomes))
     failed = [outcome.test.name for outcome in outcomes if outcome.exit_code]
     if len(tests) > 1:
         click.echo("All performance tests passed." if not failed else f"not passed: {', '.join(failed)}")

@@ -8,7 +8,7 @@ _OLD_NAME = "a2perf"
 
 
 class _Profile(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on only
-    """The profiles, and silently the old name of ``upstream``."""
+    """The profiles; also accepts the earlier name of ``upstream``."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return str(super().convert("upstream" if value == _OLD_NAME else value, param, ctx))
@@ -16,5 +16,5 @@ class _Profile(click.Choice):  # type: ignore[type-arg]  # generic from click 8.
 
 PROFILE_OPTION = click.option(
     "--profile", type=_Profile(("corrected", "upstream")), default="corrected", show_default=True,
-    help="Set of formulas: the corrected ones, or those of the upstream platform.",
+    help="Formulas of metrics: corrected, or as in the upstream platform.",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""``a2perf protocol``: what a protocol asks, task by task, for people or as JSON."""
+"""``a2perf protocol``: the rules and reference scores of a protocol, task by task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from a2perf.submission.options import normalised
 def protocol(name: str, tasks: tuple[str, ...], as_json: bool) -> int:
     """Show a protocol: budgets, seeds, evaluation, and the reference scores that normalise returns.
 
-    NAME is the version, v1 by default. `a2perf submit` runs it.
+    NAME is the version; default: v1. `a2perf submit` runs a protocol.
     """
     found = protocols.load(name)
     chosen = [found.task(task) for task in tasks] or list(found.tasks.values())
@@ -32,7 +32,7 @@ def protocol(name: str, tasks: tuple[str, ...], as_json: bool) -> int:
     for task in chosen:
         _say_task(task, in_full=bool(tasks))
     if not tasks:
-        click.echo(f"\na2perf protocol {name} --task {chosen[0].name} shows how a task's references were measured")
+        click.echo(f"\na2perf protocol {name} --task {chosen[0].name} shows how the references of a task were measured")
     return 0
 
 
@@ -70,7 +70,7 @@ def _say_task(task: ProtocolTask, *, in_full: bool) -> None:
     seeds = ", ".join(map(str, task.training_seeds))
     click.echo(f"  training: seeds {seeds}; at most {budget.steps:,} steps or {budget.energy_kwh:g} kWh")
     click.echo(
-        f"  evaluation: {evaluation.episodes} episodes a seed; {evaluation.timed_calls} timed calls "
+        f"  evaluation: {evaluation.episodes} episodes per seed; {evaluation.timed_calls} timed calls "
         f"after {evaluation.warmup_calls} warm-up calls"
     )
     for kind in ("random", "expert"):

@@ -1,4 +1,4 @@
-"""``a2perf python-env``: lists and prunes the environments that were made for submissions."""
+"""``a2perf python-env``: lists and removes the Python environments of submissions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from a2perf.submission.evaluator.python_env.environments import (
     delete_environment,
     folder_of_environments,
     list_environments,
+    prunable_environments,
 )
 from a2perf.submission.options import normalised
 
@@ -23,17 +24,17 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 @click.group(name="python-env", context_settings=normalised())
 def python_env() -> None:
-    """List and prune the environments that were made for submissions.
+    """List and remove the Python environments of submissions.
 
-    A run with `--python-env isolated` makes one of the submission's requirements.txt and uses it again as long as
-    nothing that it is made of changes.
+    A run with `--python-env isolated` installs the submission's requirements.txt into an environment. Later runs with
+    the same requirements use it again.
     """
 
 
 @python_env.command(name="list", context_settings=normalised())
 @click.option("--json", "json_wanted", is_flag=True, help="Print records as JSON.")
 def list_command(json_wanted: bool) -> int:
-    """Show every environment: key, size, last use, and what it was made of."""
+    """List environments with key, size, last use and requirements."""
     found = list_environments()
     if json_wanted:
         click.echo(json.dumps(as_json(found), indent=2))
@@ -49,21 +50,18 @@ def list_command(json_wanted: bool) -> int:
 
 
 @python_env.command(context_settings=normalised())
-@click.option("--older-than", metavar="AGE", help="Those not used for that long: 12h, 30d, 4w.")
-@click.option("--all", "every", is_flag=True, help="All of them.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "json_wanted", is_flag=True, help="Print what was deleted as JSON; needs --yes.")
+@click.option("--older-than", metavar="AGE", help="Delete environments not used for this time: 12h, 30d, 4w.")
+@click.option("--all", "every", is_flag=True, help="Delete all environments.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print the deleted environments as JSON; needs --yes.")
 def prune(older_than: str | None, every: bool, yes: bool, json_wanted: bool) -> int:
-    """Delete environments; one that a process uses stays.
+    """Delete environments that no process uses.
 
-    What interrupted builds left always goes. Without --older-than or --all nothing else does.
+    Leftovers of interrupted builds are always deleted. Use --older-than or --all to delete more.
     """
     if json_wanted and not yes:
         raise ConfigError("--json cannot ask before it deletes", hint="add --yes")
-    limit = None if older_than is None else time.time() - _age_s(older_than)
-    chosen = [
-        one for one in list_environments() if one.stamp is None or every or (limit is not None and one.last_use < limit)
-    ]
+    chosen = prunable_environments(None if older_than is None else _age_s(older_than), every=every)
     if chosen and not yes:
         for one in chosen:
             click.echo(_line(one))
@@ -92,7 +90,7 @@ def _line(one: Listed) -> str:
         return f"{one.path.name:<32.32}  {_size(one.size_bytes):>8}  {used}  {state}"
     asked = one.stamp.made_of.get("requirements", [])
     wanted = ", ".join(str(word) for word in asked) if isinstance(asked, list) else ""
-    return f"{one.stamp.key:<20}  {_size(one.size_bytes):>8}  {used}  {state:<10}  {wanted or 'nothing of its own'}"
+    return f"{one.stamp.key:<20}  {_size(one.size_bytes):>8}  {used}  {state:<10}  {wanted or 'no requirements'}"
 
 
 def _size(size: int) -> str:

@@ -11,7 +11,7 @@ from a2perf.submission.options import normalised
 
 
 class _CompareByDefault(click.Group):
-    """A group whose command is ``compare`` where the line begins with an option of it."""
+    """A group that runs ``compare`` if the command line begins with an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):

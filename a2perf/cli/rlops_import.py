@@ -13,12 +13,12 @@ from a2perf.submission.options import normalised
 
 @click.command("import", context_settings=normalised())
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER_OR_FILE...")
-@click.option("--format", "kind", metavar="NAME", help="Only tensorboard, csv, wandb or sb3; all of them by default.")
-@click.option("--exp-name", metavar="NAME", help="Name of the experiment; what the run says by default.")
-@click.option("--env-id", metavar="ENV", help="The environment; what the run says by default.")
-@click.option("--seed", type=int, help="The seed; what the run says by default.")
+@click.option("--format", "kind", metavar="NAME", help="tensorboard, csv, wandb or sb3. Default: all.")
+@click.option("--exp-name", metavar="NAME", help="Name of the experiment. Default: from the run.")
+@click.option("--env-id", metavar="ENV", help="The environment. Default: from the run.")
+@click.option("--seed", type=int, help="The seed. Default: from the run.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the runs; repeatable.")
-@click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
+@click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE, otherwise ./runs.")
 def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...], **options: Any) -> int:
     """Copy recorded runs of other tools into the experiment store.
 

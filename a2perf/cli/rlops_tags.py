@@ -21,16 +21,21 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _QUESTION = "Are you sure you want to proceed? (y/n)"
 
 
-_STORE = click.option("--store", metavar="DIR", help="The experiment store; $A2PERF_STORE or ./runs by default.")
+_STORE = click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE, otherwise ./runs.")
 _WHICH_RUNS = (
-    click.option("--source-tag", metavar="TAG", help="The runs that have this tag."),
-    click.option("--filters", cls=Words, metavar="FILTER...", help="Only runs that one of these means, 'ppo?tag=a'."),
-    click.option("--env-ids", cls=Words, metavar="ENV...", help="Only runs on one of these environments."),
+    click.option("--source-tag", metavar="TAG", help="Select the runs with this tag."),
+    click.option(
+        "--filters",
+        cls=Words,
+        metavar="FILTER...",
+        help="Restrict to runs matching any of these filters, e.g. 'ppo?tag=a'.",
+    ),
+    click.option("--env-ids", cls=Words, metavar="ENV...", help="Restrict to runs on these environments."),
     _STORE,
 )
-_AS_OF = click.option("--as-of", metavar="DATE", help="The tags as they were then.")
+_AS_OF = click.option("--as-of", metavar="DATE", help="Use the tags as of this date.")
 _CHANGE = (
-    click.option("--reason", default="", metavar="TEXT", help="Why; kept in the journal."),
+    click.option("--reason", default="", metavar="TEXT", help="Reason, kept in the journal."),
     click.option("--yes", "-y", is_flag=True, help="Change without asking."),
 )
 _NOT_GIVEN: dict[str, Any] = {
@@ -40,7 +45,7 @@ _NOT_GIVEN: dict[str, Any] = {
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Returns a decorator that adds options, the first of them first."""
+    """Returns a decorator that adds options in this order."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -96,8 +101,12 @@ def tags_history(tag: str, **options: Any) -> int:
 @click.option("--list", "list_tags", is_flag=True, help="List the tags.")
 @click.option("--history", metavar="TAG", help="List every change of a tag.")
 @_with(*_WHICH_RUNS, _AS_OF, *_CHANGE)
-@click.option("--wandb-project-name", metavar="NAME", help="Accepted for old command lines; a store is one place.")
-@click.option("--wandb-entity", metavar="NAME", help="Accepted for old command lines; a store is one place.")
+@click.option(
+    "--wandb-project-name", metavar="NAME", help="Accepted for old command lines; a store has no projects or entities."
+)
+@click.option(
+    "--wandb-entity", metavar="NAME", help="Accepted for old command lines; a store has no projects or entities."
+)
 def rlops_tags(**options: Any) -> int:
     """Add a tag to runs, remove it, or list tags: the earlier form of `a2perf rlops tags`.
 
@@ -153,7 +162,7 @@ def _run(options: dict[str, Any]) -> int:
 
 
 def _chosen(store: Store, options: dict[str, Any]) -> list[StoredRun] | None:
-    """Returns the runs that the options mean, in any state; None when they mean none in particular."""
+    """Returns the runs that the options select, in any state; None without a selecting option."""
     from a2perf.rlops.filters import RunQuery, parse_filters
 
     if not options["source_tag"] and not options["filters"] and not options["env_ids"]:

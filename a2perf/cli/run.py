@@ -1,7 +1,7 @@
-"""``a2perf run``, ``a2perf-launch`` and the classic ``a2perf FOLDER``: one run, or an experiment of many.
+"""``a2perf run``, ``a2perf-launch`` and the earlier form ``a2perf FOLDER``: one run, or an experiment of many.
 
-One submission, one gin file, at most one ``--task`` and ``--seed`` is one run, executed in the foreground with its own
-exit status. More of any of them is an experiment with a queue, workers and a summary.
+One submission, one gin file and at most one ``--task`` and ``--seed`` are one run, which executes in the foreground and
+passes its exit status on. More of any of them are an experiment with a queue, workers and a summary.
 """
 
 from __future__ import annotations
@@ -16,49 +16,79 @@ import click
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.word_lists import Words, WordsCommand
 from a2perf.errors import ConfigError
-from a2perf.launch.run_spec import RunCommand
+from a2perf.experiments.single_run import SingleRun
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.run_options import OPTIONS, RunOptions, run_options
 
 _RETRIES = ("retry_failed", "retry_infrastructure")
 
 
-@click.command(cls=WordsCommand, context_settings=normalised())
+class _RunCommand(WordsCommand):
+    """The command, with a hint for a folder that was given without its option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-"):
+            raise ConfigError(
+                f"{ctx.command_path} does not take {args[0]!r}",
+                hint=f"{ctx.command_path} --submission {args[0]} --gin-config FILE",
+            )
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_RunCommand, context_settings=normalised())
 @click.option(
     "--submission", "--participant-module-path", "submissions", cls=Words, required=True, metavar="DIR...",
-    help="The submission's folder; several make an experiment.",
+    help="Folder of the submission. Several make an experiment.",
 )  # fmt: skip
 @click.option(
     "--gin-config", "--submission-gin-config-path", "gin_configs", cls=Words, required=True, metavar="FILE...",
-    help="Looked up here, in the submission's folder (then it may set a few things only), then among the packaged "
-    "files of --domain. Several files of different modes run one after the other for every seed.",
+    help="Gin file, looked up in the working directory, in the submission's folder (where it may bind few settings), "
+    "and among the packaged files of --domain or --task. Several files run one after the other for every seed.",
 )  # fmt: skip
 @click.option(
     "--root-dir", metavar="DIR",
-    help="Folder of the run, `runs/<submission>` by default; of an experiment, `runs` by default, with its runs in "
-    "<submission>/<task>/seed_<n>.",
+    help="Folder of the run; default: runs/<submission>. An experiment writes to <submission>/<task>/seed_<n> below "
+    "it; default: runs.",
 )  # fmt: skip
-@click.option("--gin-bindings", "--extra-gin-bindings", multiple=True, metavar="BINDING", help="Overrides, repeatable.")
 @click.option(
-    "--participant-args", default="", metavar="K=V,...", help="Passed to train() and load_policy() as strings."
+    "--gin-bindings",
+    "--extra-gin-bindings",
+    multiple=True,
+    metavar="BINDING",
+    help="Binding that overrides the gin file, e.g. 'Submission.seed = 3'; repeatable.",
 )
-@click.option("--domain", metavar="NAME", help="Name of a domain.")
-@click.option("--task", metavar="NAME", help="Name of a task; sets the environment.")
-@click.option("--tasks", cls=Words, metavar="NAME...", help="Tasks of an experiment.")
-@click.option("--seed", type=click.IntRange(min=0), help="Root seed of the run; with --num-seeds the first of them.")
-@click.option("--seeds", cls=Words, metavar="N...", help="Root seeds of an experiment: 0 1 2, or 0-9.")
-@click.option("--num-seeds", type=click.IntRange(min=1), metavar="N", help="How many seeds, from --seed or 0 on.")
+@click.option(
+    "--participant-args", default="", metavar="K=V,...", help="Arguments of train() and load_policy(), as strings."
+)
+@click.option("--domain", metavar="NAME", help="Domain of the packaged gin files; `a2perf envs list` names them.")
+@click.option("--task", metavar="NAME", help="Task; sets the environment and selects its packaged gin files.")
+@click.option("--tasks", cls=Words, metavar="NAME...", help="Several tasks; makes an experiment.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the run; with --num-seeds the first one.")
+@click.option("--seeds", cls=Words, metavar="N...", help="Several seeds, e.g. 0 1 2 or 0-9; makes an experiment.")
+@click.option("--num-seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, starting at --seed or 0.")
 @run_options(one_run=True, without=("memory_limit_bytes",))
-@launch_options(workers={"default": None, "help": "Runs at the same time; 1 by default.", "show_default": False})
+@launch_options(
+    workers={"default": None, "help": "Number of runs at the same time; default: 1.", "show_default": False}
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--verbosity", metavar="LEVEL", help="Log level of the evaluator.")
+@click.option("--verbosity", metavar="LEVEL", help="Log level of the evaluator, e.g. info or debug.")
 def run(**options: Any) -> int:
-    """Run a submission under a gin configuration, or an experiment of many runs.
+    """Run a submission, or an experiment of many runs.
 
-    Several submissions, gin files, --tasks or --seeds make an experiment: the same command again finishes what is
-    unfinished. Exit status of a run: 0 success, 1 the participant failed, 2 usage or configuration, 3 infrastructure,
-    130 interrupted; of an experiment: 0 all runs finished, 1 some failed, 3 the infrastructure failed one.
-    """
+    \b
+    Examples:
+      a2perf run --submission my_agent --gin-config inference.gin
+      a2perf run --submission my_agent --gin-config inference.gin --task dog_pace
+      a2perf run --submission a b --gin-config training.gin inference.gin --seeds 0-9 --workers 4
+
+    Several submissions, gin files, tasks or seeds make an experiment. Run the same command again to resume it.
+
+    a2perf-launch is another name of this command. `a2perf DIR --root-dir=DIR --submission-gin-config-path=FILE`, the
+    earlier form, still works; write ./NAME for a folder that has the name of a command.
+
+    Exit status of a run: 0 success, 1 the participant failed, 2 usage or configuration, 3 infrastructure, 130
+    interrupted. Exit status of an experiment: 0 all runs finished, 1 some failed, 3 infrastructure.
+    """  # noqa: D301
     for given in options["submissions"]:
         _check_folder(given)
     parse_participant_args(options["participant_args"])
@@ -73,29 +103,18 @@ def run(**options: Any) -> int:
 def _one_run(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:
     resources = launch.resources()
     folder = Path(options["submissions"][0]).expanduser()
-    root = options["root_dir"] or str(Path("runs") / folder.resolve().name)
-    flags = [
-        "--participant-module-path", str(folder),
-        "--submission-gin-config-path", options["gin_configs"][0],
-        "--root-dir", root,
-    ]  # fmt: skip
-    for name in ("participant_args", "domain", "task", "seed", "verbosity"):
-        flags += _given(name, options)
-    flags += chosen.with_(memory_limit_bytes=resources.memory_bytes).words()
-    for binding in options["gin_bindings"]:
-        flags += ["--extra-gin-bindings", binding]
-    for name, flag in (("force", "--force"), ("as_json", "--json")):
-        if options[name]:
-            flags.append(flag)
-    command = RunCommand.evaluator(
-        flags,
-        name=folder.resolve().name,
+    single = SingleRun(
+        submission=folder,
+        gin_config=options["gin_configs"][0],
+        root=options["root_dir"] or str(Path("runs") / folder.resolve().name),
+        **{name: options[name] for name in ("participant_args", "domain", "task", "seed", "verbosity")},
+        options=chosen.with_(memory_limit_bytes=resources.memory_bytes),
+        bindings=tuple(options["gin_bindings"]),
+        force=options["force"],
+        as_json=options["as_json"],
         resources=resources,
-        domain=options["domain"],
-        readable=(folder.resolve(), *_files(options["gin_configs"], chosen)),
-        writable=tuple(Path(path).expanduser().absolute() for path in (root, chosen.get("metric_values_dir")) if path),
     )
-    return launch.launcher().run(command)
+    return launch.launcher().run(single.command())
 
 
 def _experiment(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:
@@ -139,11 +158,6 @@ def _given(name: str, options: dict[str, Any]) -> list[str]:
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _files(gin_configs: Sequence[str], chosen: RunOptions) -> list[Path]:
-    given = [*gin_configs, chosen.get("datasets_path")]
-    return [Path(path).expanduser().absolute() for path in given if path and Path(path).expanduser().exists()]
 
 
 def _seeds(options: dict[str, Any]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""``a2perf sign`` and ``a2perf verify``: who vouches for a recorded run."""
+"""``a2perf sign`` and ``a2perf verify``: signatures of recorded runs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,37 @@ import platformdirs
 
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.runs import signing
+from a2perf.runs.layout import ATTESTATION_SUFFIX
 from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised
 
 
 @click.command(context_settings=normalised())
 @click.argument("runs", nargs=-1, metavar="BUNDLE...")
-@click.option("--key", "key_file", type=click.Path(path_type=Path), metavar="FILE", help="The private key.")
+@click.option("--key", "key_file", type=click.Path(path_type=Path), metavar="FILE", help="Private key.")
 @click.option(
-    "--new-key", "new_key_file", type=click.Path(path_type=Path), metavar="FILE", help="Make FILE and FILE.pub first."
+    "--new-key",
+    "new_key_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Create the key pair FILE and FILE.pub first.",
 )
 def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None) -> int:
     """Sign recorded runs with an Ed25519 key.
 
-    BUNDLE is a bundle, or a folder that holds bundles. A bundle that is unfinished or changed is not signed; the
-    others are, and the exit status is 1.
-    """
+    \b
+    Examples:
+      a2perf sign --new-key my.key
+      a2perf sign runs/my_agent --key my.key
+
+    BUNDLE is a bundle or a folder with bundles. Unfinished and changed bundles are not signed; the exit status is then
+    1.
+    """  # noqa: D301
     if new_key_file is not None:
         if key_file is not None:
             raise ConfigError("--key and --new-key are both given", hint="give one of them")
         public = signing.new_key(new_key_file)
-        click.echo(f"private key: {new_key_file} (keep it to yourself)\npublic key:  {public}")
+        click.echo(f"private key: {new_key_file} (keep it secret)\npublic key:  {public}")
         key_file = new_key_file
         if not runs:
             return 0
@@ -43,7 +53,7 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
     for bundle in signing.bundles_of(runs):
         try:
             made = signing.sign(bundle, key_file)
-        except (ConfigError, MissingDependency):  # of the key: no bundle can be signed
+        except (ConfigError, MissingDependency):  # the key is wrong, so no bundle can be signed
             raise
         except UserError as error:
             refused += 1
@@ -54,30 +64,51 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
 
 
 @click.command(context_settings=normalised())
-@click.argument("runs", nargs=-1, required=True, metavar="BUNDLE...")
+@click.argument("runs", nargs=-1, required=True, metavar="BUNDLE_OR_ATTESTATION...")
 @click.option(
     "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE",
-    help="Public keys that count; by default those in the folder trusted_keys of the user's configuration.",
+    help="Trusted public keys. Default: the folder trusted_keys of the user's configuration.",
 )  # fmt: skip
-@click.option("--any-key", is_flag=True, help="Take any key: says that nothing changed since signing, not who signed.")
+@click.option(
+    "--any-key", is_flag=True, help="Accept any key: proves that nothing changed since signing, not who signed."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def verify(runs: tuple[str, ...], trusted_keys: Path | None, any_key: bool, as_json: bool) -> int:
-    """Check recorded runs and their signatures: every file, the signature, and whose key it is.
+    """Verify recorded runs: every file, the signature, and the signer's key.
 
-    BUNDLE is a bundle, or a folder that holds bundles. Exit status 1 when anything speaks against one.
+    BUNDLE is a bundle or a folder with bundles. ATTESTATION is a file of `a2perf export attestation`; if its bundle is
+    beside it, the bundle is checked too. Exits with 1 if a check fails.
     """
     trusted = None if any_key else signing.trusted_keys(trusted_keys or _default_folder())
-    verdicts = {str(bundle): signing.verify(bundle, trusted) for bundle in signing.bundles_of(runs)}
+    files = [path for path in runs if path.endswith(ATTESTATION_SUFFIX)]
+    verdicts: dict[str, signing.SignatureVerdict] = {}
+    if bundles := [path for path in runs if path not in files]:
+        verdicts = {str(bundle): signing.verify(bundle, trusted) for bundle in signing.bundles_of(bundles)}
+    verdicts |= {path: _verify_attestation(Path(path), trusted) for path in files}
     if as_json:
         click.echo(json.dumps({path: dataclasses.asdict(verdict) for path, verdict in verdicts.items()}, indent=2))
     else:
         for path, verdict in verdicts.items():
             by = f" by {verdict.signer}" if verdict.signer else ""
-            signed = f"SIGNED{by} (key {verdict.key_id}, {verdict.signed_at})"
+            when = f", {verdict.signed_at}" if verdict.signed_at else ""  # an attestation has no time of signing
+            signed = f"SIGNED{by} (key {verdict.key_id}{when})"
             click.echo(f"{printable(path)}: {'INVALID' if verdict.problems else signed}")
             for problem in verdict.problems:
                 click.echo(f"  {problem}")
     return 1 if any(verdict.problems for verdict in verdicts.values()) else 0
+
+
+def _verify_attestation(path: Path, trusted: list[tuple[str, bytes]] | None) -> signing.SignatureVerdict:
+    from a2perf.exporters.attestation import verify_attestation
+
+    if trusted is None:
+        raise ConfigError(
+            f"{path} is an attestation, which does not contain the public key", hint="give --trusted-keys DIR|FILE"
+        )
+    bundle = path.with_name(path.name.removesuffix(ATTESTATION_SUFFIX))
+    verdict = verify_attestation(path, trusted, bundle if bundle.exists() else None)
+    key_id, signer = next(zip(verdict.key_ids, verdict.signers, strict=True), (None, None))
+    return signing.SignatureVerdict(verdict.problems, key_id, signer)
 
 
 def _default_folder() -> Path:
@@ -85,6 +116,6 @@ def _default_folder() -> Path:
     if not folder.is_dir():
         raise ConfigError(
             f"no trusted keys: {folder} does not exist",
-            hint="put the signers' .pub files there, give --trusted-keys, or --any-key to leave out who signed",
+            hint="put the signers' .pub files there, give --trusted-keys, or accept any signer with --any-key",
         )
     return folder

@@ -1,4 +1,4 @@
-"""``a2perf smoketest``: try everything with everything else, briefly."""
+"""``a2perf smoketest``: a brief test of every algorithm on every environment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from a2perf.cli.github_option import GITHUB_OPTION, annotate
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.word_lists import Words, WordsCommand
 from a2perf.errors import UserError
@@ -20,26 +21,32 @@ _TIME_LIMIT_S = 300.0
 @click.option("--algorithms", cls=Words, metavar="NAME...", help="Algorithms of Stable-Baselines3: sac ppo dqn ...")
 @click.option("--submissions", cls=Words, metavar="DIR...", help="Folders of submissions.")
 @click.option("--env-ids", cls=Words, required=True, metavar="ENV...", help="Environments, or tasks of submissions.")
-@click.option("--steps", type=click.IntRange(min=1), default=200, show_default=True, help="Steps of a training run.")
-@click.option("--n-jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Pairs at the same time.")
-@launch_options(
-    "time_limit", time_limit={"default": f"{_TIME_LIMIT_S:g}", "show_default": True, "help": "Wall time of a pair."}
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=200, show_default=True, help="Environment steps per training run."
 )
-@click.option("--fail-fast", is_flag=True, help="Start nothing more after the first failure.")
+@click.option(
+    "--n-jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of pairs at the same time."
+)
+@launch_options(
+    "time_limit",
+    time_limit={"default": f"{_TIME_LIMIT_S:g}", "show_default": True, "help": "Wall-time limit per pair."},
+)
+@click.option("--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--report", type=click.Path(path_type=Path), default=Path("runs", "smoke_test"), show_default=True,
-              metavar="DIR", help="Where models, videos, logs and results go.")  # fmt: skip
+              metavar="DIR", help="Folder of models, videos, logs and results.")  # fmt: skip
+@GITHUB_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def smoketest(**options: Any) -> int:
-    """Construct, train, record, save and reload every pair of algorithm or submission and environment.
+    """Construct, train, record, save and reload every algorithm or submission on every environment.
 
-    Pairs whose spaces do not fit are excluded and listed. One failure does not hide the others. Exit status: 0 nothing
-    failed, 1 something failed, 2 usage, 130 interrupted.
+    Pairs with incompatible spaces are excluded and listed. A failure does not stop the other pairs. Exit status: 0 no
+    failure, 1 a pair failed, 2 usage, 130 interrupted.
     """
     from rich.table import Table
 
     from a2perf.experiments.smoke_test.pairs import try_pairs
     from a2perf.experiments.smoke_test.plan import PHASES, plan
-    from a2perf.experiments.smoke_test.results import write_results
+    from a2perf.experiments.smoke_test.results import suite_of, write_results
     from a2perf.launch import Conductor, get_launcher
 
     time_limit_s = LaunchOptions(options).resources().wall_s or _TIME_LIMIT_S
@@ -56,6 +63,8 @@ def smoketest(**options: Any) -> int:
             fail_fast=options["fail_fast"], say=lambda line: click.echo(line, err=True),
         )  # fmt: skip
     write_results(options["report"], outcomes)
+    if options["github"]:
+        annotate(suite_of(outcomes), to_errors=options["as_json"])
     if options["as_json"]:
         click.echo((options["report"] / "smoke_test.json").read_text(encoding="utf-8"), nl=False)
     else:

@@ -1,22 +1,15 @@
-"""``a2perf status``: how the runs of an experiment stand, from its queue, also while it is running."""
+"""``a2perf status``: the progress of an experiment, read from its queue, also while it is running."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from a2perf.cli.experiment import plain_console, print_failures, runs_table
-from a2perf.errors import ConfigError
-from a2perf.launch import QUEUE_FILE, Queue, State
-from a2perf.runs.files import files_of, kind_at
-from a2perf.runs.packed_archive import packed_place, packed_top
-from a2perf.stranger_files import Kind
+from a2perf.experiments.progress import read_progress
+from a2perf.launch import State
 from a2perf.submission.options import normalised
 
 
@@ -24,15 +17,12 @@ from a2perf.submission.options import normalised
 @click.argument("root", type=click.Path(path_type=Path), metavar="ROOT_DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print every run as JSON.")
 def status(root: Path, as_json: bool) -> int:
-    """Show how the runs of an experiment stand.
+    """Show the progress of an experiment.
 
-    ROOT_DIR is the --root_dir of the `a2perf-launch` that started it, or a packed file of that folder. Exit status 0
-    when all runs are finished, 1 when some failed, 3 when some are still to be run.
+    ROOT_DIR is the --root-dir of its `a2perf run`, or a packed file of that folder. Exit status: 0 all runs finished, 1
+    some failed, 3 some are not finished.
     """
-    with _queue_file(root) as file, Queue(file) as queue:
-        queue.reap()  # a run whose launcher died does not run
-        entries = queue.entries()
-        counts = queue.counts()
+    entries, counts = read_progress(root)
     if as_json:
         found = {"counts": {state.value: count for state, count in counts.items()}}
         click.echo(json.dumps({**found, "runs": [entry.as_json() for entry in entries]}, indent=2))
@@ -44,20 +34,3 @@ def status(root: Path, as_json: bool) -> int:
     if counts[State.FINISHED] + counts[State.FAILED] < len(entries):
         return 3
     return 1 if counts[State.FAILED] else 0
-
-
-@contextlib.contextmanager
-def _queue_file(root: Path) -> Iterator[Path]:
-    """Yields the queue of an experiment; that of a packed one is a copy, since SQLite opens files only."""
-    top = packed_top(root)
-    is_packed = packed_place(top) is not None
-    if not (kind_at(top / QUEUE_FILE) is Kind.FILE if is_packed else (top / QUEUE_FILE).is_file()):
-        raise ConfigError(f"{root} holds no experiment", hint="give the --root_dir of an experiment of several runs")
-    if not is_packed:
-        yield top / QUEUE_FILE
-        return
-    with tempfile.TemporaryDirectory() as work:
-        copy = Path(work) / QUEUE_FILE
-        with files_of(top).open(QUEUE_FILE) as source, copy.open("wb") as target:
-            shutil.copyfileobj(source, target)
-        yield copy

@@ -1,4 +1,4 @@
-"""``a2perf validate``: checks recorded runs without running anything."""
+"""``a2perf validate``: checks the files of recorded runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from a2perf.submission.options import normalised
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def validate(runs: tuple[str, ...], as_json: bool) -> int:
-    """Check recorded runs: SUCCESS, or a list of what is wrong.
+    """Check the files of recorded runs; print SUCCESS or every problem.
 
-    RUN is a bundle, or a folder that holds bundles. Exit status 1 when anything is wrong.
+    RUN is a bundle or a folder with bundles. Exits with 1 if there are problems.
     """
     found = {str(bundle): problems_of(bundle) for bundle in bundles_of(runs)}
     if as_json:

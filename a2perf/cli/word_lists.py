@@ -1,7 +1,6 @@
-"""Options that take several words, ``--env-ids A B C``, as the earlier tools' command lines spell them.
+"""Options that take several words, ``--env-ids A B C``, as in the command lines of earlier tools.
 
-Everything up to the next option belongs to the list. An option may be given again: ``--filters a b --filters c`` are
-two groups.
+All words up to the next option belong to the list. A repeated option, ``--filters a b --filters c``, has two groups.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _JOINT = "\x1f"
 
 
 class Words(click.Option):
-    """An option that takes words; its value is one tuple of all, or with ``grouped`` one for each occurrence."""
+    """An option that takes words; its value is one tuple of all, or with ``grouped`` one tuple per occurrence."""
 
     def __init__(self, *arguments: Any, grouped: bool = False, **attributes: Any) -> None:
         attributes = {"metavar": "WORD...", **attributes, "multiple": True}
@@ -23,7 +22,7 @@ class Words(click.Option):
         self.grouped = grouped
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """Splits what ``WordsCommand`` joined."""
+        """Splits the values that ``WordsCommand`` joined."""
         groups = tuple(tuple(text.split(_JOINT)) for text in super().type_cast_value(ctx, value))
         return groups if self.grouped else tuple(word for group in groups for word in group)
 

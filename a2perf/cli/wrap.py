@@ -17,16 +17,23 @@ from a2perf.submission.run_options import run_options
 
 @click.command(context_settings={**normalised(), "ignore_unknown_options": True, "allow_extra_args": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT] [-- SCRIPT_ARGUMENTS]")
-@click.option("--env", metavar="NAME", help="Environment that main() gets; BENCH_ENV by default.")
-@click.option("--seed", type=int, help="Seed of the run; BENCH_SEED by default.")
-@click.option("--root-dir", metavar="DIR", help="Folder of the run; a folder of the store by default.")
-@click.option("--store", metavar="DIR", help="Experiment store; A2PERF_STORE or ./runs by default.")
+@click.option("--env", metavar="NAME", help="Environment that main() gets. Default: $BENCH_ENV.")
+@click.option("--seed", type=int, help="Seed of the run. Default: $BENCH_SEED.")
+@click.option("--root-dir", metavar="DIR", help="Folder of the run. Default: a new folder of the store.")
+@click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE or ./runs.")
 @run_options("sandbox", sandbox={"default": "process", "show_default": True, "help": "How the script is confined."})
-@click.option("--test-episodes", type=click.IntRange(0), default=25, show_default=True)
-@click.option("--videos", type=click.IntRange(0), default=5, show_default=True)
+@click.option("--test-episodes", type=click.IntRange(0), default=25, show_default=True, metavar="N",
+              help="Number of test episodes after training.")  # fmt: skip
+@click.option("--videos", type=click.IntRange(0), default=5, show_default=True, metavar="N",
+              help="Number of test episodes that are filmed.")  # fmt: skip
 @launch_options("time_limit", "force")
-@click.option("--wandb-project-name", default="", metavar="NAME", help="Mirror the values to Weights & Biases too.")
-@click.option("--wandb-entity", default="", metavar="NAME")
+@click.option(
+    "--wandb-project-name",
+    default="",
+    metavar="NAME",
+    help="Project of Weights & Biases that receives a copy of the values.",
+)
+@click.option("--wandb-entity", default="", metavar="NAME", help="Entity of that project.")
 def wrap(
     words: tuple[str, ...],
     env: str | None,
@@ -40,12 +47,16 @@ def wrap(
     wandb_entity: str,
     **given: Any,
 ) -> int:
-    """Runs SCRIPT, which has a function `main(env='Name')`, without any change to it.
+    """Run an unmodified SCRIPT that has a function `main(env='Name')`, and record it.
 
-    The values of its logger are recorded as they come, its weights are saved, and where it leaves an acting function 25
-    test episodes are played and five filmed. BENCH_SCRIPT, BENCH_ENV and BENCH_SEED stand in for SCRIPT, --env and
-    --seed; then every word that is not an option of this command is the script's.
-    """
+    \b
+    Example:
+      a2perf wrap ppo.py --env Hopper-v4 --seed 1 -- --learning-rate 3e-4
+
+    a2perf records the values that the script logs and saves its weights. If the script returns a policy, it is
+    evaluated on test episodes, and some of them are filmed. The variables BENCH_SCRIPT, BENCH_ENV and BENCH_SEED
+    replace SCRIPT, --env and --seed; all other arguments then belong to the script.
+    """  # noqa: D301
     from a2perf.experiments.script_wrapper.run import Wrapping, run
     from a2perf.experiments.script_wrapper.store_folder import new_run_folder
     from a2perf.submission.evaluator.progress import RunProgress

@@ -1,7 +1,7 @@
-"""Offline datasets: episodes of policies, in the layout of Minari, with what they cost.
+"""Offline datasets: recorded episodes of policies in Minari's layout, with the energy that they took.
 
-Reading (``open_dataset``) needs the extra ``datasets``, that is Minari and h5py, and no JAX. Making, combining and
-validating are ``a2perf datasets``; their modules are imported there.
+Reading (``open_dataset``) needs the extra ``datasets`` (Minari and h5py). Generating, combining and validating are
+commands of ``a2perf datasets``, which import their modules on demand.
 """
 
 from a2perf.datasets.reader import Dataset, DatasetEpisode, open_dataset

@@ -1,7 +1,7 @@
-"""Puts a dataset together from files of episodes, and into its place at once.
+"""Assembles a dataset from files of episodes.
 
-Everything is written in a hidden folder beside the target and renamed when it is complete: no reader sees a part of a
-dataset.
+Everything is written to a hidden folder next to the target, which is renamed when it is complete: readers never see a
+partial dataset.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Any
 
 from a2perf._version import __version__
 from a2perf.datasets import hdf5_file, naming
+from a2perf.datasets.croissant import write_croissant
 from a2perf.datasets.hdf5_file import minari
 from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.reader import Dataset
 from a2perf.datasets.records import DatasetRecord, Returns
 from a2perf.datasets.space_json import Space
 from a2perf.errors import UserError
@@ -30,15 +32,15 @@ _NAMESPACE_FILE = "namespace_metadata.json"
 
 
 def work_folder(root: Path, name: DatasetId) -> Path:
-    """Returns the hidden folder in which a dataset is made."""
+    """Returns the hidden working folder of a dataset that is being generated."""
     return root / name.namespace / f".{name.folder}.making"
 
 
 def join(parts: Sequence[tuple[Path, Mapping[int, int] | None]], target: Path) -> tuple[int, int, str, list[float]]:
-    """Writes the episodes of several files behind one another into a new file.
+    """Concatenates the episodes of several files in a new file.
 
     Args:
-        parts: the files in order, each with the new numbers of its policies (None leaves them).
+        parts: the files in order, each with the new numbers of its policies (None keeps them).
         target: the new file.
 
     Returns:
@@ -75,26 +77,26 @@ def publish(
     spaces: tuple[Space, Space],
     metadata: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Writes the two descriptions beside the data and moves all of it to its place.
+    """Writes the description files next to the data and moves the dataset to its final folder.
 
     Args:
         root: the folder of all datasets.
-        name: of this one.
-        made: folder that holds ``data/main_data.hdf5``; it is moved.
-        record: what becomes ``a2perf.json``.
-        spaces: of observations and of actions.
+        name: name of the dataset.
+        made: folder with ``data/main_data.hdf5``; it is moved.
+        record: content of ``a2perf.json``.
+        spaces: observation space and action space.
         metadata: further entries of Minari's ``metadata.json``.
 
     Returns:
         The folder of the dataset.
 
     Raises:
-        UserError: there is one of this name already.
+        UserError: a dataset of this name exists.
     """
     data, target = made / "data", naming.dataset_folder(root, name)
     write_record(data / naming.RECORD_FILE, record)
     episodes, aside = data / naming.DATA_FILE, made / naming.DATA_FILE
-    os.replace(episodes, aside)  # Minari makes an empty file, and refuses to where there is one
+    os.replace(episodes, aside)  # Minari creates an empty data file and fails if one exists
     storage = minari("dataset.minari_storage").MinariStorage.new(data, *spaces, jpeg_encoding=False)
     os.replace(aside, episodes)
     storage.update_metadata(
@@ -108,23 +110,24 @@ def publish(
             "algorithm_name": ", ".join(dict.fromkeys(policy.submission for policy in record.policies)),
         }
     )
+    write_croissant(Dataset(data), records=False, known_sha256={naming.DATA_FILE: record.file_sha256})
     fault_point("datasets: described")
     if target.exists():
-        raise UserError(f"there is a dataset {name} already", hint="give another --id, or --force to replace it")
-    _name_spaces(root, name)
+        raise UserError(f"the dataset {name} already exists", hint="give another --id, or add --force to replace it")
+    _write_namespaces(root, name)
     os.rename(made, target)
     return target
 
 
 def env_spec_of(env: Any) -> dict[str, str]:
-    """Returns the entry of ``metadata.json`` from which Minari makes the environment again, if there can be one."""
-    with contextlib.suppress(AttributeError, TypeError, ValueError):  # arguments that JSON cannot hold
+    """Returns the entry of ``metadata.json`` from which Minari recreates the environment; empty if impossible."""
+    with contextlib.suppress(AttributeError, TypeError, ValueError):  # arguments that cannot be written as JSON
         return {"env_spec": env.spec.to_json()}
     return {}
 
 
-def put_aside(folder: Path) -> None:
-    """Moves a dataset that is replaced to a hidden name beside it."""
+def archive(folder: Path) -> None:
+    """Renames a dataset that is being replaced to a hidden name next to it."""
     number = 1
     while (aside := folder.with_name(f".{folder.name}.replaced_{number}")).exists():
         number += 1
@@ -132,7 +135,7 @@ def put_aside(folder: Path) -> None:
 
 
 def common_fields(data: Path, returns: Sequence[float]) -> dict[str, Any]:
-    """Returns the fields of a record that every way of making fills alike."""
+    """Returns the record's fields that are the same for generated and combined datasets."""
     return {
         "a2perf_version": __version__,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -146,8 +149,8 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _name_spaces(root: Path, name: DatasetId) -> None:
-    """Leaves Minari's file in every folder of the namespace, so that it lists them."""
+def _write_namespaces(root: Path, name: DatasetId) -> None:
+    """Writes Minari's marker file to every folder of the namespace; Minari lists only folders that have one."""
     folder = root
     folder.mkdir(parents=True, exist_ok=True)
     for part in name.namespace.split("/") if name.namespace else ():

@@ -1,9 +1,9 @@
-"""The policies that trainings left behind: one for each checkpoint in the artifacts, with the energy it took.
+"""Finds the checkpoints in the artifacts of training runs, with the energy spent on each.
 
-Known are the layouts of TF-Agents (``policies/checkpoints/policy_checkpoint_<step>``), of Stable-Baselines3
+Known layouts are those of TF-Agents (``policies/checkpoints/policy_checkpoint_<step>``), of Stable-Baselines3
 (``checkpoints/..._<step>.zip``) and folders that look like finished artifacts (``policies/step_<step>/``,
-``checkpoints/<...step>/``); anything else is named by a pattern. The energy of a checkpoint is the training's in
-proportion to its number, as for the earlier platform.
+``checkpoints/<...step>/``); any other layout needs a pattern. The energy of a checkpoint is the energy of the training
+run in proportion to the checkpoint's number, as on the earlier platform.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _LAYOUTS: tuple[tuple[str, str | None], ...] = (
     ("checkpoints/**/*_*.zip", "file"),
     ("checkpoints/*/", None),
 )
-"""Pattern below the artifacts, and the participant argument that names the checkpoint; None makes it ``ROOT_DIR``."""
+"""Pattern relative to the artifacts, and the participant argument for the checkpoint; None uses ``ROOT_DIR``."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """A finished training.
+    """A finished training run.
 
     Attributes:
-        root: its root folder, which holds ``train``.
-        manifest: of the bundle.
-        sha256: hash of that manifest's file.
-        energy: of the whole training.
+        root: its root folder, which contains ``train``.
+        manifest: the manifest of the bundle.
+        sha256: hash of the manifest's file.
+        energy: energy of the whole training run.
     """
 
     root: Path
@@ -57,7 +57,7 @@ class Training:
 
     @property
     def artifacts(self) -> Path:
-        """What it left."""
+        """The folder of its artifacts."""
         return self.root / "train" / ARTIFACTS
 
     @property
@@ -68,15 +68,15 @@ class Training:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A policy of one moment of a training.
+    """A policy at one step of a training run.
 
     Attributes:
-        training: where it comes from.
-        path: below the artifacts; empty for the final policy.
+        training: the training run.
+        path: path relative to the artifacts; empty for the final policy.
         number: its training step; 1 for a final policy without a number.
-        energy: what training up to it took.
-        root_dir: what the policy sees as ``ROOT_DIR``.
-        participant_args: what makes ``load_policy`` take it.
+        energy: energy of training up to it.
+        root_dir: ``ROOT_DIR`` of the policy.
+        participant_args: arguments that make ``load_policy`` load it.
     """
 
     training: Training
@@ -87,11 +87,11 @@ class Checkpoint:
     participant_args: dict[str, str]
 
     def planned(self, submission: Path, sha256: str, extra: dict[str, str]) -> PlannedPolicy:
-        """Returns it as a policy whose episodes are collected.
+        """Returns the checkpoint as a policy of a plan.
 
         Args:
-            submission: the folder whose ``inference.py`` loads it.
-            sha256: hash of that folder.
+            submission: the submission that loads it.
+            sha256: hash of the submission.
             extra: further participant arguments.
         """
         return PlannedPolicy(
@@ -107,23 +107,23 @@ class Checkpoint:
 
 
 def find_trainings(given: Sequence[Path]) -> list[Training]:
-    """Finds the trainings at or below folders, each once, in order of their paths.
+    """Finds the training runs in folders, each once, ordered by path.
 
     Raises:
-        UserError: a folder does not exist or holds none.
+        UserError: a folder does not exist or contains none.
     """
     found: dict[Path, Training] = {}
     for folder in given:
         if packed_place(folder) is not None:
-            raise UserError(f"{folder} is packed, and a policy is loaded from files", hint="`a2perf unpack` it first")
+            raise UserError(f"{folder} is packed; policies are loaded from files", hint=f"a2perf unpack {folder}")
         if not folder.is_dir():
             raise UserError(
-                f"{folder} does not exist", hint="give the --root-dir of a training, or a folder of several"
+                f"{folder} does not exist", hint="give the --root-dir of a training run, or a folder of several"
             )
         trained = [path for path in find_bundles(folder) if path.name == "train" and path != folder]
-        here = [path.parent for path in trained if path.is_dir()]  # not those in packed files
+        here = [path.parent for path in trained if path.is_dir()]  # skips those inside packed files
         if not here:
-            raise UserError(f"{folder} holds no training", hint="give the --root-dir of a run in mode train")
+            raise UserError(f"{folder} contains no training run", hint="give the --root-dir of a run in mode train")
         for root in here:
             found.setdefault(root.absolute(), _training(root.absolute()))
     return [found[root] for root in sorted(found)]
@@ -132,16 +132,16 @@ def find_trainings(given: Sequence[Path]) -> list[Training]:
 def find_checkpoints(
     training: Training, pattern: str | None = None, argument: str | None = None
 ) -> tuple[list[Checkpoint], list[str]]:
-    """Finds the checkpoints of a training, by their number.
+    """Finds the checkpoints of one training run, ordered by number.
 
     Args:
-        training: where to look.
-        pattern: below the artifacts; the known layouts by default.
-        argument: the participant argument that gets the path of a matching file or folder; without it a folder is
-            what the policy sees as ``ROOT_DIR``, and a file's path goes to ``checkpoint``.
+        training: the training run.
+        pattern: pattern relative to the artifacts; by default the known layouts.
+        argument: the participant argument that gets the path of a matching file or folder. Without it a folder becomes
+            the policy's ``ROOT_DIR``, and a file's path is passed as ``checkpoint``.
 
     Returns:
-        The checkpoints, and remarks that a reader should see.
+        The checkpoints, and remarks for the user.
 
     Raises:
         UserError: the pattern matches nothing.
@@ -158,22 +158,22 @@ def find_checkpoints(
     if pattern is not None:
         raise UserError(
             f"nothing in {training.artifacts} matches {pattern!r} and has a number in its name",
-            hint=f"it holds {_shown(training.artifacts)}",
+            hint=f"choose a pattern for these files: {_shown(training.artifacts)}",
         )
     final = Checkpoint(training, "", 1, training.energy, training.artifacts, {})
-    return [final], [f"{training.name} has no checkpoints; its final policy stands for it"]
+    return [final], [f"{training.name} has no checkpoints; its final policy is used"]
 
 
 def submission_of(training: Training, given: Path | None) -> tuple[Path, str, list[str]]:
-    """Returns the folder whose policies a training made, its hash, and remarks.
+    """Returns the submission of a training run, its hash, and remarks.
 
     Raises:
-        UserError: it is not where the training had it.
+        UserError: the submission's folder does not exist any more.
     """
     folder = given or Path(training.manifest.submission.path)
     if not (folder / "inference.py").is_file():
         raise UserError(
-            f"the submission {folder} of {training.name} is not there", hint="say where it is with --submission"
+            f"the submission {folder} of {training.name} does not exist", hint="give its folder with --submission DIR"
         )
     now = identify_submission(folder, root=training.root)
     changed = submission_difference(training.manifest.submission, now)
@@ -202,7 +202,7 @@ def _numbered(artifacts: Path, layout: str) -> list[tuple[Path, int]]:
 
 def _energies(training: Training, numbers: Sequence[int]) -> list[Energy]:
     total = training.energy
-    if total.kwh is None or max(numbers) <= 0:  # a clone of a dataset takes no step of an environment
+    if total.kwh is None or max(numbers) <= 0:  # behaviour cloning takes no environment steps: all numbers are 0
         return [total] * len(numbers)
     return [
         Energy(kwh=float(kwh), provenance=total.provenance, method=f"share of the training by number; {total.method}")

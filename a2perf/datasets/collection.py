@@ -1,7 +1,7 @@
-"""Collects the episodes of a plan with several rollout workers, resumes after an interruption, and measures the cost.
+"""Collects the episodes of a plan with several rollout workers, resumes after an interruption, and measures the energy.
 
-The working folder holds the plan, the finished blocks and one folder of tracking for each attempt. Blocks that are
-finished are never collected again; the energy of a killed attempt is in the rows that its tracker had written.
+The working folder contains the plan, the finished blocks and one tracking folder per attempt. Finished blocks are not
+collected again. The energy of a killed attempt is taken from the last row that its tracker wrote.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ def collect(work: Path, plan: Plan, *, processes: int, progress: RunProgress) ->
     """Plays every block of a plan that is not finished yet.
 
     Args:
-        work: the working folder, with the plan in it.
-        plan: of all blocks.
-        processes: how many rollout workers there are.
-        progress: where episodes are counted.
+        work: the working folder, which contains the plan.
+        plan: the plan.
+        processes: number of rollout workers.
+        progress: shows the number of episodes.
 
     Returns:
         The records of all blocks, in order.
 
     Raises:
         SubmissionError: a policy failed.
-        UserError: something that was asked for cannot be had.
-        InfrastructureError: a process ended by itself.
+        UserError: a setting of the plan is not available on this host.
+        InfrastructureError: a rollout worker ended unexpectedly.
     """
     left = [block for block in plan.blocks if not record_path(work, block.index).exists()]
     if left:
@@ -63,13 +63,13 @@ def collect(work: Path, plan: Plan, *, processes: int, progress: RunProgress) ->
 
 
 def energy_of(work: Path) -> Energy:
-    """Returns what all attempts in a working folder took together; unknown where one left nothing."""
+    """Returns the total energy of all attempts in a working folder; unknown if one of them recorded nothing."""
     attempts = sorted((work / _TRACKING).glob("attempt_*"))
     return together(_attempt_energy(folder) for folder in attempts) if attempts else Energy()
 
 
 def energy_in_report(report: TrackingReport) -> Energy:
-    """Returns the energy that a tracking report states."""
+    """Returns the energy in a tracking report."""
     energy, kwh = report.energy, recorded(report.energy.gross_kwh)
     if kwh is None or energy.quality in ("", "none"):
         return Energy(method=energy.method)
@@ -92,7 +92,7 @@ def _attempt_energy(folder: Path) -> Energy:
 
 @contextlib.contextmanager
 def _tracked(work: Path) -> Iterator[None]:
-    """Tracks this process with all that it starts: environments and policies."""
+    """Tracks this process and all that it starts: environments and policies."""
     attempts = work / _TRACKING
     attempts.mkdir(parents=True, exist_ok=True)
     folder = attempts / f"attempt_{len(list(attempts.glob('attempt_*'))):03d}"
@@ -105,10 +105,10 @@ def _tracked(work: Path) -> Iterator[None]:
 
 
 class _Team:
-    """Rollout workers, one process each; all of them have ended when the context is left.
+    """Rollout workers, one process each; all have ended when the context exits.
 
-    They outlive a block, since starting an environment takes longer than many a block, and all of them are one tracked
-    attempt: a run spec per block would give up both.
+    A worker collects many blocks, because starting an environment often takes longer than a block. All workers share
+    one tracked attempt. Both are reasons not to use one run spec per block.
     """
 
     def __init__(self, work: Path, size: int) -> None:
@@ -131,10 +131,11 @@ class _Team:
         return self
 
     def __exit__(self, *details: object) -> None:
+        # All inputs are closed before the first wait: the workers end at the same time.
         for process in self._processes:
             if process.stdin is not None:
                 with contextlib.suppress(OSError):
-                    process.stdin.close()  # by which it ends
+                    process.stdin.close()  # a worker exits at the end of its input
         for process in self._processes:
             try:
                 process.wait(10)
@@ -143,7 +144,7 @@ class _Team:
                 process.wait()
 
     def collect(self, blocks: Sequence[Block], done: int, progress: RunProgress) -> None:
-        """Gives blocks to free workers until all are collected; ``done`` episodes were collected before."""
+        """Assigns blocks to free workers until all are collected; ``done``: episodes collected before."""
         waiting = list(reversed(blocks))
         busy: set[int] = set()
         while waiting or busy:
@@ -169,7 +170,7 @@ class _Team:
         try:
             stream.write(f"{block.index}\n")
             stream.flush()
-        except OSError:  # it has ended, which the listener says
+        except OSError:  # it has ended; its listener thread reports that
             return
 
     def _listen(self, number: int, process: subprocess.Popen[str]) -> None:
@@ -183,18 +184,18 @@ class _Team:
         status = self._processes[number].wait()
         log = self._work / "logs" / f"worker_{number}.log"
         return InfrastructureError(
-            f"a rollout worker ended by itself (status {status}); see {log}",
-            hint="the same command resumes with what is left",
+            f"a rollout worker exited with status {status}; see {log}",
+            hint="run the same command again to resume",
         )
 
 
 def _failed(answer: dict[str, Any], work: Path) -> UserError | RuntimeError:
     if answer["kind"] == "participant":
         failure = msgspec.convert(answer["failure"], Failure)
-        said = f"\n{failure.traceback.rstrip()}" if failure.traceback else ""
+        trace = f"\n{failure.traceback.rstrip()}" if failure.traceback else ""
         return SubmissionError(
-            f"the policy failed in {failure.where} ({failure.kind.value}): {failure.message}{said}",
-            hint="fix it and give the same command; finished blocks are kept",
+            f"the policy failed in {failure.where} ({failure.kind.value}): {failure.message}{trace}",
+            hint="correct the policy and run the same command again; finished blocks are kept",
         )
     if answer["kind"] == "user":
         return UserError(answer["message"], hint=answer["hint"])

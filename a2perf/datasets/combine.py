@@ -1,7 +1,7 @@
-"""Combining datasets of one environment into one; what each of them cost stays known.
+"""Combines datasets of one environment; the result records the energy of each source.
 
-Episodes keep their order and are copied as they are. Linear and binary merging give the same content: one pass over
-all inputs, or pairs put together again and again, which needs room for intermediate files.
+Episodes keep their order and are copied unchanged. Linear and binary merging give the same content. Linear merging
+reads all inputs in one pass; binary merging joins pairs repeatedly and needs space for intermediate files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from a2perf.storage import read_record
 
 Merge = Literal["linear", "binary"]
 _SAME = ("env_id", "env_kwargs", "env_fingerprint", "domain", "task", "infos")
-"""Fields that have to agree; disturbed and undisturbed episodes differ in ``infos``."""
+"""Fields that have to agree; episodes with and without action noise differ in ``infos``."""
 
 
 def combine(
@@ -33,24 +33,27 @@ def combine(
     """Combines datasets.
 
     Args:
-        inputs: in order.
-        name: of the result.
+        inputs: the datasets, in order.
+        name: name of the result.
         root: the folder of all datasets.
-        merge: how.
-        force: put aside what has the name.
+        merge: merge strategy.
+        force: archive an existing dataset of that name.
+
+    Returns:
+        The combined dataset with its record.
 
     Raises:
-        UserError: they are of different environments (named), one is damaged or not made by a2perf, or the name is
+        UserError: the datasets have different environments, one is damaged or was not made by a2perf, or the name is
             taken.
     """
     if len(inputs) < 2:
-        raise UserError("there is nothing to combine", hint="give two datasets or more")
+        raise UserError(f"{len(inputs)} dataset cannot be combined", hint="give two datasets or more")
     records = [_record(data) for data in inputs]
     for data, record in zip(inputs[1:], records[1:], strict=True):
         _require_same(inputs[0], records[0], data, record)
     target, work = naming.dataset_folder(root, name), assembly.work_folder(root, name)
     if target.exists() and not force:
-        raise UserError(f"there is a dataset {name} already", hint="give another --id, or --force to replace it")
+        raise UserError(f"the dataset {name} already exists", hint="give another --id, or add --force to replace it")
     shutil.rmtree(work, ignore_errors=True)
     policies, renumbered = _policies(records)
     data_folder = work / "dataset" / "data"
@@ -95,7 +98,7 @@ def combine(
         "combined_datasets": [record.dataset_id for record in records],
     }
     if target.exists():
-        assembly.put_aside(target)
+        assembly.archive(target)
     spaces = inputs[0].observation_space, inputs[0].action_space
     folder = assembly.publish(root, name, work / "dataset", record, spaces, metadata)
     assembly.remove(work)
@@ -104,9 +107,7 @@ def combine(
 
 def _record(data: Dataset) -> DatasetRecord:
     if not data.record:
-        raise UserError(
-            f"{data.id} was not made by a2perf: it has no {naming.RECORD_FILE}", hint="combine it with minari"
-        )
+        raise UserError(f"{data.id} was not made by a2perf: it has no {naming.RECORD_FILE}", hint="minari combine")
     return read_record(data.path / naming.RECORD_FILE, DatasetRecord)
 
 
@@ -127,13 +128,14 @@ def _require_same(first: Dataset, its: DatasetRecord, other: Dataset, others: Da
 
 
 def _policies(records: Sequence[DatasetRecord]) -> tuple[list[PolicyRecord], list[dict[int, int]]]:
-    """Returns every policy once, with its episodes of all datasets, and the new numbers for each of these."""
+    """Returns every policy once, with its number of episodes in all datasets, and its new number for each dataset."""
     found: dict[bytes, PolicyRecord] = {}
     renumbered = []
     for record in records:
         numbers = {}
         for place, policy in enumerate(record.policies):
             key = msgspec.json.encode(msgspec.structs.replace(policy, episodes=0))
+            # Without a hash, equal records do not prove that two datasets used the same policy.
             if not policy.training and not policy.submission_sha256 and policy.submission != "random":
                 key += str((record.dataset_id, place)).encode()
             if key in found:
@@ -148,7 +150,7 @@ def _policies(records: Sequence[DatasetRecord]) -> tuple[list[PolicyRecord], lis
 def _halved(
     parts: list[tuple[Path, Mapping[int, int] | None]], folder: Path
 ) -> list[tuple[Path, Mapping[int, int] | None]]:
-    """Puts pairs together until two are left."""
+    """Joins pairs of files until two are left."""
     round_number = 0
     while len(parts) > 2:
         pairs = []

@@ -1,4 +1,4 @@
-"""Generating a dataset: the episodes of the policies of a skill level, or of any one policy."""
+"""Generates a dataset: episodes of the policies of a skill level, or of a single policy."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from a2perf.submission.evaluator.progress import RunProgress
 
 @dataclass(frozen=True)
 class CollectedPolicy:
-    """A policy whose episodes are collected, with what is known about it.
+    """A policy to collect episodes from.
 
     Attributes:
         planned: how it is run.
-        training_energy: spent on it.
-        training_name: where its training lay.
-        mean_return: in the evaluation that gave it its level.
+        training_energy: energy spent on its training.
+        training_name: the last folders of its training run.
+        mean_return: its mean return in the evaluation of skill levels.
     """
 
     planned: PlannedPolicy
@@ -58,23 +58,23 @@ class CollectedPolicy:
 
 @dataclass(frozen=True)
 class DatasetRequest:
-    """What is to be generated.
+    """A dataset to generate.
 
     Attributes:
-        name: of the dataset.
-        domain: of the environment.
-        task: its name.
-        env_id: its id.
-        env_kwargs: its arguments.
-        policies: whose episodes are collected, the same number of each.
-        episodes: how many.
+        name: name of the dataset.
+        domain: domain of the environment.
+        task: name of the task.
+        env_id: id of the environment.
+        env_kwargs: arguments of the environment.
+        policies: the policies; each contributes the same number of episodes.
+        episodes: total number of episodes.
         seed: root seed.
-        infos: entries of ``info`` that are kept.
-        action_noise: how much actions are disturbed; see ``ActionNoise``.
-        skill_level: of the policies, where they have one.
-        thresholds: how it was cut.
-        description: of the dataset.
-        author: who made it.
+        infos: entries of ``info`` to keep.
+        action_noise: amount of action noise; see ``ActionNoise``.
+        skill_level: skill level of the policies, if any.
+        thresholds: thresholds of the skill level.
+        description: description of the dataset.
+        author: author of the dataset.
         confining: how policies are run.
     """
 
@@ -97,12 +97,12 @@ class DatasetRequest:
 
 @dataclass(frozen=True)
 class DatasetResult:
-    """A dataset that is there.
+    """A finished dataset.
 
     Attributes:
         folder: its folder.
         record: its record.
-        already: whether it was there before.
+        already: whether it existed before the call.
     """
 
     folder: Path
@@ -113,18 +113,21 @@ class DatasetResult:
 def generate(
     request: DatasetRequest, root: Path, *, processes: int = 1, force: bool = False, progress: RunProgress | None = None
 ) -> DatasetResult:
-    """Generates a dataset; one that is there is not made again, one that was begun is finished.
+    """Generates a dataset. A finished one is returned as it is, an interrupted one is completed.
 
     Args:
-        request: what.
+        request: the dataset to generate.
         root: the folder of all datasets.
-        processes: how many rollout workers there are; the episodes do not depend on it.
-        force: put aside what is there and begin anew.
-        progress: where episodes are counted.
+        processes: number of rollout workers; the episodes do not depend on it.
+        force: archive an existing dataset and start again.
+        progress: shows the number of episodes.
+
+    Returns:
+        The dataset with its record.
 
     Raises:
         SubmissionError: a policy failed.
-        UserError: something that was asked for cannot be had, or the name is taken by another dataset.
+        UserError: a setting is not available on this host, or another dataset has the name.
     """
     progress = progress or RunProgress()
     target, work = naming.dataset_folder(root, request.name), assembly.work_folder(root, request.name)
@@ -132,13 +135,13 @@ def generate(
     if force:
         assembly.remove(work)
         if target.exists():
-            assembly.put_aside(target)
+            assembly.archive(target)
     if target.exists():
         record = read_record(target / "data" / naming.RECORD_FILE, DatasetRecord)
         if record.plan != plan.digest():
             raise UserError(
-                f"there is a dataset {request.name} of another configuration",
-                hint="give another --id, or --force to replace it",
+                f"the dataset {request.name} already exists with another configuration",
+                hint="give another --id, or add --force to replace it",
             )
         return DatasetResult(target, record, already=True)
     with closing(create_domain(env_name=plan.env_id, framework="gymnasium", **plan.env_kwargs)) as env:
@@ -148,7 +151,7 @@ def generate(
         to_json(space)
     open_plan(work, plan)
     played = collect(work, plan, processes=processes, progress=progress)
-    progress.phase("putting the episodes together")
+    progress.phase("assembling the dataset")
     shutil.rmtree(work / "dataset", ignore_errors=True)
     data = work / "dataset" / "data"
     episodes, steps, content, returns = assembly.join(
@@ -186,7 +189,7 @@ def generate(
 
 
 def random_policy() -> CollectedPolicy:
-    """Returns the policy that draws its actions."""
+    """Returns the random policy."""
     return CollectedPolicy(PlannedPolicy(name=RANDOM, submission=RANDOM), NO_TRAINING)
 
 
@@ -201,11 +204,11 @@ def submission_policy(
     """Returns the policy of a submission.
 
     Args:
-        folder: the submission's.
-        participant_args: of its ``load_policy``.
-        root_dir: what it sees as ``ROOT_DIR``; an empty folder by default.
-        checkpoint: of a training, instead.
-        training_energy: what somebody says that training it took.
+        folder: the submission's folder.
+        participant_args: arguments of its ``load_policy``.
+        root_dir: its ``ROOT_DIR``; by default an empty folder.
+        checkpoint: a checkpoint of a training run, instead of ``root_dir``.
+        training_energy: energy of its training, if given by the user.
     """
     sha256 = identify_submission(folder).sha256
     if checkpoint is not None:
@@ -224,15 +227,15 @@ def submission_policy(
 def level_policies(
     levels: SkillLevels, level: str, draws: int, seed: int, submission: Path | None
 ) -> list[CollectedPolicy]:
-    """Draws checkpoints of a level with replacement; one that is drawn twice gets twice as many episodes.
+    """Draws checkpoints of a level with replacement; a checkpoint drawn twice gets twice the episodes.
 
     Raises:
-        UserError: no checkpoint is of the level, or the submission is not there.
+        UserError: the level has no checkpoints, or the submission does not exist.
     """
     available = levels.of(level)
     folder = submission or Path(levels.submission)
     if not (folder / "inference.py").is_file():
-        raise UserError(f"the submission {folder} is not there", hint="say where it is with --submission")
+        raise UserError(f"the submission {folder} does not exist", hint="give its folder with --submission DIR")
     sha256 = identify_submission(folder).sha256
     found = []
     for index in draw_with_replacement(seed, len(available), draws):
@@ -285,5 +288,5 @@ def _policy_record(policy: CollectedPolicy, episodes: int) -> PolicyRecord:
 
 
 def _description(request: DatasetRequest) -> str:
-    who = request.skill_level or request.policies[0].planned.name
-    return f"{request.episodes} episodes of {request.task}, {who}"
+    policy = request.skill_level or request.policies[0].planned.name
+    return f"{request.episodes} episodes of {request.task}, {policy}"

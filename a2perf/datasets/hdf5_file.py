@@ -1,9 +1,10 @@
 """``main_data.hdf5`` in the layout of Minari: one group per episode, with one HDF5 dataset per array of its steps.
 
-Written with h5py. Minari's writer stores every array in resizable chunks without compression: files of short episodes
-get 3 times, files of sparse arrays 10 times as large, and reading short episodes takes 1.2 to 1.9 times as long. Here
-small arrays lie contiguously, one read is one copy; large ones are compressed without loss. Every episode carries its
-seed and the hashes of its arrays. No clock enters the file: the same episodes give the same bytes.
+Written with h5py instead of Minari's writer, which stores every array in resizable chunks without compression. That
+makes files of short episodes 3 times and files of sparse arrays 10 times as large, and reading short episodes takes
+1.2 to 1.9 times as long. Here small arrays are stored contiguously, and reading one is a single copy; large ones are
+compressed without loss. Every episode has its seed and the hashes of its arrays. The file contains no time stamps:
+the same episodes give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from numpy.typing import NDArray
 from a2perf.errors import MissingDependency, UserError
 
 INSTALL = "pip install 'a2perf[datasets]'"
-_COMPRESSED_FROM_BYTES = 2048  # of one step; below it a chunk's overhead costs more than it saves
+_COMPRESSED_FROM_BYTES = 2048  # bytes per step; for smaller arrays the overhead of a chunk exceeds its savings
 _CHUNK_BYTES = 2**19
-# Whoever made the file wrote its numbers: reading it must take no other file, and no memory that it cannot fill.
+# A file may be untrusted: reading it must not open other files, or allocate more memory than its content can fill.
 MAX_EPISODES, MAX_STEPS = 1_000_000, 2**31
 MAX_EPISODE_BYTES = 4 << 30
-_MOST_GROUPS = 16  # that a reader of rows keeps open
-_MOST_RATIO = 1100  # deflate packs at most 1032 to 1
+_MOST_GROUPS = 16  # groups that RowReader keeps open
+_MOST_RATIO = 1100  # deflate compresses at most 1032 to 1
 
 UNREADABLE = (
     AssertionError, AttributeError, KeyError, IndexError, OSError, TypeError, ValueError, RuntimeError, MemoryError,
 )  # fmt: skip
-"""What h5py and Minari raise at a damaged file."""
+"""Exceptions that h5py and Minari raise for a damaged file."""
 
 Array = NDArray[Any]
 
@@ -44,9 +45,9 @@ class EpisodeArrays:
     """One episode as flat arrays.
 
     Attributes:
-        seed: of ``env.reset``.
-        arrays: by path: ``"observations/..."`` of n + 1 rows, ``"actions/..."``, ``"rewards"`` (float64),
-            ``"terminations"`` and ``"truncations"`` (bool) of n rows, ``"infos/..."`` of n + 1 rows.
+        seed: seed of ``env.reset``.
+        arrays: by path: ``"observations/..."`` with n + 1 rows, ``"actions/..."``, ``"rewards"`` (float64),
+            ``"terminations"`` and ``"truncations"`` (bool) with n rows, ``"infos/..."`` with n + 1 rows.
         attributes: further scalars of the episode: ``policy``, ``success``.
     """
 
@@ -65,7 +66,7 @@ class EpisodeArrays:
         return float(self.arrays["rewards"].sum())
 
     def digests(self) -> dict[str, bytes]:
-        """Returns the SHA-256 of the type, the shape and the values of each array, by path."""
+        """Returns the SHA-256 of dtype, shape and values of each array, by path."""
         return {name: _digest(name, self.arrays[name]) for name in sorted(self.arrays)}
 
     def sha256(self) -> str:
@@ -93,23 +94,25 @@ def minari(module: str) -> Any:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """Opens a file to read it.
+    """Opens a file for reading.
 
     Raises:
-        UserError: there is none, or it is not HDF5.
+        UserError: it does not exist, or is not HDF5.
     """
     if not path.is_file():
-        raise UserError(f"{path} does not exist", hint="make the dataset again, or copy all of its folder")
+        raise UserError(f"{path} does not exist", hint="generate the dataset again, or copy its whole folder")
     try:
         stream = h5py().File(path, "r")
     except OSError as error:
-        raise UserError(f"{path} cannot be opened: {_first_line(error)}", hint="make or copy it again") from error
+        raise UserError(
+            f"{path} cannot be opened: {_first_line(error)}", hint="generate or copy the dataset again"
+        ) from error
     with stream:
         yield stream
 
 
 def create(path: Path) -> Any:
-    """Makes an empty file; the caller closes it."""
+    """Creates an empty file; the caller closes it."""
     return h5py().File(path, "w", track_order=True)
 
 
@@ -118,8 +121,8 @@ def write_episode(stream: Any, index: int, episode: EpisodeArrays) -> None:
 
     Args:
         stream: the open file.
-        index: its number in the file; they are consecutive from 0.
-        episode: what is written.
+        index: its number in the file; numbers are consecutive from 0.
+        episode: the episode.
     """
     group = stream.create_group(name_of(index))
     digests = episode.digests()
@@ -145,12 +148,12 @@ def write_episode(stream: Any, index: int, episode: EpisodeArrays) -> None:
 def copy_episodes(
     target: Any, first: int, source: Any, *, policies: Mapping[int, int] | None = None
 ) -> tuple[int, int, list[str]]:
-    """Copies the episodes of a file behind those of another, without unpacking them.
+    """Appends the episodes of one file to another, without decompressing them.
 
     Args:
-        target: the open file that grows.
-        first: how many episodes it holds.
-        source: the open file they come from.
+        target: the open file to append to.
+        first: number of episodes in it.
+        source: the open file to copy from.
         policies: new number of each policy.
 
     Returns:
@@ -176,7 +179,7 @@ def read_episode(stream: Any, index: int) -> EpisodeArrays:
         index: its number.
 
     Raises:
-        UserError: the file is damaged there; the message names file and place.
+        UserError: the episode is damaged; the message names file and path.
     """
     group = group_of(stream, index)
     arrays = {name: read_array(stream, group, name) for name in array_names(group)}
@@ -188,7 +191,7 @@ def read_array(stream: Any, group: Any, name: str) -> Array:
     """Reads one array of an episode.
 
     Raises:
-        UserError: it is not there, or cannot be read; the message names file and place.
+        UserError: it is missing or cannot be read; the message names file and path.
     """
     try:
         check_path(stream, f"{group.name}/{name}")
@@ -200,10 +203,10 @@ def read_array(stream: Any, group: Any, name: str) -> Array:
 
 
 def checked_indices(stream: Any, indices: Iterable[int]) -> Iterator[int]:
-    """Yields numbers of episodes, each after a check that its arrays may be read by another library.
+    """Yields numbers of episodes, each after checking that another library can read its arrays safely.
 
     Raises:
-        UserError: a part of an episode is a link, lies in another file, or is larger than the file can hold.
+        UserError: a part of an episode is a link, is stored in another file, or claims more data than the file has.
     """
     for index in indices:
         group = group_of(stream, index)
@@ -220,10 +223,10 @@ def checked_indices(stream: Any, indices: Iterable[int]) -> Iterator[int]:
 
 
 def read_columns(stream: Any) -> tuple[list[int], list[float], list[int]]:
-    """Reads the length, the return and the seed of every episode; -1 for a seed that is not recorded.
+    """Reads length, return and seed of every episode; -1 for a seed that is not recorded.
 
     Raises:
-        UserError: the file is damaged; the message names file and place.
+        UserError: the file is damaged; the message names file and path.
     """
     module = h5py()
     lengths, returns, seeds = [], [], []
@@ -234,7 +237,7 @@ def read_columns(stream: Any) -> tuple[list[int], list[float], list[int]]:
             steps = _scalar(module, group, b"total_steps")
             total = _scalar(module, group, b"episode_return")
             seed = _scalar(module, group, b"seed")
-            if steps is None or total is None:  # of another writer
+            if steps is None or total is None:  # not written by a2perf
                 rewards = read_array(stream, stream[name_of(index)], "rewards")
                 steps, total = len(rewards), rewards.sum()
             row = int(steps), float(total), -1 if seed is None else int(seed)
@@ -249,11 +252,13 @@ def read_columns(stream: Any) -> tuple[list[int], list[float], list[int]]:
 
 
 class RowReader:
-    """Reads rows of arrays straight to where they belong, by h5py's low-level calls: episodes are many and small.
+    """Reads rows of arrays directly into their final arrays.
+
+    Uses h5py's low-level calls: with many small episodes the overhead of the high-level ones would dominate.
 
     Args:
         stream: the open file.
-        total: how many rows are wanted of every array, by path.
+        total: number of rows of each final array, by path.
     """
 
     def __init__(self, stream: Any, total: Mapping[str, int]) -> None:
@@ -264,7 +269,7 @@ class RowReader:
         self._groups: dict[str, Any] = {}
 
     def _group(self, index: int, path: str) -> Any:
-        """Returns the group that holds an array, none of which is a link; the last few are kept."""
+        """Returns the group of an array and checks that no part of the path is a link; keeps a few groups open."""
         above, _, name = path.rpartition("/")
         place = f"{name_of(index)}/{above}".rstrip("/")
         group = self._groups.get(place)
@@ -282,12 +287,12 @@ class RowReader:
 
         Args:
             index: number of the episode.
-            path: of the array.
-            first: where they go.
-            rows: how many.
+            path: path of the array.
+            first: first row in the final array.
+            rows: number of rows.
 
         Raises:
-            UserError: the array is not there, does not fit the others, or cannot be read; it is named.
+            UserError: the array is missing, has another shape or dtype than in other episodes, or cannot be read.
         """
         space = self._module.h5s
         try:
@@ -299,7 +304,7 @@ class RowReader:
                 check_size(self._stream, self._total[path] * math.prod(shape[1:]) * dtype.itemsize)
                 whole = self.arrays[path] = np.empty((self._total[path], *shape[1:]), dtype)
             if not shape or shape[0] < rows or shape[1:] != whole.shape[1:] or dtype != whole.dtype:
-                raise ValueError(f"{dtype} {shape}, where {whole.dtype} ({rows}, ...) is expected")
+                raise ValueError(f"{dtype} {shape}, expected {whole.dtype} ({rows}, ...)")
             target = whole[first : first + rows]
             if shape[0] == rows:
                 stored.read(space.ALL, space.ALL, target)
@@ -313,9 +318,10 @@ class RowReader:
 
 
 def check_path(stream: Any, path: str) -> None:
-    """Raises ValueError where a part of a path is a link, which may lead to another file or to a pipe."""
+    """Raises ValueError if a part of a path is a link, which may lead to another file or to a pipe."""
     hard, links = h5py().h5l.TYPE_HARD, stream.id.links
     parts = path.strip("/").split("/")
+    # HDF5 follows links in every part of a path but the last, so each part is examined by itself.
     for end in range(1, len(parts) + 1):
         part = "/".join(parts[:end])
         if links.get_info(part.encode()).type != hard:
@@ -323,11 +329,11 @@ def check_path(stream: Any, path: str) -> None:
 
 
 def check_stored(stream: Any, stored: Any) -> None:
-    """Raises ValueError if the values of an array lie in other files, are too many, or cannot all lie in this one."""
-    if stored.get_offset() is None:  # else they lie at one place of this file
+    """Raises ValueError if an array is stored in another file, is too large, or claims more data than the file has."""
+    if stored.get_offset() is None:  # otherwise the array is stored contiguously in this file
         layout = stored.get_create_plist()
         if layout.get_layout() == h5py().h5d.VIRTUAL or layout.get_external_count():
-            raise ValueError("its values lie in another file")
+            raise ValueError("its values are in another file")
     size = math.prod(stored.shape) * stored.dtype.itemsize
     if size > MAX_EPISODE_BYTES:
         raise ValueError(f"an array of more than {MAX_EPISODE_BYTES >> 30} GiB")
@@ -335,13 +341,13 @@ def check_stored(stream: Any, stored: Any) -> None:
 
 
 def check_size(stream: Any, size: int) -> None:
-    """Raises ValueError where so many bytes of values cannot lie in the file, however well they are packed."""
+    """Raises ValueError if the file is too small for so many bytes of values, even with the best compression."""
     if size > 2**20 and size > _MOST_RATIO * stream.id.get_filesize():
         raise ValueError(f"{size} bytes of values in a file of {stream.id.get_filesize()} bytes")
 
 
 def _scalar(module: Any, group: Any, name: bytes) -> Any:
-    """Returns an attribute that is one number, or None where there is none."""
+    """Returns a scalar attribute, or None if it does not exist."""
     if not module.h5a.exists(group, name):
         return None
     attribute = module.h5a.open(group, name)
@@ -354,7 +360,7 @@ def group_of(stream: Any, index: int) -> Any:
     """Returns the group of an episode.
 
     Raises:
-        UserError: there is none.
+        UserError: the episode does not exist.
     """
     try:
         check_path(stream, name_of(index))
@@ -378,7 +384,9 @@ def episode_count(stream: Any) -> int:
     """
     count = sum(1 for name in stream if name.startswith("episode_"))
     if count > MAX_EPISODES:
-        raise UserError(f"{stream.filename}: {count} episodes", hint=f"split it: at most {MAX_EPISODES} are read")
+        raise UserError(
+            f"{stream.filename} has {count} episodes; at most {MAX_EPISODES} are supported", hint="split the dataset"
+        )
     return count
 
 
@@ -388,7 +396,7 @@ def name_of(index: int) -> str:
 
 
 def content_hash(hashes: Sequence[str]) -> str:
-    """Returns the hash of a dataset from those of its episodes in order; the container does not matter to it."""
+    """Returns the hash of a dataset from the hashes of its episodes; it does not depend on the file's layout."""
     digest = hashlib.sha256()
     for value in hashes:
         digest.update(bytes.fromhex(value))
@@ -396,10 +404,10 @@ def content_hash(hashes: Sequence[str]) -> str:
 
 
 def damaged(stream: Any, place: str, error: BaseException) -> UserError:
-    """Returns the error of a place that cannot be read."""
+    """Returns the error for a path in a file that cannot be read."""
     return UserError(
         f"{stream.filename}, {place}: cannot be read ({_first_line(error)})",
-        hint="the file is damaged: copy or make the dataset again; `a2perf datasets validate` lists every place",
+        hint="copy or generate the dataset again; `a2perf datasets validate` lists all damage",
     )
 
 

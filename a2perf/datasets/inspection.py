@@ -1,9 +1,9 @@
-"""What a dataset holds, in numbers, as a table and as a small picture; its episodes are not loaded."""
+"""Summary of a dataset as numbers and as a plot, without loading its episodes."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from a2perf.datasets.records import Returns
 from a2perf.datasets.space_json import leaves
 from a2perf.plain_text import terminal_line
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _BINS = 24
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
 def describe(data: Dataset) -> dict[str, Any]:
-    """Returns everything that ``a2perf datasets inspect`` shows.
+    """Returns the content of ``a2perf datasets inspect``.
 
     Raises:
         UserError: the dataset is damaged.
@@ -59,15 +62,18 @@ def sparkline(counts: list[int]) -> str:
 
 
 def draw(data: Dataset, target: Path) -> None:
-    """Draws the distribution of the episode returns.
+    """Draws the distribution of the episode returns into a file.
 
     Args:
         data: the dataset.
         target: an SVG, PNG or PDF file.
     """
-    import matplotlib
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return_figure(data).savefig(target, dpi=150)
 
-    matplotlib.use("Agg")
+
+def return_figure(data: Dataset) -> Figure:
+    """Returns the distribution of the episode returns as a figure."""
     from matplotlib.figure import Figure
 
     returns = data.returns
@@ -82,8 +88,7 @@ def draw(data: Dataset, target: Path) -> None:
     axes.set_title(title, fontsize=9, loc="left", parse_math=False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, dpi=150)
+    return figure
 
 
 def _returns(data: Dataset) -> dict[str, float | None]:
@@ -103,7 +108,7 @@ def _spaces(space: Any, name: str) -> dict[str, str]:
 
 
 def _array_bytes(data: Dataset) -> int:
-    """Memory of all observations and actions, unpacked."""
+    """Returns the uncompressed size of all observations and actions, in bytes."""
     rows = {"observation": data.step_count + data.episode_count, "action": data.step_count}
     total = 0
     for name, space in (("observation", data.observation_space), ("action", data.action_space)):

@@ -1,4 +1,4 @@
-"""Names of datasets and where they lie: ``<root>/<namespace>/<name>-v<version>/data``, as Minari has it.
+"""Names and folders of datasets, as in Minari: ``<root>/<namespace>/<name>-v<version>/data``.
 
 Standard library only.
 """
@@ -16,7 +16,7 @@ from a2perf.errors import ConfigError, UserError, did_you_mean
 DATA_FILE = "main_data.hdf5"
 METADATA_FILE = "metadata.json"
 RECORD_FILE = "a2perf.json"
-"""The record of a2perf beside Minari's two files: policies, energy, hashes."""
+"""The record of a2perf next to Minari's two files: policies, energy, hashes."""
 
 VARIABLES = ("MINARI_DATASETS_PATH", "A2PERF_DATASETS_DIR")
 _ID = re.compile(r"(?:(?P<namespace>[-_\w]+(?:/[-_\w]+)*)/)?(?P<name>[-_\w]+?)-v(?P<version>\d+)")
@@ -46,7 +46,7 @@ class DatasetId:
         match = _ID.fullmatch(text)
         if match is None:
             raise ConfigError(
-                f"{text!r} is not a name of a dataset", hint="use `namespace/name-v0` of letters, digits, - and _"
+                f"{text!r} is not a dataset name", hint="use `namespace/name-v0` with letters, digits, - and _"
             )
         return cls(match["namespace"] or "", match["name"], int(match["version"]))
 
@@ -60,7 +60,7 @@ class DatasetId:
 
 
 def root_folder(given: str | os.PathLike[str] | None = None) -> Path:
-    """Returns the folder of all datasets: the given one, that of the environment, or that of the user's data."""
+    """Returns the folder of all datasets: the given one, that of an environment variable, or that of the user."""
     for name in (given, *(os.environ.get(variable) for variable in VARIABLES)):
         if name:
             return Path(name).expanduser().absolute()
@@ -69,7 +69,7 @@ def root_folder(given: str | os.PathLike[str] | None = None) -> Path:
 
 
 def dataset_folder(root: Path, name: DatasetId) -> Path:
-    """Returns the folder of a dataset, which holds ``data``."""
+    """Returns the folder of a dataset, which contains ``data``."""
     return root / name.namespace / name.folder
 
 
@@ -82,11 +82,11 @@ def find(given: str | os.PathLike[str], root: Path) -> Path:
     """Returns the ``data`` folder of a dataset.
 
     Args:
-        given: its name; or the path of its folder, of ``data`` in it or of a file in that.
+        given: its name, or the path of its folder, of its ``data`` folder or of a file in that.
         root: the folder of all datasets.
 
     Raises:
-        UserError: there is none.
+        UserError: the dataset does not exist.
     """
     path = Path(given).expanduser()
     for place in (path, path / "data", path.parent):
@@ -95,17 +95,16 @@ def find(given: str | os.PathLike[str], root: Path) -> Path:
     text = os.fspath(given)
     if path.is_absolute() or path.exists() or _ID.fullmatch(text) is None:
         raise UserError(
-            f"{text} is not a dataset: there is no {METADATA_FILE} in it",
-            hint="give the name of one, or its folder; `a2perf datasets list` shows what there is",
+            f"{text} is not a dataset: it has no {METADATA_FILE}",
+            hint="give the name or the folder of a dataset (`a2perf datasets list`)",
         )
     place = dataset_folder(root, DatasetId.parse(text)) / "data"
     if (place / METADATA_FILE).is_file():
         return place
     known = all_ids(root)
     raise UserError(
-        f"there is no dataset {text} in {root}{did_you_mean(text, known)}",
-        hint=f"there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}; another folder is named by "
-        f"--datasets-path or {VARIABLES[0]}",
+        f"no dataset {text} in {root}{did_you_mean(text, known)}; it contains {', '.join(known) or 'none'}",
+        hint=f"choose one of these, or another folder with --datasets-path or {VARIABLES[0]}",
     )
 
 

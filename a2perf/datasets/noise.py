@@ -1,8 +1,8 @@
-"""Disturbed demonstrations: what is done differs from what the policy wanted, and both are kept.
+"""Action noise for demonstrations: the executed action differs from the policy's action, and both are recorded.
 
-Episodes of a good policy never show how it comes back from where it never is, so a clone of them fails as soon as it
-errs. Noise on the executed actions leads there, and the policy's own answers say how to come back (Laskey et al. 2017,
-"DART: Noise Injection for Robust Imitation Learning").
+Episodes of a good policy do not contain states that it avoids, so a policy cloned from them fails after its first
+error. Noise on the executed actions reaches such states, and the policy's own actions show how to recover (Laskey et
+al. 2017, "DART: Noise Injection for Robust Imitation Learning").
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from gymnasium import spaces
 from a2perf.errors import ConfigError
 
 POLICY_ACTION = "policy_action"
-"""The entry of ``infos`` with what the policy wanted; the last row, after the end, repeats the one before."""
+"""The entry of ``infos`` with the policy's action; the last row, after the end, repeats the one before."""
 
-_DISTURBED = 0.5  # of the steps, so that the policy's own course is seen too
+_DISTURBED = 0.5  # share of the steps; the others keep the data close to the policy's own trajectory
 
 
 class ActionNoise:
-    """Disturbs actions.
+    """Adds noise to actions.
 
     Args:
-        amount: of a ``Box``, the standard deviation of what is added in half of the steps, in units of the action,
-            before clipping; of a ``Discrete``, the probability that another action is drawn, within the action mask.
-        space: of the actions.
+        amount: for a ``Box`` the standard deviation of the noise, which is added in half of the steps before clipping,
+            in units of the action; for a ``Discrete`` the probability of a random action within the action mask.
+        space: the action space.
 
     Raises:
-        ConfigError: the space is neither.
+        ConfigError: the space is neither ``Box`` nor ``Discrete``.
     """
 
     def __init__(self, amount: float, space: spaces.Space[Any]) -> None:
         if not isinstance(space, spaces.Box | spaces.Discrete):
             raise ConfigError(
-                f"noise cannot be added to actions of {space}", hint="leave --action-noise out for this environment"
+                f"noise cannot be added to actions of {space}", hint="remove --action-noise for this environment"
             )
         if isinstance(space, spaces.Discrete) and amount > 1:
             raise ConfigError(f"{amount:g} is not a probability", hint="give --action-noise from 0 to 1 for this task")
@@ -44,15 +44,16 @@ class ActionNoise:
         self._generator = np.random.default_rng()
 
     def begin(self, seed: int) -> None:
-        """Begins an episode, whose noise depends on its seed alone."""
+        """Starts an episode; the noise depends only on its seed."""
+        # The keys 11 to 13 belong to `plan`.
         self._generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(14,)))
 
     def disturbed(self, action: Any, mask: Any) -> Any:
         """Returns the action that is executed.
 
         Args:
-            action: what the policy wanted.
-            mask: 1 for each action that is allowed, or None.
+            action: the policy's action.
+            mask: 1 for each allowed action, or None.
         """
         space = self._space
         if isinstance(space, spaces.Box):

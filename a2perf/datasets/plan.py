@@ -1,7 +1,7 @@
 """The plan of a collection: the environment, the policies, and the episodes in blocks.
 
-A block is collected with one participant process that was started for it, with a seed of its own: the result does not
-depend on how many processes share the blocks, or on how often the work was interrupted.
+Each block starts a new participant process with a separate seed. So the result does not depend on the number of worker
+processes or on interruptions.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _EPISODE_KEY, _BLOCK_KEY, _CHECKPOINT_KEY = 11, 12, 13
 _MIN_BLOCK, _MAX_BLOCK, _BLOCKS = 5, 25, 16
 
 RANDOM = "random"
-"""Name of the policy that draws actions uniformly, within the action mask where there is one."""
+"""Name of the policy that draws actions uniformly, within the action mask if there is one."""
 
 
 class PlannedPolicy(Record, kw_only=True):
-    """A policy whose episodes are collected.
+    """A policy to collect episodes from.
 
     Attributes:
-        name: what it is called in messages.
+        name: name in messages.
         submission: its folder; ``RANDOM`` for uniformly drawn actions.
         submission_sha256: hash of the folder's files.
-        root_dir: what it sees as ``ROOT_DIR``; empty for an empty folder.
-        participant_args: what its ``load_policy`` is given.
-        checkpoint: path below the artifacts of its training; empty for the final policy.
+        root_dir: its ``ROOT_DIR``; an empty string stands for an empty folder.
+        participant_args: arguments of its ``load_policy``.
+        checkpoint: path relative to the artifacts of its training run; empty for the final policy.
         number: training step of the checkpoint.
-        training: hash of the manifest of its training; empty without one.
+        training: hash of the manifest of its training run; empty without one.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Block(Record, kw_only=True):
     """Consecutive episodes of one policy.
 
     Attributes:
-        index: its number.
-        policy: the policy's.
+        index: number of the block.
+        policy: number of the policy.
         first: number of the first episode.
-        count: how many.
-        seed: what the policy gets as ``SEED``.
+        count: number of episodes.
+        seed: ``SEED`` of the policy.
     """
 
     index: int
@@ -69,7 +69,7 @@ class Block(Record, kw_only=True):
 
 
 class Confining(Record, kw_only=True):
-    """How policies are run; see ``Submission``. It does not change what they answer."""
+    """How policies are run; see ``Submission``. It does not affect the episodes."""
 
     sandbox: str = "strongest"
     allow_weaker: bool = False
@@ -84,18 +84,18 @@ class Plan(Record, kw_only=True):
     """``plan.json`` of a working folder.
 
     Attributes:
-        purpose: ``"generate"`` keeps the episodes, ``"evaluate"`` their returns alone.
-        name: of the dataset, or of the training that is evaluated.
-        domain: of the environment.
-        task: its name.
-        env_id: its id.
-        env_kwargs: its arguments.
+        purpose: ``"generate"`` keeps the episodes, ``"evaluate"`` only their returns.
+        name: name of the dataset, or of the evaluated training run.
+        domain: domain of the environment.
+        task: name of the task.
+        env_id: id of the environment.
+        env_kwargs: arguments of the environment.
         seed: root seed.
-        infos: entries of ``info`` that are kept.
-        action_noise: how much actions are disturbed; see ``ActionNoise``.
-        policies: whose episodes are collected.
-        blocks: of episodes.
-        confining: how they are run.
+        infos: entries of ``info`` to keep.
+        action_noise: amount of action noise; see ``ActionNoise``.
+        policies: the policies to collect episodes from.
+        blocks: the episodes in blocks.
+        confining: how policies are run.
     """
 
     schema: int = SCHEMA
@@ -118,21 +118,21 @@ class Plan(Record, kw_only=True):
         return sum(block.count for block in self.blocks)
 
     def digest(self) -> str:
-        """Returns a hash of all that the episodes depend on."""
+        """Returns a hash of everything that the episodes depend on."""
         return hashlib.sha256(json_text(_essence(self)).encode()).hexdigest()
 
 
 def episode_seed(root_seed: int, index: int) -> int:
-    """Returns the seed of an episode, in [0, 2^31); the next ones do not depend on how many there are."""
+    """Returns the seed of an episode, in [0, 2^31); it does not depend on the number of episodes."""
     return _drawn(root_seed, _EPISODE_KEY, index)
 
 
 def blocks_of(root_seed: int, episodes: Sequence[int]) -> list[Block]:
-    """Cuts episodes into blocks.
+    """Splits episodes into blocks.
 
     Args:
-        root_seed: of the plan.
-        episodes: how many of each policy, in order.
+        root_seed: root seed of the plan.
+        episodes: number of episodes of each policy.
     """
     size = min(_MAX_BLOCK, max(_MIN_BLOCK, -(-sum(episodes) // _BLOCKS)))
     found: list[Block] = []
@@ -153,21 +153,21 @@ def blocks_of(root_seed: int, episodes: Sequence[int]) -> list[Block]:
 
 
 def draw_with_replacement(root_seed: int, available: int, count: int) -> list[int]:
-    """Draws checkpoints of a level, as indices below ``available``; sorted, so that equal ones stand together."""
+    """Draws ``count`` checkpoints of a level, as sorted indices below ``available``."""
     generator = np.random.default_rng(np.random.SeedSequence(root_seed, spawn_key=(_CHECKPOINT_KEY,)))
     return sorted(int(index) for index in generator.integers(0, available, size=count))
 
 
 def evenly(episodes: int, parts: int) -> list[int]:
-    """Splits episodes into parts that differ by one at most."""
+    """Splits episodes into parts that differ by at most one."""
     return [episodes // parts + (part < episodes % parts) for part in range(parts)]
 
 
 def open_plan(folder: Path, plan: Plan) -> Plan:
-    """Writes a plan into a working folder, or finds the same one there, whose work then goes on.
+    """Writes a plan to a working folder, or resumes the same plan.
 
     Raises:
-        UserError: the folder holds work on another plan; the message names every field that differs.
+        UserError: the folder belongs to another plan; the message lists the fields that differ.
     """
     path = folder / PLAN_FILE
     if not path.exists():
@@ -177,17 +177,17 @@ def open_plan(folder: Path, plan: Plan) -> Plan:
     lines = list(_differences(_essence(there), _essence(plan), ""))
     if lines:
         raise UserError(
-            f"{plan.name} was begun with another configuration: " + "; ".join(lines[:8]),
-            hint="give the same options again to finish it, or --force to start anew",
+            f"{plan.name} was started with another configuration: " + "; ".join(lines[:8]),
+            hint="use the same options again to finish it, or add --force to start again",
         )
-    write_record(path, plan)  # how policies are confined may have changed
+    write_record(path, plan)  # its field ``confining`` may have changed
     return plan
 
 
 def _essence(plan: Plan) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(plan)
     del found["confining"], found["schema"]
-    for policy in found["policies"]:  # a moved folder is the same policy where its content is
+    for policy in found["policies"]:  # a moved folder with the same content is the same policy
         if policy["training"] or policy["submission_sha256"]:
             del policy["submission"]
         if policy["training"]:

@@ -1,4 +1,4 @@
-"""Reading a dataset: its record, its episodes, and its transitions for a training.
+"""Reads a dataset: its record, its episodes, and its transitions for training.
 
     from a2perf.datasets import open_dataset
 
@@ -6,8 +6,8 @@
     for batch in data.transitions().batches(256, seed=0, epochs=10):
         ...  # batch.observations, batch.actions
 
-Any HDF5 dataset of Minari can be read, also one that a2perf did not make. Minari reads the episodes; the arrays are
-checked before, since the file may be a stranger's.
+Any HDF5 dataset of Minari can be read, also those not made by a2perf. Minari reads the episodes; the arrays are checked
+before, because the file may be untrusted.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class DatasetEpisode:
 
     Attributes:
         index: position in the dataset.
-        seed: of ``env.reset``; -1 when it is not recorded.
-        observations: array, or dict or tuple of arrays, of n + 1 rows.
-        actions: likewise, of n rows.
+        seed: seed of ``env.reset``; -1 if it is not recorded.
+        observations: array, or dict or tuple of arrays, with n + 1 rows.
+        actions: array, or dict or tuple of arrays, with n rows.
         rewards: (n,) float64.
         terminations: (n,) bool.
         truncations: (n,) bool.
-        infos: entries that were kept, each of n + 1 rows.
+        infos: recorded entries of ``info``, each with n + 1 rows.
     """
 
     index: int
@@ -70,10 +70,10 @@ class Dataset:
     Attributes:
         path: that folder.
         metadata: content of ``metadata.json``.
-        record: content of ``a2perf.json``; empty when a2perf did not make it.
+        record: content of ``a2perf.json``; empty for a dataset not made by a2perf.
 
     Raises:
-        UserError: its description cannot be read, or is of a kind of file that is not read here.
+        UserError: its description cannot be read, or its file format is not supported.
     """
 
     def __init__(self, path: Path) -> None:
@@ -83,7 +83,8 @@ class Dataset:
         self.record: dict[str, Any] = _json_object(record) if record.is_file() else {}
         if self.metadata.get("data_format", "hdf5") != "hdf5":
             raise UserError(
-                f"{path} holds {self.metadata['data_format']!r}, and only 'hdf5' is read here", hint="convert it"
+                f"{path} has the data format {self.metadata['data_format']!r}; only 'hdf5' is supported",
+                hint="convert it with minari",
             )
 
     @property
@@ -108,7 +109,7 @@ class Dataset:
 
     @property
     def content_sha256(self) -> str:
-        """Hash of the episodes as it was recorded; empty when it was not."""
+        """Recorded hash of the episodes; empty without a record."""
         return str(self.record.get("content_sha256", ""))
 
     @functools.cached_property
@@ -123,12 +124,12 @@ class Dataset:
 
     @property
     def episode_count(self) -> int:
-        """How many episodes there are."""
+        """Number of episodes."""
         return len(self.lengths)
 
     @property
     def step_count(self) -> int:
-        """How many steps they have together."""
+        """Total number of steps."""
         return int(self.lengths.sum())
 
     @property
@@ -143,17 +144,17 @@ class Dataset:
 
     @property
     def seeds(self) -> NDArray[np.int64]:
-        """Seed of each episode, (episodes,); -1 where it is not recorded."""
+        """Seed of each episode, (episodes,); -1 if it is not recorded."""
         return self._columns[2]
 
     def require_fit(self, env: Any) -> None:
-        """Refuses a dataset that is of another environment.
+        """Raises an error if the dataset belongs to another environment.
 
         Args:
-            env: a Gymnasium environment, or its spaces of observations and actions.
+            env: a Gymnasium environment, or its observation and action space.
 
         Raises:
-            UserError: the spaces differ; the message says in what.
+            UserError: the spaces differ; the message lists the differences.
         """
         from a2perf.datasets.space_json import differences
 
@@ -163,16 +164,16 @@ class Dataset:
         lines += differences(self.action_space, action, "action", names=names)
         if lines:
             raise UserError(
-                f"the dataset {self.id} is of {self.env_id or 'another environment'} and does not fit: "
+                f"the dataset {self.id} of {self.env_id or 'another environment'} does not match the environment: "
                 + "; ".join(lines),
-                hint="give a dataset of this task",
+                hint="use a dataset of this task",
             )
 
     def episode(self, index: int) -> DatasetEpisode:
         """Reads one episode.
 
         Raises:
-            UserError: there is no such episode, or the file is damaged there.
+            UserError: the episode does not exist or is damaged.
         """
         return next(self.episodes([index]))
 
@@ -180,10 +181,10 @@ class Dataset:
         """Reads episodes one after the other.
 
         Args:
-            indices: which; all by default.
+            indices: numbers of the episodes; all by default.
 
         Raises:
-            UserError: as for ``episode``.
+            UserError: an episode does not exist or is damaged.
         """
         wanted = list(range(self.episode_count)) if indices is None else [self._checked(index) for index in indices]
         self.note_use(int(sum(self.lengths[index] for index in wanted)))
@@ -191,6 +192,7 @@ class Dataset:
             self.path, self.observation_space, self.action_space, jpeg_encoding=False
         )
         with hdf5_file.opened(self.file) as stream:
+            # Minari takes an index only when it reads that episode, so each one is checked before.
             read = storage.get_episodes(hdf5_file.checked_indices(stream, wanted))
             for index in wanted:
                 try:
@@ -210,17 +212,17 @@ class Dataset:
         infos: Sequence[str] = (),
         limit: int | None = None,
     ) -> Transitions:
-        """Loads transitions into arrays, once.
+        """Loads transitions into arrays.
 
         Args:
-            next_observations: whether observations after an action are needed too.
-            keys: entries of a ``Dict`` observation; the others are not read.
-            episodes: which; all by default.
-            infos: entries of ``info`` that are needed.
-            limit: at most so many transitions, the first ones.
+            next_observations: whether to load the observations after the actions.
+            keys: entries of a ``Dict`` observation to load; all by default.
+            episodes: numbers of the episodes; all by default.
+            infos: entries of ``info`` to load.
+            limit: load only the first ``limit`` transitions.
 
         Raises:
-            UserError: an entry that is not there, no transition at all, or a damaged file.
+            UserError: an entry does not exist, there are no transitions, or the file is damaged.
         """
         from a2perf.datasets.transitions import load
 
@@ -232,7 +234,7 @@ class Dataset:
         return found
 
     def note_use(self, samples: int) -> None:
-        """Leaves a note of what was read in the artifacts of the training that runs here, if one does."""
+        """Records in the artifacts how many samples were read, if this process belongs to a training run."""
         usage.note(self.record, self.id, samples)
 
     def _checked(self, index: int) -> int:
@@ -260,13 +262,13 @@ class Dataset:
         text = self.metadata.get(name)
         if not isinstance(text, str):
             raise UserError(
-                f"{self.path / naming.METADATA_FILE} has no {name!r}", hint="make the dataset with its spaces"
+                f"{self.path / naming.METADATA_FILE} has no {name!r}", hint="create the dataset with its spaces"
             )
         space = from_json(text)
         image = hdf5_file.minari("dataset.minari_storage").is_image_space
         if self.metadata.get("jpeg_encoding") is True and any(image(leaf) for _, leaf in leaves(space, "")):
             raise UserError(
-                f"{self.path} holds JPEG pictures, which are not read here", hint="write it with jpeg_encoding=False"
+                f"{self.path} contains JPEG pictures, which are not supported", hint="write it with jpeg_encoding=False"
             )
         return space
 
@@ -277,10 +279,10 @@ def open_dataset(name: str | os.PathLike[str], datasets_path: str | os.PathLike[
     Args:
         name: its name, or the path of its folder.
         datasets_path: the folder of all datasets; by default ``MINARI_DATASETS_PATH``, ``A2PERF_DATASETS_DIR`` or the
-            user's own.
+            user's data folder.
 
     Raises:
-        UserError: there is none of this name, or its description cannot be read.
+        UserError: the dataset does not exist, or its description cannot be read.
     """
     return Dataset(naming.find(name, naming.root_folder(datasets_path)))
 
@@ -289,7 +291,7 @@ def _json_object(path: Path) -> dict[str, Any]:
     try:
         found = read_json(path)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {error}", hint="the file is damaged: copy or make it again") from error
+        raise UserError(f"{path} cannot be read: {error}", hint="copy or generate the dataset again") from error
     if not isinstance(found, dict):
-        raise UserError(f"{path} is not a JSON object", hint="the file is damaged: copy or make it again")
+        raise UserError(f"{path} is not a JSON object", hint="copy or generate the dataset again")
     return found

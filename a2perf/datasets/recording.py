@@ -1,4 +1,4 @@
-"""Records an environment during the ordinary rollout: the episode as arrays."""
+"""Wraps an environment and records the episodes of ordinary rollouts as arrays."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from a2perf.errors import UserError, did_you_mean
 
 
 class RecordingEnvironment:
-    """An environment whose episodes are kept.
+    """An environment that records its episodes.
 
     Args:
-        env: the environment; it is not closed here.
-        infos: entries of ``info`` that are kept beside observations, actions and rewards.
-        keeps: whether anything is kept at all.
-        noise: what comes between the policy and the environment; then what the policy wanted is kept as well.
+        env: the environment; the caller closes it.
+        infos: entries of ``info`` to record in addition to observations, actions and rewards.
+        keeps: whether to record anything.
+        noise: action noise; with it the policy's actions are recorded as well.
 
     Attributes:
-        observation_space: the environment's.
-        action_space: the environment's.
+        observation_space: observation space of the environment.
+        action_space: action space of the environment.
         info: the latest ``info``.
     """
 
@@ -43,7 +43,7 @@ class RecordingEnvironment:
         self._scalars: dict[str, list[Any]] = {}
 
     def reset(self, *, seed: int) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode, and forgets the one before."""
+        """Starts a new episode and discards the previous one."""
         observation, info = self._env.reset(seed=seed)
         self._seed, self._rows = seed, {}
         self._scalars = {"rewards": [], "terminations": [], "truncations": []}
@@ -57,6 +57,7 @@ class RecordingEnvironment:
         if self._noise is not None:
             self._rows.setdefault(f"infos/{POLICY_ACTION}", []).append(np.array(action, self.action_space.dtype))
             action = self._noise.disturbed(action, self.info.get("action_mask"))
+        # Copied before the step: an environment may change the action in place.
         taken = list(flatten(self.action_space, action, "actions")) if self._keeps else []
         observation, reward, terminated, truncated, info = self._env.step(action)
         for name, value in taken:
@@ -70,7 +71,7 @@ class RecordingEnvironment:
         """Returns the episode since the last reset.
 
         Args:
-            **attributes: scalars that are recorded with it.
+            **attributes: further scalars to record.
         """
         arrays = {name: np.stack(rows) for name, rows in self._rows.items()}
         if self._noise is not None:
@@ -91,9 +92,10 @@ class RecordingEnvironment:
             if entry not in info:
                 raise UserError(
                     f"the environment's info has no {entry!r}{did_you_mean(entry, info)}",
-                    hint=f"it has {', '.join(sorted(info)) or 'nothing'}",
+                    hint=f"choose --info from: {', '.join(sorted(info)) or 'none'}",
                 )
+            # A copy, because an environment may reuse the array in its next step.
             kept = np.array(info[entry])
             if kept.dtype.kind not in "biuf":
-                raise UserError(f"the info {entry!r} is not an array of numbers", hint="leave it out of --info")
+                raise UserError(f"the info {entry!r} is not an array of numbers", hint="remove it from --info")
             self._rows.setdefault(f"infos/{entry}", []).append(kept)

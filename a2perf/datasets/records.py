@@ -1,6 +1,6 @@
-"""What is written down beside the data: the policies behind it, the energy behind those, and the hashes.
+"""The record ``a2perf.json`` of a dataset: its policies, the energy spent on them, and hashes.
 
-``a2perf.json`` of a dataset, and the ways in which energies are put together. Units are part of the names.
+Also defines how energies are added. Units are part of the field names.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Energy(msgspec.Struct, kw_only=True, frozen=True):
     """An amount of energy and how it is known.
 
     Attributes:
-        kwh: the amount; None when it is not known.
-        provenance: ``"measured"``, ``"estimated"``, ``"mixed"``, ``"given"`` (somebody said so), ``"none"`` (nothing
-            was trained) or ``"unknown"``.
-        method: by which counters or model.
+        kwh: the amount; None if unknown.
+        provenance: ``"measured"``, ``"estimated"``, ``"mixed"``, ``"given"`` (by the user), ``"none"`` (nothing was
+            trained) or ``"unknown"``.
+        method: the counters or the model.
     """
 
     kwh: float | None = None
@@ -35,19 +35,19 @@ NO_TRAINING = Energy(kwh=0.0, provenance="none", method="a random policy is not 
 
 
 class PolicyRecord(Record, kw_only=True):
-    """One policy whose episodes are in a dataset.
+    """One policy of a dataset.
 
     Attributes:
         submission: name of its folder; ``"random"`` for uniformly drawn actions.
         submission_sha256: hash of the folder's files.
-        training: hash of the manifest of the training it comes from; empty without one.
-        training_name: where that training lay, its last folders.
-        checkpoint: path of the checkpoint in the training's artifacts; empty for the final policy.
+        training: hash of the manifest of its training run; empty without one.
+        training_name: the last folders of its training run.
+        checkpoint: path of the checkpoint in the artifacts; empty for the final policy.
         checkpoint_number: its training step.
-        participant_args: what ``load_policy`` was given.
-        mean_return: in the evaluation that gave it its level.
-        training_energy: spent up to the checkpoint.
-        episodes: how many of the dataset's are its.
+        participant_args: arguments of ``load_policy``.
+        mean_return: its mean return in the evaluation of skill levels.
+        training_energy: energy of training up to the checkpoint.
+        episodes: number of its episodes in the dataset.
     """
 
     submission: str
@@ -63,13 +63,13 @@ class PolicyRecord(Record, kw_only=True):
 
 
 class Cost(msgspec.Struct, kw_only=True, frozen=True):
-    """What a dataset cost.
+    """The energy cost of a dataset.
 
     Attributes:
         generation: energy of collecting the episodes, environment and policy.
-        training: of all trainings behind it, each up to its latest checkpoint that was used.
-        checkpoint_kwh: of each checkpoint behind it; their mean is the training sample cost.
-        per_sample_kwh: generation and training together over the number of steps.
+        training: energy of all its training runs, each up to the latest checkpoint used.
+        checkpoint_kwh: energy of each checkpoint used; their mean is the training sample cost.
+        per_sample_kwh: energy of generation and training, divided by the number of steps.
     """
 
     generation: Energy = Energy()
@@ -79,13 +79,13 @@ class Cost(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def training_sample_cost_kwh(self) -> float | None:
-        """The mean over the checkpoints whose energy is known, as the earlier platform defines it."""
+        """The mean over the checkpoints with known energy, as defined by the earlier platform."""
         known = [kwh for kwh in self.checkpoint_kwh if kwh is not None]
         return sum(known) / len(known) if known else None
 
 
 class Returns(msgspec.Struct, kw_only=True, frozen=True):
-    """Distribution of the episode returns; ``std`` with ddof 1, None for one episode."""
+    """Distribution of the episode returns; ``std`` has ddof 1 and is None for one episode."""
 
     mean: float
     std: float | None
@@ -120,18 +120,18 @@ class DatasetRecord(Record, kw_only=True):
     """``a2perf.json``.
 
     Attributes:
-        dataset_id: its name.
+        dataset_id: name of the dataset.
         env_fingerprint: hash of the environment's behaviour.
         skill_level: ``"novice"``, ``"intermediate"``, ``"expert"``, or empty.
-        thresholds: how that level was cut.
+        thresholds: thresholds of the skill level.
         seed: root seed of the episodes.
-        infos: entries of ``info`` that were kept; ``policy_action`` where actions were disturbed.
-        action_noise: how much they were.
-        content_sha256: hash of the episodes, whatever the container.
+        infos: recorded entries of ``info``; includes ``policy_action`` with action noise.
+        action_noise: amount of action noise.
+        content_sha256: hash of the episodes, independent of the file's layout.
         file_sha256: hash of ``main_data.hdf5``.
         sandbox: how the policies were confined.
-        sources: what it was combined from, in order; empty when it was generated.
-        plan: hash of the configuration that it was generated under.
+        sources: the datasets it was combined from, in order; empty for a generated dataset.
+        plan: hash of the configuration it was generated with.
     """
 
     schema: int = SCHEMA
@@ -161,7 +161,7 @@ class DatasetRecord(Record, kw_only=True):
 
 
 def together(energies: Iterable[Energy]) -> Energy:
-    """Adds energies; the sum is unknown when one of them is, and mixed when they are known in different ways."""
+    """Adds energies; the sum is unknown if one of them is, and mixed if their provenances differ."""
     given = list(energies)
     if not given or any(energy.kwh is None for energy in given):
         return Energy(method="; ".join(dict.fromkeys(energy.method for energy in given if energy.method)))
@@ -175,17 +175,17 @@ def together(energies: Iterable[Energy]) -> Energy:
 
 
 def cost_of(policies: Sequence[PolicyRecord], generation: Energy, steps: int) -> Cost:
-    """Puts together what a dataset cost.
+    """Returns the energy cost of a dataset.
 
-    A training that several policies come from counts once, up to the latest of them.
+    A training run with several of the policies counts once, up to the latest of them.
     """
-    trainings: dict[str, Energy] = {}
+    by_run: dict[str, Energy] = {}
     for place, policy in enumerate(policies):
         key = policy.training or f"without a record {place}"
-        known = trainings.get(key)
+        known = by_run.get(key)
         if known is None or (policy.training_energy.kwh or 0.0) > (known.kwh or 0.0):
-            trainings[key] = policy.training_energy
-    training = together(trainings.values())
+            by_run[key] = policy.training_energy
+    training = together(by_run.values())
     whole = together([training, generation])
     return Cost(
         generation=generation,

@@ -1,6 +1,6 @@
-"""Collects the episodes of a plan in blocks: the policy in its participant process, the environment here.
+"""Collects blocks of episodes: the policy runs in its participant process, the environment in this one.
 
-A finished block is two files that appear at once or not at all: its episodes (when they are kept), then its record.
+A finished block consists of two files, which are written atomically: its episodes (if they are kept), then its record.
 """
 
 from __future__ import annotations
@@ -42,23 +42,24 @@ class BlockRecord(Record, kw_only=True):
 
 
 def record_path(work: Path, index: int) -> Path:
-    """Returns where the record of a block lies."""
+    """Returns the path of a block's record."""
     return work / "blocks" / f"block_{index:05d}.json"
 
 
 def episodes_path(work: Path, index: int) -> Path:
-    """Returns where the episodes of a block lie."""
+    """Returns the path of a block's episodes."""
     return work / "blocks" / f"block_{index:05d}.hdf5"
 
 
 class RolloutWorker:
     """Collects blocks of episodes one after the other.
 
-    Every block gets a new environment, since one can remember earlier episodes: a curriculum does.
+    Every block gets a new environment, because an environment can depend on earlier episodes, for example with a
+    curriculum.
 
     Args:
         work: the working folder of the plan.
-        plan: of all blocks.
+        plan: the plan.
     """
 
     def __init__(self, work: Path, plan: Plan) -> None:
@@ -67,15 +68,15 @@ class RolloutWorker:
         self._keeps = plan.purpose == "generate"
 
     def collect(self, block: Block, on_episode: Callable[[Episode], None]) -> None:
-        """Collects the episodes of a block into its files.
+        """Collects the episodes of a block and writes its files.
 
         Args:
-            block: the episodes.
+            block: the block.
             on_episode: called after every episode.
 
         Raises:
             ParticipantFailure: the policy failed.
-            UserError: something that was asked for cannot be had here.
+            UserError: a setting of the plan is not available on this host.
         """
         played = BlockRecord(index=block.index, policy=block.policy, episodes=[])
         path = episodes_path(self._work, block.index)
@@ -105,9 +106,11 @@ class RolloutWorker:
                 on_episode(episode)
             if stream is not None:
                 stream.close()
+                # Before the rename: after a power failure a finished block could have an empty file otherwise.
                 _to_disk(unfinished)
                 os.replace(unfinished, path)
         fault_point("datasets: block written")
+        # Last: a block counts as finished as soon as its record exists.
         write_record(record_path(self._work, block.index), played)
 
     @contextlib.contextmanager
@@ -157,7 +160,7 @@ class _Chosen(NamedTuple):
 
 
 class _RandomPolicy:
-    """Draws actions uniformly; among those that the environment's action mask allows, where it has one."""
+    """Draws actions uniformly, within the environment's action mask if it has one."""
 
     def __init__(self, env: RecordingEnvironment, seed: int) -> None:
         self._env = env

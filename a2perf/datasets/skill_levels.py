@@ -1,10 +1,10 @@
-"""Skill levels: every checkpoint is evaluated, and the distribution of their returns is cut.
+"""Skill levels: evaluates checkpoints and assigns them to levels by their returns.
 
     novice <= mean - 2 std;  mean - std <= intermediate <= mean + std;  expert >= mean + 2 std
 
-over the mean (or median) returns of the checkpoints of all trainings together, ddof 1; what lies between belongs to no
-level (the earlier platform's rule). Few checkpoints rarely reach two standard deviations, so there are two other rules,
-which are used when they are asked for and never silently: the task's reference scores, and quantiles.
+Mean and standard deviation (ddof 1) are over the mean (or median) returns of the checkpoints of all training runs
+together. Checkpoints in the gaps have no level (the earlier platform's rule). With few checkpoints, two standard
+deviations are rarely reached. Two other rules are available on request: the task's reference scores, and quantiles.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ RULES: tuple[Rule, ...] = ("sigma", "references", "quantiles")
 FOLDER = "checkpoint_evaluation"
 EVALUATION_FILE = "evaluation.json"
 
-# Of the way from the random policy's reference to the expert's, and of the sorted checkpoints.
+# Shares of the way from the random policy's reference score to the expert's, and of the sorted checkpoints.
 _OF_REFERENCES = (0.25, 0.4, 0.75, 0.9)
 _OF_QUANTILES = (0.1, 0.35, 0.65, 0.9)
 
 
 class CheckpointEvaluation(Record, kw_only=True):
-    """What a checkpoint did.
+    """Evaluation of one checkpoint.
 
     Attributes:
-        training_name: the last folders of its training.
-        training: hash of the training's manifest.
-        path: below the artifacts; empty for the final policy.
-        root_dir: what its policy saw as ``ROOT_DIR``.
-        participant_args: what its ``load_policy`` was given.
+        training_name: the last folders of its training run.
+        training: hash of the training run's manifest.
+        path: path relative to the artifacts; empty for the final policy.
+        root_dir: ``ROOT_DIR`` of its policy.
+        participant_args: arguments of its ``load_policy``.
         checkpoint_number: its training step.
-        rollout_returns: of every episode; the fields before it are their summary, ``std`` with ddof 1.
-        total_training_energy: of the whole training.
-        training_energy: up to the checkpoint.
+        rollout_returns: return of every episode; the fields before are their summary, ``std`` with ddof 1.
+        total_training_energy: energy of the whole training run.
+        training_energy: energy of training up to the checkpoint.
         level: its skill level; None in a gap.
     """
 
@@ -73,7 +73,7 @@ class CheckpointEvaluation(Record, kw_only=True):
 
 
 class EvaluationRecord(Record, kw_only=True):
-    """``evaluation.json`` beside a training: all of its checkpoints."""
+    """``evaluation.json`` next to a training run: the evaluations of its checkpoints."""
 
     schema: int = SCHEMA
     submission: str
@@ -89,14 +89,14 @@ class EvaluationRecord(Record, kw_only=True):
 
 
 class SkillLevels(Record, kw_only=True):
-    """``skill_levels.json``: the checkpoints of several trainings, cut into levels.
+    """``skill_levels.json``: the checkpoints of several training runs with their levels.
 
     Attributes:
-        rule: how they were cut.
-        measure: of the returns of a checkpoint, ``"mean"`` or ``"median"``.
-        bounds: in return.
-        counts: checkpoints of each level, and ``"discarded"``.
-        remarks: what a reader should know.
+        rule: the rule that assigned the levels.
+        measure: statistic of a checkpoint's returns, ``"mean"`` or ``"median"``.
+        bounds: bounds of the levels, as returns.
+        counts: number of checkpoints of each level, and ``"discarded"``.
+        remarks: remarks for the user.
     """
 
     schema: int = SCHEMA
@@ -117,15 +117,15 @@ class SkillLevels(Record, kw_only=True):
         """Returns the checkpoints of a level.
 
         Raises:
-            UserError: there are none; the message says what the other rules would give.
+            UserError: there are none; the hint lists the results of the other rules.
         """
         found = [checkpoint for checkpoint in self.checkpoints if checkpoint.level == level]
         if found:
             return found
         raise UserError(
-            f"no checkpoint is {level} by the rule {self.rule!r} ({said(self.bounds, level)}; the best reaches "
-            f"{max(_measured(self.checkpoints, self.measure)):.4g}, the least "
-            f"{min(_measured(self.checkpoints, self.measure)):.4g})",
+            f"no checkpoint is {level} by the rule {self.rule!r} ({returns_of(self.bounds, level)}; the returns are "
+            f"{min(_measured(self.checkpoints, self.measure)):.4g} to "
+            f"{max(_measured(self.checkpoints, self.measure)):.4g})",
             hint=alternatives(self, level),
         )
 
@@ -135,32 +135,32 @@ def evaluate(
     env_id: str, env_kwargs: dict[str, Any], episodes: int, seed: int, processes: int, progress: RunProgress,
     participant_args: dict[str, str] | None = None, confining: Confining | None = None, work: Path | None = None,
 ) -> EvaluationRecord:  # fmt: skip
-    """Evaluates every checkpoint of one training and writes ``evaluation.json``; finished blocks are kept.
+    """Evaluates every checkpoint of one training run and writes ``evaluation.json``; finished blocks are kept.
 
     Args:
-        checkpoints: of one training.
-        submission: the folder whose ``inference.py`` loads them.
-        submission_sha256: its hash.
-        domain: of the environment.
-        task: its name.
-        env_id: its id.
-        env_kwargs: its arguments.
-        episodes: of each checkpoint; all have the same seeds.
+        checkpoints: checkpoints of one training run.
+        submission: the submission that loads them.
+        submission_sha256: hash of the submission.
+        domain: domain of the environment.
+        task: name of the task.
+        env_id: id of the environment.
+        env_kwargs: arguments of the environment.
+        episodes: number of episodes per checkpoint; all checkpoints get the same seeds.
         seed: root seed.
-        processes: how many rollout workers there are.
-        progress: where episodes are counted.
+        processes: number of rollout workers.
+        progress: shows the number of episodes.
         participant_args: further arguments of ``load_policy``.
         confining: how policies are run.
-        work: where results go; ``checkpoint_evaluation`` beside the training's bundle by default.
+        work: folder for results; by default ``checkpoint_evaluation`` next to the training run's bundle.
 
     Raises:
-        UserError: as for ``collect``, or the folder holds an evaluation under other settings.
+        UserError: see ``collect``; or the folder contains an evaluation with other settings.
     """
     training = checkpoints[0].training
     folder = work or training.root / FOLDER
     blocks: list[Block] = []
     for place in range(len(checkpoints)):
-        for block in blocks_of(seed, [episodes]):  # every checkpoint meets the same episodes
+        for block in blocks_of(seed, [episodes]):  # every checkpoint gets the same episodes
             block.index, block.policy = len(blocks), place
             blocks.append(block)
     plan = Plan(
@@ -204,10 +204,19 @@ def evaluate(
 def cut(
     evaluations: Sequence[EvaluationRecord], *, rule: Rule = "sigma", measure: str = "mean", remarks: Sequence[str] = ()
 ) -> SkillLevels:
-    """Cuts the checkpoints of all evaluations together into levels.
+    """Assigns the checkpoints of all evaluations together to levels.
+
+    Args:
+        evaluations: evaluations of checkpoints.
+        rule: how the bounds of the levels follow from the returns.
+        measure: the number of a checkpoint that decides.
+        remarks: notes for the record.
+
+    Returns:
+        The levels with their bounds and checkpoints.
 
     Raises:
-        UserError: they are of different environments, or the rule cannot be applied.
+        UserError: the evaluations have different settings, or the rule cannot be applied.
     """
     first = evaluations[0]
     for other in evaluations[1:]:
@@ -215,7 +224,7 @@ def cut(
             if getattr(other, name) != getattr(first, name):
                 raise UserError(
                     f"the evaluations differ in {name}: {getattr(first, name)!r} and {getattr(other, name)!r}",
-                    hint="evaluate all trainings under the same settings",
+                    hint="evaluate all training runs with the same settings",
                 )
     checkpoints = [checkpoint for record in evaluations for checkpoint in record.checkpoints]
     bounds = bounds_by(rule, _measured(checkpoints, measure), first.task, first.env_id)
@@ -256,14 +265,14 @@ def bounds_by(rule: Rule, values: Sequence[float], task: str, env_id: str) -> Sk
         env_id: its environment.
 
     Raises:
-        UserError: too few checkpoints, or the task has no references.
+        UserError: too few checkpoints, or the task has no reference scores.
     """
     if rule == "sigma":
         try:
             return skill_levels(values)
         except ValueError as error:
             raise UserError(
-                f"skill levels cannot be cut: {error}", hint="give more checkpoints, or --thresholds references"
+                f"skill levels cannot be assigned: {error}", hint="add checkpoints, or use --thresholds references"
             ) from error
     if rule == "quantiles":
         return _bounds(np.quantile(np.asarray(values, np.float64), _OF_QUANTILES))
@@ -274,7 +283,7 @@ def bounds_by(rule: Rule, values: Sequence[float], task: str, env_id: str) -> Sk
 
 
 def alternatives(levels: SkillLevels, level: str) -> str:
-    """Says what the other rules would give for a level."""
+    """Returns a text with the number of checkpoints that the other rules assign to a level."""
     values = _measured(levels.checkpoints, levels.measure)
     offers = []
     for rule in RULES:
@@ -285,13 +294,13 @@ def alternatives(levels: SkillLevels, level: str) -> str:
         except UserError:
             continue
         count = sum(bounds.level(value) == level for value in values)
-        offers.append(f"`--thresholds {rule}` gives {count} ({said(bounds, level)})")
+        offers.append(f"`--thresholds {rule}` gives {count} ({returns_of(bounds, level)})")
     offers.append("or evaluate more checkpoints")
     return ", ".join(offers)
 
 
-def said(bounds: SkillBounds, level: str) -> str:
-    """Says in words what a level asks for."""
+def returns_of(bounds: SkillBounds, level: str) -> str:
+    """Returns the range of returns of a level as text."""
     if level == "novice":
         return f"at most {bounds.novice_max:.4g}"
     if level == "expert":

@@ -1,7 +1,7 @@
 """Spaces in the JSON of Minari's ``metadata.json``, nests of arrays, and the differences between two spaces.
 
-Accepted are ``Dict`` and ``Tuple`` of ``Box``, ``Discrete``, ``MultiDiscrete`` and ``MultiBinary``: every element is an
-array of fixed shape. Minari writes and parses the text; here it is checked first, since the file may be a stranger's.
+Supported are ``Dict`` and ``Tuple`` of ``Box``, ``Discrete``, ``MultiDiscrete`` and ``MultiBinary``: every element is
+an array of fixed shape. Minari writes and parses the text; it is checked here first, because the file may be untrusted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from a2perf.errors import ConfigError
 Array = NDArray[Any]
 Space = spaces.Space[Any]
 MAX_ELEMENTS = 1 << 26
-"""Of one array of a space: 64 times the pixels of a large screen."""
+"""Largest array of a space."""
 _ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 _NO_SPACE = (KeyError, TypeError, ValueError, AttributeError, AssertionError, OverflowError, RecursionError)
 
@@ -30,14 +30,13 @@ def to_json(space: Space) -> str:
     """Returns a space as text.
 
     Raises:
-        ConfigError: it is, or holds, a space that is not an array of fixed shape.
+        ConfigError: it is or contains a space that is not an array of fixed shape.
     """
     for name, leaf in leaves(space, "space"):
         if not isinstance(leaf, _ARRAYS):
             raise ConfigError(
                 f"{name} is a {type(leaf).__name__} space, which is not an array of fixed shape",
-                hint="wrap the environment: its spaces must be Box, Discrete, MultiDiscrete, MultiBinary, or Dict and "
-                "Tuple of these",
+                hint="wrap the environment: use Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of these",
             )
     return str(minari("serialization").serialize_space(space))
 
@@ -46,24 +45,27 @@ def from_json(text: str) -> Space:
     """Returns the space that a text describes.
 
     Raises:
-        ConfigError: the text does not describe one of the accepted spaces.
+        ConfigError: the text does not describe a supported space.
     """
     try:
         found = json.loads(text)
         _require_bounded(found)
         space: Space = minari("serialization").deserialize_space(found)
     except _NO_SPACE as error:
-        raise ConfigError(f"this does not describe a space of Gymnasium ({error}): {text:.120}") from error
+        raise ConfigError(
+            f"not a supported Gymnasium space ({error}): {text:.120}", hint="copy or generate the dataset again"
+        ) from error
     return space
 
 
 def leaves(space: Space, name: str) -> Iterator[tuple[str, Space]]:
-    """Yields the arrays of a space with their paths: ``("observations/mask", Box(...))``; sorted by name in a dict."""
+    """Yields the arrays of a space with their paths: ``("observations/mask", Box(...))``, dict keys sorted."""
     if isinstance(space, spaces.Dict):
         for key in sorted(space.spaces):
             yield from leaves(space.spaces[key], f"{name}/{key}")
     elif isinstance(space, spaces.Tuple):
         for index, child in enumerate(space.spaces):
+            # Minari's name for the parts of a tuple.
             yield from leaves(child, f"{name}/_index_{index}")
     else:
         yield name, space
@@ -82,7 +84,7 @@ def flatten(space: Space, value: Any, name: str) -> Iterator[tuple[str, Array]]:
 
 
 def nest(space: Space, arrays: Mapping[str, Any], name: str) -> Any:
-    """Returns flat arrays as the dicts and tuples of a space; what is not there is left out."""
+    """Returns flat arrays as the dicts and tuples of a space; missing arrays are left out."""
     if isinstance(space, spaces.Dict):
         found = {key: nest(child, arrays, f"{name}/{key}") for key, child in space.spaces.items()}
         return {key: value for key, value in found.items() if value is not None} or None
@@ -93,13 +95,13 @@ def nest(space: Space, arrays: Mapping[str, Any], name: str) -> Any:
 
 
 def differences(one: Space, other: Space, name: str, *, names: tuple[str, str] = ("", "")) -> list[str]:
-    """Says in what two spaces differ, one line an array.
+    """Returns the differences between two spaces, one line per array.
 
     Args:
         one: a space.
-        other: another.
-        name: what they are spaces of: ``"observation"``.
-        names: what they are called in the lines.
+        other: another space.
+        name: name of the element, such as ``"observation"``.
+        names: names of the two spaces for the lines.
     """
     ours, theirs = dict(leaves(one, name)), dict(leaves(other, name))
     lines = [f"{path} is only in {names[0]}" for path in ours if path not in theirs]
@@ -118,7 +120,7 @@ def _short(space: Space) -> str:
 
 
 def _require_bounded(found: Mapping[str, Any]) -> None:
-    """Raises ValueError if a space is of another kind than those read here, or takes more memory than it should."""
+    """Raises ValueError if a space is not supported or has too many elements."""
     kind = found["type"]
     if kind in ("Dict", "Tuple"):
         below = found["subspaces"]

@@ -1,6 +1,6 @@
-"""Transitions of many episodes in memory: each value is read once, straight into its place.
+"""Transitions of many episodes in memory: each value is read once, directly into its final array.
 
-Next observations are rows of the same arrays and not copies of them. Batches are drawn with a seed.
+Next observations are rows of the same arrays, not copies. Batches are drawn with a seed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = NDArray[np.int64]
 
 
 class EpisodeSource(Protocol):
-    """What is needed of a dataset; ``reader.Dataset`` has it."""
+    """The part of ``reader.Dataset`` that is used here."""
 
     record: dict[str, Any]
 
@@ -53,15 +53,15 @@ class Batch:
     """Some transitions; arrays, or dicts and tuples of arrays, with one row each.
 
     Attributes:
-        observations: before the action.
-        actions: as taken.
+        observations: observations before the action.
+        actions: executed actions.
         rewards: float64.
-        next_observations: after the action; None unless they were loaded.
+        next_observations: observations after the action; None unless they were loaded.
         terminations: bool.
         truncations: bool.
-        infos: entries of ``info`` before the action, as an action mask is.
-        policy_actions: what the policy wanted, which differs from ``actions`` where these were disturbed.
-        indices: which transitions.
+        infos: entries of ``info`` before the action, such as an action mask.
+        policy_actions: the policy's actions, which differ from ``actions`` if noise was added.
+        indices: numbers of the transitions.
     """
 
     observations: Any
@@ -80,9 +80,9 @@ class Transitions:
 
     Args:
         data: the dataset.
-        arrays: flat arrays by path; those of observations and infos have a row of the end of each episode where
-            ``rows`` says so.
-        rows: row of the observation before each transition; None when rows and transitions are the same.
+        arrays: flat arrays by path. If ``rows`` is given, arrays of observations and infos have one more row per
+            episode, for its end.
+        rows: row of the observation before each transition; None if rows and transitions have the same numbers.
         episode: (n,) number of each transition's episode.
     """
 
@@ -97,12 +97,12 @@ class Transitions:
 
     @property
     def observations(self) -> Any:
-        """Observations before the actions, of n rows; views unless next observations were loaded."""
+        """Observations before the actions, n rows; views unless next observations were loaded."""
         return self._of_space("observations", self._rows)
 
     @property
     def next_observations(self) -> Any:
-        """Observations after the actions, of n rows.
+        """Observations after the actions, n rows.
 
         Raises:
             UserError: they were not loaded.
@@ -111,12 +111,12 @@ class Transitions:
 
     @property
     def actions(self) -> Any:
-        """Actions, of n rows."""
+        """Executed actions, n rows."""
         return self._of_space("actions", None)
 
     @property
     def policy_actions(self) -> Any:
-        """What the policy wanted in each step, of n rows: what a clone learns. The actions, unless disturbed."""
+        """The policy's actions, n rows: the targets of behaviour cloning. Equal to ``actions`` without action noise."""
         return self._wanted(None)
 
     @property
@@ -126,17 +126,17 @@ class Transitions:
 
     @property
     def terminations(self) -> NDArray[np.bool_]:
-        """(n,) whether the task ended the episode with the transition."""
+        """(n,) whether the task ended the episode at the transition."""
         return self._arrays["terminations"]
 
     @property
     def truncations(self) -> NDArray[np.bool_]:
-        """(n,) whether a time limit did."""
+        """(n,) whether a time limit ended the episode at the transition."""
         return self._arrays["truncations"]
 
     @property
     def infos(self) -> dict[str, Any]:
-        """Entries of ``info`` before the actions, of n rows each."""
+        """Entries of ``info`` before the actions, n rows each."""
         return self._infos(self._rows)
 
     @property
@@ -148,7 +148,7 @@ class Transitions:
         """Gathers transitions.
 
         Args:
-            indices: which, an integer array.
+            indices: numbers of the transitions, an integer array.
         """
         chosen = np.asarray(indices, np.int64)
         rows = chosen if self._rows is None else self._rows[chosen]
@@ -171,19 +171,17 @@ class Transitions:
         """Yields batches; every epoch is a new permutation, and the same seed gives the same batches.
 
         Args:
-            size: transitions of a batch.
-            seed: of the permutations.
-            epochs: how often everything is seen; None goes on forever.
-            shuffle: whether the order is drawn; else it is that of the dataset.
-            drop_last: whether a last batch that is smaller is left out.
+            size: transitions per batch.
+            seed: seed of the permutations.
+            epochs: number of passes over the data; None repeats forever.
+            shuffle: whether to shuffle; otherwise the order of the dataset is used.
+            drop_last: whether to drop a smaller last batch.
 
         Raises:
-            UserError: the batch is larger than everything there is, and the last one is left out.
+            UserError: ``size`` is below 1, or larger than the data with ``drop_last``.
         """
         if size < 1 or (drop_last and size > len(self)):
-            raise UserError(
-                f"a batch of {size} out of {len(self)} transitions is not possible", hint="use a smaller one"
-            )
+            raise UserError(f"batch size {size} is not valid for {len(self)} transitions", hint=f"use 1 to {len(self)}")
         generator = np.random.default_rng(seed)
         epoch = 0
         while epochs is None or epoch < epochs:
@@ -230,7 +228,7 @@ def load(
     lengths, kept = _limited(data, indices, limit)
     total = int(sum(lengths))
     if not total:
-        raise UserError(f"{data.id} has no transition in what was asked for", hint="ask for more episodes")
+        raise UserError(f"the selected part of {data.id} has no transitions", hint="select more episodes")
     extra = 1 if next_observations else 0
     starts = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) + extra)])
     ends = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
@@ -248,6 +246,7 @@ def load(
     episode = np.repeat(np.array(kept, np.int64), lengths)
     before: Rows | None = None
     if next_observations:
+        # Every earlier episode has one row more than it has transitions.
         before = np.arange(total, dtype=np.int64) + np.repeat(np.arange(len(kept), dtype=np.int64), lengths)
     return Transitions(data, reader.arrays, before, episode)
 
@@ -276,6 +275,6 @@ def _observation_paths(data: EpisodeSource, keys: Sequence[str] | None) -> list[
         if key not in names:
             raise UserError(
                 f"the observations of {data.id} have no entry {key!r}{did_you_mean(key, names)}",
-                hint=f"there {'are ' + ', '.join(sorted(names)) if names else 'is one array without a name'}",
+                hint=f"choose from: {', '.join(sorted(names))}" if names else "remove keys: observations are one array",
             )
     return [path for path in paths if path.split("/")[1] in keys]

@@ -1,7 +1,7 @@
-"""The note that a training leaves in its artifacts: which datasets it used and how much of them.
+"""Records in the artifacts of a training run which datasets it used, and how many samples of each.
 
-The data-cost metric reads it. Only a training has artifacts to write to; elsewhere nothing is noted. NumPy and the
-standard library only, since a participant's own Python writes it.
+The data-cost metric reads these notes. Outside of a training run nothing is written. NumPy and the standard library
+only, because this runs in the participant's Python.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _SCHEMA = 1
 
 
 def note(record: Mapping[str, Any], dataset_id: str, samples: int, folder: str | Path | None = None) -> Path | None:
-    """Notes that a training used a dataset; the largest number of samples of all notes stays.
+    """Records that a training run used a dataset; keeps the largest number of samples.
 
     Args:
-        record: content of the dataset's ``a2perf.json``; empty for a dataset that a2perf did not make.
-        dataset_id: its name.
-        samples: how many different transitions were read.
-        folder: the artifacts; ``A2PERF_ARTIFACTS`` by default, else ``ROOT_DIR``.
+        record: content of the dataset's ``a2perf.json``; empty for a dataset not made by a2perf.
+        dataset_id: name of the dataset.
+        samples: number of different transitions read.
+        folder: the artifacts; by default ``A2PERF_ARTIFACTS``, else ``ROOT_DIR``.
 
     Returns:
-        The file, or None where there is no run or its artifacts cannot be written.
+        The file, or None outside of a run or if the artifacts are not writable.
     """
     place = folder or os.environ.get("A2PERF_ARTIFACTS") or os.environ.get("ROOT_DIR")
     if not place or not os.access(place, os.W_OK):

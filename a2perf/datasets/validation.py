@@ -1,6 +1,6 @@
-"""Checks a dataset without running anything: files, hashes, shapes, types, counts, and how its episodes end.
+"""Checks a dataset without running anything: files, hashes, shapes, dtypes, counts, and the ends of its episodes.
 
-Every problem names its file and its place in it.
+Every problem names its file and its path in the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from a2perf.storage import read_record, sha256_of
 
 
 def problems_of(data: Dataset) -> list[str]:
-    """Returns everything that is wrong with a dataset; nothing for one that is whole."""
+    """Returns the problems of a dataset; an empty list for a valid one.
+
+    Args:
+        data: the dataset.
+    """
     return list(_problems(data))
 
 
@@ -40,7 +44,7 @@ def _problems(data: Dataset) -> Iterator[str]:
         yield f"{data.file} does not exist"
         return
     if record is not None and sha256_of(data.file) != record.file_sha256:
-        yield f"{data.file}: its bytes are not those that were recorded (SHA-256)"
+        yield f"{data.file}: the SHA-256 of the file differs from the recorded one"
     try:
         with hdf5_file.opened(data.file) as stream:
             yield from _file(stream, data, record, observation, action)
@@ -51,7 +55,7 @@ def _problems(data: Dataset) -> Iterator[str]:
 def _file(stream: Any, data: Dataset, record: DatasetRecord | None, observation: Space, action: Space) -> Iterator[str]:
     count = hdf5_file.episode_count(stream)
     if count != data.metadata.get("total_episodes"):
-        yield f"{data.file}: {count} episodes, and metadata.json says {data.metadata.get('total_episodes')}"
+        yield f"{data.file}: {count} episodes, but metadata.json has {data.metadata.get('total_episodes')}"
     steps, hashes = 0, []
     for index in range(count):
         try:
@@ -73,13 +77,14 @@ def _file(stream: Any, data: Dataset, record: DatasetRecord | None, observation:
             hashes.append(episode.sha256())
             yield from (f"{place}{problem}" for problem in _hashes(episode, recorded, index))
     if steps != data.metadata.get("total_steps"):
-        yield f"{data.file}: {steps} steps, and metadata.json says {data.metadata.get('total_steps')}"
+        yield f"{data.file}: {steps} steps, but metadata.json has {data.metadata.get('total_steps')}"
     if record is None:
         return
     if hdf5_file.content_hash(hashes) != record.content_sha256:
-        yield f"{data.file}: the content is not that which was recorded (SHA-256 of the episodes)"
+        yield f"{data.file}: the SHA-256 of the episodes differs from the recorded one"
     if (record.episodes, record.steps) != (count, steps):
-        yield f"{data.path / naming.RECORD_FILE}: says {record.episodes} episodes and {record.steps} steps"
+        wrong = f"{record.episodes} episodes and {record.steps} steps, but the data has {count} and {steps}"
+        yield f"{data.path / naming.RECORD_FILE}: {wrong}"
     if sum(policy.episodes for policy in record.policies) != record.episodes:
         yield f"{data.path / naming.RECORD_FILE}: the policies' episodes do not add up to {record.episodes}"
 
@@ -92,13 +97,13 @@ def _episode(episode: EpisodeArrays, observation: Space, action: Space) -> Itera
         return
     steps = episode.steps
     if not steps:
-        yield " has no step"
+        yield " has no steps"
         return
     for name in ("terminations", "truncations"):
         if arrays[name].shape != (steps,) or arrays[name].dtype != np.bool_:
             yield f"/{name} is {arrays[name].dtype} {arrays[name].shape}, not bool ({steps},)"
     if arrays["rewards"].dtype.kind != "f" or not np.isfinite(arrays["rewards"]).all():
-        yield "/rewards holds a number that is not finite"
+        yield "/rewards contains a number that is not finite"
     for space, name, rows in ((observation, "observations", steps + 1), (action, "actions", steps)):
         for path, leaf in leaves(space, name):
             yield from _array(arrays.get(path), path, leaf, rows)
@@ -107,9 +112,9 @@ def _episode(episode: EpisodeArrays, observation: Space, action: Space) -> Itera
             yield f"/{path} has {len(array)} rows, not {steps + 1}"
     ended = arrays["terminations"] | arrays["truncations"]
     if ended[:-1].any():
-        yield f"/terminations or /truncations: it ends at step {int(np.argmax(ended))} of {steps} and goes on"
+        yield f"/terminations or /truncations: true at step {int(np.argmax(ended))} of {steps}, before the last step"
     if not ended[-1]:
-        yield "/terminations and /truncations: it ends without either"
+        yield "/terminations and /truncations: both are false at the last step"
 
 
 def _array(array: Any, path: str, space: Space, rows: int) -> Iterator[str]:
@@ -122,7 +127,7 @@ def _array(array: Any, path: str, space: Space, rows: int) -> Iterator[str]:
     elif array.dtype != space.dtype:
         yield f"/{path} is of type {array.dtype}, not {space.dtype}"
     elif array.dtype.kind == "f" and not np.isfinite(array).all():
-        yield f"/{path} row {int(np.argwhere(~np.isfinite(array))[0][0])} holds a number that is not finite"
+        yield f"/{path} row {int(np.argwhere(~np.isfinite(array))[0][0])} contains a number that is not finite"
     elif path.startswith("actions"):
         outside = next((row for row in range(rows) if array[row] not in space), None)
         if outside is not None:
@@ -136,11 +141,11 @@ def _hashes(episode: EpisodeArrays, recorded: dict[str, Any], index: int) -> Ite
     if len(kept) == len(ours):
         for name, one, other in zip(digests, kept, ours, strict=True):
             if one != other:
-                yield f"/{name}: its values are not those that were recorded"
+                yield f"/{name}: the hash of the values differs from the recorded one"
     elif recorded:
-        yield f" has {len(ours)} arrays, and {len(kept)} were recorded"
+        yield f" has {len(ours)} arrays, but {len(kept)} were recorded"
     if episode.sha256() != recorded.get("sha256"):
-        yield ": its hash is not the recorded one"
+        yield ": its hash differs from the recorded one"
     for name, value in (("id", index), ("total_steps", episode.steps)):
         if int(recorded.get(name, -1)) != value:
             yield f": {name} is {recorded.get(name)}, not {value}"

@@ -1,7 +1,7 @@
 """``python -m a2perf.datasets.worker FOLDER``: a rollout worker for the plan in a working folder.
 
-It reads numbers of blocks from standard input, one a line, and answers in JSON lines on standard output: every episode,
-then ``done`` or what failed. When the input ends it ends at once, so that no process outlives who asked for it.
+It reads numbers of blocks from standard input, one per line, and answers with JSON lines on standard output: one per
+episode, then ``done`` or a failure. It exits as soon as its input ends, so no worker outlives its parent process.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from a2perf.submission.evaluator.failures import ParticipantFailure
 
 
 def main() -> None:
-    """Plays what is asked for."""
+    """Collects the requested blocks."""
     work = Path(sys.argv[1])
-    # Whatever the environment prints must not come between the answers.
+    # An environment may print. Its output goes to standard error, because it would corrupt the JSON lines.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     wanted: queue.Queue[int] = queue.Queue()
@@ -53,6 +53,7 @@ def main() -> None:
 def _listen(wanted: queue.Queue[int]) -> None:
     for line in sys.stdin:
         wanted.put(int(line))
+    # From this thread sys.exit would end only the thread.
     os._exit(0)
 
 

@@ -14,15 +14,20 @@ from a2perf.domains.registry import (
     load_attribute,
     register_environments,
 )
+from a2perf.domains.titles import domain_title, environment_title, task_summary, task_title
 
 __all__ = [
     "Domain",
     "Environment",
     "Task",
     "all_environments",
+    "domain_title",
     "domains",
+    "environment_title",
     "find_environment",
     "get_domain",
     "load_attribute",
     "register_environments",
+    "task_summary",
+    "task_title",
 ]

@@ -1,4 +1,4 @@
-"""What environments of every domain check alike: names of arguments, choices, numbers, and defaults from gin.
+"""Argument checks shared by all domains: names, choices, numbers, and defaults from gin.
 
 Every error gives what was given, the nearest valid name, and how to fix it.
 """
@@ -53,7 +53,7 @@ def argument_names(method: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def one_of(name: str, given: Any, valid: Sequence[str], *, error: type[ConfigError] = ConfigError) -> None:
-    """Refuses a word that is not among the valid ones.
+    """Refuses a value that is not among the valid ones.
 
     Raises:
         ConfigError: it is not.
@@ -66,7 +66,7 @@ def integer_of_at_least(least: int, name: str, given: Any) -> int:
     """Returns an integer.
 
     Raises:
-        ConfigError: it is none, or too small.
+        ConfigError: not an integer, or too small.
     """
     if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < least:
         raise ConfigError(f"{name} is {given!r}", hint=f"give an integer of at least {least}")
@@ -74,7 +74,7 @@ def integer_of_at_least(least: int, name: str, given: Any) -> int:
 
 
 def completed_by_gin(name: str, *, module: str, home: str) -> Callable[..., dict[str, Any]]:
-    """Returns a function that completes keyword arguments by what gin binds to a name.
+    """Returns a function that adds gin bindings of a name to keyword arguments.
 
     The environment itself is not gin-configurable, since gin rewrites the errors of what it calls.
 

@@ -1,8 +1,8 @@
-"""Environments as choices among candidates: one row of features per action, first column 1 where it is valid.
+"""Environments as choices among candidates: a table with a row of features per action, valid rows marked in column 0.
 
-A network that scores rows one by one needs no output per action, so the same weights serve pages and grids of any
-size, and an action that is not allowed can never be chosen. The readers of the domains live with the domains
-(``Domain.candidates``); here are the Gymnasium wrapper and the choice that an ``inference.py`` makes. NumPy alone.
+A network that scores rows one by one needs no output per action: the same weights serve pages and grids of any size,
+and invalid actions are never chosen. Each domain has a reader of its observations (``Domain.candidates``); this module
+has the Gymnasium wrapper and the adapter for an ``inference.py``. It needs NumPy only.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class CandidateReader(Protocol):
     """Reads the observations of one environment.
 
     Attributes:
-        features: columns of a table; the first one is 1 where the candidate is valid, else 0.
-        size: rows of a table that is kept for training; more candidates than that do not fit.
-        reward_offset, reward_scale: what suits training is ``(reward + offset) * scale``, the offset only at the end of
-            an episode.
+        features: columns of a table; the first one is 1 for a valid candidate, else 0.
+        size: rows of a training table; more candidates do not fit.
+        reward_offset, reward_scale: training uses ``(reward + offset) * scale``, the offset only at the end of an
+            episode.
     """
 
     features: int
@@ -85,12 +85,12 @@ class CandidateEnv(gymnasium.Wrapper[NDArray[Any], int, Any, Any]):
 
     Args:
         env: of a domain that has candidates.
-        size: rows; by default the reader's.
-        shaped: whether rewards are shifted and scaled as suits training.
+        size: number of rows; by default that of the reader.
+        shaped: whether rewards are shifted and scaled for training.
         **arguments: of the domain's reader.
 
     Raises:
-        ConfigError: see ``candidates_of``; in ``step``, a row that holds no candidate.
+        ConfigError: see ``candidates_of``; in ``step``, a row without a candidate.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class CandidateEnv(gymnasium.Wrapper[NDArray[Any], int, Any, Any]):
 
 
 class CandidateChoice:
-    """Both directions for a policy that chooses rows: observations to tables, and the chosen row to the action.
+    """Adapter of a policy that chooses rows: converts observations to tables, and the chosen row to the action.
 
-    Made before there is an environment, as an ``inference.py`` needs it; ``read_from`` comes first.
+    It is created without an environment, as an ``inference.py`` needs; call ``read_from`` first.
 
     Args:
         size: rows of a table; ``None`` for all candidates, in full precision.
@@ -170,8 +170,8 @@ class CandidateChoice:
         """Makes the reader of an environment.
 
         Args:
-            env: the environment; its layout is looked at.
-            size: rows from now on, where given.
+            env: the environment; its layout is read.
+            size: new number of rows, if given.
 
         Raises:
             ConfigError: see ``candidates_of``.

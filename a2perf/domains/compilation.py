@@ -31,7 +31,7 @@ _WITHOUT_ALLOCATION: dict[str, Any] = {**_OPTIONS, "no_cfunc_wrapper": True, "_n
 
 
 def compiled(function: F) -> F:
-    """Returns the function compiled, or as it is if Numba is not installed."""
+    """Returns the compiled function, or the function itself if Numba is not installed."""
     return _compiled(function, _OPTIONS)
 
 

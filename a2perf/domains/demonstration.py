@@ -1,4 +1,4 @@
-"""What a domain contributes to ``a2perf demo``: runs of example submissions."""
+"""The contribution of a domain to ``a2perf demo``: runs of example submissions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ class DemonstrationRun:
     """One command of the demonstration.
 
     Attributes:
-        title: what it shows.
+        title: what the run shows.
         folder: of the run, below the demonstration's folder.
         submission: name of an example.
         gin_file: name of a packaged gin file below the domain's.
         bindings: further gin bindings.
         participant_args: of the submission.
-        first_number_s: about when the first number is there; quick runs come first, s.
-        progress: a file of the run whose new lines are shown meanwhile; empty for none.
+        first_number_s: approximate time to the first number, s; quick runs come first.
+        progress: a file of the run; its new lines are shown during the run. Empty for none.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Windows that show a person what an environment does."""
+"""Windows for the render mode ``"human"``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def require_display(*, x11: bool = False) -> None:
     """Checks that a window can be opened.
 
     Args:
-        x11: whether only an X server that answers will do; a library that ends the process without one needs this.
+        x11: require an X server that answers, for libraries that end the process without one.
 
     Raises:
         ConfigError: there is no display.
@@ -45,6 +45,7 @@ def _listens(display: str) -> bool:
         attempts = [(socket.AF_UNIX, name), (socket.AF_UNIX, f"\0{name}")]  # by file, and by abstract name
     for family, address in attempts:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
+            # A host that drops packets would otherwise block for minutes.
             probe.settimeout(2.0)
             try:
                 probe.connect(address)
@@ -55,7 +56,7 @@ def _listens(display: str) -> bool:
 
 
 class PictureWindow:
-    """Shows pictures in a window, each in place of the one before.
+    """Shows pictures in a window, one after the other.
 
     Args:
         title: of the window.

@@ -1,8 +1,7 @@
-"""Fingerprints of environments: what a change must not alter without a new version.
+"""Fingerprints of environments: a change that alters one needs a new version of the environment.
 
-A fingerprint hashes the spaces of an id and short traces of it, rounded so that another processor's last bits do not
-matter. The recorded ones are shipped with each domain (``<domain>/data/fingerprints.json``), and a bundle records the
-one of the environment that it ran.
+A fingerprint hashes the spaces of an id and short traces, rounded because processors differ in the last bits. Each
+domain ships the recorded ones (``<domain>/data/fingerprints.json``); a bundle records that of its environment.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from a2perf.domains.registry import find_environment
 SEEDS = (0, 1, 2)
 STEPS = 200
 DIGITS = 3
-# Where actions are continuous the dynamics amplify round-off, so episodes are cut where machines would begin to differ.
+# Continuous dynamics amplify round-off: later steps would differ between machines.
 CONTINUOUS_HORIZON = 20
 _MASK_KEYS = ("mask", "action_mask", "valid_actions")
 
@@ -51,14 +50,14 @@ def environment_fingerprint(env_id: str, **kwargs: Any) -> dict[str, Any]:
 
 
 def stored_fingerprint(env_id: str) -> str | None:
-    """Returns the recorded hash of an id, or None where none is shipped; reads one small file."""
+    """Returns the recorded hash of an id, or None if none is shipped; reads one small file."""
     domain, environment = find_environment(env_id)
     recorded = recorded_fingerprints(domain.name).get(environment.id)
     return None if recorded is None else str(recorded["sha256"])
 
 
 def recorded_fingerprints(domain: str) -> Mapping[str, Any]:
-    """Returns the recorded fingerprints of a domain by id; empty where none are shipped."""
+    """Returns the recorded fingerprints of a domain by id; empty if none are shipped."""
     try:
         text = (resources.files("a2perf.domains") / domain / "data" / "fingerprints.json").read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -78,6 +77,7 @@ def _trace(environment: Any, seed: int) -> str:
     for _ in range(STEPS):
         observation, reward, terminated, truncated, _ = environment.step(_action(environment, observation))
         age += 1
+        # Adding 0.0 turns -0.0 into 0.0: the two are equal, but their texts and bytes are not.
         parts += [*_arrays(observation), round(float(reward), DIGITS) + 0.0, bool(terminated), bool(truncated)]
         if terminated or truncated or age >= horizon:
             observation, _ = environment.reset()
@@ -87,7 +87,7 @@ def _trace(environment: Any, seed: int) -> str:
 
 
 def _action(environment: Any, observation: Any) -> Any:
-    """A random action: a valid one where the observation has a mask, a tenth of the range where it is continuous."""
+    """A random action: valid if the observation has a mask, within a tenth of the range if actions are continuous."""
     space = environment.action_space
     if isinstance(observation, Mapping) and hasattr(space, "n"):
         for key in _MASK_KEYS:

@@ -1,4 +1,4 @@
-"""What a domain declares for ``a2perf doctor``: on which hosts it runs, and which programs it uses."""
+"""Declarations of a domain for ``a2perf doctor``: supported machines and required programs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Program:
     Attributes:
         names: of the executable, in the order in which they are looked for.
         package: of the system that brings it.
-        purpose: what it serves for.
+        purpose: use of the program, in a few words.
     """
 
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ def tested_here(part: str) -> Support:
 
 
 def wheels_on_linux(part: str) -> tuple[Support, ...]:
-    """Returns the rows of a part whose packages all have wheels for Linux."""
+    """Returns the rows of a part if all its packages have wheels for Linux."""
     return (
         tested_here(part),
         Support("Linux", "x86_64", NEWER, part, "expected", WHEELS),

@@ -1,4 +1,4 @@
-"""What a domain is, and where the known ones are found.
+"""Records of domains, environments and tasks, and the registry of all domains.
 
 A domain is one frozen record. It names everything that the rest of the package needs of a domain as
 ``"module:attribute"`` strings, so listing the domains imports none of their dependencies. The built-in domains are the
@@ -35,17 +35,23 @@ class Environment:
         entry_point: ``"module:callable"`` that makes the environment; imported on first use.
         kwargs: default keyword arguments of the entry point.
         aliases: further ids that make the same environment.
+        title: name for people, ``"Dog, pace"``.
         summary: one line for listings.
+        requires: importable modules that it needs beside those of its domain.
+        assets: names of the data files that it cannot be made without.
         ranking: ids with different values are never ranked in one table (the physics engine, the compat rules).
-        vector_entry_point: ``"module:callable"`` that makes a vector environment, where the domain has its own.
-        example: keyword arguments to try an id with that cannot be made without any.
+        vector_entry_point: ``"module:callable"`` that makes a vector environment, if the domain has one.
+        example: keyword arguments for trying an id that requires some.
     """
 
     id: str
     entry_point: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
+    title: str = ""
     summary: str = ""
+    requires: tuple[str, ...] = ()
+    assets: tuple[str, ...] = ()
     ranking: str = ""
     vector_entry_point: str | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
@@ -53,22 +59,32 @@ class Environment:
 
 @dataclass(frozen=True)
 class Task:
-    """One environment id plus the keyword arguments that make it a task of the benchmark."""
+    """One environment id plus the keyword arguments that make it a task of the benchmark.
+
+    Attributes:
+        name: the name that ``--task`` takes.
+        env_id: the environment.
+        kwargs: keyword arguments of the environment.
+        title: name for people, ``"Level 2, 10 websites"``; `task_title` falls back to the name.
+        summary: one line for listings.
+    """
 
     name: str
     env_id: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    summary: str = ""
 
 
 @dataclass(frozen=True)
 class HeldOutTask:
-    """A task that an organizer generates and keeps secret until everybody has been evaluated on it.
+    """A task that an organizer generates and keeps secret until all entries were evaluated on it.
 
     Attributes:
         name: its name in results.
         env_id: registered id.
-        kwargs: what makes it the task; fit for JSON.
-        told: what the participant hears instead, with the same spaces: a public task of its kind.
+        kwargs: keyword arguments of the environment; must fit into JSON.
+        told: keyword arguments of the public task that the participant sees instead, with the same spaces.
     """
 
     name: str
@@ -88,15 +104,15 @@ class Domain:
         extra: the pip extra that installs its dependencies.
         environments: its registered ids.
         tasks: its tasks by name.
-        generalization_tasks: names of the tasks that the generalization mode runs unless told otherwise.
+        generalization_tasks: names of the tasks that the generalization mode runs by default.
         assets: data files that are not shipped; fetched by name and checksum.
-        requires: importable modules without which no environment of it can be made.
+        requires: importable modules that every environment of it needs.
         data_commands: ``"module:group"`` of a click group shown under ``a2perf data``.
-        carries: files outside the package that its environments read, by the path below the domain's folder where they
-            also look; each a ``"module:function"`` that finds it. They go into a participant's own environment.
+        carries: files outside the package that its environments read: path below the domain's folder ->
+            ``"module:function"`` that finds the file. They are copied into isolated Python environments.
         held_out: ``"module:function"`` that generates tasks for a competition: called with their number and a seed, it
             returns ``HeldOutTask`` records; the same seed gives the same ones.
-        programs: programs of the system that it uses, for ``a2perf doctor``.
+        programs: system programs that it uses, for ``a2perf doctor``.
         support: rows of the support matrix, for ``a2perf doctor``.
         demonstration: ``"module:function"`` that returns its part of ``a2perf demo``: called with the seconds that a
             training run may take, it returns ``DemonstrationRun`` records.
@@ -214,6 +230,22 @@ def find_environment(env_id: str) -> tuple[Domain, Environment]:
             hint="`a2perf envs list` shows every id",
         )
     return table[env_id]
+
+
+def find_task(name: str) -> tuple[Domain, Task]:
+    """Returns the task of a name and its domain.
+
+    Raises:
+        ConfigError: no domain has a task of that name, with the nearest known one.
+    """
+    known = [(domain, task) for domain in domains().values() for task in domain.tasks]
+    for domain, task in known:
+        if task.name == name:
+            return domain, task
+    raise ConfigError(
+        f"{name!r} is not a task of any domain{did_you_mean(name, [task.name for _, task in known])}",
+        hint="choose a task from `a2perf envs list`",
+    )
 
 
 def register_environments() -> None:

@@ -1,4 +1,4 @@
-"""Videos of what an environment draws."""
+"""Videos of environments."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which version of the code is about to run, as a tag: from git, from the CI's variables, or from the files themselves.
+"""The version of the code that is about to run, as a tag: from git, from variables of the CI, or from the files.
 
-The tag is what ``git describe --tags`` says, ``v1.0.0b2-9-g4605546``; without tags, as in a shallow clone,
+The tag is the output of ``git describe --tags``, ``v1.0.0b2-9-g4605546``; without tags, as in a shallow clone,
 ``no-tag-<number of commits>-g<short sha>``; outside version control ``no-git-<hash of the code>``. Uncommitted changes
-and untracked files add ``-dirty-<hash of them>``, so that they never pass for the commit. Folders that runs write into
-do not count as changes. Of a submission git is not asked: the tag is its commit and the hash of its files.
+and untracked files add ``-dirty-<hash of them>`` to distinguish them from the commit. Folders that runs write into do
+not count as changes. git is never run in a submission: its tag consists of its commit and the hash of its files.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def autotag(
     api: str = API,
     timeout_s: float = 5.0,
 ) -> AutotagRecord:
-    """Says which version of the code lies in a folder. Never fails: what cannot be found out is left out.
+    """Returns the version of the code in a folder. Never fails: unknown parts are left out.
 
     Args:
-        folder: of the code.
+        folder: folder of the code.
         environment: variables in which a CI names the pull request.
-        outputs: folders that runs write into, beyond the usual ones; they count as no change.
+        outputs: folders that runs write into, in addition to the usual ones; they do not count as changes.
         look_up: ask the code's host for the pull request of the commit, over the network.
-        api: address that is asked.
+        api: address of the code's host.
         timeout_s: how long to wait for the answer.
     """
     sha = _git(folder, "rev-parse", "HEAD")
@@ -90,9 +90,9 @@ def autotag(
 
 
 def submission_tag(identity: SubmissionIdentity, environment: Mapping[str, str]) -> AutotagRecord:
-    """Returns the version of a submission: the commit that its folder says it is, and the hash of its files.
+    """Returns the version of a submission: the commit that its folder claims, and the hash of its files.
 
-    ``git`` would obey the settings of its repository, which may be a stranger's and may name programs.
+    ``git`` is not run, because the settings of a stranger's repository can make it execute programs.
     """
     commit, content = identity.git_commit, identity.sha256
     tag = f"no-git-{content[:12]}" if commit is None else f"{commit[:_SHORT]}-{content[:_SHORT]}"
@@ -101,7 +101,7 @@ def submission_tag(identity: SubmissionIdentity, environment: Mapping[str, str])
 
 
 def joined_tags(existing: str | None, record: AutotagRecord | None) -> str:
-    """Returns the value of ``WANDB_TAGS``: what it held before, then the version and the pull request."""
+    """Returns the value of ``WANDB_TAGS``: its former value, then the version and the pull request."""
     tags = [tag.strip() for tag in (existing or "").split(",") if tag.strip()]
     if record is not None:
         tags += [tag for tag in (record.tag, record.pull_request) if tag]
@@ -109,7 +109,7 @@ def joined_tags(existing: str | None, record: AutotagRecord | None) -> str:
 
 
 def pull_request_of(environment: Mapping[str, str]) -> tuple[str | None, str]:
-    """Returns ``pr-<n>`` and the variable that says so, or ``(None, "")``."""
+    """Returns ``pr-<n>`` and the variable that contains it, or ``(None, "")``."""
     for variable, pattern in _CI_VARIABLES.items():
         found = re.match(pattern, environment.get(variable, ""))
         if found is not None:
@@ -118,7 +118,7 @@ def pull_request_of(environment: Mapping[str, str]) -> tuple[str | None, str]:
 
 
 def look_up_pull_request(folder: Path, sha: str, *, api: str = API, timeout_s: float = 5.0) -> str | None:
-    """Asks the code's host which pull request holds a commit; None without an answer in time."""
+    """Asks the code's host for the pull request that contains a commit; None without an answer in time."""
     remote = _git(folder, "remote", "get-url", "origin") or ""
     repository = re.search(r"[:/]([\w.\-]+/[\w.\-]+?)(?:\.git)?/?$", remote)
     if repository is None:
@@ -195,7 +195,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _git_bytes(folder: Path, *arguments: str) -> bytes | None:
-    """Returns what a git command printed, None when it failed or there is no git."""
+    """Returns the output of a git command; None if it failed or git is not installed."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(

@@ -1,7 +1,7 @@
 """The benchmark matrix: one command, or one submission, over environments and seeds, into the store.
 
-Runs are ordered by seed, then by environment, and each is ``<command> --env-id <env> --seed <seed>``. The same command
-line after any interruption repeats what is not finished and keeps what is.
+Runs are ordered by seed, then by environment; each one is ``<command> --env-id <env> --seed <seed>``. After an
+interruption the same command line repeats unfinished runs and keeps finished ones.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class MatrixRun:
     Attributes:
         env_id: the environment.
         seed: the seed.
-        commands: its command lines: one, or one for each configuration of a submission.
-        folder: where it lies in the store.
+        commands: its command lines: one, or one per configuration of a submission.
+        folder: its folder in the store.
         key: its name: the folder, below the store.
     """
 
@@ -55,26 +55,26 @@ class BenchmarkMatrix:
     """A planned matrix.
 
     Attributes:
-        plan: what the runs share.
-        runs: in the order in which they are started.
+        plan: the settings that all runs share.
+        runs: the runs in the order of their start.
     """
 
     plan: MatrixPlan
     runs: tuple[MatrixRun, ...]
 
     def command_lines(self) -> list[str]:
-        """Returns every command line, as a person would type it."""
+        """Returns every command line as text for a shell."""
         begin = () if self.plan.source == "command" else ("a2perf", "run")
         return [shlex.join([*begin, *command]) for run in self.runs for command in run.commands]
 
 
 @dataclass(frozen=True)
 class MatrixResult:
-    """What a matrix came to.
+    """The result of a matrix.
 
     Attributes:
         kept: runs that were finished before.
-        summary: of the runs that were executed now; None when there were none.
+        summary: summary of the runs that were executed now; None without such runs.
         exit_code: 0 all finished, 1 some run failed, 3 the infrastructure failed one, 130 interrupted.
     """
 
@@ -95,11 +95,11 @@ def command_matrix(
         command: the command line, split as a shell would.
         env_ids: the environments.
         seeds: the seeds.
-        tag: gives the version of the code in a folder; None for no automatic tag.
-        experiment: name of the experiment; ``--exp-name`` of the command, else the script's name, when None.
-        cwd: working directory of the command; the current one when None.
-        alone: whether one run at a time will be executed.
-        environment: variables, for the tags that were there before.
+        tag: returns the version of the code in a folder; None for no automatic tag.
+        experiment: name of the experiment; None for ``--exp-name`` of the command or, without it, the script's name.
+        cwd: working directory of the command; None for the current one.
+        alone: whether only one run executes at a time.
+        environment: environment variables with existing tags.
 
     Raises:
         UserError: the command is empty or cannot be split.
@@ -148,7 +148,7 @@ def submission_matrix(
     flags: Sequence[str] = (), tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> BenchmarkMatrix:  # fmt: skip
-    """Plans the runs of a submission; each goes through all configurations in the order given.
+    """Plans the runs of a submission; each one executes all configurations in the given order.
 
     Args:
         store: the store's folder.
@@ -157,8 +157,8 @@ def submission_matrix(
         env_ids: names of tasks or ids of environments.
         seeds: root seeds.
         flags: further flags of the evaluator.
-        tag: None for no automatic tag; git is not run for a submission: its repository's settings are its author's.
-        experiment: name of the experiment; the folder's when None.
+        tag: None for no automatic tag; git is not run in a submission, because its settings can name programs.
+        experiment: name of the experiment; None for the folder's name.
         environment: as for ``command_matrix``.
 
     Raises:
@@ -200,15 +200,18 @@ def run_matrix(
     on_kept: Callable[[Sequence[MatrixRun]], None] = lambda runs: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> MatrixResult:
-    """Executes what is not finished.
+    """Executes the unfinished runs.
 
     Args:
         matrix: the plan.
         conductor: executes the runs.
-        resources: of each run.
+        resources: resources of each run.
         on_event: called with every event.
-        on_kept: called once, with the runs that were finished before.
-        stop: asked at every turn; once true, what runs is cancelled and what waits is not started.
+        on_kept: called once with the runs that had finished before.
+        stop: checked in every turn; once true, running runs are cancelled and waiting ones are not started.
+
+    Returns:
+        The runs with their states, and what this call did.
 
     Raises:
         UserError: the store cannot be written, or the command's program or script is not on this machine.
@@ -225,7 +228,7 @@ def run_matrix(
         write_record(plan.path(), plan)
     except OSError as error:
         raise UserError(
-            f"the store {plan.store} cannot be written: {error.strerror}", hint="give --store DIR"
+            f"the store {plan.store} cannot be written: {error.strerror}", hint="choose another one with --store DIR"
         ) from error
     for run in wanted:
         if not (run.folder / RUN_FILE).exists():
@@ -233,7 +236,7 @@ def run_matrix(
     summary = conductor.run(
         [spec for run in wanted for spec in run_specs(matrix, run, resources or Resources())],
         plan.store / QUEUE_FOLDER / f"{plan.path().stem}.sqlite",
-        restart=Restart(everything=True),  # the bundles are the truth: what they do not call finished is run again
+        restart=Restart(everything=True),  # the bundles decide: the list holds only unfinished runs
         on_event=on_event,
         stop=stop,
     ).summary
@@ -242,7 +245,7 @@ def run_matrix(
 
 
 def is_finished(folder: Path, bundles: int = 1) -> bool:
-    """Returns whether a run is done: it has that many bundles and all of them are finished."""
+    """Returns whether a run is finished: it has that many bundles and all of them are finished."""
     found = [bundle_path(folder, mode) for mode in MODES if manifest_path(bundle_path(folder, mode)).exists()]
     states = [manifest.state if (manifest := read_manifest(bundle)) is not None else None for bundle in found]
     return len(states) >= bundles and all(state is RunState.FINISHED for state in states)
@@ -251,11 +254,11 @@ def is_finished(folder: Path, bundles: int = 1) -> bool:
 def _check_program(plan: MatrixPlan) -> None:
     program, cwd = plan.words[0], Path(plan.cwd)
     if shutil.which(program) is None and not (cwd / program).exists():
-        hint = "set variables before a2perf" if "=" in program else "check its spelling"
+        hint = "set environment variables before a2perf" if "=" in program else "check its spelling"
         raise UserError(f"--command begins with {program!r}, which is not a program on PATH", hint=hint)
     script = next((word for word in plan.words if word.endswith(".py")), None)
     if script is not None and not (cwd / script).exists():
-        raise UserError(f"--command names {script}, which does not exist", hint=f"it is looked for in {cwd}")
+        raise UserError(f"--command names {script}, which does not exist", hint=f"give a path relative to {cwd}")
 
 
 def _cells(
@@ -269,7 +272,7 @@ def _cells(
     for what, given in (("environment", env_ids), ("seed", seeds)):
         twice = sorted({str(item) for item in given if list(given).count(item) > 1})
         if twice:
-            raise UserError(f"{what} {', '.join(twice)} is given twice", hint="give each once")
+            raise UserError(f"{what} {', '.join(twice)} is given twice", hint="give each one once")
     cells = []
     for seed in seeds:
         for env_id in env_ids:
@@ -302,7 +305,7 @@ def run_specs(matrix: BenchmarkMatrix, run: MatrixRun, resources: Resources) -> 
 
 
 def _task_flags(name: str) -> list[str]:
-    """Returns the flags that choose an environment: a task by its name, anything else by its id."""
+    """Returns the flags that select an environment: by the name of a task or else by the environment's id."""
     from a2perf.domains.registry import domains
 
     if any(task.name == name for domain in domains().values() for task in domain.tasks):
@@ -313,12 +316,12 @@ def _task_flags(name: str) -> list[str]:
 def tagger(
     store: Path, *, look_up: bool = False, api: str | None = None, timeout_s: float = 5.0
 ) -> Callable[[Path], AutotagRecord]:
-    """Returns the function that gives the version of the code in a folder.
+    """Returns the function that returns the version of the code in a folder.
 
     Args:
-        store: the store, whose files count as no change of the code.
+        store: the store; its files do not count as changes of the code.
         look_up: ask the code's host for the pull request.
-        api: address that is asked.
+        api: address of the code's host.
         timeout_s: how long to wait for the answer.
     """
     options = {"api": api} if api is not None else {}

@@ -2,10 +2,10 @@
 
     python -m a2perf.experiments.command_run PLAN -- COMMAND... --env-id E --seed N
 
-The process that a launcher starts. It opens the bundle ``R/command``, runs the command in the working directory of the
-plan with its output going live to ``logs/output.log``, samples what it costs, and collects what it logged: what lies in
-``A2PERF_RUN_DIR``, and its files below the working directory (``written_files`` states the rules).
-Exit status: 0 finished (or found finished), 1 the command failed, 3 infrastructure, 130 interrupted.
+A launcher starts this process. It opens the bundle ``R/command``, runs the command in the working directory of the
+plan, writes its output to ``logs/output.log``, samples its costs, and collects its logs: the files in
+``A2PERF_RUN_DIR`` and its files below the working directory (by the rules of ``written_files``).
+Exit status: 0 finished (now or before), 1 the command failed, 3 infrastructure, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"a2perf: {error}", file=sys.stderr)
         return int(error.exit_code)
-    except OSError as error:  # a full disk, a store that went away: not the command's fault
+    except OSError as error:  # a full disk or an unmounted store: the infrastructure failed, not the command
         print(f"a2perf: {error}", file=sys.stderr)
         return int(ExitCode.INFRASTRUCTURE)
 
@@ -72,11 +72,11 @@ def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
     """Runs one command of a plan.
 
     Args:
-        plan: what the runs of the matrix share.
+        plan: the settings that all runs of the matrix share.
         words: the whole command, with ``--env-id`` and ``--seed`` at its end.
 
     Raises:
-        UserError: these are missing, or the bundle belongs to another run or process.
+        UserError: these flags are missing, or the bundle belongs to another run or process.
     """
     env_id, seed = _env_and_seed(words)
     run = plan.run_folder(env_id, seed)
@@ -87,7 +87,7 @@ def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
     if isinstance(bundle, Finished):
         print(f"{run.relative_to(plan.store)}: finished before, kept")
         return 0
-    if bundle.resumed:  # a command has no state of its own to resume from
+    if bundle.resumed:  # a plain command cannot resume: start it from scratch
         for folder in (bundle.artifacts, bundle.logs, bundle.metrics):
             shutil.rmtree(folder)
             folder.mkdir()
@@ -95,7 +95,7 @@ def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
 
 
 class _Attempt:
-    """One start of the command, from the first look at the folders to the finished manifest."""
+    """One execution of the command, from the first snapshot of the folders to the finished manifest."""
 
     def __init__(self, plan: MatrixPlan, bundle: Bundle, words: Sequence[str], record: ExperimentRun) -> None:
         self.plan, self.bundle, self.words, self.record = plan, bundle, list(words), record
@@ -106,7 +106,7 @@ class _Attempt:
         cwd = Path(self.plan.cwd)
         assert self.record.seed is not None
         written = WrittenFiles(cwd, self.record.env_id, self.record.seed, self.plan.alone)
-        # a child whose parent ends early becomes this process's own, so that it is still seen, and ended
+        # Orphaned descendants become children of this process: it can still sample and end them.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._interrupt)
@@ -128,6 +128,7 @@ class _Attempt:
             self._wait(self.process.pid, written)
         report = sampler.stop()
         status = self.process.wait()
+        # After process.wait: reaping any child would take the status of the command.
         _end_descendants()
         manifest = self.bundle.manifest
         manifest.timings_s[COMMAND_MODE] = time.perf_counter() - began
@@ -140,8 +141,9 @@ class _Attempt:
         return self._finish(status)
 
     def _environment(self) -> dict[str, str]:
-        """What the command sees; trackers of hosted services stay on this machine."""
+        """Returns the environment of the command; it keeps trackers of hosted services offline."""
         artifacts = str(self.bundle.artifacts)
+        # The user's own variables replace the first two, never the last.
         environment = {"WANDB_DIR": artifacts, "PYTHONUNBUFFERED": "1", **os.environ, RUN_DIR_VARIABLE: artifacts}
         if environment.get("WANDB_MODE") not in ("disabled", "offline", "dryrun"):
             environment["WANDB_MODE"] = "offline"
@@ -155,7 +157,7 @@ class _Attempt:
             self.process.send_signal(signal.SIGTERM)
 
     def _wait(self, pid: int, written: WrittenFiles) -> None:
-        """Waits for the end of the command without collecting it, and looks at its files while it runs."""
+        """Waits for the end of the command without reaping it, and observes its open files until then."""
         descriptor = os.pidfd_open(pid)
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
@@ -173,7 +175,7 @@ class _Attempt:
         written.look([pid])
 
     def _collect(self, written: WrittenFiles) -> None:
-        """Copies the run's files into the bundle, and takes over what an offline tracker knew of the configuration."""
+        """Copies the run's files into the bundle, and takes over the configuration from an offline tracker."""
         artifacts, folder = self.bundle.artifacts, written.folder
         copied = 0
         for path, rule in written.found().items():
@@ -247,7 +249,7 @@ def _manifest(plan: MatrixPlan, env_id: str, seed: int, words: Sequence[str]) ->
 
 
 def _end_descendants() -> None:
-    """Ends what the command left running; a tracker's service may first have a moment to write its last lines."""
+    """Ends the processes that the command left; a tracker's service gets a moment to write its last lines."""
     deadline = time.monotonic() + _LEFTOVER_GRACE_S
     while (left := descendants(os.getpid())) and time.monotonic() < deadline:
         _reap()

@@ -1,8 +1,7 @@
-"""The run specification of one evaluator run, which every kind of experiment over submissions is made of.
+"""The specification of one evaluator run. Every kind of experiment over submissions consists of these.
 
-A run root holds one bundle per mode, with the log of each beside it: ``<root>/<mode>`` and ``<root>/<mode>.log``. What
-the root is called below the experiment's folder is the kind's matter; it ends with ``seed_<n>`` wherever that may be
-known.
+A run root holds one bundle per mode and its log: ``<root>/<mode>`` and ``<root>/<mode>.log``. The kind of experiment
+chooses the path of the root below its folder; it ends with ``seed_<n>`` unless that must stay secret.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.runs.layout import bundle_path
 
 LOCK_WAIT_S = 20
-"""How long a run waits for the bundle of an evaluator that is about to end."""
+"""How long a run waits for the lock of a bundle while an earlier evaluator ends, in seconds."""
 
 EVALUATOR_MEMORY_BYTES = 2**30
-"""What a launcher that bounds whole runs adds to the participant's memory for the evaluator."""
+"""Memory for the evaluator, added to the participant's by launchers that limit whole runs, in bytes."""
 
 _DIGEST_DIGITS = 16
 
@@ -45,20 +44,20 @@ def evaluator_run(
     """Returns the specification of one run of the evaluator.
 
     Args:
-        name: what the run is called, unique within the experiment.
+        name: name of the run, unique within the experiment.
         root: run root, absolute.
         mode: name of the bundle's folder in it.
         submission: the submission's folder, absolute.
         gin_file: its configuration.
         flags: further flags of the evaluator.
-        digest: hash of everything that makes the run's bundle the same run.
-        data: what identifies the run for people, by name.
-        domain: name of the domain, for launchers of images.
-        env: variables of the command.
-        resources: of the run; ``memory_bytes`` is the participant's.
-        readable: files and folders that it reads beside the submission.
+        digest: hash of the run's identity; a run with another digest is another run.
+        data: description of the run for people and JSON, by name.
+        domain: name of the domain; the docker launcher chooses the image by it.
+        env: environment variables of the command.
+        resources: resources of the run; ``memory_bytes`` is the participant's.
+        readable: files and folders that it reads in addition to the submission.
         writable: folder that it writes; the run root by default.
-        after: key of the run that has to be finished first.
+        after: key of the run that must finish first.
     """
     bundle = bundle_path(root, mode)
     fixed = [
@@ -81,7 +80,7 @@ def evaluator_run(
 
 
 def identity_hash(identity: Sequence[Any]) -> str:
-    """Returns the SHA-256 of what identifies a run, as hexadecimal digits."""
+    """Returns the SHA-256 of the values that identify a run, as hexadecimal digits."""
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 

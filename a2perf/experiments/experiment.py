@@ -1,8 +1,7 @@
 """An experiment: submissions x tasks x modes x seeds, as run specifications, each with its bundle.
 
-The gin files are parsed here once per submission and task, so a mistake is reported before anything runs. The key of a
-run is made of what makes its bundle *the same run*: the submission's content, configuration, task, mode, seed and
-arguments.
+The gin files are parsed here once per submission and task, so mistakes are reported before anything runs. The key of a
+run contains its identity: the submission's content, configuration, task, mode, seed and arguments.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from a2perf.submission.run_options import TRUST_FLAG
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is to be run.
+    """The plan of an experiment.
 
     Attributes:
-        root: folder of the experiment; the runs lie in ``<submission>/<task>/seed_<n>/<mode>`` below it.
-        submissions: folders; their names have to differ.
-        gin_configs: one file per mode, in the order in which a seed goes through them.
-        tasks: names of tasks; empty for the one that the gin files configure.
+        root: folder of the experiment; each bundle is ``<submission>/<task>/seed_<n>/<mode>`` below it.
+        submissions: folders with different names.
+        gin_configs: one file per mode, in the order of execution.
+        tasks: names of tasks; empty for the task that the gin files configure.
         seeds: root seeds.
         domain: name of a domain, as for a single run.
         bindings: gin bindings for every run.
         flags: further flags of the evaluator for every run.
-        participant_args: as on the command line, ``k=v,...``.
-        resources: of each run; ``memory_bytes`` is the participant's, the launcher is asked for more.
+        participant_args: participant arguments as on the command line, ``k=v,...``.
+        resources: resources of each run; ``memory_bytes`` is the participant's, the evaluator's is added to it.
     """
 
     root: Path
@@ -67,10 +66,16 @@ class _Configured:
 
 
 def plan(experiment: Experiment) -> list[RunSpec]:
-    """Returns the runs of an experiment, a seed's modes one after the other.
+    """Returns the runs of an experiment.
 
-    The order is seed by seed: every submission and task has its first seed before any has its second, so that an
-    experiment that is cut off can be compared.
+    They are sorted by seed: every submission and task finishes its first seed before any starts its second. An
+    interrupted experiment therefore still allows comparisons.
+
+    Args:
+        experiment: submissions, gin files, tasks and seeds.
+
+    Returns:
+        One specification per run, for ``Conductor.run``.
 
     Raises:
         ConfigError: a folder, file, task, seed or configuration is wrong, or two runs would share a bundle.
@@ -116,17 +121,19 @@ def _check(experiment: Experiment) -> None:
 
 
 def _configured(experiment: Experiment, submission: Path, task: str | None) -> list[_Configured]:
-    """Parses every gin file for one submission and task; a generalization takes the task of the file before it."""
-    from a2perf.submission import submission_util  # makes the configurable names known to gin
+    """Parses every gin file for one submission and task; generalization uses the task of the file before it."""
+    from a2perf.submission import submission_util  # registers the configurable names with gin
 
     found: list[_Configured] = []
     trusted = TRUST_FLAG in experiment.flags
+    of_task = task_bindings(experiment.domain, task)
     for given in experiment.gin_configs:
-        file = locate(given, submission=submission.resolve(), domain=experiment.domain, trusted=trusted)
+        folder = submission.resolve()
+        file = locate(given, submission=folder, domain=experiment.domain, task=task, trusted=trusted)
         path = file.path
         if not trusted:
             _check_owner(path, submission, experiment)
-        configuration.load(file, [*task_bindings(experiment.domain, task), *experiment.bindings], trusted=trusted)
+        configuration.load(file, [*of_task, *experiment.bindings], trusted=trusted)
         arguments: dict[str, Any] = {"domain": experiment.domain} if experiment.domain else {}
         settings = submission_util.Submission(**arguments, participant_module_path=str(submission))
         mode, domain = BenchmarkMode(settings.mode).value, str(settings.domain)
@@ -143,13 +150,13 @@ def _configured(experiment: Experiment, submission: Path, task: str | None) -> l
 
 
 def _check_owner(path: Path, submission: Path, experiment: Experiment) -> None:
-    """Refuses a gin file of one submission for the runs of another, where it would count as the organizer's."""
+    """Refuses a gin file of one submission for the runs of another, which would trust it like the organizer's."""
     for other in experiment.submissions:
         if not is_inside(path, submission) and is_inside(path, other):
             raise ConfigError(
-                f"the gin file {path} lies in the submission {other.resolve().name}, and would configure "
+                f"the gin file {path} is part of the submission {other.resolve().name}, and would configure "
                 f"{submission.resolve().name} too",
-                hint="move it outside of the submissions",
+                hint="move it out of the submissions",
             )
 
 

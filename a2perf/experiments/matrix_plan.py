@@ -1,4 +1,4 @@
-"""What the runs of one benchmark matrix share: command or submission, version of the code, where the runs go."""
+"""The settings that all runs of a benchmark matrix share: command or submission, version of the code, store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIGEST_DIGITS = 6
 
 
 class MatrixPlan(Record, kw_only=True):
-    """Everything but the environment and the seed; written once for all runs, so that a cluster's node can read it.
+    """Everything except environment and seed; written once to a file that the nodes of a cluster can read.
 
     Attributes:
         experiment: name of the experiment.
@@ -28,11 +28,11 @@ class MatrixPlan(Record, kw_only=True):
         cwd: working directory of the commands, absolute.
         words: the command, without ``--env-id`` and ``--seed``; of a submission, the flags of the evaluator.
         source: ``"command"`` or ``"submission"``.
-        code: which code it is.
-        autotag: its version, None when the user wants no automatic tag.
-        tags: tags that every run is born with.
+        code: identity of the code.
+        autotag: version of the code; None without the automatic tag.
+        tags: tags of every new run.
         wandb_tags: value of ``WANDB_TAGS`` for the commands.
-        alone: whether one run at a time is executed.
+        alone: whether only one run executes at a time.
     """
 
     schema: int = SCHEMA
@@ -53,16 +53,16 @@ class MatrixPlan(Record, kw_only=True):
         return Path(self.store_path)
 
     def digest(self) -> str:
-        """Returns a hash of what is run; the same words on the same code give the same."""
+        """Returns a hash of the command and the code."""
         return hashlib.sha256(shlex.join(self.words).encode()).hexdigest()
 
     def version(self) -> str:
-        """Returns the name of the version's folder: the tag of the code and a few digits of the command's hash."""
+        """Returns the name of the version's folder: the tag of the code and some digits of the command's hash."""
         code = self.autotag.tag if self.autotag is not None else f"untagged-{self.code.sha256[:12]}"
         return f"{folder_name(code)}-{self.digest()[:_DIGEST_DIGITS]}"
 
     def run_folder(self, env_id: str, seed: int) -> Path:
-        """Returns where a run lies."""
+        """Returns the folder of a run."""
         return self.store / folder_name(self.experiment) / folder_name(env_id) / self.version() / f"seed_{seed}"
 
     def record(self, env_id: str, seed: int, words: Sequence[str]) -> ExperimentRun:
@@ -91,7 +91,7 @@ class MatrixPlan(Record, kw_only=True):
         )
 
     def path(self) -> Path:
-        """Returns where the plan lies; every matrix of the same code and command has the same."""
+        """Returns the path of the plan; matrices with the same code and command share it."""
         return self.store / PLAN_FOLDER / f"{folder_name(self.experiment)}-{self.version()}.json"
 
 
@@ -99,6 +99,6 @@ def read_plan(path: Path) -> MatrixPlan:
     """Reads a plan.
 
     Raises:
-        UserError: it is not there or not one.
+        UserError: the file does not exist or is not a plan.
     """
     return read_record(path, MatrixPlan)

@@ -1,7 +1,7 @@
-"""Which runs a protocol asks of a submission, each as the command of one evaluator.
+"""The runs that a protocol requires of a submission, each as the command of one evaluator.
 
-A root folder ``<task>/seed_<n>`` holds the training and the evaluation of one seed. The packaged gin files of the task
-say how runs are tracked; what the protocol fixes overrides them binding by binding.
+A root folder ``<task>/seed_<n>`` holds the training run and the evaluation of one seed. The packaged gin files of the
+task define the tracking; the settings that the protocol fixes override them binding by binding.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from a2perf.domains.registry import gin_folder
+from a2perf.domains.registry import get_domain, gin_folder
 from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
 from a2perf.launch.run_spec import RunSpec
@@ -21,29 +21,28 @@ from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.run_options import OPTIONS, RunOptions
 
 STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH"
-"""Environment variables that tell a participant the budget of its training."""
+"""Environment variables with the budget of a training run, for the participant."""
 
 _OF_THE_PLAN = tuple(f"Submission.{name}" for name in ("mode", "domain", "seed", "public_seeds", "seeds_from"))
 RUN_OPTIONS = ("sandbox", "python_env", "participant_python", "datasets_path", "public_seeds")
-"""Options of every run that a protocol leaves to the submission, in the order of their flags."""
+"""Options of every run that a protocol does not fix, in the order of their flags."""
 
 
 @dataclass(frozen=True)
 class SubmitRequest:
-    """What a person asked for.
+    """The request of `a2perf submit`.
 
     Attributes:
         submission: the submission's folder.
-        protocol: which protocol.
-        tasks: names of its tasks, in the protocol's order.
-        track: the budget that training runs keep.
-        quick: the reduced protocol.
-        generalization: evaluate on further tasks where the protocol defines that.
+        protocol: the protocol.
+        tasks: names of tasks, in the protocol's order.
+        track: the budget of the training runs.
+        quick: use the reduced protocol.
+        generalization: evaluate on further tasks if the protocol defines them.
         participant_args: ``k=v,...`` for ``train`` and ``load_policy``.
-        bindings: further gin bindings for every run; none of them may set what the protocol fixes.
-        options: of every run, those of ``RUN_OPTIONS``. ``public_seeds`` are the episodes of the protocol's own rule,
-            which the submission can know; by default the same number of episodes has seeds that are keyed with this
-            evaluator's secret.
+        bindings: further gin bindings for every run; they cannot set values that the protocol fixes.
+        options: the options of every run in ``RUN_OPTIONS``. With ``public_seeds`` the protocol's rule gives the seeds
+            of the episodes, and the submission can know them; by default they are derived from this evaluator's secret.
     """
 
     submission: Path
@@ -67,13 +66,13 @@ class ProtocolRun:
     """One run.
 
     Attributes:
-        task: the protocol's task; for generalization the one trained on.
+        task: the protocol's task; for generalization the task of the training run.
         seed: training seed.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``.
-        after: key of the run that has to be finished before; None where nothing is learnt.
-        gin_file: below the packaged files of the task's domain.
-        flags: of the evaluator, beyond submission, gin file and root folder.
-        env: variables beyond those of this process.
+        after: key of the run that must finish first; None without training.
+        gin_file: path below the packaged files of the task's domain.
+        flags: flags of the evaluator other than submission, gin file and root folder.
+        env: environment variables in addition to those of this process.
     """
 
     task: str
@@ -91,16 +90,36 @@ class ProtocolRun:
 
     @property
     def key(self) -> str:
-        """The bundle's folder, which is also what the run is called."""
+        """The bundle's folder, which is also the name of the run."""
         return f"{self.root}/{self.mode}"
 
 
-def plan(request: SubmitRequest) -> list[ProtocolRun]:
-    """Returns the runs in the order in which they are best seen: seed by seed within a task.
+def requested_tasks(found: Protocol, tasks: Sequence[str], domain: str | None) -> list[str]:
+    """Returns the names of the given tasks, or of the core tasks of one or all domains.
 
     Raises:
-        ConfigError: a binding sets what the protocol fixes.
-        UserError: a task is not the protocol's.
+        ConfigError: tasks and a domain are both given, no such domain, or the domain has no core task.
+        UserError: the protocol does not have a task.
+    """
+    if tasks and domain is not None:
+        raise ConfigError("--task and --domain are both given", hint="give one of them")
+    if tasks:
+        return [found.task(task).name for task in tasks]
+    core = found.core_tasks()
+    if domain is not None:
+        only = get_domain(domain).name
+        core = [task for task in core if task.domain == only]
+        if not core:
+            raise ConfigError(f"protocol {found.name} has no core task of {only}", hint="name tasks with --task")
+    return [task.name for task in core]
+
+
+def plan(request: SubmitRequest) -> list[ProtocolRun]:
+    """Returns the runs sorted by task and seed.
+
+    Raises:
+        ConfigError: a binding sets a value that the protocol fixes.
+        UserError: the protocol does not have a task.
     """
     learns = trains(request.submission)
     runs: list[ProtocolRun] = []
@@ -125,12 +144,12 @@ def plan(request: SubmitRequest) -> list[ProtocolRun]:
 
 
 def run_specs(request: SubmitRequest, runs: Sequence[ProtocolRun], folder: Path) -> list[RunSpec]:
-    """Returns the runs as specifications; the same run of other code or configuration has another key.
+    """Returns the runs as specifications; their keys depend on code and configuration.
 
     Args:
-        request: what was asked for.
-        runs: its plan.
-        folder: of the whole submission.
+        request: the request.
+        runs: the planned runs.
+        folder: folder of the whole record.
     """
     submission = request.submission.absolute()
     content = identify_submission(submission, root=folder).sha256
@@ -159,19 +178,19 @@ def run_specs(request: SubmitRequest, runs: Sequence[ProtocolRun], folder: Path)
 
 
 def seeds_of(task: ProtocolTask, request: SubmitRequest) -> Sequence[int]:
-    """Returns the training seeds that are asked for."""
+    """Returns the training seeds of a request."""
     return task.training_seeds[: request.protocol.quick.seeds] if request.quick else task.training_seeds
 
 
 def trains(submission: Path) -> bool:
-    """Returns whether ``train`` of a submission does anything; its source is read, not run.
+    """Returns whether ``train`` of a submission does anything, from its source; nothing is executed.
 
-    A body of a docstring, ``pass``, ``...`` or a bare ``return`` does nothing, and then no training is run.
+    A body of a docstring, ``pass``, ``...`` or a bare ``return`` does nothing; no training run is planned then.
     """
     try:
         tree = ast.parse((submission / "train.py").read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return True  # the training says what is wrong
+        return True  # the training run reports the error
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "train"]
     return len(found) != 1 or any(not _idle(statement) for statement in found[0].body)
 
@@ -203,9 +222,9 @@ def _inference(request: SubmitRequest, task: ProtocolTask, *, first: bool) -> di
         "Submission.num_warmup_steps": _least(evaluation.warmup_calls, quick.warmup_calls, request),
         "Submission.time_participant_code": True,
         "Submission.inference_data": "fresh",
-        "Submission.fresh_policy": "run",  # one policy process for all episodes: what it learns from them is its own
+        "Submission.fresh_policy": "run",  # one policy process for all episodes
         "Submission.clip_actions": True,
-        "Submission.record_frames": 8 if first else 0,  # pictures of one seed show what all do
+        "Submission.record_frames": 8 if first else 0,  # pictures of one seed are enough
         "create_domain.env_name": task.env_id,
     }
     return fixed | {f"create_domain.{name}": value for name, value in task.env_kwargs.items()}
@@ -220,7 +239,7 @@ def _run(
         if name in fixed or name in _OF_THE_PLAN:
             raise ConfigError(
                 f"{name} is fixed by protocol {request.protocol.name}",
-                hint="leave it out; `a2perf run` takes any configuration, outside the protocol",
+                hint="remove it; `a2perf run` accepts any configuration, outside the protocol",
             )
     file = {"train": "training.gin", "generalization": "generalization.gin"}.get(mode, f"{task.name}/inference.gin")
     flags = ["--seed", str(seed)]

@@ -1,6 +1,6 @@
-"""What came of a protocol's runs, read from their bundles alone: states, budgets, normalised scores, the citation.
+"""The result of a protocol's runs, read from their bundles: states, budgets, normalised scores, the citation.
 
-The record can be made from the bundles at any time; nothing in it is known only to the process that ran them.
+The record depends only on the bundles, so it can be recomputed at any time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from a2perf.experiments.protocol_plan import ProtocolRun, SubmitRequest, seeds_o
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.protocol import ProtocolTask, Track
-from a2perf.metrics.submitted import BudgetCheck, ProtocolScore, Submitted, SubmittedRun
+from a2perf.metrics.submitted import BudgetCheck, ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import Manifest, RolloutResults, RunState, SubmissionIdentity, TrainResults
 from a2perf.runs import layout
 from a2perf.runs.bundle_reading import BundleReader
@@ -28,6 +28,8 @@ from a2perf.storage import sha256_of
 from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT
 
 MISSING = "missing"
+NOT_RUN = "it has not run"
+"""Reason of a missing run that was not started."""
 
 
 def record_of(
@@ -35,20 +37,20 @@ def record_of(
     request: SubmitRequest,
     identity: SubmissionIdentity,
     planned: Sequence[ProtocolRun],
-    said: Mapping[str, str] = MappingProxyType({}),
-) -> Submitted:
-    """Returns the record of a submission's folder as its bundles stand now.
+    queue_reasons: Mapping[str, str] = MappingProxyType({}),
+) -> ProtocolRecord:
+    """Returns the current record of a submission's folder.
 
     Args:
-        folder: what `a2perf submit` fills.
-        request: what was asked for.
-        identity: of the submission.
-        planned: the runs that are asked for.
-        said: why a run left no bundle, by its key, where the queue knows that.
+        folder: output folder of `a2perf submit`.
+        request: the request.
+        identity: identity of the submission.
+        planned: the planned runs.
+        queue_reasons: by key, the reason from the queue why a run left no bundle.
     """
     readers = {run.key: BundleReader.of(files_of(folder / run.key)) for run in planned}
     manifests = {key: reader.manifest for key, reader in readers.items()}
-    runs = [_run(folder, request, run, readers, said) for run in planned]
+    runs = [_run(folder, request, run, readers, queue_reasons) for run in planned]
     scores = {name: _task_score(request.protocol.task(name), request, runs) for name in request.tasks}
     overall = _overall(scores, request, runs)
     unfinished = [run for run in runs if run.state != RunState.FINISHED.value]
@@ -56,12 +58,12 @@ def record_of(
     if request.quick:
         reasons.insert(0, "made with --quick, a reduced protocol")
     if request.bindings:
-        reasons.append(f"made with bindings of its own: {'; '.join(request.bindings)}")
+        reasons.append(f"made with additional bindings: {'; '.join(request.bindings)}")
     reasons += _changed(request, identity, runs, manifests)
     if overall.iqm is None:
         reasons.append("no task has a normalised score")
     attempts = [attempt for manifest in manifests.values() if manifest for attempt in manifest.attempts]
-    record = Submitted(
+    record = ProtocolRecord(
         a2perf_version=__version__,
         protocol=request.protocol.name,
         protocol_sha256=protocols.sha256(request.protocol.name),
@@ -85,7 +87,7 @@ def record_of(
     return record
 
 
-def citation(record: Submitted) -> str:
+def citation(record: ProtocolRecord) -> str:
     """Returns the line that cites a result."""
     overall = record.overall
     if overall.iqm is None:
@@ -107,7 +109,7 @@ def citation(record: Submitted) -> str:
 
 
 def shown(score: float | None) -> str:
-    """Returns a normalised score with three decimals; zero has no sign, and a missing one is a dash."""
+    """Returns a normalised score with three decimals, zero without a sign, or a dash if it is missing."""
     return "-" if score is None else f"{round(score, 3) + 0.0:.3f}"
 
 
@@ -116,7 +118,7 @@ def _run(
     request: SubmitRequest,
     planned: ProtocolRun,
     readers: Mapping[str, BundleReader],
-    said: Mapping[str, str],
+    queue_reasons: Mapping[str, str],
 ) -> SubmittedRun:
     found = SubmittedRun(task=planned.task, seed=planned.seed, mode=planned.mode, path=planned.key, state=MISSING)
     reader = readers[planned.key]
@@ -124,7 +126,7 @@ def _run(
     if manifest is None:
         before = readers[planned.after].manifest if planned.after is not None else None
         failed = before is not None and before.state is RunState.FAILED
-        found.reason = "its training failed" if failed else said.get(planned.key) or "it has not run"
+        found.reason = "its training failed" if failed else queue_reasons.get(planned.key) or NOT_RUN
         return found
     found.state = manifest.state.value
     found.attempts = max(1, len(manifest.attempts))
@@ -153,7 +155,7 @@ def _budget(reader: BundleReader, task: ProtocolTask, track: Track) -> BudgetChe
     if curve is None or not curve.steps.size:
         how = "it logged no curve of returns over steps"
         return BudgetCheck(verdict="unknown", used=None, limit=limit, unit="steps", how=how)
-    # a restart may set the counter back: what was gone before it counts as well
+    # a restart may set the counter back; the steps before it count as well
     used = float(curve.steps[-1]) + sum(before for before, _ in curve.restarts)
     how = f"as the participant logged it ({curve.source})"
     return BudgetCheck(verdict="kept" if used <= limit else "exceeded", used=used, limit=limit, unit="steps", how=how)
@@ -178,7 +180,7 @@ def _energy_check(reader: BundleReader, trained: TrainResults | None, limit: flo
 
 
 def _kept_track(request: SubmitRequest, runs: Sequence[SubmittedRun]) -> Track:
-    """Returns the track if every training run is known to have kept its rules; a run without training used nothing."""
+    """Returns the track if every training run is known to have kept its budget; no training uses no budget."""
     checks = [run.budget for run in runs if run.mode == "train"]
     return request.track if all(check is not None and check.verdict == "kept" for check in checks) else "open"
 
@@ -201,7 +203,7 @@ def _overall(scores: dict[str, ProtocolScore], request: SubmitRequest, runs: Seq
 
 
 def _score(values: dict[str, dict[int, float]], expected: int) -> ProtocolScore:
-    """Returns the interquartile mean over the seeds that every task has, with its interval for few runs."""
+    """Returns the interquartile mean over the seeds that all tasks have, with its interval for few runs."""
     notes = [
         f"{name}: {expected - len(seeds)} of {expected} seeds missing"
         for name, seeds in values.items()
@@ -228,7 +230,7 @@ def _changed(
     runs: Sequence[SubmittedRun],
     manifests: Mapping[str, Manifest | None],
 ) -> list[str]:
-    """Returns what in the bundles is not what the protocol or the submission is now."""
+    """Returns how the bundles differ from the current protocol and submission."""
     found = []
     for run in runs:
         manifest = manifests[run.path]

@@ -2,8 +2,8 @@
 
 The index ``k`` of the array stands for environment ``k / len_seeds`` and seed ``k % len_seeds``. Placeholders:
 ``{{array}}``, ``{{env_ids}}``, ``{{seeds}}``, ``{{len_seeds}}``, ``{{command}}``, ``{{gpus_per_task}}``,
-``{{cpus_per_gpu}}``, ``{{ntasks}}``, ``{{nodes}}``. The command is put into the store's recorder, so that runs of a
-cluster land in the store like all others.
+``{{cpus_per_gpu}}``, ``{{ntasks}}``, ``{{nodes}}``. The command is executed by the store's recorder, and the runs of a
+cluster are stored like all others.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SUBMIT_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class SlurmShape:
-    """What the array's tasks get.
+    """Resources of the array job.
 
     Attributes:
-        gpus_per_task: graphics processors of a task.
-        total_cpus: processors of a task's graphics processors together.
-        ntasks: tasks.
-        nodes: nodes.
+        gpus_per_task: graphics processors per task.
+        total_cpus: processors for all graphics processors of a task.
+        ntasks: number of tasks.
+        nodes: number of nodes.
     """
 
     gpus_per_task: int | None = None
@@ -48,13 +48,13 @@ def fill_in(template: Path, matrix: BenchmarkMatrix, shape: SlurmShape, workers:
 
     Args:
         template: the template.
-        matrix: its plan gives the command.
-        shape: resources; one that the template names has to be given.
-        workers: how many tasks may run at the same time; 0 for no bound.
+        matrix: the matrix; its plan contains the command.
+        shape: resources; those that the template names are required.
+        workers: maximum number of concurrent tasks; 0 for no limit.
         env_ids: the environments, in the order of the array.
 
     Raises:
-        UserError: the template cannot be read, names an unknown placeholder, or one that has no value.
+        UserError: the template cannot be read, has an unknown placeholder, or one without a value.
     """
     try:
         text = template.read_text(encoding="utf-8")
@@ -82,13 +82,13 @@ def fill_in(template: Path, matrix: BenchmarkMatrix, shape: SlurmShape, workers:
         if name not in values:
             raise UserError(
                 f"the template {template} has the unknown placeholder {{{{{name}}}}}",
-                hint=f"known ones are {', '.join(values)}",
+                hint=f"use one of: {', '.join(values)}",
             )
         given = values[name]
         if given is None:
             needs = "--slurm-total-cpus, --slurm-gpus-per-task and --slurm-ntasks"
             flag = needs if name == "cpus_per_gpu" else f"--slurm-{name.replace('_', '-')}"
-            raise UserError(f"the template {template} needs a value for {{{{{name}}}}}", hint=f"give {flag}")
+            raise UserError(f"the template {template} needs a value for {{{{{name}}}}}", hint=f"add {flag}")
         return given
 
     return _PLACEHOLDER.sub(value, text)
@@ -99,16 +99,16 @@ def submit(text: str, matrix: BenchmarkMatrix, folder: Path, *, really: bool) ->
 
     Args:
         text: the filled-in template.
-        matrix: its plan is written, for the tasks to read.
-        folder: where the job file goes.
+        matrix: the matrix; its plan is written for the tasks.
+        folder: folder for the job file.
         really: whether to submit it.
 
     Returns:
-        The job file, and the job's id when it was submitted.
+        The job file, and the job's id if it was submitted.
 
     Raises:
-        MissingDependency: there is no ``sbatch``.
-        InfrastructureError: it refused the job.
+        MissingDependency: ``sbatch`` is not installed.
+        InfrastructureError: ``sbatch`` refused the job.
     """
     path = folder / f"{uuid.uuid4()}.slurm"
     write_atomic(path, text)

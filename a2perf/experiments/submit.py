@@ -1,7 +1,7 @@
 """A submission under a protocol, from the plan of its runs to the record with its scores.
 
-The conductor executes the runs; the record is written before the first of them and after
-each one; the folder can be read at any moment. The same command again resumes where it stopped.
+The conductor executes the runs. The record is written before the first run and after each one, so the folder can be
+read at any time. The same command again resumes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from a2perf.experiments.protocol_plan import SubmitRequest, plan, run_specs
 from a2perf.experiments.protocol_record import record_of, shown
 from a2perf.launch import QUEUE_FILE, Conductor, EventKind, QueueEntry, Restart, RunEvent, Summary
 from a2perf.metrics import protocol as protocols
-from a2perf.metrics.submitted import FILE, Submitted
+from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.plain_text import markdown_text
 from a2perf.records import RunState
 from a2perf.storage import read_record, write_atomic, write_record
@@ -33,22 +33,22 @@ def submit(
     *,
     restart: Restart | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> tuple[Submitted, Summary]:
-    """Runs what the protocol asks for, or what is left of it.
+) -> tuple[ProtocolRecord, Summary]:
+    """Executes the unfinished runs of a protocol.
 
     Args:
-        request: what was asked for.
-        folder: where everything goes.
-        conductor: executes the runs; more than one at the same time disturb each other's times and energies.
+        request: the request.
+        folder: output folder.
+        conductor: executes the runs; concurrent runs disturb each other's times and energies.
         restart: which failed runs start again.
         stop: see ``Conductor.run``.
 
     Returns:
-        The record, which has been written, and what this call did.
+        The record, which has been written, and the result of this call.
 
     Raises:
-        ConfigError: the submission does not exist, a binding sets what the protocol fixes, or the folder holds another
-            submission, protocol, track or code.
+        ConfigError: the submission does not exist, a binding sets a value that the protocol fixes, or the folder holds
+            another submission, protocol, track or code.
         UserError: another process is submitting to this folder.
     """
     _check(request)
@@ -59,14 +59,14 @@ def submit(
     try:
         lock.acquire()
     except filelock.Timeout as error:
-        raise UserError(f"another process is submitting to {folder}", hint="wait for it") from error
+        raise UserError(f"another process is submitting to {folder}", hint="wait for it to end") from error
     with lock:
         _refuse_another(folder, request, identity.sha256)
         specs = run_specs(request, runs, folder)
         ours = {spec.key for spec in specs}
         reasons: dict[str, str] = {}
 
-        def write(entries: Sequence[QueueEntry]) -> Submitted:
+        def write(entries: Sequence[QueueEntry]) -> ProtocolRecord:
             for entry in entries:
                 reasons.pop(entry.command.name, None)
                 if entry.kind is not None:
@@ -88,22 +88,22 @@ def submit(
 
 
 def earlier_tasks(folder: Path) -> list[str]:
-    """Returns the tasks that a folder was asked for before; empty for a new one.
+    """Returns the tasks of earlier requests for a folder; empty for a new one.
 
     Raises:
         UserError: its record cannot be read.
     """
-    return read_record(folder / FILE, Submitted).tasks if (folder / FILE).exists() else []
+    return read_record(folder / FILE, ProtocolRecord).tasks if (folder / FILE).exists() else []
 
 
-def exit_code(record: Submitted, summary: Summary) -> int:
-    """Returns 0 when every run has finished, 1 when the submission failed one, 3 the host, 130 when stopped."""
+def exit_code(record: ProtocolRecord, summary: Summary) -> int:
+    """Returns 0 if every run finished, 1 if the submission failed one, 3 if the host failed one, 130 if stopped."""
     if summary.exit_code != 0:
         return summary.exit_code
     return 0 if record.complete else 1
 
 
-def summary_text(record: Submitted) -> str:
+def summary_text(record: ProtocolRecord) -> str:
     """Returns the record for people, in Markdown."""
     lines = [
         f"# {markdown_text(record.submission.name)}: protocol {markdown_text(record.protocol)}",
@@ -132,17 +132,17 @@ def summary_text(record: Submitted) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _track(record: Submitted) -> str:
+def _track(record: ProtocolRecord) -> str:
     if record.track == record.asked_track:
         return record.track.replace("_", " ")
     checks = [(run, run.budget) for run in record.runs if run.budget is not None and run.budget.verdict != "kept"]
     if not checks:
-        return f"open; {record.asked_track.replace('_', ' ')} was asked for, and not every training has finished"
+        return f"open; {record.asked_track.replace('_', ' ')} was requested, but not every training run has finished"
     run, budget = checks[0]
     assert budget is not None
     used = "" if budget.used is None else f", {budget.used:g} of {budget.limit:g} {budget.unit}"
     why = f"{run.path}: {budget.verdict}{used}: {budget.how}"
-    return f"open; {record.asked_track.replace('_', ' ')} was asked for, but {why}"
+    return f"open; {record.asked_track.replace('_', ' ')} was requested, but {why}"
 
 
 def _check(request: SubmitRequest) -> None:
@@ -156,10 +156,10 @@ def _check(request: SubmitRequest) -> None:
 
 
 def _refuse_another(folder: Path, request: SubmitRequest, content: str) -> None:
-    """Refuses a folder of another submission or protocol; further tasks of the same ones may join it."""
+    """Refuses a folder of another submission or protocol; further tasks of the same ones are allowed."""
     if not (folder / FILE).exists():
         return
-    found = read_record(folder / FILE, Submitted)
+    found = read_record(folder / FILE, ProtocolRecord)
     mine = {
         "submission": (found.submission.sha256[:12], content[:12]),
         "protocol": (found.protocol_sha256[:12], protocols.sha256(request.protocol.name)[:12]),

@@ -1,7 +1,7 @@
 """The conductor: drives any list of run specifications to its end, with one live view and one handling of interrupts.
 
-Every kind of experiment (``a2perf.experiments``) returns run specifications and hands them to ``Conductor.run``. What
-executes where is the launcher's matter, which runs wait for which the queue's, what an end means ``outcomes``'.
+Every kind of experiment (``a2perf.experiments``) returns run specifications and hands them to ``Conductor.run``. The
+launcher decides where runs execute, the queue which runs wait for which, and ``outcomes`` what the end of a job means.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ QUEUE_FILE = "queue.sqlite"
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """What a list of runs came to.
+    """The result of a list of runs.
 
     Attributes:
-        entries: the runs as they stand, in the order in which they were added.
+        entries: the runs with their states, in the order in which they were added.
         summary: what this process did.
     """
 
@@ -62,10 +62,10 @@ class ExperimentResult:
 
 
 class Conductor:
-    """Executes runs with a launcher; used as a context it heeds signals, and closes the launcher at the end.
+    """Executes runs with a launcher; as a context manager it handles signals and closes the launcher at the end.
 
-    The first SIGINT, SIGTERM or SIGHUP ends what runs in order and starts nothing more, the second raises
-    ``KeyboardInterrupt`` at once. A signal that is ignored (``nohup``) stays ignored.
+    The first SIGINT, SIGTERM or SIGHUP ends the running runs in an orderly way and starts nothing more; the second
+    raises ``KeyboardInterrupt`` at once. A signal that is ignored (``nohup``) stays ignored.
 
     Args:
         launcher: where runs execute.
@@ -82,7 +82,7 @@ class Conductor:
         self._console = console
         self._live = live
         self._signals = 0
-        self._told = False
+        self._stop_announced = False
         self._previous: dict[signal.Signals, Any] = {}
 
     @property
@@ -91,6 +91,7 @@ class Conductor:
         return self._signals > 0
 
     def __enter__(self) -> Conductor:
+        # Python accepts signal handlers in the main thread only.
         if threading.current_thread() is threading.main_thread():
             self._previous = {number: signal.signal(number, self._take) for number in heeded_signals()}
         return self
@@ -112,19 +113,22 @@ class Conductor:
         on_event: Callable[[RunEvent], None] = lambda event: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> ExperimentResult:
-        """Executes runs, or what is left of them; the same call again finishes what an interrupted one left.
+        """Executes runs; the same call again continues an interrupted one.
 
         Args:
-            specs: the runs; one that comes ``after`` another stands behind it.
-            queue_file: the durable queue; made when missing. Several processes may share one.
-            restart: which runs that are over start again.
+            specs: the runs; a run follows the one that its ``after`` names.
+            queue_file: the durable queue; created if missing. Several processes may share one.
+            restart: which ended runs start again.
             max_retries: how often a run is tried again after a failure of the infrastructure.
             on_ready: called once with the queue, before anything starts.
             on_event: called with every event, in this thread.
-            stop: asked at every turn; once true, what runs is cancelled, what waits stays queued, and this returns.
+            stop: checked in every turn; once true, running runs are cancelled and waiting ones stay queued.
+
+        Returns:
+            The runs with their states, and what this call did.
 
         Raises:
-            ConfigError: finished runs of another identity lie where planned ones belong.
+            ConfigError: a folder of a planned run holds a finished run of another identity.
         """
         fault_point("launcher: planned")
         with Queue(queue_file, max_retries=max_retries) as queue:
@@ -132,6 +136,7 @@ class Conductor:
             prepare(queue, specs, restart)
             fault_point("launcher: queued")
             on_ready(queue)
+            # The file may also hold runs of other calls; this one must neither start nor wait for them.
             queue.restrict(keys)
             with self._view() as view:
 
@@ -149,16 +154,17 @@ class Conductor:
     def _view(self) -> Any:
         if self._console is None:
             return nullcontext()
+        # Imported here: a call without a console does not need rich.
         from a2perf.launch.live_view import LiveView
 
         return LiveView(self._console, live=self._live and self._console.is_terminal)
 
     def _must_stop(self) -> bool:
-        """Returns whether a signal came; says so once. A handler must not print, it may have interrupted a print."""
-        if self._signals and not self._told:
-            self._told = True
+        """Returns whether a signal came, and announces it once; the handler cannot, as it may interrupt a print."""
+        if self._signals and not self._stop_announced:
+            self._stop_announced = True
             if self._console is not None:
-                self._console.print("stopping: the running runs are told to end; once more ends them at once")
+                self._console.print("stopping: waiting for the running runs to end; press Ctrl-C again to kill them")
         return self.interrupted
 
     def _take(self, number: int, frame: FrameType | None) -> None:

@@ -1,10 +1,10 @@
-"""Runs in containers of a Docker engine: each run in a container of its own, made for it and removed after it.
+"""Runs in containers of a Docker engine: one container per run, created for it and removed after it.
 
-In a container is the whole run, evaluator and participant; how the participant is confined inside is the evaluator's
-matter (``process``, since a container may not make namespaces). The submission is mounted read-only, the run's root
-directory is the only writable folder of the host, both under their own paths, so that records name the same files. The
-container's first process ends with this launcher (``container_init``); a stopped container that a killed launcher left
-is removed when the next one starts.
+The container holds the whole run, evaluator and participant. Inside it, the evaluator confines the participant at level
+``process``, because a container may not create namespaces. The submission is mounted read-only; the run's root
+directory is the only writable folder of the host. Both keep their host paths, because records contain them. The
+container's first process ends with this launcher (``container_init``). If a launcher is killed, the next one removes
+its stopped containers.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class ContainerLauncher:
         mounts: further files and folders of the host that the runs see, read-only; as a text, separated by ``:``.
         pass_env: names of further environment variables that the runs get; as a text, separated by ``:``.
         pids: bound on the processes and threads of one run.
-        scratch: size of a run's ``/tmp``, in the engine's words; it counts as memory.
-        cpus: processors of a run that does not say how many; all by default.
+        scratch: size of a run's ``/tmp`` in the engine's notation (``2g``); it counts as memory.
+        cpus: processors of a run, unless its resources give a number; all by default.
 
     Raises:
         MissingDependency: the docker SDK is not installed.
@@ -99,7 +99,7 @@ class ContainerLauncher:
         """Starts a command.
 
         Raises:
-            UserError: its domain is not known, a file it reads is missing, or its image cannot be had.
+            UserError: its domain is unknown, a file it reads is missing, or its image cannot be built.
             InfrastructureError: the engine refused it.
         """
         image = self._image or images.ensure(self._client, command.domain or images.domain_of(command))
@@ -124,29 +124,30 @@ class ContainerLauncher:
                     container.remove(force=True)
             if not isinstance(error, (self._docker.errors.DockerException, OSError)):
                 raise
-            said = getattr(error, "explanation", None) or str(error)
+            explanation = getattr(error, "explanation", None) or str(error)
             raise InfrastructureError(
-                f"the engine did not start {command.name}: {said}", hint="`docker info` and `docker image ls` say more"
+                f"the engine did not start {command.name}: {explanation}",
+                hint="`docker info` and `docker image ls` show the state of the engine",
             ) from error
 
     def adopt(self, identity: str) -> None:
-        """Removes what is left of a container of a launcher that died; its processes ended with the launcher."""
+        """Removes the container of a launcher that died; its processes ended with the launcher."""
         with contextlib.suppress(self._docker.errors.NotFound):
             self._client.containers.get(identity).remove(force=True)
 
     def wait(self, timeout_s: float) -> None:
-        """Waits; the engine is asked when the jobs are polled."""
+        """Sleeps; ``poll`` of the jobs asks the engine."""
         time.sleep(min(timeout_s, _POLL_S))
 
     def run(self, command: RunCommand) -> int:
-        """Executes one command to its end; its output is shown as it comes."""
+        """Executes one command to its end and streams its output."""
         try:
             return run_to_end(self, command)
         finally:
             self.close()
 
     def close(self) -> None:
-        """Kills and removes what still runs."""
+        """Kills and removes all running containers."""
         for job in list(self._jobs):
             job.kill()
         self._client.close()
@@ -167,7 +168,7 @@ class ContainerLauncher:
         return self._docker.errors
 
     def ended(self, job: ContainerJob) -> None:
-        """Takes back what a job held."""
+        """Releases the resources of a job."""
         self._jobs.remove(job)
         self._gpus.give_back(job.gpus)
 
@@ -208,10 +209,12 @@ class ContainerLauncher:
             "pids_limit": self._pids,
             "nano_cpus": None if cpus is None else int(cpus * 1e9),
             "mem_limit": wanted.memory_bytes,
+            # Without this the engine would allow as much swap in addition.
             "memswap_limit": wanted.memory_bytes,
             "device_requests": devices,
+            # Otherwise the engine gives an empty input, which container_init takes for the launcher's end.
             "stdin_open": True,
-            "healthcheck": {"test": ["NONE"]},  # the image's probe would take processor time from what is measured
+            "healthcheck": {"test": ["NONE"]},  # a health probe would use processor time and distort the measurements
             "log_config": types.LogConfig(type="json-file", config={"max-size": "64m", "max-file": "2"}),
         }
 
@@ -227,6 +230,7 @@ class ContainerLauncher:
         }
         return {
             **passed,
+            # The image is read-only, so caches and settings have to go to /tmp.
             "HOME": "/tmp",
             "A2PERF_CACHE_DIR": _CACHE,
             seed_secret.VARIABLE: _SEED_SECRET,
@@ -252,7 +256,7 @@ class ContainerLauncher:
         ]
 
     def _sysctls(self) -> dict[str, str]:
-        """A browser driver chooses its port on the IPv6 loopback, which a container without a network does not have."""
+        """Enables IPv6 on the loopback: a browser driver picks its port there, and network ``none`` has no IPv6."""
         if self._network != "none" or not Path("/proc/sys/net/ipv6").exists():
             return {}
         return {f"net.ipv6.conf.{which}.disable_ipv6": "0" for which in ("all", "lo")}
@@ -298,14 +302,14 @@ class ContainerJob:
                 self._stop_at = now + _STOP_GRACE_S
             self._container.reload()
         except self._launcher.errors.NotFound:
-            words = "its container was removed"
-            return self._close(ExitStatus(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=words))
+            reason = "its container was removed"
+            return self._close(ExitStatus(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=reason))
         except (self._launcher.errors.DockerException, OSError) as error:
             self._silent_since = self._silent_since or now
             if now - self._silent_since < _ENGINE_PATIENCE_S:
                 return None
-            words = f"the engine does not answer: {error}"
-            return self._close(ExitStatus(None, lost=True, cause=Cause.OUTSIDE, reason=words))
+            reason = f"the engine does not answer: {error}"
+            return self._close(ExitStatus(None, lost=True, cause=Cause.OUTSIDE, reason=reason))
         self._silent_since = None
         state = self._container.attrs["State"]
         if state["Status"] not in ("exited", "dead"):
@@ -313,7 +317,7 @@ class ContainerJob:
         return self._close(self._verdict(int(state["ExitCode"]), bool(state["OOMKilled"]), str(state["Error"])))
 
     def cancel(self) -> None:
-        """Sends SIGTERM, and lets ``poll`` kill the container after a grace."""
+        """Sends SIGTERM; ``poll`` kills the container after the grace period."""
         if self._ended is None and self._stop_at is None:
             self._cancelled = True
             self._stop()
@@ -339,7 +343,8 @@ class ContainerJob:
             return ExitStatus(None, reason=f"its evaluator was killed because the run used more than {limit:.0f} MiB")
         if status is None or error:
             reason = error or "its container was killed from outside"
-            # The participant reaches the evaluator in its container: SIGKILL there may be its own.
+            # Evaluator and participant share the container, so the participant may have sent this SIGKILL itself: it
+            # counts as KILLED, which is retried only if the sandbox rules that out.
             return ExitStatus(status, lost=not self._cancelled, cause=Cause.KILLED, reason=reason)
         return ExitStatus(status)
 
@@ -347,6 +352,7 @@ class ContainerJob:
         self._ended = ended
         with contextlib.suppress(self._launcher.errors.DockerException, OSError):
             self._container.kill()
+        # Before the removal, which deletes the engine's log of the container.
         self._logger.join(10.0)
         with contextlib.suppress(self._launcher.errors.DockerException, OSError):
             self._container.remove(force=True, v=True)

@@ -1,6 +1,7 @@
-"""Whose a run's files are while a container has them: a launcher of root lends them to an ordinary user.
+"""Ownership of a run's files while a container uses them.
 
-Any other user's containers run as that user, and nothing changes hands.
+If the launcher runs as root, the container runs as an ordinary user, and the run's files belong to that user until the
+container ends. For any other user the container runs as that user, and ownership does not change.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from a2perf.submission.evaluator import seed_secret
 
 USER = 1000
 MADE_BY_RUNS = ("train", "inference", "generalization", "metrics", ATTIC)
-"""What the evaluator makes in a root directory; nothing else in there changes hands."""
+"""Names that the evaluator creates in a root directory; only these change owner."""
 
 
 def container_user() -> str:
-    """Returns who a run is in its container: this user, who owns the run's folder; an ordinary one for root."""
+    """Returns the user of a run in its container: this user, or an ordinary one if this user is root."""
     return f"{os.geteuid()}:{os.getegid()}" if os.geteuid() != 0 else f"{USER}:{USER}"
 
 
 def check_readable(command: RunCommand) -> None:
-    """Makes sure that the container's user can read what the run reads, or its failure would look like the run's.
+    """Checks that the container's user can read the run's inputs; a denied read would look like a failure of the run.
 
     Raises:
-        UserError: root alone can read a file of it.
+        UserError: only root can read one of the files.
     """
     if os.geteuid() != 0:
         return
@@ -47,7 +48,7 @@ def check_readable(command: RunCommand) -> None:
 def lent_seed_secret() -> Iterator[Path]:
     """Yields a file with the evaluator's seed secret that the container's user can read, until the container runs.
 
-    A mount keeps its file; so the copy that root makes for an ordinary user has its name only while it is mounted.
+    A bind mount keeps its file alive, so the copy that root makes for an ordinary user is unlinked once it is mounted.
     """
     secret = seed_secret.read()
     if os.geteuid() != 0:
@@ -72,7 +73,7 @@ def users_folders(command: RunCommand) -> Iterator[None]:
 
 
 def give_folders(folders: tuple[Path, ...], user: int, group: int) -> None:
-    """Changes the owner of run folders and of what a run makes in them, where this is root; links are not followed."""
+    """As root, changes the owner of run folders and of the files of the run in them; follows no links."""
     if os.geteuid() != 0:
         return
     for folder in folders:

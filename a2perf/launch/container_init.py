@@ -1,8 +1,8 @@
 """The first process of a run's container: ``python -m a2perf.launch.container_init PROGRAM ARGUMENT...``.
 
-Its standard input is a connection that the launcher holds open, through the engine. When the launcher dies, however it
-dies, the input ends and so does the run. As the first process of a PID namespace it also collects orphans, and its own
-end is the end of whatever is left. Standard library only.
+Its standard input is a connection that the launcher holds open through the engine. When the launcher dies for whatever
+reason, the kernel closes the connection, the input ends, and this process ends the run. As the first process of a PID
+namespace it also reaps orphans; when it exits, the kernel kills every process that is left. Standard library only.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ GRACE_S = 15.0
 def main() -> None:
     """Executes the command and ends with its status, 128 + N when signal N ended it."""
     try:
+        # The command must not inherit the launcher's connection: only the thread below reads it.
         child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
     except OSError as error:
         print(f"{sys.argv[1]} cannot be executed: {error.strerror}", file=sys.stderr)
@@ -30,6 +31,7 @@ def main() -> None:
     def end(number: int, frame: FrameType | None) -> None:
         child.send_signal(number)
 
+    # Without a handler the kernel drops these signals to the first process of a PID namespace.
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     threading.Thread(target=_end_with_the_launcher, args=(child,), daemon=True).start()

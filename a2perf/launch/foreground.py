@@ -1,4 +1,4 @@
-"""One command in the foreground, for launchers whose jobs are not children: its output shown, signals heeded."""
+"""One command in the foreground, for launchers that start no child processes: shows its output, passes on signals."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ class LogTail:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # Logs are appended to: the output of an earlier attempt is not shown again.
         self._offset = path.stat().st_size if path.exists() else 0
 
     def copy(self) -> None:
-        """Copies what is new."""
+        """Copies the bytes that were appended since the last call."""
         try:
             with self._path.open("rb") as stream:
                 stream.seek(self._offset)
@@ -44,7 +45,7 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
     Args:
         launcher: what starts it.
         command: the command.
-        tail: copies its log to standard output, for a launcher whose jobs cannot write there.
+        tail: copies its log to standard output, if the launcher's jobs cannot write there.
 
     Returns:
         Its exit status; 3 when it has none.
@@ -59,6 +60,7 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+    # The job may have written after the last copy and before its end.
     if tail is not None:
         tail.copy()
     if ended.reason:

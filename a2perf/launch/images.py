@@ -1,8 +1,8 @@
 """Images of the domains: named by the content they are built from, built when missing, listed and pruned.
 
-An image's content is the files of this checkout that enter its build (``docker/``, the package, the lock) and the image
-it starts from. The same content is built once on an engine; what an older content left is removed by ``a2perf images
-prune``, never by a run.
+An image's content consists of the files of this checkout that enter its build (``docker/``, the package, the lock) and
+its base image. An engine builds the same content once. Only ``a2perf images prune`` removes images of older content; a
+run never does.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Image:
 
 
 class Pool:
-    """The graphics processors of an engine on this host, so that runs at the same time do not share one."""
+    """The graphics processors of an engine on this host, shared out among concurrent runs: no two get the same one."""
 
     def __init__(self) -> None:
         self._free: list[str] | None = None
@@ -77,7 +77,7 @@ class Pool:
         return taken
 
     def give_back(self, taken: list[str]) -> None:
-        """Makes them free again."""
+        """Returns graphics processors to the pool."""
         if self._free is not None:
             self._free = sorted([*self._free, *taken], key=int)
 
@@ -105,12 +105,12 @@ def connect() -> tuple[Any, Any]:
 
 
 def domain_of(command: RunCommand) -> str:
-    """Returns the domain of an evaluator's command: its flag, its task's, or what its gin file says.
+    """Returns the domain of an evaluator's command: from its flag, its task, or its gin file.
 
-    The gin file is read as text: it may be the participant's, and parsing it here would import what it names.
+    The gin file is read as text: it may come from the participant, and gin would import the modules that it names.
 
     Raises:
-        ConfigError: nothing names the domain.
+        ConfigError: none of them names a domain.
     """
     flags = command.evaluator_flags() or ()
     values = {flag: value for flag, value in itertools.pairwise(flags) if flag in _VALUED}
@@ -136,7 +136,7 @@ def domain_of(command: RunCommand) -> str:
         if found := _DOMAIN.findall(text):
             return get_domain("".join(found[-1]).lower()).name
     raise ConfigError(
-        f"no domain is known for {command.name}, and the docker launcher chooses the image by it",
+        f"the domain of {command.name} is unknown, and the docker launcher chooses the image by domain",
         hint="add --domain NAME",
     )
 
@@ -150,7 +150,7 @@ def content_of(domain: str, checkout: Path = CHECKOUT) -> str:
     dockerfiles = {path.name.removesuffix(".Dockerfile") for path in (checkout / "docker").glob("*.Dockerfile")}
     if not dockerfiles:
         raise UserError(
-            "images are built from a checkout of a2perf, and this installation is none",
+            "images are built from a checkout of a2perf; this installation is not a checkout",
             hint="name an image that has a2perf in it with --launcher-option image=NAME",
         )
     if domain not in dockerfiles:
@@ -167,17 +167,23 @@ def content_of(domain: str, checkout: Path = CHECKOUT) -> str:
 
 
 def ensure(client: Any, domain: str, checkout: Path = CHECKOUT) -> str:
-    """Returns the name of the domain's image on the engine, and builds it first where it is missing.
+    """Returns the name of the domain's image on the engine; builds it first if it is missing.
 
     The build is ``docker/build.sh``, with the environment of this process (``BASE_IMAGE``, ``NETWORK``, ``PIP_CONF``,
     ``PIP_CA``).
 
+    Args:
+        client: client of the engine, from ``connect``.
+        domain: name of the domain.
+        checkout: the checkout to build.
+
     Raises:
         UserError: this installation cannot build it.
-        InfrastructureError: the build failed; the log's end is in the message.
+        InfrastructureError: the build failed; the message contains the end of its log.
     """
     content = content_of(domain, checkout)
     name = f"{REPOSITORY}:{domain}-{content}"
+    # Runs that start together would all build the same missing image.
     with filelock.FileLock(Path(tempfile.gettempdir()) / f"a2perf-image-{os.geteuid()}-{domain}.lock"):
         if any(name in image.tags for image in client.images.list(REPOSITORY)):
             return name
@@ -188,33 +194,46 @@ def ensure(client: Any, domain: str, checkout: Path = CHECKOUT) -> str:
                 env={**os.environ, "CONTENT": content}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
             )  # fmt: skip
             log.seek(0)
-            said = log.read().strip()
+            output = log.read().strip()
     if done.returncode != 0 or not any(name in image.tags for image in client.images.list(REPOSITORY)):
         raise InfrastructureError(
-            f"the image of {domain} could not be built: ...{said[-1000:]}",
-            hint="`make docker` shows the whole build; docker/README.md says what it needs",
+            f"the image of {domain} could not be built: ...{output[-1000:]}",
+            hint="run `make docker` to see the whole build; docker/README.md lists its requirements",
         )
     return name
 
 
 def listed(client: Any, checkout: Path = CHECKOUT) -> list[Image]:
-    """Returns the images that ``ensure`` made on the engine, newest first."""
+    """Returns the images that ``ensure`` made on the engine, newest first.
+
+    Args:
+        client: client of the engine, from ``connect``.
+        checkout: the checkout that the images are compared with.
+    """
     found = []
     for image in client.images.list(filters={"label": CONTENT_LABEL}):
         content = image.labels[CONTENT_LABEL]
         for tag in image.tags:
             domain = tag.partition(":")[2].removesuffix(f"-{content}")
             if tag != f"{REPOSITORY}:{domain}-{content}":
-                continue  # the name of the last build, which every domain also has
+                continue  # an alias: every domain also tags its latest build
             size, created = int(image.attrs["Size"]), str(image.attrs["Created"])
             found.append(Image(tag, domain, content, size, created, _current(domain, content, checkout)))
     return sorted(found, key=lambda image: image.created, reverse=True)
 
 
 def prune(client: Any, *, everything: bool = False, checkout: Path = CHECKOUT) -> list[Image]:
-    """Removes the images that this checkout would not use, or all of them; returns those that are gone.
+    """Removes the images that this checkout would not use, or all of them; returns the removed ones.
 
-    An image of a run that continues is left.
+    An image that a running container uses stays.
+
+    Args:
+        client: client of the engine, from ``connect``.
+        everything: remove the images of this checkout too.
+        checkout: the checkout that the images are compared with.
+
+    Returns:
+        The removed images.
     """
     import docker
 

@@ -1,20 +1,27 @@
-"""What a launcher is: it starts commands with resources somewhere, reports how each ended, and can end them.
+"""The interface of launchers: start commands with resources, report how each ended, and end them on request.
 
-A launcher is a module of this package that is imported when it is asked for by name; this file needs none of the
-packages that a launcher uses.
+A launcher's module is imported only when a command names it; this module needs none of its dependencies. A package adds
+a launcher with an entry point of the group ``a2perf.launchers`` that names a class or function. It is called with the
+launcher's options and returns a ``Launcher``::
+
+    [project.entry-points."a2perf.launchers"]
+    my_launcher = "my_package.launcher:MyLauncher"
 """
 
 from __future__ import annotations
 
 import enum
 import importlib
+import inspect
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.launch.run_spec import RunCommand
+from a2perf.plugins import load_plugin, plugin_names
 
 _LAUNCHERS = {
     "local": "a2perf.launch.local:LocalLauncher",
@@ -23,16 +30,19 @@ _LAUNCHERS = {
     "ray": "a2perf.launch.ray:RayLauncher",
 }
 LAUNCHERS = tuple(_LAUNCHERS)
-"""The names that ``get_launcher`` knows."""
+"""Names of the built-in launchers."""
+
+GROUP = "a2perf.launchers"
+"""Group of the entry points with which installed packages add launchers."""
 
 
 class Cause(enum.Enum):
-    """What ended a command.
+    """The cause of a command's end.
 
     Attributes:
-        OWN: it ended by itself, crashed, or ran out of memory: what it runs may have brought that about.
-        KILLED: somebody sent it SIGKILL or SIGTERM.
-        OUTSIDE: its machine or its engine failed, or ended it for others.
+        OWN: it ended by itself, crashed, or ran out of memory; the code it runs can have caused that.
+        KILLED: it received SIGKILL or SIGTERM.
+        OUTSIDE: its machine or engine failed, or preempted it.
     """
 
     OWN = "own"
@@ -41,7 +51,7 @@ class Cause(enum.Enum):
 
     @classmethod
     def of_signal(cls, number: int, *, oom_killed: bool) -> Cause:
-        """Returns the cause of an end by a signal; the kernel's own SIGKILL for lack of memory counts as ``OWN``."""
+        """Returns the cause of an end by a signal; a SIGKILL of the kernel's out-of-memory killer counts as ``OWN``."""
         return cls.KILLED if number in (signal.SIGKILL, signal.SIGTERM) and not oom_killed else cls.OWN
 
 
@@ -50,12 +60,12 @@ class ExitStatus:
     """How a job ended.
 
     Attributes:
-        exit_code: status of the command; ``None`` when it has none (killed, never started, node lost).
-        lost: the launcher's or the machine's fault (preempted, node lost, killed from outside).
-        cause: what ended it, as far as the launcher knows. Once a participant's code has run, only ``OUTSIDE`` is tried
-            again, and ``KILLED`` if the participant could not reach the evaluator.
-        timed_out: the launcher ended it because ``Resources.wall_s`` was over.
-        reason: one sentence for people; empty when the command ended by itself.
+        exit_code: status of the command; ``None`` if it has none (killed, never started, node lost).
+        lost: whether the launcher or the machine failed (preempted, node lost, killed from outside).
+        cause: what ended it, as far as the launcher knows. Once a participant's code has run, only ``OUTSIDE`` is
+            retried, and ``KILLED`` if the participant could not signal the evaluator.
+        timed_out: whether the launcher ended it because ``Resources.wall_s`` was over.
+        reason: one sentence for people; empty if the command ended by itself.
     """
 
     exit_code: int | None
@@ -70,21 +80,22 @@ class Job(Protocol):
 
     @property
     def identity(self) -> str:
-        """Names the job for ``Launcher.adopt`` of a later process; short text, fit to be stored."""
+        """Name of the job for ``Launcher.adopt`` of a later process; a short text that the queue stores."""
         ...
 
     def poll(self) -> ExitStatus | None:
-        """Returns how the job ended, or ``None`` while it waits or runs. Returns at once (a cached answer will do).
+        """Returns how the job ended, or ``None`` while it waits or runs. Does not block; may return a cached answer.
 
-        When it returns an end, nothing of the job runs any more and its log is complete.
+        Once it returns an end, no process of the job runs any more and its log is complete.
         """
         ...
 
     def cancel(self) -> None:
-        """Asks the job to end: politely first, by force when it does not obey in time. Returns at once."""
+        """Ends the job with SIGTERM, and with SIGKILL after a grace period. Does not block."""
         ...
 
 
+@runtime_checkable
 class Launcher(Protocol):
     """Executes commands."""
 
@@ -94,62 +105,95 @@ class Launcher(Protocol):
         ...
 
     def start(self, command: RunCommand) -> Job:
-        """Starts a command and returns at once.
+        """Starts a command. Does not block.
 
         Raises:
-            InfrastructureError: it could not be started; it may be tried again.
-            UserError: it can never be started so (a resource this launcher does not have).
+            InfrastructureError: it could not be started; the queue retries it.
+            UserError: it cannot be started at all, for example because the launcher does not have a resource.
         """
         ...
 
     def adopt(self, identity: str) -> Job | None:
-        """Takes over a job that a launcher process which is gone had started.
+        """Takes over a job that a dead launcher process had started.
 
         Returns:
-            The job if it still waits or runs; ``None`` when nothing of it is left, which this call sees to where the
-            launcher's jobs do not outlive it.
+            The job if it still waits or runs; ``None`` if no process of it is left. If jobs of this launcher cannot
+            outlive it, this call waits until the job has ended and returns ``None``.
         """
         ...
 
     def wait(self, timeout_s: float) -> None:
-        """Waits until a started job may have news, at most that long."""
+        """Waits until the state of a job may have changed, at most that long."""
         ...
 
     def run(self, command: RunCommand) -> int:
-        """Executes one command to its end in the foreground, passes SIGINT and SIGTERM on to it.
+        """Executes one command to its end in the foreground and passes SIGINT and SIGTERM on to it.
 
         Returns:
-            Its exit status; 3 when it has none.
+            Its exit status; 3 if it has none.
         """
         ...
 
     def close(self) -> None:
-        """Ends what still runs and frees what the launcher holds."""
+        """Ends all running jobs and releases the resources of the launcher."""
         ...
+
+
+def launcher_names() -> list[str]:
+    """Returns the names that ``get_launcher`` knows: the built-in launchers, then those of installed packages."""
+    return [*LAUNCHERS, *(name for name in plugin_names(GROUP) if name not in LAUNCHERS)]
 
 
 def get_launcher(name: str, **options: Any) -> Launcher:
     """Returns a launcher by its name.
 
     Args:
-        name: one of ``LAUNCHERS``.
-        options: passed to the launcher; which ones there are is the launcher's own matter.
+        name: one of ``launcher_names()``; a package cannot replace a built-in launcher.
+        options: arguments of the launcher.
 
     Raises:
-        ConfigError: no such launcher.
+        ConfigError: the name or an option is unknown, or the package of the launcher is broken.
         MissingDependency: a package or program of the launcher is not installed.
     """
-    if name not in _LAUNCHERS:
+    make = _factory(name)
+    _check_options(name, make, options)
+    made = make(**options)
+    if not isinstance(made, Launcher):
+        methods = [method for method in ("name", *_METHODS) if not hasattr(made, method)]
         raise ConfigError(
-            f"{name!r} is not a launcher{did_you_mean(name, LAUNCHERS)}", hint=f"choose one of: {', '.join(LAUNCHERS)}"
+            f"the launcher {name!r} is not complete: {type(made).__name__} has no {', '.join(methods)}",
+            hint="a launcher has every method of a2perf.launch.Launcher",
         )
-    module, _, attribute = _LAUNCHERS[name].partition(":")
-    launcher: Launcher = getattr(importlib.import_module(module), attribute)(**options)
-    return launcher
+    return made
+
+
+_METHODS = ("start", "adopt", "wait", "run", "close")
+
+
+def _factory(name: str) -> Callable[..., object]:
+    if name in _LAUNCHERS:
+        module, _, attribute = _LAUNCHERS[name].partition(":")
+        factory: Callable[..., object] = getattr(importlib.import_module(module), attribute)
+        return factory
+    return load_plugin(GROUP, name, "launcher", gives="a launcher", others=LAUNCHERS)
+
+
+def _check_options(name: str, make: Callable[..., object], options: dict[str, Any]) -> None:
+    """Refuses options that the launcher does not have, before it is made."""
+    parameters = inspect.signature(make).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    known = [parameter.name for parameter in parameters if parameter.kind is not parameter.POSITIONAL_ONLY]
+    for option in options:
+        if option not in known:
+            raise ConfigError(
+                f"the launcher {name!r} has no option {option!r}{did_you_mean(option, known)}",
+                hint=f"its options are: {', '.join(known)}" if known else "remove --launcher-option",
+            )
 
 
 def heeded_signals() -> list[signal.Signals]:
-    """Returns the signals that ask a launcher to end; one that is ignored (``nohup``) stays ignored."""
+    """Returns the signals that end a launcher, except those that are ignored (``nohup``)."""
     asking = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in asking if signal.getsignal(number) is not signal.SIG_IGN]
 

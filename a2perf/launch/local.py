@@ -1,8 +1,8 @@
 """Runs on this machine: every command is a child that ends with the launcher and gets its signals.
 
-Of the resources, processors are bound by affinity when they are asked for, wall time is watched here, graphics
-processors are handed out by ``CUDA_VISIBLE_DEVICES``. Memory is bound where the participant is confined
-(``Submission.memory_limit_bytes``), not for the evaluator.
+Resources: requested processors are bound by CPU affinity, graphics processors by ``CUDA_VISIBLE_DEVICES``; this module
+enforces the wall time. Memory is limited for the participant only (``Submission.memory_limit_bytes``), not for the
+evaluator.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import die_with_parent
-from a2perf.launch.interface import Cause, ExitStatus, Job, heeded_signals, run_environment
+from a2perf.launch.interface import Cause, ExitStatus, heeded_signals, run_environment
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills, signal_name
@@ -37,43 +37,54 @@ class LocalLauncher:
     name = "local"
 
     def __init__(self) -> None:
-        self._jobs: list[_LocalJob] = []
+        self._jobs: list[LocalJob] = []
         self._cpus: list[int] | None = None
         self._gpus: list[int] | None = None
 
-    def start(self, command: RunCommand) -> Job:
-        """Starts a command; its output goes to its log, or is let through.
+    def start(self, command: RunCommand, *, output: int | None = None, pass_fds: Sequence[int] = ()) -> LocalJob:
+        """Starts a command; its output goes to its log, or to this process's own output.
+
+        Args:
+            command: the command.
+            output: a descriptor for its output, instead of this process's own.
+            pass_fds: descriptors that it inherits under the same numbers.
 
         Raises:
             UserError: it asks for more processors or graphics processors than this host has.
-            InfrastructureError: the host refused a new process, or the log cannot be written.
+            InfrastructureError: the host cannot start another process, or the log cannot be written.
         """
         cpus, gpus = self._take(command)
         bound = ",".join(map(str, cpus)) or "all"
+        # -I and -S: no module beside the script, of PYTHONPATH or of site-packages can replace one that it imports.
         argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), bound, *command.argv]
         environment = run_environment(command)
         if gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
         try:
-            with _output(command.log) as stream:
+            with _output(command.log) as log:
+                stream = output if log is None else log
+                # In a new session: Ctrl-C in the terminal reaches only this process, and killpg only the run.
                 process = subprocess.Popen(
                     argv, cwd=command.cwd, env=environment, start_new_session=True,
-                    stdin=None if command.log is None else subprocess.DEVNULL, stdout=stream, stderr=stream,
+                    stdin=None if stream is None else subprocess.DEVNULL, stdout=stream, stderr=stream,
+                    pass_fds=pass_fds,
                 )  # fmt: skip
         except OSError as error:
             self._give_back(cpus, gpus)
             raise InfrastructureError(f"{command.name} could not be started: {error}") from error
-        job = _LocalJob(self, process, command, cpus, gpus)
+        job = LocalJob(self, process, command, cpus, gpus)
         self._jobs.append(job)
         return job
 
     def adopt(self, identity: str) -> None:
-        """Waits for the end of what a dead launcher left: it was told to end then, and is killed after a grace."""
+        """Waits for the end of a dead launcher's job, which got SIGTERM; kills it after the grace period."""
+        # Nothing to take over: a child of the dead launcher cannot be waited for, and its output pipe is gone.
         owner = ProcessIdentity.parse(identity)
         deadline = time.monotonic() + CANCEL_GRACE_S
         while owner.alive():
             if time.monotonic() >= deadline:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
+                    # The job led a session, so its process id is also that of its group.
                     os.killpg(owner.pid, signal.SIGKILL)
             time.sleep(0.02)
 
@@ -81,6 +92,7 @@ class LocalLauncher:
         """Waits until a job's process has ended, at most that long."""
         poll = select.poll()
         for job in self._jobs:
+            # A pidfd becomes readable when its process ends.
             poll.register(job.descriptor, select.POLLIN)
         poll.poll(timeout_s * 1000)
 
@@ -90,7 +102,6 @@ class LocalLauncher:
         SIGINT and SIGTERM are passed on: the evaluator can end the participant and leave a finished manifest.
         """
         job = self.start(command)
-        assert isinstance(job, _LocalJob)
         heeded = heeded_signals()
         previous = {number: signal.signal(number, lambda received, frame: job.signal(received)) for number in heeded}
         try:
@@ -105,7 +116,7 @@ class LocalLauncher:
         return int(ExitCode.INFRASTRUCTURE) if ended.exit_code is None else ended.exit_code
 
     def close(self) -> None:
-        """Kills what still runs."""
+        """Kills all running commands."""
         for job in list(self._jobs):
             job.kill()
 
@@ -121,7 +132,7 @@ class LocalLauncher:
                     f"{command.name} asks for {count} processors, this host gives {len(os.sched_getaffinity(0))}",
                     hint="ask for fewer with --cpus, or run elsewhere with --launcher slurm",
                 )
-            # more runs than processors share what there is, as without --cpus
+            # more runs than processors: share them all, as without --cpus
             cpus = self._cpus[:count] if len(self._cpus) >= count else []
             del self._cpus[: len(cpus)]
         gpus: list[int] = []
@@ -144,13 +155,17 @@ class LocalLauncher:
         if self._gpus is not None:
             self._gpus = sorted([*self._gpus, *gpus])
 
-    def _forget(self, job: _LocalJob) -> None:
+    def _forget(self, job: LocalJob) -> None:
         self._jobs.remove(job)
         self._give_back(job.cpus, job.gpus)
 
 
-class _LocalJob:
-    """A child process in a session of its own."""
+class LocalJob:
+    """A child process that leads its own session.
+
+    Attributes:
+        descriptor: refers to the process until ``poll`` returns its end, and becomes readable when the process ends.
+    """
 
     def __init__(
         self,
@@ -161,7 +176,7 @@ class _LocalJob:
         gpus: list[int],
     ) -> None:
         self.cpus, self.gpus = cpus, gpus
-        self.descriptor = os.pidfd_open(process.pid)
+        self.descriptor = os.pidfd_open(process.pid)  # signals through it cannot hit a process that reuses the id
         self._launcher = launcher
         self._process = process
         self._identity = str(ProcessIdentity.of(process.pid)) if _alive(process.pid) else ""
@@ -175,11 +190,11 @@ class _LocalJob:
 
     @property
     def identity(self) -> str:
-        """The process, named beyond doubt; empty when it had ended at once."""
+        """The process identity as text; empty if the process ended at once."""
         return self._identity
 
     def poll(self) -> ExitStatus | None:
-        """Returns how the command ended; kills it where a cancelled one has not obeyed in time."""
+        """Returns how the command ended; kills a cancelled one after the grace period."""
         if self._ended is not None:
             return self._ended
         now = time.monotonic()
@@ -188,9 +203,10 @@ class _LocalJob:
             self.cancel()
         if self._kill_at is not None and now >= self._kill_at:
             self.signal(signal.SIGKILL)
+        # WNOWAIT leaves the zombie in place: its id, which is also the id of its process group, cannot be reused yet.
         if os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
-        # Before the zombie is collected its id cannot belong to another group.
+        # Kill what the command left running in its group, then reap it.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         status = self._process.wait()
@@ -200,14 +216,14 @@ class _LocalJob:
         return self._ended
 
     def cancel(self) -> None:
-        """Sends SIGTERM, and lets ``poll`` kill it after a grace."""
+        """Sends SIGTERM; ``poll`` kills the command after the grace period."""
         if self._ended is None and self._kill_at is None:
             self._cancelled = True
             self._kill_at = time.monotonic() + CANCEL_GRACE_S
             self.signal(signal.SIGTERM)
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the command; ``Popen`` would collect a process that has ended, ``poll`` does that."""
+        """Sends a signal. ``Popen.send_signal`` would reap a process that has ended; ``poll`` does that."""
         if self._ended is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.descriptor, number)

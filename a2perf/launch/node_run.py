@@ -1,7 +1,7 @@
-"""One command on a node of a cluster: executed there, bounded in wall time, its end written down beside its log.
+"""One command on a node of a cluster: executes it with a limit on wall time and records its end beside its log.
 
-The end is a JSON file on the file system that the nodes share, written once and atomically. Nothing that a job leaves
-behind is ever unpickled by the launcher: a participant may have been able to write where the job could.
+The end is a JSON file on the file system that the nodes share, written once and atomically. The launcher never
+unpickles files of a job: a participant may have been able to write wherever the job could.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from a2perf.storage import read_json, write_json
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills
 
 INTERRUPTED = 130
-"""Status of an evaluator that was asked to end; on a cluster nobody but the cluster or the launcher asks."""
+"""Status of an evaluator that received SIGTERM; on a cluster only the cluster or the launcher sends it."""
 
 END_GRACE_S = 20.0
 """How long a command may take to end after SIGTERM; then it is killed."""
@@ -30,14 +30,14 @@ END_GRACE_S = 20.0
 
 @dataclass(frozen=True)
 class NodeTask:
-    """What a node is told.
+    """A command for a node.
 
     Attributes:
         argv: program and arguments; the node has the same interpreter and packages under the same paths.
         cwd: working directory.
         env: variables added to the node's own.
         log: file to which stdout and stderr are appended.
-        wall_s: wall time in seconds after which the command is ended; ``None`` is no bound.
+        wall_s: wall time in seconds after which the command is ended; ``None`` for no limit.
     """
 
     argv: tuple[str, ...]
@@ -98,24 +98,24 @@ class NodeEnd:
         return cls(job, socket.gethostname(), status if status >= 0 else None, timed_out, reason, cause.value)
 
     def verdict(self, *, cancelled: bool, engine: str) -> ExitStatus:
-        """Returns what the scheduler is told.
+        """Returns the exit status of the job for the scheduler.
 
         Args:
             cancelled: this launcher asked for the end.
-            engine: what the engine says about the job, for the sentence.
+            engine: the engine's description of the job, part of the reason.
         """
         if self.timed_out:
             return ExitStatus(self.exit_code, timed_out=True, reason=self.reason)
         if self.exit_code in (None, INTERRUPTED):
             reason = self.reason or "it was interrupted"
             cause = Cause.KILLED if self.exit_code == INTERRUPTED else Cause(self.cause)
-            words = f"on {self.host} {reason} ({engine})"
-            return ExitStatus(self.exit_code, lost=not cancelled, cause=cause, reason=words)
+            message = f"on {self.host} {reason} ({engine})"
+            return ExitStatus(self.exit_code, lost=not cancelled, cause=cause, reason=message)
         return ExitStatus(self.exit_code)
 
 
 def execute(task: NodeTask, status: str, job_variable: str) -> None:
-    """Runs a task to its end and writes the end down; this is what a batch job calls.
+    """Runs a task to its end and records the end; a batch job calls this function.
 
     Args:
         task: the task.
@@ -131,13 +131,13 @@ def execute(task: NodeTask, status: str, job_variable: str) -> None:
             job, process.returncode, timed_out=timed_out, wall_s=task.wall_s, oom_killed=oom_kills() > before
         )
     except OSError as error:
-        words = f"it could not be started: {error}"
-        end = NodeEnd(job, socket.gethostname(), None, reason=words, cause=Cause.OUTSIDE.value)
+        message = f"it could not be started: {error}"
+        end = NodeEnd(job, socket.gethostname(), None, reason=message, cause=Cause.OUTSIDE.value)
     write_json(Path(status), asdict(end))
 
 
 def wait_at_most(process: subprocess.Popen[bytes], wall_s: float | None) -> bool:
-    """Waits for a process, and ends it when the time is over: politely, then by force.
+    """Waits for a process; when the time is over, ends it with SIGTERM, then SIGKILL.
 
     Returns:
         Whether the time was over.
@@ -145,13 +145,13 @@ def wait_at_most(process: subprocess.Popen[bytes], wall_s: float | None) -> bool
     try:
         process.wait(wall_s)
     except subprocess.TimeoutExpired:
-        end_politely(process)
+        end_gracefully(process)
         return True
     return False
 
 
-def end_politely(process: subprocess.Popen[bytes]) -> None:
-    """Sends SIGTERM, and SIGKILL when that is not obeyed in time; returns when the process is gone."""
+def end_gracefully(process: subprocess.Popen[bytes]) -> None:
+    """Sends SIGTERM, then SIGKILL after the grace period; returns when the process is gone."""
     process.terminate()
     try:
         process.wait(END_GRACE_S)
@@ -161,7 +161,7 @@ def end_politely(process: subprocess.Popen[bytes]) -> None:
 
 
 def read_end(path: Path) -> NodeEnd | None:
-    """Returns the end that a node wrote down; ``None`` if there is none yet, or the file is not an end."""
+    """Returns the end that a node recorded; ``None`` if the file is missing or invalid."""
     try:
         value: Any = read_json(path)
         return NodeEnd(**value)
@@ -170,5 +170,5 @@ def read_end(path: Path) -> NodeEnd | None:
 
 
 def _own_variables() -> dict[str, str]:
-    """The launcher's settings of a2perf, which the environment of a standing cluster does not have."""
+    """The a2perf settings of the launcher's environment; nodes of a running cluster do not have them."""
     return {name: value for name, value in os.environ.items() if name.startswith("A2PERF_")}

@@ -1,8 +1,9 @@
-"""What the end of a job means: the run's result, a failure, and whether the run may start again by itself.
+"""What the end of a job means: a result, a failure, and whether the run is retried automatically.
 
-Only causes that a participant cannot produce are tried again. Before its first instruction that is everything; later it
-is what the launcher knows to lie outside of the run, and a kill from outside if the sandbox keeps the participant from
-the evaluator. Any other end is final: the same seeds again would be another chance for whoever brought it about.
+Only failures that the participant cannot cause are retried. Before its first instruction these are all failures.
+Afterwards they are the failures that the launcher knows to come from outside the run, and an external kill if the
+sandbox keeps the participant from signalling the evaluator. Any other failure is final: a participant that can trigger
+a retry could try the same seeds until it likes the result.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from a2perf.runs.bundle_reading import BundleReader
 from a2perf.runs.files import files_of
 from a2perf.runs.run_record import MODES
 
-_INTERRUPTED = 130  # exit status of a command that was asked to end
-_FINAL = "its participant had started, so it does not start again by itself (--retry-infrastructure)"
+_INTERRUPTED = 130  # exit status of a command that was interrupted
+_FINAL = "not retried automatically because its participant had started (--retry-infrastructure runs it again)"
 
 
 def classify(entry: QueueEntry, ended: ExitStatus) -> AttemptOutcome:
     """Returns what the end of a job means for its run.
 
-    The exit status and the manifest of the run's bundle decide together; where they disagree nobody is blamed. A
+    The exit status and the manifest of the bundle decide together; if they disagree, the infrastructure failed. A
     command without a bundle is judged by its exit status alone: 0 finished, 3 and 130 infrastructure, others failed.
     """
     bundle, code = _bundle_of(entry), ended.exit_code
@@ -44,7 +45,7 @@ def classify(entry: QueueEntry, ended: ExitStatus) -> AttemptOutcome:
         return AttemptOutcome(False, FailureKind.TIMEOUT.value, ended.reason, int(ExitCode.PARTICIPANT_FAILED))
     failure = None if manifest is None or manifest.state is not RunState.FAILED else manifest.failure
     if ended.lost:
-        # A failure that was recorded in time stands, whatever became of the evaluator afterwards.
+        # A recorded failure stands, even if the evaluator died afterwards.
         if failure is not None and attempt is not None and failure.kind is not FailureKind.INFRASTRUCTURE:
             return _failed(failure)
         return _infrastructure(bundle, manifest, attempt, ended, ended.reason)
@@ -53,8 +54,8 @@ def classify(entry: QueueEntry, ended: ExitStatus) -> AttemptOutcome:
     if code == int(ExitCode.PARTICIPANT_FAILED) and failure is not None:
         return _failed(failure)
     if code == int(ExitCode.USAGE):
-        said = _last_words(entry.command.log) if failure is None else failure.message
-        return AttemptOutcome(False, "configuration", said, code)
+        reason = _refusal(entry.command.log) if failure is None else failure.message
+        return AttemptOutcome(False, "configuration", reason, code)
     if failure is not None and failure.kind is FailureKind.INFRASTRUCTURE:
         return _infrastructure(bundle, manifest, attempt, ended, failure.message)
     reason = ended.reason or f"its evaluator ended with status {code} and left no finished bundle"
@@ -62,9 +63,9 @@ def classify(entry: QueueEntry, ended: ExitStatus) -> AttemptOutcome:
 
 
 def recorded(entry: QueueEntry) -> AttemptOutcome | None:
-    """Returns the failure that a lost entry had come to before its launcher died, or ``None``.
+    """Returns the failure that a lost entry's bundle recorded before its launcher died, or ``None``.
 
-    A run whose evaluator wrote down a failure is over, although nobody was left to tell the queue.
+    If the evaluator recorded a failure, the run has ended, although no launcher reported it to the queue.
     """
     bundle = _bundle_of(entry)
     manifest = None if bundle is None else read_manifest(bundle)
@@ -75,7 +76,7 @@ def recorded(entry: QueueEntry) -> AttemptOutcome | None:
 
 
 def read_manifest(bundle: Path) -> Manifest | None:
-    """Returns the manifest of a bundle, ``None`` where there is none that can be read."""
+    """Returns the manifest of a bundle; ``None`` if it is missing or unreadable."""
     try:
         return inventory.read_manifest(bundle)
     except (UserError, OSError):
@@ -83,7 +84,7 @@ def read_manifest(bundle: Path) -> Manifest | None:
 
 
 def mean_return(entry: QueueEntry) -> float | None:
-    """Returns the mean episode return of a finished run, where its mode has episodes."""
+    """Returns the mean episode return of a finished run; ``None`` if its mode has no episodes."""
     if entry.bundle is None:
         return None
     reader = BundleReader.of(files_of(entry.bundle))
@@ -118,20 +119,21 @@ def _by_exit_status(ended: ExitStatus) -> AttemptOutcome:
 
 
 def _attempt(entry: QueueEntry, manifest: Manifest | None) -> Attempt | None:
-    """Returns the attempt that a lease led to; ``None`` when its evaluator did not come to write one."""
+    """Returns the attempt of a lease; ``None`` if its evaluator recorded none."""
     if manifest is None or not manifest.attempts:
         return None
     last = manifest.attempts[-1]
     if entry.started is not None and last.host == socket.gethostname():  # clocks of other hosts differ
         began = datetime.datetime.fromisoformat(last.started_at).timestamp()
+        # The manifest cuts its times to milliseconds, so an attempt may seem to begin before its lease.
         if began < entry.started - 0.01:
             return None
     return last
 
 
 def _failed(failure: Failure) -> AttemptOutcome:
-    words = f"{failure.where}: {failure.message}"
-    return AttemptOutcome(False, failure.kind.value, words, int(ExitCode.PARTICIPANT_FAILED))
+    message = f"{failure.where}: {failure.message}"
+    return AttemptOutcome(False, failure.kind.value, message, int(ExitCode.PARTICIPANT_FAILED))
 
 
 def _infrastructure(
@@ -139,9 +141,9 @@ def _infrastructure(
 ) -> AttemptOutcome:
     if _repeatable(manifest, attempt, ended):
         return AttemptOutcome(False, INFRASTRUCTURE, reason, ended.exit_code)
-    words = f"{reason}; {_FINAL}"
-    _record(bundle, manifest, FailureKind.INFRASTRUCTURE, words, ended.exit_code)
-    return AttemptOutcome(False, INFRASTRUCTURE, words, ended.exit_code, repeatable=False)
+    message = f"{reason}; {_FINAL}"
+    _record(bundle, manifest, FailureKind.INFRASTRUCTURE, message, ended.exit_code)
+    return AttemptOutcome(False, INFRASTRUCTURE, message, ended.exit_code, repeatable=False)
 
 
 def _repeatable(manifest: Manifest | None, attempt: Attempt | None, ended: ExitStatus) -> bool:
@@ -155,18 +157,18 @@ def _repeatable(manifest: Manifest | None, attempt: Attempt | None, ended: ExitS
 
 
 def _record(bundle: Path, manifest: Manifest | None, kind: FailureKind, reason: str, exit_code: int | None) -> None:
-    """Writes into the bundle what its evaluator could not."""
+    """Writes the failure into the bundle, because the evaluator could not."""
     if manifest is None or manifest.state not in (RunState.RUNNING, RunState.INTERRUPTED):
         return
     with contextlib.suppress(OSError):  # a full disk: the queue still knows it
         record_end(bundle, manifest, Failure(kind=kind, where=manifest.mode, message=reason), exit_code=exit_code)
 
 
-def _last_words(log: Path | None) -> str:
+def _refusal(log: Path | None) -> str:
     """Returns the message with which an evaluator refused its configuration."""
     try:
         lines = [] if log is None else log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    said = [number for number, line in enumerate(lines) if line.startswith("a2perf: ")]
-    return " ".join(line.strip() for line in lines[said[-1] :]) if said else "the configuration was refused"
+    starts = [number for number, line in enumerate(lines) if line.startswith("a2perf: ")]
+    return " ".join(line.strip() for line in lines[starts[-1] :]) if starts else "the configuration was refused"

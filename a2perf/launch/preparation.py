@@ -1,8 +1,8 @@
 """Brings a queue in line with a list of run specifications and with the bundles on disk, before the queue is driven.
 
-The bundles are the truth about results, the queue is the truth about who works on what. The same command again finishes
-what is unfinished and counts nothing twice: it adds the same keys, takes over what dead processes held, and starts
-again only what failed before the submission's code had run, or by a cause that is known to lie outside.
+The bundles decide about results, the queue about who works on which run. The same command again finishes unfinished
+runs and counts nothing twice: it adds the same keys, takes over the runs of dead processes, and restarts only runs that
+failed before the submission's code had started or by a known external cause.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from a2perf.runs.attempts import REASON_VARIABLE
 from a2perf.runs.layout import archive_path
 
 RUN_AGAIN = (INFRASTRUCTURE, "configuration")
-"""Kinds of failure that the same command starts again unless they are final: the host's, what the caller can fix."""
+"""Kinds of failure that the same command retries unless they are final: of the host, or fixable by the caller."""
 
 _AGAIN = "to be run again"
 
 
 @dataclass(frozen=True)
 class Restart:
-    """Which runs that are over start again, beyond those of ``RUN_AGAIN``.
+    """Which ended runs start again, beyond those of ``RUN_AGAIN``.
 
     Attributes:
         force: every run, from scratch; the bundles are archived.
         failed: every failed run.
-        infrastructure: also those that failed by the infrastructure after their participant had started, which can be
-            the participant's doing; the record of the attempt says so.
-        everything: every run of the list, whatever the queue remembers, for a caller who has left out finished ones.
+        infrastructure: also runs that failed by the infrastructure after their participant had started. The participant
+            can have caused that, so the record of the attempt names this option.
+        everything: every run of the list, whatever its state in the queue, for a caller that left out finished ones.
     """
 
     force: bool = False
@@ -54,10 +54,10 @@ def prepare(queue: Queue, specs: Sequence[RunSpec], restart: Restart | None = No
     """Brings the queue in line with a plan and with the bundles on disk; doing it again changes nothing.
 
     Raises:
-        ConfigError: a finished run of another identity lies where a planned one belongs, or another launcher is running
-            there.
+        ConfigError: the folder of a planned run holds a finished run of another identity, or another launcher uses it.
     """
     restart = restart or Restart()
+    # First: below, a lease of a dead process would count as a run of another launcher.
     queue.reap()
     ours = {spec.key for spec in specs}
     bundles = {spec.bundle for spec in specs if spec.bundle is not None}
@@ -65,7 +65,7 @@ def prepare(queue: Queue, specs: Sequence[RunSpec], restart: Restart | None = No
     same_place = [entry for entry in known if entry.key in ours or entry.bundle in bundles]
     held = [entry for entry in same_place if entry.state in (State.LEASED, State.RUNNING)]
     if held and (restart.force or any(entry.key not in ours for entry in held)):
-        raise ConfigError(f"another launcher is running {held[0].key}", hint="wait for it, or end it")
+        raise ConfigError(f"another launcher is running {held[0].key}", hint="wait for it or stop it")
     if restart.force:
         queue.remove([entry.key for entry in same_place])
         for bundle in sorted(bundles):
@@ -74,7 +74,7 @@ def prepare(queue: Queue, specs: Sequence[RunSpec], restart: Restart | None = No
         others = [entry for entry in same_place if entry.key not in ours]
         if finished := [entry for entry in others if entry.state is State.FINISHED and _has_finished_bundle(entry)]:
             raise ConfigError(
-                f"{finished[0].bundle} holds a finished run of other code, configuration or arguments",
+                f"{finished[0].bundle} holds a finished run with different code, configuration or arguments",
                 hint="choose another --root_dir, or give --force to archive the old runs and start from scratch",
             )
         queue.remove([entry.key for entry in others])

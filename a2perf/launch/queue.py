@@ -1,9 +1,9 @@
-"""The durable queue: which runs there are, who holds each, how each ended; one SQLite file, many processes of a host.
+"""The durable queue of runs with their states and holders: one SQLite file for many processes of a host.
 
-A key is added once, however often it is added. A worker leases an entry and gets a token; whatever it says about the
-entry later counts only while that token is the entry's, so a run is finished once, also when a worker that was taken
-for dead comes back. The lease of a dead process is found by ``reap`` and the entry handed out again. Only
-repeatable failures of the infrastructure are tried again, at most ``max_retries`` times; any other failure is a result.
+Adding a key twice adds it once. A worker leases an entry and gets a token; its later reports count only while the entry
+still has that token. A run is therefore finished once, even if a worker that was considered dead comes back. ``reap``
+finds the leases of dead processes and makes their entries available again. Only repeatable failures of the
+infrastructure are retried, at most ``max_retries`` times; any other failure is a result.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ MAX_RETRIES = 3
 """How often an entry is tried again after a failure of the infrastructure."""
 
 RETRY_DELAY_S = 2.0
-"""Pause before the first new try; it doubles with each."""
+"""Pause before the first retry in seconds; it doubles with every further one."""
 
 STALE_S = 120.0
-"""A lease from another host whose heartbeat is older than this is lost."""
+"""Age of the last heartbeat, in seconds, from which a lease of another host is lost."""
 
 
 class Queue(QueueFile):
     """An open queue. Each thread and process opens its own; ``QueueFile`` states what opening it raises.
 
     Args:
-        path: the file; made when missing.
+        path: the file; created if missing.
         max_retries: how often an entry is tried again after a failure of the infrastructure.
-        retry_delay_s: pause before the first new try; it doubles with each.
-        stale_s: age in seconds at which a lease of another host counts as lost when its heartbeat stops.
+        retry_delay_s: pause before the first retry; it doubles with every further one.
+        stale_s: age of the last heartbeat, in seconds, from which a lease of another host counts as lost.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Queue(QueueFile):
         self._wanted = ""
 
     def add(self, entries: Sequence[RunSpec]) -> int:
-        """Adds runs that are not there yet; of those that are, only the command may change, until they are done.
+        """Adds runs that the queue does not have; of the others, only command and data change, until they are done.
 
         Args:
-            entries: the runs; an ``after`` has to be in the queue or stand before in this list.
+            entries: the runs; the run that an ``after`` names is in the queue or earlier in this list.
 
         Returns:
             How many were new.
 
         Raises:
-            ValueError: an ``after`` that is not known.
+            ValueError: an ``after`` names an unknown run.
         """
         with self._transaction() as connection:
             before = self._count("SELECT COUNT(*) FROM entries")
@@ -83,17 +83,20 @@ class Queue(QueueFile):
             return self._count("SELECT COUNT(*) FROM entries") - before
 
     def restrict(self, keys: Sequence[str] | None) -> None:
-        """Makes this object lease and count only the given keys; ``None`` is all of them again."""
+        """Restricts this object to leasing and counting the given keys; ``None`` removes the restriction."""
         with self._transaction() as connection:
+            # Only this connection sees a temporary table: other processes on the file keep their own restriction.
             connection.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (key TEXT PRIMARY KEY)")
             connection.execute("DELETE FROM wanted")
             connection.executemany("INSERT INTO wanted VALUES (?)", [(key,) for key in keys or ()])
         self._wanted = "" if keys is None else " AND key IN (SELECT key FROM wanted)"
 
     def lease(self) -> Lease | None:
-        """Takes the first entry that may run now; ``None`` when there is none at the moment."""
+        """Leases the first entry that may run now; ``None`` if there is none at the moment."""
         token = uuid.uuid4().hex
         now = time.time()
+        # The transaction holds SQLite's write lock from its start (BEGIN IMMEDIATE). Without it two workers could read
+        # the same row before either marks it as leased.
         with self._transaction() as connection:
             row = connection.execute(
                 "SELECT * FROM entries INDEXED BY ready WHERE waiting = 0 AND state IN ('queued', 'lost')"
@@ -109,14 +112,15 @@ class Queue(QueueFile):
                 (token, self.worker, now, now, row["number"]),
             )
             self._note(row["key"], row["attempts"] + 1, State.LEASED)
+        # The row was read before the update: it still has the state and the job that a lost lease left.
         found = _entry(row)
         return Lease(replace(found, started=now), token, row["job"], found if found.state is State.LOST else None)
 
     def running(self, lease: Lease, job: str) -> bool:
-        """Says that a job was started for the lease.
+        """Records that a job was started for the lease.
 
         Returns:
-            Whether the lease still holds; where not, the job is to be ended.
+            Whether the lease is still valid; if not, the caller must end the job.
         """
         with self._transaction() as connection:
             changed = connection.execute(
@@ -128,10 +132,10 @@ class Queue(QueueFile):
         return bool(changed)
 
     def heartbeat(self) -> set[str]:
-        """Says that this process lives, for all its leases.
+        """Records a heartbeat for all leases of this process.
 
         Returns:
-            The tokens that are still its own.
+            The tokens of its valid leases.
         """
         held = "worker = ? AND state IN ('leased', 'running')"
         with self._transaction() as connection:
@@ -140,11 +144,11 @@ class Queue(QueueFile):
         return {row["token"] for row in rows}
 
     def finish(self, lease: Lease, outcome: AttemptOutcome) -> State | None:
-        """Says how the attempt ended.
+        """Records how the attempt ended.
 
         Returns:
             The entry's new state: finished, failed, or queued again after a failure of the infrastructure. ``None``
-            when the lease had been lost, and this outcome does not count.
+            if the lease was lost; the outcome then does not count.
         """
         with self._transaction() as connection:
             row = connection.execute(
@@ -166,10 +170,10 @@ class Queue(QueueFile):
             return State.FAILED
 
     def release(self, lease: Lease, reason: str = "interrupted") -> bool:
-        """Gives an entry back as it was: the attempt was interrupted, which counts as nothing.
+        """Returns an entry to the queue; an interrupted attempt counts neither as failure nor as retry.
 
         Returns:
-            Whether the lease still held.
+            Whether the lease was still valid.
         """
         with self._transaction() as connection:
             changed = connection.execute(
@@ -182,15 +186,17 @@ class Queue(QueueFile):
         return bool(changed)
 
     def reap(self) -> list[str]:
-        """Finds leases whose process is dead, or silent on another host, and makes their entries lost.
+        """Marks entries as lost if the process of their lease is dead, or on another host and silent for too long.
 
         Returns:
-            The keys of these entries; those that were lost too often are failed.
+            The keys of these entries; an entry that was lost too often fails instead.
         """
         found: list[str] = []
         with self._transaction() as connection:
             rows = connection.execute("SELECT * FROM entries WHERE state IN ('leased', 'running')").fetchall()
             for row in rows:
+                # Only a process of this host can be seen (None: elsewhere); there the heartbeat has to decide. It does
+                # not decide for local processes: a suspended laptop would lose all its leases.
                 alive = row["worker"] == self.worker or ProcessIdentity.parse(row["worker"]).alive()
                 silent = time.time() - row["heartbeat"] > self._stale_s
                 if alive or (alive is None and not silent):
@@ -201,7 +207,7 @@ class Queue(QueueFile):
         return found
 
     def revive(self, kinds: Sequence[str] | None, *, final: bool = False) -> list[str]:
-        """Queues failed entries again, with a fresh count of retries; what waited for them waits again.
+        """Queues failed entries again and resets their retries; their followers wait again.
 
         Args:
             kinds: only failures of these kinds; ``None`` is all of them.
@@ -214,13 +220,15 @@ class Queue(QueueFile):
             rows = connection.execute("SELECT * FROM entries WHERE state = 'failed' ORDER BY number").fetchall()
             chosen = [row for row in rows if kinds is None or row["kind"] in (*kinds, PREREQUISITE)]
             chosen = [row for row in chosen if final or not row["final"]]
+            # In the order of adding: a run precedes its followers, and requeueing a follower fails it again if that run
+            # stays failed.
             for row in chosen:
                 self._requeue(row, "to be run again")
             states = dict(connection.execute("SELECT key, state FROM entries").fetchall())
         return [row["key"] for row in chosen if states[row["key"]] == State.QUEUED.value]
 
     def reopen(self, keys: Sequence[str], reason: str) -> None:
-        """Queues entries again in whatever state they are, unless somebody holds them."""
+        """Queues entries again in any state, except leased and running ones."""
         with self._transaction() as connection:
             for key in keys:
                 row = connection.execute(
@@ -230,7 +238,7 @@ class Queue(QueueFile):
                     self._requeue(row, reason)
 
     def refuse(self, keys: Sequence[str], kind: str, reason: str) -> None:
-        """Fails entries that are neither over nor held without running them, and what waits for them."""
+        """Fails waiting entries, and their followers, without running them."""
         with self._transaction() as connection:
             for key in keys:
                 row = connection.execute(
@@ -240,7 +248,7 @@ class Queue(QueueFile):
                     self._end(row, State.FAILED, kind, reason, None)
 
     def remove(self, keys: Sequence[str]) -> None:
-        """Takes entries out of the queue, unless somebody holds them; their history stays."""
+        """Removes entries, except leased and running ones; keeps their history."""
         with self._transaction() as connection:
             connection.executemany(
                 "DELETE FROM entries WHERE key = ? AND state NOT IN ('leased', 'running')", [(key,) for key in keys]
@@ -266,13 +274,13 @@ class Queue(QueueFile):
         return {row["kind"]: row["count"] for row in rows}
 
     def unsettled(self) -> int:
-        """Returns how many entries are neither finished nor failed, whoever holds them."""
+        """Returns how many entries are neither finished nor failed, including those of other processes."""
         return self._count(
             f"SELECT COUNT(*) FROM entries WHERE state IN ('queued', 'leased', 'running', 'lost'){self._wanted}"
         )
 
     def next_try_s(self) -> float | None:
-        """Returns in how many seconds an entry that pauses before a new try may run; ``None`` when there is none."""
+        """Returns the seconds until the first entry that waits for its retry may run; ``None`` if none waits."""
         (row,) = self._read(
             f"SELECT MIN(not_before) FROM entries WHERE waiting = 0 AND state IN ('queued', 'lost'){self._wanted}"
         )
@@ -284,13 +292,14 @@ class Queue(QueueFile):
         return [dict(row) for row in rows]
 
     def _retry(self, row: sqlite3.Row, reason: str, exit_code: int | None, *, delay: bool) -> State:
-        """Makes an entry ready for a new try, or fails it when it has had all of them."""
+        """Queues an entry for another try, or fails it after the last one."""
         if row["retries"] >= self._max_retries:
             tried = f" (tried {row['attempts']} times)" if self._max_retries else ""
             self._fail(row, INFRASTRUCTURE, reason + tried, exit_code)
             return State.FAILED
         state = State.QUEUED if delay else State.LOST
         pause = self._retry_delay_s * 2 ** row["retries"] if delay else 0.0
+        # A lost entry keeps its job: the next worker adopts it or waits until nothing of it runs.
         self._connection.execute(
             "UPDATE entries SET state = ?, kind = ?, reason = ?, exit_code = ?, token = NULL, worker = NULL,"
             " heartbeat = NULL, job = ?, ended = ?, retries = retries + 1, not_before = ? WHERE key = ?",
@@ -307,7 +316,7 @@ class Queue(QueueFile):
             "SELECT * FROM entries WHERE after = ? AND state = 'queued'", (row["key"],)
         ).fetchall()
         for follower in followers:
-            self._fail(follower, PREREQUISITE, f"what it needs failed ({kind})", None)
+            self._fail(follower, PREREQUISITE, f"the run before it failed ({kind})", None)
 
     def _end(self, row: sqlite3.Row, state: State, kind: str | None, reason: str, exit_code: int | None) -> None:
         self._connection.execute(
@@ -329,7 +338,7 @@ class Queue(QueueFile):
             self._await_prerequisite(row["key"], row["after"])
 
     def _await_prerequisite(self, key: str, after: str) -> None:
-        """Lets a queued entry wait for the one before it, or fails it when that has failed."""
+        """Makes a queued entry wait for the entry that it follows, or fails it if that one has failed."""
         first = self._connection.execute("SELECT state, kind FROM entries WHERE key = ?", (after,)).fetchone()
         if first is None:
             raise ValueError(f"{key} comes after {after}, which is not in the queue")
@@ -337,7 +346,7 @@ class Queue(QueueFile):
         if row is None or first["state"] == State.FINISHED.value:
             return
         if first["state"] == State.FAILED.value:
-            self._fail(row, PREREQUISITE, f"what it needs failed ({first['kind']})", None)
+            self._fail(row, PREREQUISITE, f"the run before it failed ({first['kind']})", None)
         else:
             self._connection.execute("UPDATE entries SET waiting = 1 WHERE key = ?", (key,))
 

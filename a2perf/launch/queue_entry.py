@@ -1,4 +1,4 @@
-"""What a queue holds: runs and where they stand, leases, and the outcomes that workers report."""
+"""The records of a queue: entries with their states, leases, and the outcomes that workers report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREREQUISITE = "prerequisite"
 
 
 class State(enum.Enum):
-    """Where an entry stands. ``lost`` was leased by a process that died; it is handed out again."""
+    """State of an entry. A ``lost`` entry was leased by a process that died; it may be leased again."""
 
     QUEUED = "queued"
     LEASED = "leased"
@@ -26,17 +26,17 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class QueueEntry(RunSpec):
-    """A run in the queue: its specification, and where it stands.
+    """A run in the queue: its specification and its state.
 
     Attributes:
-        state: where it stands.
+        state: its state.
         kind: of a failed entry, the kind of the failure.
         reason: one sentence about the last change of state.
         exit_code: of a finished or failed entry, the status of its command.
-        final: of a failed entry, whether it starts again only when a person asks for it.
-        attempts: how often it was leased.
-        retries: how many of these were repeats after a failure of the infrastructure.
-        worker: the process that holds it, a process identity as text.
+        final: of a failed entry, whether only an option of the user starts it again.
+        attempts: number of leases.
+        retries: number of leases that were retries after a failure of the infrastructure.
+        worker: identity of the process that holds it, as text.
         heartbeat: when that process last reported, Unix time in seconds.
         job: identity of the launcher's job.
         started: start of the last attempt, Unix time in seconds.
@@ -78,7 +78,7 @@ class QueueEntry(RunSpec):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to run an entry and to say how it ended.
+    """The right to run an entry and to report how it ended.
 
     Attributes:
         entry: the entry as it was handed out.
@@ -101,8 +101,8 @@ class AttemptOutcome:
         finished: whether the run is done, with success.
         kind: of a failure, its kind; ``"infrastructure"`` is tried again if it is ``repeatable``.
         reason: one sentence.
-        exit_code: status of the command, where it has one.
-        repeatable: whether nothing that the run executes can have brought the end about.
+        exit_code: status of the command; ``None`` if it has none.
+        repeatable: whether the code of the run cannot have caused the end.
     """
 
     finished: bool

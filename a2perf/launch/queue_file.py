@@ -1,8 +1,8 @@
-"""The SQLite file of a queue: its tables, transactions, and what a full or broken disk becomes.
+"""The SQLite file of a queue: its tables, transactions, and the errors of a full or broken disk.
 
-The file is in write-ahead-log mode, which needs a local file system: the launcher runs on one machine, also when what
-it launches does not. A power cut may take the last moments with it; running the same command again finds them again in
-the bundles.
+The file uses write-ahead logging, which needs a local file system: all processes of a queue run on one machine, even if
+their runs execute elsewhere. A power failure can lose the last transactions; the same command again recovers the
+results from the bundles.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ class QueueFile:
     """An open file with the tables of a queue.
 
     Args:
-        path: the file; made when missing.
+        path: the file; created if missing.
 
     Raises:
-        UserError: the file cannot be opened, is not a queue, or is one of a newer version.
-        InfrastructureError: the disk is full or broken; every method raises it then, and leaves the entries as they
-            were before the call.
+        UserError: the file cannot be opened, is not a queue, or has a newer schema.
+        InfrastructureError: the disk is full or broken. Every method raises it and leaves the entries unchanged.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            # By default the module opens transactions itself, and without the write lock at their start.
             self._connection = sqlite3.connect(path, timeout=60, isolation_level=None)
             self._connection.row_factory = sqlite3.Row
             self._open()
@@ -83,7 +83,7 @@ class QueueFile:
             ) from error
 
     def close(self) -> None:
-        """Closes the file; the last one to do so removes its companions."""
+        """Closes the file; the last process that closes it removes the ``-wal`` and ``-shm`` files."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -94,17 +94,18 @@ class QueueFile:
 
     def _open(self) -> None:
         self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")  # no fsync per transaction: the bundles decide anyway
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if version > _SCHEMA:
             raise UserError(
                 f"the queue {self.path} has schema {version}; this a2perf knows up to {_SCHEMA}",
-                hint="use the a2perf version that made it",
+                hint="use the a2perf version that created it, or another --root_dir",
             )
         if version < _SCHEMA:
-            with self._transaction():  # of two processes that open it, one finds the work done
+            with self._transaction():  # another process may have created the tables: read again
                 version = self._connection.execute("PRAGMA user_version").fetchone()[0]
                 steps = [*(_TABLES.split(";") if version < 1 else ()), *([_SINCE_2] if version < 2 else ())]
+                # Statement by statement: executescript would first commit the open transaction and so give up its lock.
                 for step in steps:
                     self._connection.execute(step)
                 self._connection.execute(f"PRAGMA user_version = {_SCHEMA}")
@@ -115,8 +116,8 @@ class QueueFile:
             self._connection.execute("BEGIN IMMEDIATE")
             yield self._connection
             self._connection.execute("COMMIT")
-        except BaseException as error:
-            with suppress(sqlite3.Error):  # SQLite itself has ended the transaction when the disk was full
+        except BaseException as error:  # KeyboardInterrupt too, or the write lock would stay held
+            with suppress(sqlite3.Error):  # on a full disk SQLite has already rolled back
                 self._connection.execute("ROLLBACK")
             if _of_the_disk(error):
                 raise _disk_error(self.path, error) from error
@@ -135,14 +136,15 @@ class QueueFile:
 
 
 def _of_the_disk(error: BaseException) -> bool:
-    """Whether SQLite or the operating system had no room, or could not read or write."""
+    """Whether the disk was full or an input/output error occurred, in SQLite or in the operating system."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
     code = getattr(error, "sqlite_errorcode", None)
+    # SQLite's extended error codes contain the primary code in their low byte.
     return code is not None and code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 def _disk_error(path: Path, error: BaseException) -> InfrastructureError:
     return InfrastructureError(
-        f"the queue {path} cannot be written: {error}", hint="free some space, then give the same command again"
+        f"the queue {path} cannot be written: {error}", hint="free some space, then run the same command again"
     )

@@ -1,9 +1,9 @@
-"""Runs on a Ray cluster, one detached actor a run.
+"""Runs on a Ray cluster, one detached actor per run.
 
-The actor only holds the place: it starts the command as a process of its own on its node (benchmark runs must not share
-a Python process, and Ray's warm workers would), watches its wall time and tells how it ended. It is named after the
-command and outlives the launcher, so a later one finds it. Files lie on a file system that all nodes share. Ray places
-by the memory that is asked for and does not enforce it.
+The actor reserves the resources and starts the command as a separate process on its node: benchmark runs must not share
+a Python process, and Ray reuses its workers. It enforces the wall time and reports how the command ended. Its name
+comes from the command and it outlives the launcher, so a later launcher finds it. All nodes share a file system. Ray
+schedules by the requested memory but does not enforce it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from a2perf.errors import InfrastructureError, MissingDependency
 from a2perf.launch.foreground import LogTail, run_to_end
 from a2perf.launch.interface import Cause, ExitStatus
-from a2perf.launch.node_run import NodeEnd, NodeTask, end_politely, wait_at_most
+from a2perf.launch.node_run import NodeEnd, NodeTask, end_gracefully, wait_at_most
 from a2perf.launch.run_spec import RunCommand
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills
 
@@ -34,9 +34,9 @@ class RayLauncher:
     """Runs commands on the nodes of a Ray cluster.
 
     Args:
-        address: the cluster, ``"host:port"`` or ``"auto"``; without it Ray looks at ``RAY_ADDRESS``, then for a
-            cluster on this host, and starts one of this host alone where it finds none.
-        poll_s: shortest time between two looks at the jobs, in seconds.
+        address: the cluster, ``"host:port"`` or ``"auto"``; without it Ray uses ``RAY_ADDRESS``, then a cluster on this
+            host; if there is none, it starts one that consists of this host.
+        poll_s: shortest time between two polls of the jobs, in seconds.
 
     Raises:
         MissingDependency: ray is not installed.
@@ -47,7 +47,7 @@ class RayLauncher:
 
     def __init__(self, *, address: str | None = None, poll_s: float | str = 0.5) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # nodes use the environment they were started in
+        os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # keep the Python environment of the nodes
         try:
             import ray
         except ImportError as error:
@@ -62,12 +62,12 @@ class RayLauncher:
                 ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="error")
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise InfrastructureError(
-                    f"no Ray cluster answers at {address or 'the usual places'}: {error}",
-                    hint="start one with `ray start --head`, or give its address",
+                    f"no Ray cluster answers at {address or 'the default addresses'}: {error}",
+                    hint="start one with `ray start --head`, or add --launcher-option address=HOST:PORT",
                 ) from error
 
     def start(self, command: RunCommand) -> RayJob:
-        """Starts a command, or takes over the job of the same command that is still in the cluster.
+        """Starts a command, or takes over its job if the cluster still has one.
 
         Raises:
             InfrastructureError: no node can hold it.
@@ -75,16 +75,16 @@ class RayLauncher:
         return self._start(command, command.log or self._folder(command) / "runs.log")
 
     def adopt(self, identity: str) -> RayJob | None:
-        """Takes over a job of an earlier launcher, also one that has ended since."""
+        """Takes over a job of an earlier launcher, even if it has ended."""
         actor = self._find(identity)
         return None if actor is None else self._watch(RayJob(self, identity, actor))
 
     def wait(self, timeout_s: float) -> None:
-        """Waits; the jobs are asked when they are polled."""
+        """Sleeps; ``poll`` of the jobs asks the cluster."""
         time.sleep(min(timeout_s, self._poll_s))
 
     def run(self, command: RunCommand) -> int:
-        """Executes one command to its end; its log is shown as it grows."""
+        """Executes one command to its end and streams its log."""
         if command.log is not None:
             return run_to_end(self, command)
         log = self._folder(command) / f"{_digest(command)}.log"
@@ -92,7 +92,7 @@ class RayLauncher:
         return run_to_end(self, replace(command, log=log), tail=LogTail(log))
 
     def close(self) -> None:
-        """Ends what still runs and leaves the cluster."""
+        """Ends all running jobs and disconnects from the cluster."""
         for job in self._jobs:
             if job.poll() is None:
                 job.kill()
@@ -101,15 +101,16 @@ class RayLauncher:
 
     @property
     def ray(self) -> Any:
-        """The library, which is imported only with a launcher."""
+        """The ``ray`` module, imported only when a launcher is made."""
         return self._ray
 
     def finished(self, job: RayJob) -> None:
-        """Takes note that a job's end has been reported."""
+        """Removes a job after its end has been reported."""
         self._collected.add(job.identity)
 
     def _start(self, command: RunCommand, log: Path) -> RayJob:
         name = f"a2perf-{_digest(command)}"
+        # A retry has the same name, and Ray may still know the ended actor of the attempt before it.
         actor = None if name in self._collected else self._find(name)
         if actor is None:
             actor = self._create(command, name, log)
@@ -125,7 +126,7 @@ class RayLauncher:
             raise InfrastructureError(
                 f"no node of the Ray cluster has what {command.name} asks for: "
                 f"{', '.join(f'{kind} {amount:g}' for kind, amount in resources.items() if amount)}",
-                hint="ask for less, or add a node; `ray status` shows what there is",
+                hint="request fewer resources or add a node; `ray status` shows the available ones",
             )
         actor = self._ray.remote(NodeActor).options(
             name=name, namespace=NAMESPACE, lifetime="detached", max_restarts=0,
@@ -181,7 +182,7 @@ class RayJob:
         return self._ended is not None
 
     def poll(self) -> ExitStatus | None:
-        """Returns how the job ended; a job whose actor died is lost."""
+        """Returns how the job ended; if its actor died, the job is lost."""
         if self._ended is not None:
             return self._ended
         ray = self._launcher.ray
@@ -189,17 +190,17 @@ class RayJob:
             if self._question is None:
                 self._question = self._actor.end.remote()
             if not ray.wait([self._question], timeout=0)[0]:
-                return None  # it waits for a node, or the node is slow to answer
+                return None  # the actor waits for a node, or the node answers slowly
             answer = ray.get(self._question)
         except ray.exceptions.ActorUnavailableError:
-            # A node that is slow to answer, or gone; the cluster says which after its health checks.
+            # The node is slow or gone; the cluster's health checks decide which.
             self._question = None
             self._silent_since = self._silent_since or time.monotonic()
             if time.monotonic() - self._silent_since < _PATIENCE_S:
                 return None
             ray.kill(self._actor)
-            words = f"its node has not answered for {_PATIENCE_S:g} s"
-            self._ended = ExitStatus(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=words)
+            reason = f"its node has not answered for {_PATIENCE_S:g} s"
+            self._ended = ExitStatus(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=reason)
             self._launcher.finished(self)
             return self._ended
         except ray.exceptions.RayError as error:
@@ -217,7 +218,7 @@ class RayJob:
         return self._ended
 
     def cancel(self) -> None:
-        """Asks the command to end, by force when it does not obey in time; a job that waits for a node is withdrawn."""
+        """Sends SIGTERM, then SIGKILL after the grace period; withdraws a job that still waits for a node."""
         if self._ended is None:
             self._cancelled = True
             if self._placed:
@@ -232,17 +233,17 @@ class RayJob:
 
 
 class NodeActor:
-    """Holds one command on a node. The command ends when the actor's process does."""
+    """Runs one command on a node. The command ends with the actor's process."""
 
     def __init__(self, task: NodeTask, job: str) -> None:
         self._end: NodeEnd | None = None
         self._job, self._wall_s = job, task.wall_s
         try:
-            # Here, in the actor's main thread: the command ends with the thread that started it.
+            # In the actor's main thread, because the parent-death signal follows the thread that starts the command.
             self._process = task.start()
         except OSError as error:
-            words = f"it could not be started: {error}"
-            self._end = NodeEnd(job, os.uname().nodename, None, reason=words, cause=Cause.OUTSIDE.value)
+            reason = f"it could not be started: {error}"
+            self._end = NodeEnd(job, os.uname().nodename, None, reason=reason, cause=Cause.OUTSIDE.value)
         else:
             threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
 
@@ -251,9 +252,10 @@ class NodeActor:
         return None if self._end is None else asdict(self._end)
 
     def cancel(self) -> None:
-        """Asks the command to end; returns at once."""
+        """Sends SIGTERM to the command and returns at once."""
         if self._end is None:
-            threading.Thread(target=end_politely, args=(self._process,), daemon=True).start()
+            # In a thread: an actor executes one call at a time, and `end` must be answered during the grace period.
+            threading.Thread(target=end_gracefully, args=(self._process,), daemon=True).start()
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
         before = oom_kills()

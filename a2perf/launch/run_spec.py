@@ -1,7 +1,7 @@
-"""What is run, not where: a command with its resources, and a run specification around it.
+"""What to run, independent of where: a command with its resources, and the specification of a run.
 
-An experiment is a function that returns ``RunSpec`` objects; the conductor drives them to their end. A command is
-usually one run of the evaluator (``RunCommand.evaluator``), but a launcher executes any command.
+An experiment is a function that returns ``RunSpec`` objects; the conductor executes them. A command is usually one run
+of the evaluator (``RunCommand.evaluator``), but a launcher executes any command.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Resources:
-    """What one run may use; ``None`` is whatever the launcher gives by default.
+    """What one run may use; ``None`` stands for the launcher's default.
 
     Attributes:
-        cpus: processors, a fraction where the launcher can share one.
+        cpus: processors; a fraction if the launcher can share one.
         memory_bytes: memory of the whole run, evaluator included.
         gpus: graphics processors.
         wall_s: wall time in seconds, after which the launcher ends the run.
@@ -41,14 +41,14 @@ class RunCommand:
 
     Attributes:
         argv: program and arguments; the program is a path on the machine that executes it.
-        name: what it is called in lists and in the names of jobs; unique among what runs at the same time.
+        name: its name in lists and job names; unique among concurrent commands.
         cwd: working directory.
         env: variables added to those of the launcher's own environment.
-        log: file to which stdout and stderr are appended as they come; ``None`` lets them through to the launcher's.
+        log: file to which stdout and stderr are appended; ``None`` passes them to the launcher's own.
         resources: what it may use.
-        domain: name of the domain it belongs to; a launcher of images chooses by it.
+        domain: name of its domain; the docker launcher chooses the image by it.
         readable: files and folders it reads, for launchers that hide the rest of the machine.
-        writable: folders it writes, for the same.
+        writable: folders it writes, for the same launchers.
     """
 
     argv: tuple[str, ...]
@@ -63,9 +63,9 @@ class RunCommand:
 
     @classmethod
     def evaluator(cls, flags: Sequence[str], **attributes: Any) -> RunCommand:
-        """Returns the command of one run: the evaluator under this interpreter, whatever PATH says.
+        """Returns the command of one run: the evaluator under this interpreter, independent of PATH.
 
-        The working directory may be the submission's folder, and no module is imported from there (``-P``).
+        ``-P`` keeps Python from importing modules of the working directory, which may be the submission's folder.
 
         Args:
             flags: flags of ``a2perf.submission.main_submission``.
@@ -75,8 +75,8 @@ class RunCommand:
 
     def evaluator_flags(self) -> tuple[str, ...] | None:
         """Returns the flags of an evaluator's command, or ``None`` for any other command."""
-        words = self.argv[2:] if self.argv[1:2] == ("-P",) else self.argv[1:]  # a queue may hold older commands
-        return words[2:] if words[:2] == ("-m", EVALUATOR) else None
+        argv = self.argv[2:] if self.argv[1:2] == ("-P",) else self.argv[1:]  # a queue may hold older commands
+        return argv[2:] if argv[:2] == ("-m", EVALUATOR) else None
 
     def to_json(self) -> dict[str, Any]:
         """Returns the command as a JSON object; ``from_json`` takes it back."""
@@ -93,7 +93,7 @@ class RunCommand:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunCommand:
-        """Returns the command that ``to_json`` wrote."""
+        """Returns the command from the JSON object of ``to_json``."""
         return cls(
             argv=tuple(value["argv"]),
             name=value["name"],
@@ -112,12 +112,12 @@ class RunSpec:
     """One run of an experiment.
 
     Attributes:
-        key: identifies the run; the same key never counts twice. It contains a hash of everything that makes the run's
-            bundle the same run: the submission's content, the configuration, the task, the mode, the seed.
-        command: what a launcher executes.
-        data: what identifies the run for people and in JSON, fit for JSON. Two names have a meaning here: ``"bundle"``
-            is the folder of the run's bundle, ``"root"`` the folder that holds the bundles of one seed.
-        after: key of the run that has to be finished first.
+        key: identifies the run; the same key never counts twice. It contains a hash of the run's identity: the
+            submission's content, the configuration, the task, the mode, the seed.
+        command: the command that a launcher executes.
+        data: description of the run for people and JSON output. Two names have a meaning here: ``"bundle"`` is the
+            folder of the run's bundle, ``"root"`` the folder that holds the bundles of one seed.
+        after: key of the run that must finish first.
     """
 
     key: str
@@ -127,10 +127,10 @@ class RunSpec:
 
     @property
     def bundle(self) -> Path | None:
-        """The bundle that records the run's outcome; ``None`` if only the exit status does."""
+        """The bundle that records the run's outcome; ``None`` if only the exit status records it."""
         return Path(self.data["bundle"]) if "bundle" in self.data else None
 
     @property
     def root(self) -> Path | None:
-        """The folder that holds the bundles of this seed, where there is one."""
+        """The folder that holds the bundles of this seed; ``None`` if the run has none."""
         return Path(self.data["root"]) if "root" in self.data else None

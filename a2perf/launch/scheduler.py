@@ -1,7 +1,7 @@
-"""The loop that keeps workers busy with a queue: lease, start, watch, say how it ended, again.
+"""The scheduling loop: leases runs from a queue, starts them with a launcher, and reports how they ended.
 
-It runs in the caller's thread and waits on the launcher, so ten thousand queued runs cost nothing while few execute.
-Dying at any instruction is allowed for: what is not yet said to the queue is found by the next process that reaps.
+It runs in the caller's thread and waits on the launcher, so its cost depends on the running runs and not on the queued
+ones. It may die at any instruction: the next process that reaps the queue finds every lease that was not settled.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ HEARTBEAT_S = 10.0
 """Period of the heartbeat of this process's leases, and of the search for lost ones."""
 
 WAIT_S = 0.5
-"""Longest time between two looks at the queue and at the caller's wish to stop."""
+"""Longest time between two checks of the queue and of ``stop``, in seconds."""
 
 STOP_GRACE_S = 30.0
-"""How long cancelled jobs may take to end before the launcher is closed over them."""
+"""How long cancelled jobs may take to end before the launcher kills them, in seconds."""
 
 
 class EventKind(enum.Enum):
@@ -42,7 +42,7 @@ class EventKind(enum.Enum):
 
 @dataclass(frozen=True)
 class RunEvent:
-    """Something that the caller may show.
+    """An event for the caller's display.
 
     Attributes:
         what: the kind of event; ``TICK`` comes with every turn of the loop and has no entry.
@@ -61,14 +61,14 @@ class RunEvent:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a drive came to.
+    """The result of a drive.
 
     Attributes:
         counts: how many entries are in each state at the end.
         failed: how many entries failed, by kind.
         wall_s: wall time of the drive.
         attempts: how many jobs this drive started.
-        stopped: the caller's wish ended it before everything was settled.
+        stopped: whether the caller stopped it before every entry was settled.
     """
 
     counts: Mapping[State, int]
@@ -103,18 +103,18 @@ def drive(
     stop: Callable[[], bool] = lambda: False,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> Summary:
-    """Executes what is in the queue until every entry is settled.
+    """Executes the entries of a queue until every one is settled.
 
     Args:
         queue: where the entries are; other processes may drive it at the same time.
-        launcher: where they execute; closed when the drive ends early, else left open.
+        launcher: where they execute; closed if the drive is stopped, otherwise left open.
         workers: how many execute at the same time, at least 1.
         on_event: called with every event, in this thread.
-        stop: asked at every turn; once true, jobs are cancelled, their entries released, and the drive returns.
+        stop: checked in every turn; once true, jobs are cancelled, their entries released, and the drive returns.
         heartbeat_s: period of heartbeats.
 
     Returns:
-        What it came to. Entries that another process holds are waited for.
+        The result, after waiting for entries that other processes hold as well.
     """
     loop = _Loop(queue, launcher, workers, on_event or (lambda event: None))
     started = time.monotonic()
@@ -123,7 +123,7 @@ def drive(
     due = started + heartbeat_s
     while not (stopped := stop()):
         loop.collect()
-        if stopped := stop():  # what has just ended may have settled what the caller wants to know
+        if stopped := stop():  # a run that has just ended may have answered the caller's question
             break
         loop.fill()
         if not loop.running and not queue.unsettled():
@@ -132,7 +132,9 @@ def drive(
             due = time.monotonic() + heartbeat_s
             loop.beat()
         loop.tick()
+        # With every worker busy an entry that is due could not start anyway.
         pause = queue.next_try_s() if len(loop.running) < workers else None
+        # Never 0: an entry that is due at once must not make this loop spin.
         launcher.wait(min(WAIT_S, max(0.01, pause)) if pause is not None else WAIT_S)
     if stopped:
         loop.stop()
@@ -143,12 +145,13 @@ def drive(
         failed=queue.failures(),
         wall_s=time.monotonic() - started,
         attempts=loop.attempts,
+        # A stop after the last entry was settled has cut nothing short.
         stopped=stopped and counts[State.FINISHED] + counts[State.FAILED] < sum(counts.values()),
     )
 
 
 class _Loop:
-    """What one drive holds."""
+    """State of one drive."""
 
     def __init__(
         self,
@@ -171,7 +174,9 @@ class _Loop:
             self._changed = True
             fault_point("launcher: leased")
             try:
+                # A dead worker's job may still run: take it over, or two jobs would write the same bundle.
                 job = self._launcher.adopt(lease.left_job) if lease.left_job else None
+                # It may also have ended with a recorded failure; running it again would discard that result.
                 if job is None and lease.lost is not None and (outcome := recorded(lease.lost)) is not None:
                     self._settle(lease, outcome, 0.0)
                     continue
@@ -184,15 +189,16 @@ class _Loop:
                 continue
             fault_point("launcher: started")
             self.attempts += 1
+            # Before the queue is asked: if the lease was lost, the cancelled job still has to be collected.
             self.running[lease.token] = _Running(lease, job, time.monotonic())
             if self._queue.running(lease, job.identity):
                 self._tell(EventKind.STARTED, lease.entry, State.RUNNING)
             else:
-                job.cancel()
+                job.cancel()  # the lease was lost while the job started: another worker has the run
             fault_point("launcher: running")
 
     def collect(self) -> None:
-        """Says to the queue what has ended."""
+        """Reports ended jobs to the queue."""
         for token, item in list(self.running.items()):
             ended = item.job.poll()
             if ended is not None:
@@ -203,7 +209,7 @@ class _Loop:
                 fault_point("launcher: settled")
 
     def beat(self) -> None:
-        """Sends the heartbeat, ends jobs whose lease was lost, and reaps what others lost."""
+        """Sends the heartbeat, ends jobs that have lost their lease, and reaps the leases of dead processes."""
         held = self._queue.heartbeat()
         for token, item in self.running.items():
             if token not in held:
@@ -211,13 +217,14 @@ class _Loop:
         self._changed |= bool(self._queue.reap())
 
     def tick(self) -> None:
-        """Tells that the loop turns."""
+        """Sends the event of a turn of the loop."""
         running = {token: (item.lease.entry, item.started) for token, item in self.running.items()}
+        # The time for counting grows with the queue, so unchanged counts are not read again.
         self._on_event(RunEvent(EventKind.TICK, counts=self._queue.counts() if self._changed else {}, running=running))
         self._changed = False
 
     def stop(self) -> None:
-        """Cancels every job, waits for their ends, and gives back the entries that did not get to one."""
+        """Cancels every job, waits for their ends, and releases the entries of interrupted runs."""
         for item in self.running.values():
             item.job.cancel()
         deadline = time.monotonic() + STOP_GRACE_S
@@ -229,13 +236,13 @@ class _Loop:
                     self._settle_stopped(item, ended)
             self._launcher.wait(0.2)
             self.tick()
-        self._launcher.close()
+        self._launcher.close()  # before the release: a released run may start elsewhere at once
         for item in self.running.values():
             self._queue.release(item.lease)
         self.running.clear()
 
     def _settle_stopped(self, item: _Running, ended: ExitStatus) -> None:
-        """A run that came to its end all the same counts; one that the stop cut off goes back."""
+        """Settles a run that ended with a result despite the stop; releases an interrupted one."""
         outcome = classify(item.lease.entry, ended)
         if outcome.finished or (outcome.kind != INFRASTRUCTURE and ended.exit_code == 1):
             self._settle(item.lease, outcome, time.monotonic() - item.started)

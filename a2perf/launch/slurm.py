@@ -1,10 +1,10 @@
-"""Runs on a Slurm cluster, one batch job a run, submitted through submitit.
+"""Runs on a Slurm cluster, one batch job per run, submitted through submitit.
 
-Submission folder, root directories, logs and this Python installation lie on a file system that all nodes share. A job
-writes its run's log itself, and its end into a file beside it (``node_run``); ``squeue`` is asked for all jobs at once,
-no accounting database is needed. Jobs outlive the launcher: a later one finds them by the identity that the queue
-stored, or by their names. Slurm never requeues a job of ours (the queue retries, and counts), so a job that is
-preempted or whose node fails is reported lost.
+All nodes share a file system with the submission folder, root directories, logs and this Python installation. A job
+writes its run's log and records its end in a file beside it (``node_run``). One ``squeue`` call asks for all jobs; no
+accounting database is needed. Jobs outlive the launcher: a later one finds them by the identity in the queue or by
+their names. Slurm does not requeue these jobs, because the queue retries and counts. A job is therefore reported lost
+if it is preempted or its node fails.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from a2perf.launch.node_run import NodeTask, execute, read_end
 from a2perf.launch.run_spec import RunCommand
 
 _ACTIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"}
-# What squeue gives as the reason of a job that no node of its partition will ever take.
 _OF_THE_CLUSTER = {"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "REVOKED", "REQUEUED"}
 _NO_MEMORY = "OUT_OF_MEMORY"
+# Reasons in squeue for a job that no node of its partition can ever run.
 _HOPELESS = {"BadConstraints", "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}
-_WALL_MARGIN_S = 120.0  # the node itself ends the run in time; Slurm's limit only catches a node that does not
+_WALL_MARGIN_S = 120.0  # the node enforces the wall time itself; Slurm's limit is the fallback
 _CLIENT_TIMEOUT_S = 60.0
 
 
@@ -49,13 +49,13 @@ class SlurmLauncher:
     """Runs commands as batch jobs.
 
     Args:
-        folder: shared folder for scripts and ends of jobs; ``.slurm`` beside a command's log by default.
+        folder: shared folder for scripts and ends of jobs; by default ``.slurm`` beside a command's log.
         partition: partition of the jobs; the cluster's default without it.
         account: account that is charged.
         qos: quality of service.
         sbatch: further options of ``sbatch`` by name, ``{"nice": 10}``; as a text, ``constraint=a100;nice=10``.
-        poll_s: shortest time between two calls of ``squeue``, in seconds.
-        grace_s: how long an ended job's file may take to appear on the shared file system, in seconds.
+        poll_s: shortest time between two ``squeue`` calls, in seconds.
+        grace_s: how long the file of an ended job may take to appear on the shared file system, in seconds.
 
     Raises:
         MissingDependency: submitit or Slurm's programs are not installed.
@@ -98,7 +98,7 @@ class SlurmLauncher:
         self._collected: set[str] = set()
 
     def start(self, command: RunCommand) -> SlurmJob:
-        """Submits a command, or takes over the job of the same command that is still in the cluster.
+        """Submits a command, or takes over its job if the cluster still has one.
 
         Raises:
             InfrastructureError: Slurm refused the job or does not answer.
@@ -107,18 +107,19 @@ class SlurmLauncher:
         log = command.log or folder / "runs.log"
         name = f"a2perf-{_digest(command)}"
         status = folder / f"{name}.json"
-        # Slurm calls a job running for a moment after its end was collected.
+        # Slurm may report a job as running for a moment after its end was collected.
         same = [entry for entry in self._entries(fresh=True) if entry.name == name and entry.job not in self._collected]
         if active := [entry for entry in same if entry.state in _ACTIVE]:
             job = active[0].job
         else:
             status.unlink(missing_ok=True)
             job = self._submit(command, name, folder, log, status)
+            # Until the next squeue call the job would otherwise look as if it had left the cluster.
             self._seen[job] = _Entry(job, "PENDING", name, "None")
         return self._watch(SlurmJob(self, job, status))
 
     def adopt(self, identity: str) -> SlurmJob | None:
-        """Takes over a job of an earlier launcher, also one that has ended since and left its end."""
+        """Takes over a job of an earlier launcher, even if it has ended and recorded its end."""
         job, status = json.loads(identity)
         found = SlurmJob(self, job, Path(status))
         end = read_end(Path(status))
@@ -128,11 +129,11 @@ class SlurmLauncher:
         return None
 
     def wait(self, timeout_s: float) -> None:
-        """Waits; a cluster does not call back."""
+        """Sleeps; ``poll`` of the jobs asks Slurm."""
         time.sleep(min(timeout_s, self._poll_s))
 
     def run(self, command: RunCommand) -> int:
-        """Executes one command to its end; its log is shown as it grows."""
+        """Executes one command to its end and streams its log."""
         if command.log is not None:
             return run_to_end(self, command)
         log = self._folder_of(command) / f"{_digest(command)}.log"
@@ -140,13 +141,13 @@ class SlurmLauncher:
         return run_to_end(self, replace(command, log=log), tail=LogTail(log))
 
     def close(self) -> None:
-        """Cancels what is still in the cluster."""
+        """Cancels the jobs that are still in the cluster."""
         for job in self._jobs:
             if job.poll() is None:
                 job.cancel()
 
     def entry(self, job: str, *, fresh: bool = False) -> _Entry | None:
-        """Returns what ``squeue`` says of a job, ``None`` when Slurm does not know it (any more).
+        """Returns the line of ``squeue`` for a job; ``None`` if Slurm does not know it (any more).
 
         Raises:
             InfrastructureError: Slurm does not answer.
@@ -155,7 +156,7 @@ class SlurmLauncher:
         return self._seen.get(job)
 
     def collected(self, job: str) -> None:
-        """Takes note that a job's end has been reported."""
+        """Removes a job after its end has been reported."""
         self._collected.add(job)
 
     def _watch(self, job: SlurmJob) -> SlurmJob:
@@ -171,6 +172,7 @@ class SlurmLauncher:
 
     def _entries(self, *, fresh: bool) -> list[_Entry]:
         if fresh or time.monotonic() - self._asked >= self._poll_s:
+            # All states: the controller keeps an ended job for a while, and its state tells why it ended.
             printed = _call(["squeue", "--noheader", "--me", "--states=all", "--format=%A|%T|%j|%r"])
             lines = [line.strip().split("|", 3) for line in printed.splitlines() if line.count("|") >= 3]
             self._seen = {entry[0]: _Entry(*entry) for entry in lines}
@@ -189,9 +191,11 @@ class SlurmLauncher:
             job = executor.submit(execute, NodeTask.of(command, log), str(status), "SLURM_JOB_ID")
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError, OSError) as error:
             raise InfrastructureError(
-                f"Slurm did not take {command.name}: {str(error).strip()}", hint="`sinfo` says what the cluster offers"
+                f"Slurm did not take {command.name}: {str(error).strip()}",
+                hint="`sinfo` lists the partitions and nodes",
             ) from error
         script = folder / f"{job.job_id}_submission.sh"
+        # submitit leaves a link from the temporary name of every script that it submits.
         for link in folder.glob(".submission_file_*"):
             if link.is_symlink() and link.readlink() == script:
                 link.unlink()
@@ -211,7 +215,7 @@ class SlurmJob:
 
     @property
     def identity(self) -> str:
-        """The job's number and the file that its end will be in."""
+        """The job's number and the file for its end."""
         return json.dumps([self.job, str(self._status)])
 
     @property
@@ -232,16 +236,17 @@ class SlurmJob:
         try:
             entry = self._launcher.entry(self.job)
         except InfrastructureError:
-            return None  # a controller that is being restarted; the job itself may well run on
+            return None  # the controller may be restarting, and the job still running
         hopeless = entry is not None and entry.state == "PENDING" and entry.reason in _HOPELESS
         if entry is not None and entry.state in _ACTIVE and not hopeless:
             self._gone_since = None
             return None
         now = time.monotonic()
         self._gone_since = self._gone_since or now
-        # The end of a job that is gone may still be on its way through the file system.
+        # The file with the end may not be visible on this host yet: network file systems cache folder listings.
         if now - self._gone_since >= self._launcher.grace_s:
             if hopeless:
+                # It is still queued, and could start after it was reported as lost.
                 _call(["scancel", self.job], check=False)
             self._ended = self._without_end(entry)
         return self._ended
@@ -253,16 +258,16 @@ class SlurmJob:
             _call(["scancel", self.job], check=False)
 
     def _without_end(self, entry: _Entry | None) -> ExitStatus:
-        said = f"Slurm job {self.job}: {'no longer known' if entry is None else f'{entry.state}, {entry.reason}'}"
+        status = f"Slurm job {self.job}: {'no longer known' if entry is None else f'{entry.state}, {entry.reason}'}"
         if entry is not None and entry.state == "PENDING":
-            words = f"no node of the partition can ever run it ({said})"
-            return ExitStatus(None, lost=True, cause=Cause.OUTSIDE, reason=words)
+            reason = f"no node of the partition can ever run it ({status})"
+            return ExitStatus(None, lost=True, cause=Cause.OUTSIDE, reason=reason)
         if entry is not None and entry.state in ("TIMEOUT", "DEADLINE"):
-            return ExitStatus(None, timed_out=True, reason=f"it ran longer than the cluster allows ({said})")
+            return ExitStatus(None, timed_out=True, reason=f"it ran longer than the cluster allows ({status})")
         state = "" if entry is None else entry.state
         cause = Cause.OUTSIDE if state in _OF_THE_CLUSTER else Cause.KILLED if state != _NO_MEMORY else Cause.OWN
-        words = f"it left the cluster without a result ({said})"
-        return ExitStatus(None, lost=not self._cancelled, cause=cause, reason=words)
+        reason = f"it left the cluster without a result ({status})"
+        return ExitStatus(None, lost=not self._cancelled, cause=cause, reason=reason)
 
     def _remove_files(self, *, keep: bool) -> None:
         self._status.unlink(missing_ok=True)
@@ -299,6 +304,6 @@ def _call(command: Sequence[str], *, check: bool = True) -> str:
         ) from error
     if check and done.returncode != 0:
         raise InfrastructureError(
-            f"{command[0]} failed: {done.stderr.strip()}", hint="`scontrol ping` says whether the controller answers"
+            f"{command[0]} failed: {done.stderr.strip()}", hint="check the controller with `scontrol ping`"
         )
     return done.stdout

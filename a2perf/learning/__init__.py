@@ -1,4 +1,4 @@
-"""What every training run of a participant needs around its algorithm: settings, resuming, checkpoints, the curve.
+"""The parts of a training script around the algorithm: settings, resuming, checkpoints, the learning curve.
 
     settings = learning.read_settings(Settings, participant_args, Path(__file__).parent)
     with learning.begin(settings) as run:
@@ -6,8 +6,8 @@
         run.average_return(value, step)
         run.save(step, write, state)
 
-It knows no framework and runs in the participant process. ``learning.tf_agents`` holds what is particular to
-TF-Agents; it is imported by those who use it.
+It does not depend on a framework and runs in the participant process. ``learning.tf_agents`` and ``learning.sb3`` hold
+the parts for TF-Agents and Stable-Baselines3; a script imports the one that it uses.
 """
 
 from a2perf.learning._checkpoints import TrainingCheckpoint, replace, restore_rng, rng_state

@@ -1,8 +1,8 @@
-"""Checkpoints that are there in full or not at all, with the states of generators and counters.
+"""Atomic checkpoints with the states of generators and counters.
 
-A checkpoint is a folder ``resume/step_<n>``: the files that the training wrote, ``state.msgpack``, and ``files.json``
-with the size and SHA-256 of each. It is written under another name and renamed, so a process that is killed at any
-moment leaves the last good one.
+A checkpoint is a folder ``resume/step_<n>``: the files that the training script wrote, ``state.msgpack``, and
+``files.json`` with the size and SHA-256 of each. It is written under another name and renamed, so the last complete
+checkpoint survives if the process is killed at any moment.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _ARRAY, _BIG = 1, 2  # msgpack extension types
 
 @dataclass(frozen=True)
 class TrainingCheckpoint:
-    """One moment of a training run.
+    """One checkpoint of a training run.
 
     Attributes:
         step: environment steps.
-        path: the folder with what the training wrote; read it, and change nothing in it.
-        state: what the training passed to ``Run.save``.
-        bookkeeping: what the room itself remembers: seconds trained, lengths of event files.
+        path: the folder with the files of the training script; read-only.
+        state: the state that was passed to ``Run.save``.
+        bookkeeping: state of this package: seconds trained, lengths of event files.
     """
 
     step: int
@@ -46,7 +46,7 @@ class TrainingCheckpoint:
 
 
 class CheckpointFolder:
-    """The checkpoints of one training.
+    """The checkpoints of one training run.
 
     Args:
         folder: the training run's artifacts.
@@ -58,7 +58,7 @@ class CheckpointFolder:
     def write(
         self, step: int, fill: Callable[[Path], Any] | None, state: dict[str, Any], bookkeeping: dict[str, Any]
     ) -> Path:
-        """Adds a checkpoint and removes those older than the newest two.
+        """Adds a checkpoint and keeps only the newest two.
 
         Returns:
             Its folder.
@@ -90,13 +90,13 @@ class CheckpointFolder:
         return target
 
     def latest(self, say: Callable[[str], None]) -> TrainingCheckpoint | None:
-        """Returns the newest checkpoint that is whole; ``say`` hears of each damaged one that is passed over."""
+        """Returns the newest complete checkpoint; reports each damaged one to ``say``."""
         for folder in reversed(self._folders()):
             problem = _problem(folder)
             if problem is None:
                 content = msgpack.unpackb((folder / _STATE).read_bytes(), ext_hook=_decoded, strict_map_key=False)
                 return TrainingCheckpoint(int(folder.name[5:]), folder, content["state"], content["bookkeeping"])
-            say(f"the checkpoint {folder.name} is left out: {problem}")
+            say(f"the checkpoint {folder.name} is ignored: {problem}")
         return None
 
     def _folders(self) -> list[Path]:
@@ -113,22 +113,22 @@ def _problem(folder: Path) -> str | None:
         if not path.is_file():
             return f"{name} is missing"
         if path.stat().st_size != wanted["bytes"] or sha256_of(path) != wanted["sha256"]:
-            return f"{name} is not what was written"
+            return f"{name} is damaged"
     return None
 
 
 def replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """Writes a file or a folder beside ``path``, then puts it there; a reader sees the old one or the new one.
+    """Writes a file or a folder beside ``path`` and renames it; a reader sees the old one or the new one.
 
     Args:
-        path: where it shall be.
-        write: called with the path to write to, in the same folder.
+        path: the final path.
+        write: called with the temporary path in the same folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".unfinished_{path.name}")
     _remove(beside)
     write(beside)
-    if beside.is_dir() and path.is_dir():  # a folder cannot be renamed over one that holds something
+    if beside.is_dir() and path.is_dir():  # rename cannot replace a folder that is not empty
         old = path.with_name(f".old_{path.name}")
         _remove(old)
         path.rename(old)
@@ -139,7 +139,7 @@ def replace(path: Path, write: Callable[[Path], Any]) -> None:
 
 
 def rng_state(generator: np.random.Generator | random.Random) -> Any:
-    """Returns the state of a generator of NumPy or of Python, fit for ``Run.save``."""
+    """Returns the state of a generator of NumPy or Python, for ``Run.save``."""
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     version, numbers, gauss = generator.getstate()
@@ -147,10 +147,10 @@ def rng_state(generator: np.random.Generator | random.Random) -> Any:
 
 
 def restore_rng(generator: np.random.Generator | random.Random, state: Any) -> None:
-    """Gives a generator the state that ``rng_state`` returned.
+    """Restores the state of a generator that ``rng_state`` returned.
 
     Raises:
-        UserError: the state is of a generator of another kind.
+        UserError: the state belongs to a generator of another kind.
     """
     try:
         if isinstance(generator, np.random.Generator):
@@ -184,7 +184,7 @@ def _encoded(value: Any) -> Any:
         return msgpack.ExtType(_ARRAY, head + np.ascontiguousarray(value).tobytes())
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, int):  # beyond 64 bits, as the state of PCG64
+    if isinstance(value, int):  # more than 64 bits, such as the state of PCG64
         return msgpack.ExtType(_BIG, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
     raise TypeError(f"a {type(value).__name__} cannot be kept in a checkpoint")
 

@@ -1,4 +1,4 @@
-"""``python train.py --env-id ID --output FOLDER``: a training run by itself, without an evaluator around it."""
+"""``python train.py --env-id ID --output FOLDER``: a training run without an evaluator."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def main(train: Callable[..., None], arguments: Sequence[str] | None = None) -> 
     """Runs ``train`` as a command.
 
     Args:
-        train: of the submission.
-        arguments: of the command line; by default those of this process.
+        train: ``train`` of the submission.
+        arguments: command-line arguments; by default those of this process.
 
     Raises:
-        SystemExit: always; the status is 2 for what the caller can fix, which is shown without a traceback.
+        SystemExit: always; with status 2 and no traceback for errors that the caller can fix.
     """
-    parser = argparse.ArgumentParser(description="Train by itself; the same command again continues.")
-    parser.add_argument("--env-id", required=True, help="registered id, as `a2perf envs list` shows them")
+    parser = argparse.ArgumentParser(description="Train without an evaluator. The same command again resumes.")
+    parser.add_argument("--env-id", required=True, help="registered id, see `a2perf envs list`")
     parser.add_argument("--env-kwargs", default="{}", help="its arguments, as JSON")
-    parser.add_argument("--output", required=True, type=Path, help="folder of what the training leaves")
+    parser.add_argument("--output", required=True, type=Path, help="folder for the files of the training run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="settings that differ from the task's")
     given = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
-"""The learning curve of a training run, in TensorBoard event files; a resumed training appends to it.
+"""The learning curve of a training run in TensorBoard event files; a resumed training run appends to it.
 
-What was logged after the checkpoint from which a training run continues is cut off, so that no step appears twice.
+When a run resumes from a checkpoint, values logged after that checkpoint are removed: no step appears twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RETURN_TAG = "Metrics/AverageReturn"
 
 
 class LearningCurve:
-    """The event files of one training.
+    """The event files of one training run.
 
     Args:
         folder: the training run's artifacts.
@@ -33,11 +33,11 @@ class LearningCurve:
             self._writer.scalar(tag, float(value), step)
 
     def lengths(self) -> dict[str, int]:
-        """Returns the length of each file in bytes, as a checkpoint remembers it."""
+        """Returns the length of each file in bytes, for a checkpoint."""
         return {path.name: path.stat().st_size for path in sorted(self._folder.glob("events.out.tfevents.*"))}
 
     def cut(self, lengths: Mapping[str, int]) -> None:
-        """Removes what was written since ``lengths`` were taken."""
+        """Truncates the files to the lengths of a checkpoint."""
         for name, now in self.lengths().items():
             path = self._folder / name
             if name not in lengths:
@@ -47,7 +47,7 @@ class LearningCurve:
                     stream.truncate(lengths[name])
 
     def close(self) -> None:
-        """Closes the file that is being written; further values open another one."""
+        """Closes the current file; further values open a new one."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

@@ -1,4 +1,4 @@
-"""The returns of a policy in episodes that are the same every time."""
+"""The returns of a policy in a fixed set of episodes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from a2perf.errors import UserError
 
 
 def evaluate(act: Callable[[Any], Any], env: gymnasium.Env[Any, Any], seeds: Sequence[int]) -> NDArray[np.float64]:
-    """Runs one episode a seed.
+    """Runs one episode per seed.
 
     Args:
-        act: from an observation to an action.
+        act: maps an observation to an action.
         env: the environment.
         seeds: of the resets.
 
@@ -37,18 +37,18 @@ def evaluate(act: Callable[[Any], Any], env: gymnasium.Env[Any, Any], seeds: Seq
 def evaluate_vector(
     act: Callable[[Any], Any], envs: gymnasium.vector.VectorEnv[Any, Any, Any], seeds: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Runs one episode a seed, as many at a time as there are members.
+    """Runs one episode per seed, in batches of one episode per member.
 
     Args:
-        act: from a batch of observations to a batch of actions.
-        envs: the members; their autoreset mode is ``DISABLED``. Those that are done wait for the others of their batch.
+        act: maps a batch of observations to a batch of actions.
+        envs: the members, with autoreset mode ``DISABLED``; members that are done wait for their batch.
         seeds: of the resets.
 
     Returns:
         The returns, shape ``(len(seeds),)``.
 
     Raises:
-        UserError: the members reset themselves.
+        UserError: the members reset automatically.
     """
     mode = (envs.metadata or {}).get("autoreset_mode")
     if mode is not gymnasium.vector.AutoresetMode.DISABLED:
@@ -57,7 +57,7 @@ def evaluate_vector(
             hint="make them with autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED",
         )
     returns = np.zeros(len(seeds))
-    reset: Any = envs.reset  # Gymnasium's annotation leaves the list of seeds out
+    reset: Any = envs.reset  # Gymnasium's annotation does not allow a list of seeds
     for start in range(0, len(seeds), envs.num_envs):
         batch = [int(seed) for seed in seeds[start : start + envs.num_envs]]
         padded = batch + [batch[-1]] * (envs.num_envs - len(batch))

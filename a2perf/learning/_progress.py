@@ -9,10 +9,10 @@ INTERVAL_S = 10.0
 
 
 class Progress:
-    """Shows how far a training run is, on standard error on a terminal and on standard output elsewhere.
+    """Shows the progress of a training run: a bar on standard error on a terminal, lines on standard output elsewhere.
 
     Args:
-        total: environment steps of the whole training; None where it has no such limit.
+        total: environment steps of the whole training run; None without such a limit.
     """
 
     def __init__(self, total: int | None) -> None:
@@ -33,11 +33,11 @@ class Progress:
             self._task = self._bar.add_task("", total=total)
 
     def say(self, text: str) -> None:
-        """Prints one line at once."""
+        """Prints one line immediately."""
         self._console.print(text, markup=False)
 
     def at(self, step: int, note: str) -> None:
-        """Says that the training is at an environment step; lines are thinned out."""
+        """Shows an environment step; lines are printed only every few seconds."""
         if self._bar is not None:
             self._bar.update(self._task, completed=step, description=note)
             return
@@ -53,7 +53,7 @@ class Progress:
         self.say(f"{step:>9}{of} steps{rate}  {note}".rstrip())
 
     def close(self) -> None:
-        """Ends a live bar."""
+        """Ends the live bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

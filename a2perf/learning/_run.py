@@ -1,7 +1,7 @@
-"""One training: its folder, its guard against another configuration, its checkpoints, curve and progress.
+"""A training run: its folder, its protection against another configuration, its checkpoints, curve and progress.
 
-``run.json`` in the artifacts says what the training is: settings with their SHA-256, environment, seed, spaces. A call
-that finds one of another training there refuses, and names each field that differs.
+``run.json`` in the artifacts identifies the training run: settings with their SHA-256, environment, seed, spaces. If
+the folder belongs to another training run, the call fails and names each field that differs.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from a2perf.storage import json_text, read_json, write_json
 
 RECORD = "run.json"
 FOLDER_VARIABLE, STEPS_VARIABLE = "A2PERF_ARTIFACTS", "A2PERF_TRAIN_STEPS"
-_NOT_GIVEN = "(not there)"
+_NOT_GIVEN = "(missing)"
 
 
 class TrainingRun:
-    """One training, from its first call to its last; made by ``begin``, used as a context.
+    """A training run, from its first call to its last; created by ``begin``, used as a context manager.
 
     Attributes:
-        settings: as given.
+        settings: its settings.
         folder: the artifacts.
-        env_id: of the environment.
+        env_id: id of the environment.
         env_kwargs: its keyword arguments.
-        seed: of the training.
-        total_steps: environment steps of the whole training: ``settings.total_steps`` or, where it is smaller, the
-            budget that the run was given.
+        seed: seed of the training run.
+        total_steps: environment steps of the whole training run: ``settings.total_steps`` or the budget of the run,
+            whichever is smaller.
     """
 
     def __init__(self, settings: Dataclass, folder: Path, env_id: str, env_kwargs: dict[str, Any], seed: int) -> None:
@@ -62,43 +62,43 @@ class TrainingRun:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether this call has used up ``settings.time_budget_s``."""
+        """Whether this call has used ``settings.time_budget_s``."""
         return time.monotonic() >= self._deadline
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds that this training has taken, over all calls up to the checkpoint that each went on from."""
+        """Duration of this training run in seconds, over all calls, without work that a resume discarded."""
         return self._elapsed_before + time.monotonic() - self._started
 
     def make_env(self, **kwargs: Any) -> Any:
-        """Makes the run's Gymnasium environment; ``kwargs`` override its own.
+        """Creates the run's Gymnasium environment; ``kwargs`` override its arguments.
 
         Raises:
-            ConfigError: it does not take an argument.
+            ConfigError: it does not have an argument.
             MissingDependency: the domain's extra is not installed.
         """
         return self.env_maker(**kwargs)()
 
     def env_maker(self, **kwargs: Any) -> Callable[[], Any]:
-        """Returns what makes such an environment; unlike the run itself it may be sent to another process."""
+        """Returns a function that creates such an environment; unlike the run, it can be sent to another process."""
         from a2perf.domains.tfa.suite_gym import make_environment
 
         return functools.partial(make_environment, self.env_id, {**self.env_kwargs, **kwargs})
 
     def seeds(self, name: str, count: int) -> list[int]:
-        """Returns seeds below 2**31 that follow from the run's seed and a name; names never share a stream."""
+        """Returns seeds below 2**31 derived from the run's seed and a name; different names give independent seeds."""
         entropy = [self.seed, *hashlib.sha256(name.encode()).digest()]
         return [int(value >> 1) for value in np.random.SeedSequence(entropy).generate_state(count)]
 
     def require_spaces(self, observation: Any, action: Any) -> None:
-        """Keeps the spaces of the first call and refuses others.
+        """Records the spaces of the first call and refuses others.
 
         Args:
-            observation: the Gymnasium space that the training sees.
-            action: the one that it acts in.
+            observation: the observation space.
+            action: the action space.
 
         Raises:
-            UserError: the training began with others; the message has every part that differs.
+            UserError: the training run began with others; the message names every difference.
         """
         from a2perf.domains.tfa.spaces import leaves, specs_of
 
@@ -113,7 +113,7 @@ class TrainingRun:
         _refuse(_differences({"": record["spaces"]}, {"": described}), self.folder)
 
     def latest(self) -> TrainingCheckpoint | None:
-        """Returns the newest whole checkpoint and continues from there; None where the training is new."""
+        """Returns the newest complete checkpoint and continues from it; None for a new training run."""
         found = self._checkpoints.latest(self.say)
         if found is None:
             self._curve.cut({})
@@ -126,12 +126,12 @@ class TrainingRun:
     def save(
         self, step: int, write: Callable[[Path], Any] | None = None, state: Mapping[str, Any] | None = None
     ) -> Path:
-        """Writes a checkpoint, in full or not at all.
+        """Writes a checkpoint atomically.
 
         Args:
             step: environment steps so far.
-            write: fills the folder that it is called with.
-            state: counters, states of generators, arrays: whatever msgpack takes, NumPy arrays, and ints of any size.
+            write: writes files into the folder that it gets.
+            state: counters, states of generators, arrays: msgpack types, NumPy arrays, and ints of any size.
 
         Returns:
             The checkpoint's folder.
@@ -149,7 +149,7 @@ class TrainingRun:
         self._last_return = f"return {value:.4g}"
 
     def progress(self, step: int, note: str = "") -> None:
-        """Shows how far the training is; may be called as often as one likes."""
+        """Shows the progress; may be called at every step."""
         self._progress.at(step, f"{self._last_return}  {note}".strip())
 
     def say(self, text: str) -> None:
@@ -169,15 +169,15 @@ class TrainingRun:
 
 
 def begin(settings: Dataclass, *, ignore_env_kwargs: Sequence[str] = ()) -> TrainingRun:
-    """Opens the training that ``A2PERF_ARTIFACTS`` holds, or begins one there.
+    """Opens the training run in ``A2PERF_ARTIFACTS``, or begins one there.
 
     Args:
-        settings: of the training; fields declared with ``may_change`` may differ from those that it began with.
+        settings: settings of the training run; only fields declared with ``may_change`` may differ after a resume.
         ignore_env_kwargs: arguments of the environment that may differ as well.
 
     Raises:
-        ConfigError: no run is going on: a variable is missing.
-        UserError: the folder holds a training run of another configuration; the message names each field that differs.
+        ConfigError: there is no run: an environment variable is missing.
+        UserError: the folder holds a training run with another configuration; the message names every difference.
     """
     missing = [name for name in (FOLDER_VARIABLE, ID_VARIABLE) if not os.environ.get(name)]
     if missing:
@@ -196,7 +196,7 @@ def begin(settings: Dataclass, *, ignore_env_kwargs: Sequence[str] = ()) -> Trai
         "seed": run.seed,
         "settings": shared,
     }
-    # as JSON has it, where a tuple is a list
+    # as JSON, in which a tuple is a list
     fresh = json.loads(json_text({"schema": 1, "settings_sha256": digest, **configuration}))
     record = folder / RECORD
     if not record.is_file():
@@ -214,7 +214,7 @@ def begin(settings: Dataclass, *, ignore_env_kwargs: Sequence[str] = ()) -> Trai
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns a line for each field that differs, those of nested mappings by their path."""
+    """Returns a line per field that differs; nested mappings are compared by path."""
     lines = []
     for key in sorted({*before, *now}):
         old, new = before.get(key, _NOT_GIVEN), now.get(key, _NOT_GIVEN)
@@ -232,6 +232,6 @@ def _text(value: Any) -> str:
 def _refuse(lines: list[str], folder: Path) -> None:
     if lines:
         raise UserError(
-            f"the training in {folder.name} has another configuration: {'; '.join(lines)}",
-            hint="resume it with the configuration that it began with, or train into another folder",
+            f"the training run in {folder.name} has another configuration: {'; '.join(lines)}",
+            hint="resume it with its original configuration, or train into another folder",
         )

@@ -1,7 +1,7 @@
-"""Settings of a training run: a dataclass, a gin file per task, and the participant arguments, the last one wins.
+"""Settings of a training run: a dataclass, overridden by a gin file per task, overridden by participant arguments.
 
-A file holds ``Settings.name = literal`` lines and ``include 'other.gin'``. It is parsed by gin, but nothing is
-registered or bound: the values go into the dataclass and nowhere else.
+A file holds ``Settings.name = literal`` lines and ``include 'other.gin'``. gin parses it, but nothing is registered or
+bound in gin: the values only go into the dataclass.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ T = TypeVar("T")
 
 
 def may_change(default: T) -> T:
-    """Declares a field that may differ when a training run is resumed, as its length or the number of processes."""
+    """Declares a field that may differ in a resumed training run, such as its length or the number of processes."""
     field: T = dataclasses.field(default=default, metadata={_FREE: True})
     return field
 
 
 def fixed_fields(settings: Dataclass) -> dict[str, Any]:
-    """Returns the settings that a resumed training has to share, by name."""
+    """Returns the settings that must not change in a resumed training run, by name."""
     return {
         field.name: getattr(settings, field.name)
         for field in dataclasses.fields(settings)
@@ -56,13 +56,13 @@ def read_settings(
     """Returns the settings of a training run.
 
     Args:
-        kind: a dataclass whose fields are numbers, strings, bools, or tuples of these, all with defaults.
-        participant_args: fields of ``kind`` as strings; ``config`` names another file or another task's settings.
-        folder: the submission; its ``configs/NAME.gin`` is read, for the first of ``task_names`` that has one.
-        task_name: looked for instead of the run's task.
+        kind: a dataclass; its fields are numbers, strings, bools, or tuples of these, all with defaults.
+        participant_args: fields of ``kind`` as strings; ``config`` names another file or the settings of another task.
+        folder: the submission; ``configs/NAME.gin`` is read for the first of ``task_names`` that has such a file.
+        task_name: name of a task to use instead of the run's task.
 
     Raises:
-        ConfigError: an unknown name, a value of another type, or a file that cannot be read; the message says where.
+        ConfigError: a name is unknown, a value has another type, or a file cannot be read; the message names the place.
     """
     given = dict(participant_args)
     file = _file(folder, given.pop("config", None), task_name)
@@ -80,7 +80,7 @@ def read_settings(
 
 
 def task_names() -> list[str]:
-    """Returns the names by which settings of the run's task are looked for, the most particular first.
+    """Returns the names of settings files for the run's task, the most specific one first.
 
     They are the task's name, the environment's id, the domain's name and ``default``.
     """
@@ -99,29 +99,29 @@ def task_names() -> list[str]:
 
 
 def domain_name() -> str:
-    """Returns the name of the domain that the run's environment belongs to.
+    """Returns the name of the domain of the run's environment.
 
     Raises:
-        ConfigError: it belongs to none.
+        ConfigError: no domain has this environment.
     """
     return find_environment(os.environ.get(ID_VARIABLE, ""))[0].name
 
 
 def domain_module(folder: Path) -> ModuleType:
-    """Imports the file of a submission that is named like the run's domain, for one that serves several.
+    """Imports the module of a submission that is named like the run's domain, for submissions to several domains.
 
     Args:
-        folder: the submission, whose files can be imported by name.
+        folder: the submission; it is on the import path.
 
     Raises:
-        ConfigError: there is no such file.
+        ConfigError: the file does not exist.
     """
     name = domain_name()
     if not (folder / f"{name}.py").is_file():
         there = [domain for domain in sorted(domains()) if (folder / f"{domain}.py").is_file()]
         raise ConfigError(
-            f"{folder.name} learns nothing in {name}, which {os.environ.get(ID_VARIABLE)} belongs to",
-            hint=f"it learns in {', '.join(there) or 'no domain'}",
+            f"{folder.name} does not support {name}, the domain of {os.environ.get(ID_VARIABLE)}",
+            hint=f"use an environment of: {', '.join(there) or 'no domain'}",
         )
     return importlib.import_module(name)
 
@@ -137,12 +137,12 @@ def _file(folder: Path, config: str | None, task_name: str | None) -> Path | Non
     there = sorted(file.stem for file in configs.glob("*.gin"))
     raise ConfigError(
         f"there are no settings {config!r}{did_you_mean(config, there)}",
-        hint=f"give config=NAME with one of {', '.join(there) or 'no names, since there are none'}, or a path",
+        hint=f"set config=NAME with one of {', '.join(there) or 'no names (there are none)'}, or a path",
     )
 
 
 def _bindings(file: Path, selector: str, above: tuple[Path, ...] = ()) -> list[tuple[str, Any, str]]:
-    """Returns the bindings of a file as name, value and place, those of included files in their order."""
+    """Returns the bindings of a file and its included files, in order, as name, value and place."""
     from gin import config_parser
 
     if file in above:
@@ -169,7 +169,7 @@ def _bindings(file: Path, selector: str, above: tuple[Path, ...] = ()) -> list[t
 
 
 class _LiteralsOnly:
-    """The parser's delegate: a reference has no meaning where nothing is registered."""
+    """The parser's delegate: refuses references, because nothing is registered in gin."""
 
     def configurable_reference(self, scoped_name: str, evaluate: bool) -> Any:
         raise ConfigError(f"@{scoped_name} is a reference", hint="settings are numbers, strings, bools and tuples")
@@ -208,7 +208,7 @@ def _cast(text: str, hint: Any, name: str) -> Any:
             kind = next(item for item in arguments if item is not type(None))
             return None if text in ("", "None") else _cast(text, kind, name)
         if origin is tuple:
-            # commas separate participant arguments, so these separate with colons or spaces
+            # commas separate participant arguments, so tuples use colons or spaces
             return tuple(_cast(item, arguments[0], name) for item in text.strip("()[]").replace(":", " ").split())
         if hint is bool:
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]

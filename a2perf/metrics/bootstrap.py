@@ -21,7 +21,7 @@ from a2perf.metrics.statistics import chunk_sizes, iqm, student_quantile
 Method = Literal["percentile", "small"]
 Aggregate = Callable[[Values], Any]
 _MOST_STRETCH = 2.0
-"""Hall's interval of a few skewed runs has an end almost anywhere; more than this adds width and hardly coverage."""
+"""Limit of Hall's interval, in Student's: with few skewed runs it is unstable, and more width adds little coverage."""
 
 
 class Estimate(msgspec.Struct, kw_only=True, frozen=True):
@@ -121,7 +121,7 @@ def small_sample_interval(
     low, high = np.empty_like(value), np.empty_like(value)
     for place in np.ndindex(value.shape):
         draws = sample[(slice(None), *place)]
-        # Resamples spread by the variance with the divisor n.
+        # The variance of resamples has the divisor n; the factor turns it into the unbiased one with n - 1.
         error = 0.0 if np.ptp(draws) == 0 else float(draws.std()) * math.sqrt(runs / (runs - 1))
         ends = small_sample_ends(float(value[place]), error, _skewness(draws), runs, freedom, confidence)
         low[place], high[place] = ends
@@ -136,6 +136,7 @@ def mean_interval(values: Values, *, confidence: float = 0.95) -> tuple[float, f
         confidence: mass of the interval.
     """
     count = values.size
+    # Equal values must give exactly 0, on which small_sample_ends relies; their std can differ from 0 by rounding.
     error = 0.0 if np.ptp(values) == 0 else float(values.std(ddof=1)) / math.sqrt(count)
     skew = _skewness(values) / math.sqrt(count)
     return small_sample_ends(float(values.mean()), error, skew, count, count - 1, confidence)
@@ -163,6 +164,7 @@ def small_sample_ends(
     if error == 0.0:
         return value, value
     reach = student_quantile(0.5 + confidence / 2.0, freedom)
+    # The correction divides by runs - 2.
     if runs > 2:
         skew *= math.sqrt(runs * (runs - 1)) / (runs - 2)
     right, left = _without_skew(reach, skew), _without_skew(-reach, skew)
@@ -171,9 +173,10 @@ def small_sample_ends(
 
 
 def _without_skew(level: float, skew: float) -> float:
-    """Returns the t statistic whose transformed value is ``level``: the inverse of Hall's cubic polynomial."""
-    if abs(skew) < 1e-6:
+    """Returns the t statistic that Hall's cubic transformation maps to ``level`` (the inverse of the polynomial)."""
+    if abs(skew) < 1e-6:  # the formula divides by the skewness; its limit at 0 is Student's interval
         return level
+    # cbrt and not ** (1 / 3): the argument may be negative, and the power would then be complex.
     return 3.0 / skew * (math.cbrt(1.0 + skew * (level - skew / 6.0)) - 1.0)
 
 
@@ -224,8 +227,9 @@ def distribution(
 def resample(flat: Values, shape: tuple[int, ...], size: int, generator: np.random.Generator) -> Values:
     """Draws ``size`` resamples of a ``(runs, tasks)`` matrix given flat: runs with replacement within each task."""
     runs, tasks = shape
-    kind: Any = np.uint16 if runs < 2**16 else np.int64
+    kind: Any = np.uint16 if runs < 2**16 else np.int64  # small integers are drawn several times faster
     rows = generator.integers(0, runs, size=(size, runs, tasks), dtype=kind)
+    # Widened before the product, which would overflow 16 bits.
     return flat.take(rows.astype(np.intp) * tasks + np.arange(tasks))
 
 

@@ -1,6 +1,6 @@
-"""Training curves made fit for scoring: what is not finite, repeated or out of order is mended by a stated rule.
+"""Cleans training curves for scoring: points that are not finite, repeated or out of order.
 
-Nothing is mended silently: each curve carries notes of what was done to it.
+Each curve carries notes on the changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Curve:
     Attributes:
         steps: strictly increasing, float64.
         values: finite, as long as ``steps``.
-        notes: what was done to the recorded points.
+        notes: changes to the recorded points.
     """
 
     steps: Values
@@ -34,19 +34,19 @@ class Curve:
 def clean(steps: Any, values: Any) -> Curve:
     """Returns a curve with finite values and strictly increasing steps.
 
-    Points that are not finite are left out, and points whose step a restarted run wrote again (``runs.series``;
-    recorded runs come without them). Values of the same step (several collectors) are averaged.
+    Leaves out points that are not finite and points that a restarted run wrote again (``runs.series``; recorded runs
+    come without them). Averages values of the same step, which several collectors log.
 
     Args:
         steps: environment steps, in the order of recording.
-        values: one value a step.
+        values: one value per step.
 
     Raises:
         UserError: the two differ in length.
     """
     x, y = np.asarray(steps, dtype=np.float64).ravel(), np.asarray(values, dtype=np.float64).ravel()
     if x.size != y.size:
-        raise UserError(f"a curve has {x.size} steps and {y.size} values", hint="give one value for each step")
+        raise UserError(f"a curve has {x.size} steps and {y.size} values", hint="give one value per step")
     notes = []
     known = np.isfinite(x) & np.isfinite(y)
     if not known.all():
@@ -59,7 +59,7 @@ def clean(steps: Any, values: Any) -> Curve:
         x, y = x[kept], y[kept]
     if x.size > 1 and (np.diff(x) <= 0).any():
         x, first, group, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
-        # As deviations from the first, so that equal values keep their bits: the earlier filter amplifies rounding.
+        # Averaged as deviations from the first value: equal values then keep their bits. The filter amplifies rounding.
         y = y[first] + np.bincount(group, weights=y - y[first][group], minlength=x.size) / counts
     return Curve(x, y, tuple(notes))
 
@@ -78,5 +78,5 @@ def clean_all(curves: Iterable[tuple[Any, Any]]) -> tuple[list[Curve], list[str]
 
 
 def aligned(curves: Sequence[Curve]) -> bool:
-    """Tells whether all runs were logged at identical steps."""
+    """Returns whether all runs were logged at identical steps."""
     return all(np.array_equal(curve.steps, curves[0].steps) for curve in curves[1:])

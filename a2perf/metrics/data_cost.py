@@ -1,8 +1,8 @@
-"""What the training data cost: the energy that went into a data set and the policies it was made from.
+"""The cost of training data: the energy of generating a dataset and of training its policies.
 
-``training_sample_cost`` is the mean training energy of the checkpoints whose episodes are in the data set, as the
-upstream platform defined it. ``data_energy`` is what lies behind the samples that a training run really used,
-generating them included.
+``training_sample_cost`` is the mean training energy of the checkpoints that generated the dataset, as the upstream
+platform defined it. ``data_energy`` is the energy behind the samples that a training run used, including their
+generation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Level = Literal["novice", "intermediate", "expert"]
 
 
 class SkillBounds(msgspec.Struct, kw_only=True, frozen=True):
-    """Bounds of the skill levels in mean episode return; what lies between them belongs to no level.
+    """Bounds of the skill levels in mean episode return; returns between them belong to no level.
 
     Attributes:
         novice_max: mean less two standard deviations.
@@ -39,7 +39,7 @@ class SkillBounds(msgspec.Struct, kw_only=True, frozen=True):
     expert_min: float
 
     def level(self, mean_return: float) -> Level | None:
-        """Returns the level of a checkpoint, ``None`` when it lies in a gap."""
+        """Returns the level of a checkpoint, ``None`` if it lies in a gap."""
         if mean_return <= self.novice_max:
             return "novice"
         if mean_return >= self.expert_min:
@@ -90,11 +90,11 @@ def _of_energies(
 
 @metric(
     label="Training sample cost", category="data", unit="kWh", direction="min", provenance=AS_RECORDED, across=True,
-    formula="mean over the checkpoints of a data set of the energy that training them took",
+    formula="mean training energy of the checkpoints of a dataset",
     source="upstream platform", needs="1 checkpoint with its training energy",
 )  # fmt: skip
 def training_sample_cost(runs: ScoredRuns, profile: Profile) -> MetricResult:
-    """Each data set that was used counts once."""
+    """Counts each dataset once."""
     used = {(note.dataset_id, note.content_sha256): note for run in runs.runs for note in run.datasets}
     costs = [note.checkpoint_kwh for _, note in sorted(used.items())]
     finite = [as_finite([math.nan if kwh is None else kwh for kwh in kwhs]) for kwhs in costs]
@@ -103,13 +103,13 @@ def training_sample_cost(runs: ScoredRuns, profile: Profile) -> MetricResult:
     notes = [f"{lost} checkpoint(s) without energy left out" for _, lost in finite if lost]
     if not means.size:
         return _unknown(len(finite), "checkpoints", "estimated", method, notes)
-    return _of_energies(means, "estimated", method, notes, profile, "data sets")
+    return _of_energies(means, "estimated", method, notes, profile, "datasets")
 
 
 @metric(
     label="Energy behind the offline data", category="data", unit="kWh", direction="min", provenance=AS_RECORDED,
-    formula="samples used times (energy of generating the data set + of training its policies) / its steps",
-    source="a2perf", needs="1 training that read a data set of known energy", across=True,
+    formula="samples used times (energy of generating the dataset + of training its policies) / its steps",
+    source="a2perf", needs="1 training run on a dataset of known energy", across=True,
 )  # fmt: skip
 def data_energy(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Of each run that used offline data."""
@@ -118,8 +118,8 @@ def data_energy(runs: ScoredRuns, profile: Profile) -> MetricResult:
     lost = int(np.count_nonzero(~np.isfinite(found)))
     kinds = [note.provenance for notes, kwh in zip(used, found, strict=True) if np.isfinite(kwh) for note in notes]
     provenance = provenance_over_runs(kinds or ["estimated"])
-    method = "samples used, as the training noted them, times the energy of one"
-    notes = [f"{lost} run(s) used data whose energy is not known"] if lost else []
+    method = "samples used, as the training run recorded them, times the energy per sample"
+    notes = [f"{lost} run(s) used data of unknown energy"] if lost else []
     if lost == found.size:
         return _unknown(found.size, "runs on data of known energy", provenance, method, notes)
     return _of_energies(found, provenance, method, notes, profile, "runs")

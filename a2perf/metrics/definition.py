@@ -44,7 +44,7 @@ class Metric:
     """What a metric is. Calling it computes the number of one run.
 
     Attributes:
-        name: stable name, the enum's where there is one.
+        name: stable name; the enum's if the enum has it.
         label: name for people.
         unit: ``""`` for the unit of the reward.
         direction: ``"min"``: lower is better.

@@ -22,13 +22,13 @@ from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
 
 WINDOW = 5
-"""Points that are averaged, so that one lucky evaluation does not count as having learnt."""
+"""Length of the trailing mean in points: one lucky evaluation does not count as learned."""
 _SLACK = 1.05  # the participant's clock starts after the evaluator's and stops before it, but for rounding
 _EVENLY = "points without a time are taken as spread evenly over the run"
 
 
 class _Reached(NamedTuple):
-    """One run's answer: seconds and kWh where it reached the threshold; ``why`` where there is no number."""
+    """Seconds and kWh until one run reached the threshold; ``why`` is the reason for a missing number."""
 
     seconds: float | None = None
     kwh: float | None = None
@@ -39,7 +39,7 @@ class _Reached(NamedTuple):
 
 
 def first_reached(values: Values, threshold: float) -> int | None:
-    """Returns the index of the first point whose trailing mean over ``WINDOW`` points reaches the threshold."""
+    """Returns the index of the first point at which the trailing mean over ``WINDOW`` points reaches the threshold."""
     if values.size < WINDOW:
         return None
     means = np.convolve(values, np.full(WINDOW, 1.0 / WINDOW), mode="valid")
@@ -101,7 +101,7 @@ def _reached(run: Run, threshold: float | None) -> _Reached:
 
 
 def _elapsed(run: Run, known: Any, course: EnergyCourse | None, wall: float | None) -> Values | None:
-    """Returns the points' times since the start of the run, or None where there are none that can be right."""
+    """Returns the times of the points since the start of the run; None if none are recorded or they are invalid."""
     if run.curve is None or run.curve.times_s is None:
         return None
     seconds = np.asarray(run.curve.times_s, np.float64).ravel()
@@ -177,7 +177,7 @@ def _condition(runs: ScoredRuns, reached: Sequence[_Reached]) -> str | None:
 def _to_threshold(unit: str, label: str, formula: str, needs: str) -> Any:
     return metric(
         unit=unit, label=label, direction="min", provenance=AS_RECORDED, across=True, needs=f"a threshold; {needs}",
-        formula=f"{formula} the first point whose trailing mean over {WINDOW} points reaches the threshold; "
+        formula=f"{formula} the first point at which the trailing mean over {WINDOW} points reaches the threshold; "
         "mean over runs, all of which must reach it",
         source="time to accuracy: Coleman et al. 2017 (DAWNBench); Mattson et al. 2020 (MLPerf Training)",
     )  # fmt: skip

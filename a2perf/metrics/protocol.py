@@ -39,9 +39,9 @@ class Reference(msgspec.Struct, kw_only=True, frozen=True):
         n: number of values that ``mean`` rests on.
         of: what one value is, ``"episodes"`` or ``"seeds"`` (means over the episodes of one trained policy).
         exact: the policy is the best of all, by complete enumeration; the interval is then a point.
-        policy: which policy, in words.
-        command: what measures it again.
-        seeds: root seeds of the episodes, or of the trainings.
+        policy: description of the policy.
+        command: command that measures it again.
+        seeds: root seeds of the episodes or of the training runs.
     """
 
     mean: float
@@ -57,7 +57,7 @@ class Reference(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Budget(msgspec.Struct, kw_only=True, frozen=True):
-    """What one training may use.
+    """Budget of a training run.
 
     Attributes:
         steps: environment steps, track ``fixed_samples``.
@@ -74,11 +74,11 @@ class Evaluation(msgspec.Struct, kw_only=True, frozen=True):
     """How a trained policy is evaluated.
 
     Attributes:
-        episodes: scored episodes a training seed.
+        episodes: scored episodes per training seed.
         seeds: the rule that gives their seeds.
-        seeds_sha256: over the seeds of all training seeds in order, one decimal number a line; tells that the rule
-            still gives the same.
-        warmup_calls: calls of ``infer_once`` before the timed ones, counted apart.
+        seeds_sha256: over the seeds of all training seeds in order, one decimal number per line; detects a changed
+            rule.
+        warmup_calls: calls of ``infer_once`` before the timed ones.
         timed_calls: calls that are timed.
     """
 
@@ -99,11 +99,11 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
         env_kwargs: arguments of the environment that is evaluated on.
         train_kwargs: arguments that are different while training.
         fingerprint: of the id; results of other behaviour are not results of this protocol.
-        core: whether it belongs to the protocol's overall score; the others need no download, for trying things out.
-        training_seeds: root seeds, one training and one evaluation each.
-        budget: of one training.
-        evaluation: of one trained policy.
-        thresholds: normalised scores whose reaching is timed (energy and time to threshold); the first is the default.
+        core: whether it counts in the overall score; the other tasks need no download and are for tests.
+        training_seeds: root seeds; each has one training run and one evaluation.
+        budget: of a training run.
+        evaluation: of a trained policy.
+        thresholds: normalised scores for energy and time to threshold; the first is the default.
         references: ``"random"`` and ``"expert"``.
     """
 
@@ -133,7 +133,7 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
         return self.references[kind]
 
     def has_references(self) -> bool:
-        """Says whether its returns can be normalised."""
+        """Returns whether its returns can be normalised."""
         return {"random", "expert"} <= set(self.references)
 
     def scale(self) -> ReferenceScale:
@@ -165,9 +165,9 @@ class Generalization(msgspec.Struct, kw_only=True, frozen=True):
     """The generalization of one domain: the policies trained on one task, on all of these.
 
     Attributes:
-        trained_on: the task whose training seeds are evaluated.
+        trained_on: task of the evaluated training seeds.
         tasks: names of the tasks.
-        episodes: scored episodes a task and a seed.
+        episodes: scored episodes per task and seed.
     """
 
     trained_on: str
@@ -179,11 +179,11 @@ class Quick(msgspec.Struct, kw_only=True, frozen=True):
     """The reduced protocol of ``--quick``; its results are marked as not rankable.
 
     Attributes:
-        seeds: how many of the training seeds.
-        episodes: most scored episodes a seed.
-        timed_calls: most timed calls.
-        warmup_calls: most calls before them.
-        train_time_limit_s: wall-clock limit of one training in seconds.
+        seeds: number of training seeds used.
+        episodes: maximum of scored episodes per seed.
+        timed_calls: maximum of timed calls.
+        warmup_calls: maximum of calls before them.
+        train_time_limit_s: wall-clock limit of a training run in seconds.
     """
 
     seeds: int
@@ -267,6 +267,12 @@ def sha256(name: str = LATEST) -> str:
 @functools.cache
 def load(name: str = LATEST) -> Protocol:
     """Returns a protocol.
+
+    Args:
+        name: version, ``"v1"``.
+
+    Returns:
+        The tasks, budgets, seeds and reference scores.
 
     Raises:
         UserError: no such protocol.

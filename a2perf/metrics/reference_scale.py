@@ -21,7 +21,7 @@ class ReferenceScale:
     Attributes:
         random: mean return of the random policy.
         expert: mean return of the expert, different from ``random``.
-        source: where they are stored.
+        source: file or protocol that stores them.
     """
 
     random: float

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
-from typing import get_args
+from typing import Any, get_args
 
 from a2perf.constants import SystemMetrics
 from a2perf.errors import ConfigError, UserError, did_you_mean
@@ -24,9 +23,10 @@ from a2perf.metrics.reliability import metric_name
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.statistics import ranks
 from a2perf.metrics.values import Category, MetricResult, MetricValue, Profile, profile_named
+from a2perf.plugins import RejectedPlugin, load_plugins
 
 GROUP = "a2perf.metrics"
-# Version of the formulas; stored with scores, so that old ones stay comparable with their own kind.
+# Version of the formulas. It is stored with scores; only scores of the same version are comparable.
 RULES = 2  # 2: intervals for few runs (Student, Hall) in place of percentile bootstrap intervals
 _OF_SYSTEM_ENUM = {
     SystemMetrics.INFERENCE_TIME: ("latency_",),
@@ -79,8 +79,8 @@ def score(
         names: as for ``select``; all when ``None``.
 
     Returns:
-        A value per metric, in the order of the registry. A metric that the profile lacks is left out; one that raises
-        becomes a value whose ``condition`` is the error.
+        A value per metric, in the order of the registry. A metric without formula in the profile is left out; one that
+        raises becomes a value with the error as its ``condition``.
 
     Raises:
         ConfigError: a name that no metric has.
@@ -147,19 +147,18 @@ def _matching(wanted: object, known: Mapping[str, Metric]) -> Sequence[Metric]:
 def _load() -> tuple[dict[str, Metric], dict[str, str]]:
     built_in = (*application.METRICS, *RELIABILITY.values(), *system.METRICS, *efficiency.METRICS, *data_cost.METRICS)
     found = {metric.name: metric for metric in built_in}
-    wrong: dict[str, str] = {}
-    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
-        try:
-            loaded = point.load()
-            added = [loaded] if isinstance(loaded, Metric) else list(loaded)
-        except Exception as error:  # somebody else's package must not cost us the built-in metrics
-            wrong[point.name] = f"{point.value}: {type(error).__name__}: {error}"
-            continue
-        for metric in added:
+
+    def accept(_: str, loaded: Any) -> None:
+        refused = ""
+        for metric in [loaded] if isinstance(loaded, Metric) else list(loaded):
             if not isinstance(metric, Metric):
-                wrong[point.name] = f"{point.value}: {metric!r} is not a Metric"
+                refused = f"{metric!r} is not a Metric"
             elif metric.name in found:
-                wrong[point.name] = f"{point.value}: the name {metric.name!r} is taken"
+                refused = f"the name {metric.name!r} is taken"
             else:
                 found[metric.name] = metric
-    return found, wrong
+        if refused:
+            raise RejectedPlugin(refused)
+
+    problems = load_plugins(GROUP, accept)
+    return found, {name: str(problem) for name, problem in problems.items()}

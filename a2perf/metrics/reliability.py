@@ -1,7 +1,7 @@
 """Reliability of training (across and within runs) and of rollouts, in two profiles of formulas.
 
-``upstream`` repeats the upstream platform, so that published numbers can be recomputed: values in reward units,
-pooled over runs. ``corrected`` filters with second-order sections, divides differences by the difference of steps,
+``upstream`` reproduces the published numbers of the upstream platform: values in reward units, pooled over runs.
+``corrected`` filters with second-order sections, divides differences by the difference of steps,
 takes each run's value first and then the mean over runs with a bootstrap interval, and can normalise. The formulas
 descend from Chan et al., "Measuring the Reliability of Reinforcement Learning Algorithms" (ICLR 2020).
 
@@ -26,7 +26,7 @@ from a2perf.metrics.reliability_corrected import Options
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.values import MetricResult, MetricValue, Profile, profile_named
 
-__all__ = ["METRICS", "Options", "Scores", "metric_name", "rollouts", "training"]
+__all__ = ["METRICS", "Options", "ReliabilityScores", "metric_name", "rollouts", "training"]
 
 
 def metric_name(name: object) -> str:
@@ -37,7 +37,7 @@ def metric_name(name: object) -> str:
     return ReliabilityMetrics[text].value if text in ReliabilityMetrics.__members__ else text
 
 
-class Scores(Mapping[str, MetricValue]):
+class ReliabilityScores(Mapping[str, MetricValue]):
     """Values by metric name; members of the enum and its alias ``LowerCVaROnAcross`` find theirs too."""
 
     def __init__(self, values: Mapping[str, MetricValue]) -> None:
@@ -56,7 +56,7 @@ class Scores(Mapping[str, MetricValue]):
         return metric_name(name) in self._values
 
     def __repr__(self) -> str:
-        return f"Scores({self._values!r})"
+        return f"ReliabilityScores({self._values!r})"
 
 
 def training(
@@ -65,7 +65,7 @@ def training(
     *,
     names: Sequence[object] | None = None,
     options: Options | None = None,
-) -> Scores:
+) -> ReliabilityScores:
     """Scores the training curves of several runs of one algorithm on one task.
 
     Args:
@@ -75,12 +75,12 @@ def training(
         options: window, evaluation points, time frame, normalisation and intervals of the ``corrected`` profile.
 
     Returns:
-        A value for every metric asked for. Where the data does not suffice, ``value`` is ``None`` and ``condition``
-        says why; points that were left out are in ``notes``.
+        A value for every requested metric. If the data does not suffice, ``value`` is ``None`` and ``condition`` is
+        the reason; ``notes`` mention points that were left out.
 
     Raises:
-        UserError: an unknown profile or metric, options for the ``upstream`` profile, or a curve whose steps and values
-            differ in length.
+        UserError: an unknown profile or metric, options for the ``upstream`` profile, or a curve with steps and values
+            of different lengths.
     """
     profile = _checked(profile, options)
     wanted = _wanted(names, profile, TRAINING_NAMES[profile])
@@ -104,7 +104,7 @@ def rollouts(
     *,
     names: Sequence[object] | None = None,
     options: Options | None = None,
-) -> Scores:
+) -> ReliabilityScores:
     """Scores the rollouts of several runs of one algorithm on one task.
 
     Args:
@@ -174,8 +174,8 @@ def _completed(
     return dict(found)
 
 
-def _labelled(found: Mapping[str, MetricResult], profile: Profile) -> Scores:
-    return Scores({name: METRICS[name].labelled(result, profile) for name, result in found.items()})
+def _labelled(found: Mapping[str, MetricResult], profile: Profile) -> ReliabilityScores:
+    return ReliabilityScores({name: METRICS[name].labelled(result, profile) for name, result in found.items()})
 
 
 def _training_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:

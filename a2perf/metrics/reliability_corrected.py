@@ -1,8 +1,8 @@
 """The ``corrected`` profile: each run's value first, then the mean over runs with a bootstrap interval over seeds.
 
-Differences are divided by the difference of steps; the low-pass filter is in second-order sections and left out where a
-curve is too short for it; windows trail their evaluation point and must be full, as in Chan et al. (ICLR 2020) and the
-library that came with it, whose normalisation by curve range is available.
+Differences are divided by the difference of steps; the low-pass filter uses second-order sections and is skipped
+for curves that are too short; windows trail their evaluation point and must be full, as in Chan et al. (ICLR 2020) and
+the accompanying library. Its normalisation by curve range is available.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def training(curves: Sequence[Curve], wanted: Sequence[str], options: Options) -
     """Computes the wanted training metrics of cleaned curves."""
     across = [name for name in wanted if name.endswith(("AcrossRuns", "OnAcross"))]
     results = _across(curves, across, options) if across else {}
+    # Of whole curves: a time frame must not change the scale.
     ranges = [_curve_range(curve) for curve in curves]
     framed = [_within_frame(curve, options.time_frame) for curve in curves]
     for name in wanted:
@@ -120,14 +121,14 @@ def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) ->
 
 
 def aggregated(per_run: Values, options: Options) -> MetricResult:
-    """Returns mean, spread and interval of one value a run."""
+    """Returns mean, spread and interval of one value per run."""
     result = MetricResult(value=float(per_run.mean()), per_run=[float(value) for value in per_run], spread_kind=SPREAD)
     if per_run.size > 1:
         result.spread = float(per_run.std(ddof=1))
         if options.repetitions:
             result.interval = mean_interval(per_run, confidence=options.confidence)
     else:
-        result.notes.append("1 run says nothing about others: no spread, no interval")
+        result.notes.append("1 run: no spread, no interval")
     return result
 
 
@@ -140,7 +141,7 @@ def slopes(curve: Curve) -> Values:
 
 
 def windowed(curve: Curve, statistic: Callable[..., Any], window: float | None = None) -> Values:
-    """Returns a statistic of the slopes in the window ``[t - window + 1, t]`` for each step t whose window is full.
+    """Returns a statistic of the slopes in the window ``[t - window + 1, t]`` of each step t with a full window.
 
     Args:
         curve: at least 3 points; fewer give an empty result.
@@ -188,7 +189,7 @@ def _within(curves: Sequence[Curve], ranges: Sequence[float], name: str, options
     if missing:
         result.notes.append(f"{missing} run(s) are too short and left out")
     if flat:
-        result.notes.append(f"{flat} run(s) whose curve does not rise have no curve range and are left out")
+        result.notes.append(f"{flat} run(s) with a curve that does not rise have no curve range and are left out")
     return result
 
 
@@ -273,6 +274,7 @@ def _compared(matrix: Values, name: str, options: Options) -> MetricResult:
         result.spread = float(by_point.std(ddof=1))
         result.spread_kind = "standard deviation over evaluation points, ddof 1"
     if options.repetitions:
+        # A fresh generator per metric: its interval does not depend on which others are asked for.
         generator = np.random.default_rng(options.seed)
         runs = matrix.shape[0]
         order = resample(np.arange(runs, dtype=np.float64), (runs, 1), options.repetitions, generator)[..., 0]
@@ -297,7 +299,7 @@ def of_resamples(statistic: Callable[..., Any], matrix: Values, rows: NDArray[np
         Shape ``(resamples, points)``.
     """
     if statistic in _SORTING:
-        # Sorting values that lie side by side takes half the time and gives the same bits.
+        # Sorting contiguous values takes half the time and gives the same bits.
         by_point = statistic(np.ascontiguousarray(matrix.T)[:, rows], axis=-1)
         return np.ascontiguousarray(np.asarray(by_point).T)
     return np.asarray(statistic(matrix[rows], axis=1))

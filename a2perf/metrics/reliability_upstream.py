@@ -108,6 +108,7 @@ def iqr_by_step(steps: Sequence[Values], values: Sequence[Values]) -> Values:
     matrix.sort(axis=0)  # NaN, a run without the step, sorts last
     counts = np.count_nonzero(~np.isnan(matrix), axis=0)
     ranges = np.full(shared.size, np.nan)
+    # Columns with equally many runs form a matrix without NaN, which the quantile of sorted values cannot skip.
     for count in np.unique(counts[counts >= MIN_RUNS]):
         columns = counts == count
         ranges[columns] = iqr(matrix[:count, columns], axis=0)
@@ -159,8 +160,9 @@ def windowed_iqr(curve: Curve) -> Values:
 
 
 def _centres(steps: Values, stride: int, window: int) -> Values:
-    """Returns the window centres, at absolute steps, whose windows can hold a point."""
+    """Returns the centres, at absolute steps, of the windows that can contain a point."""
     first, last = float(math.ceil(window / 2)), float(steps[-1])
+    # A curve that starts late would otherwise have a centre for every stride since step 0.
     skipped = max(0, math.floor((steps[0] - window / 2 - first) / stride))
     count = max(0, math.ceil((last - first) / stride) - skipped)
     if count <= 20 * steps.size + 100:

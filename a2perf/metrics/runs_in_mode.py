@@ -48,7 +48,7 @@ class ScoredRuns:
 
     @functools.cached_property
     def successes(self) -> dict[str, list[Values]]:
-        """0 or 1 per episode by task, one array per run whose environment reports success."""
+        """0 or 1 per episode by task, one array per run of an environment that reports success."""
         found = _by_task([run.successes.get(run.mode, {}) for run in self.runs])
         return {task: values for task, values in found.items() if values}
 

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,38 @@ def score_runs(
     Raises:
         UserError: a path does not exist, or nothing recorded lies at any of them.
     """
+    return score_found(find_runs(paths), profile, cached=cached, processes=processes)
+
+
+def score_found(
+    found: Sequence[RunFolder],
+    profile: Profile = "corrected",
+    *,
+    cached: bool = True,
+    processes: int = 1,
+    read: Callable[[RunFolder], Run] | None = None,
+    identify_run: Callable[[RunFolder], RunIdentity] = identify,
+) -> dict[str, Any]:
+    """Scores runs that were found before.
+
+    Args:
+        found: runs with unique labels.
+        profile: the set of formulas.
+        cached: use and fill the cache of scores.
+        processes: how many may share the work, as for ``score_runs``.
+        read: returns a run that the caller may hold in memory; by default every run is read from its files. It is not
+            used in other processes.
+        identify_run: returns the identity of a run; by default from its files.
+
+    Returns:
+        The document of ``scores.json``.
+    """
     profile = profile_named(profile)
-    found = find_runs(paths)
     with _Memory(cached) as memory:
         rules = _rules(profile)
         prints = [_fingerprint(run) for run in found]
         keys = [hashlib.sha256(f"{rules}\0{print_}".encode()).hexdigest() for print_ in prints]
-        identities = [memory.identity(key, run) for key, run in zip(keys, found, strict=True)]
+        identities = [memory.identity(key, run, identify_run) for key, run in zip(keys, found, strict=True)]
         groups = grouped(range(len(found)), lambda index: seed_key(identities[index], found[index]))
         members = list(groups.values())
         pools = [
@@ -69,9 +94,8 @@ def score_runs(
         known = [memory.get(pool) for pool in pools]
         new = [at for at, document in enumerate(known) if document is None]
         work = [[found[index] for index in members[at]] for at in new]
-        for at, document in zip(new, _score_pools(work, profile, processes), strict=True):
-            # as it comes out of the cache: lists for tuples, null for what JSON has no number for
-            known[at] = msgspec.json.decode(msgspec.json.encode(document))
+        for at, document in zip(new, _score_pools(work, profile, processes, read), strict=True):
+            known[at] = _as_json(document)
             memory.put(pools[at], document)
         documents = [document for document in known if document is not None]
     return {
@@ -102,18 +126,34 @@ def conditions_of(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]
     return conditions
 
 
-def _score_pools(work: Sequence[Sequence[RunFolder]], profile: Profile, processes: int) -> Iterator[dict[str, Any]]:
+def score_modes(folder: RunFolder, run: Run, profile: Profile = "corrected") -> list[dict[str, Any]]:
+    """Returns the groups of ``scores.json`` for a single run: one per mode that it holds."""
+    modes = [mode for mode in MODES if mode in run.modes()]
+    return [_as_json(_score_group([folder], [run], mode, profile)) for mode in modes]
+
+
+def _as_json(document: Any) -> Any:
+    """Returns a document as it comes out of the cache: lists for tuples, null for what JSON has no number for."""
+    return msgspec.json.decode(msgspec.json.encode(document))
+
+
+def _score_pools(
+    work: Sequence[Sequence[RunFolder]], profile: Profile, processes: int, read: Callable[[RunFolder], Run] | None
+) -> Iterator[dict[str, Any]]:
     """Yields the document of each pool in order, one pool in memory at a time in each process."""
-    score = functools.partial(_score_pool, profile=profile)
+    score = functools.partial(_score_pool, profile=profile, read=read)
     if processes < 2 or len(work) < 2 or sum(len(folders) for folders in work) < _RUNS_WORTH_A_PROCESS:
         yield from map(score, work)
         return
+    score = functools.partial(_score_pool, profile=profile, read=None)
     with worker_pool(min(processes, len(work))) as executor:
         yield from executor.map(score, work, chunksize=max(1, len(work) // (8 * processes)))
 
 
-def _score_pool(folders: Sequence[RunFolder], profile: Profile) -> dict[str, Any]:
-    runs = [_read(folder) for folder in folders]
+def _score_pool(
+    folders: Sequence[RunFolder], profile: Profile, read: Callable[[RunFolder], Run] | None
+) -> dict[str, Any]:
+    runs = [_read(folder, read) for folder in folders]
     groups = []
     for mode in MODES:
         members = [index for index, run in enumerate(runs) if mode in run.modes()]
@@ -159,7 +199,7 @@ def _score_group(folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, p
 
 
 def is_told(value: MetricValue, mode: str) -> bool:
-    """Says whether a metric is listed: it has a value, or it is a metric of that mode and says why it has none."""
+    """Returns whether a metric is listed: it has a value, or it is a metric of that mode and states a reason."""
     if value.value is not None or value.n > 0 or (value.condition or "").startswith(("failed", "threshold")):
         return True
     across_rollouts = value.name.endswith("AcrossRollouts")
@@ -167,9 +207,9 @@ def is_told(value: MetricValue, mode: str) -> bool:
     return across_runs if mode == "train" else across_rollouts and mode == "inference"
 
 
-def _read(folder: RunFolder) -> Run:
+def _read(folder: RunFolder, read: Callable[[RunFolder], Run] | None) -> Run:
     try:
-        return read_run(folder)
+        return (read or read_run)(folder)
     except (OSError, ValueError) as error:
         # a file that changed or vanished while it was read; the other runs are not to suffer
         return Run(identify(folder), conditions=[f"could not be read: {type(error).__name__}"])
@@ -203,6 +243,7 @@ class _Memory:
                 folder = assets.cache_dir()
                 folder.mkdir(parents=True, exist_ok=True)
                 self._database = sqlite3.connect(folder / "scores.sqlite", timeout=5.0)
+                # Only a cache: what a crash loses is computed again.
                 self._database.execute("PRAGMA synchronous=OFF")
                 self._database.execute("CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value BLOB)")
             except (OSError, sqlite3.Error):
@@ -218,12 +259,12 @@ class _Memory:
                 self._database.commit()
             self._database.close()
 
-    def identity(self, key: str, run: RunFolder) -> RunIdentity:
+    def identity(self, key: str, run: RunFolder, identify_run: Callable[[RunFolder], RunIdentity]) -> RunIdentity:
         """Returns what a run is a run of, read from its files when it is not known yet."""
         known = self.get(f"run {key}")
         if known is not None:
             return RunIdentity(**known)
-        identity = identify(run)
+        identity = identify_run(run)
         self.put(f"run {key}", asdict(identity))
         return identity
 

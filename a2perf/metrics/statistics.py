@@ -47,6 +47,7 @@ def _quantile(ordered: Values, level: float, axis: int) -> Values:
         return low
     high = ordered.take(below + 1, axis=axis)
     span = high - low
+    # NumPy interpolates from the nearer end; the same order of operations keeps the same bits
     return np.asarray(low + span * share if share < 0.5 else high - span * (1.0 - share))
 
 
@@ -99,6 +100,7 @@ def iqm(scores: ArrayLike, axis: int | tuple[int, ...] | None = None) -> Any:
         kept = [a for a in range(array.ndim) if a not in axes]
         moved = np.transpose(array, (*kept, *axes))
         flat = moved.reshape(*(array.shape[a] for a in kept), -1)
+    # A copy: the partition would reorder the caller's scores.
     result = _trimmed_mean(np.array(flat))
     return float(result[0]) if axis is None else result
 
@@ -108,6 +110,7 @@ def _trimmed_mean(array: Values) -> Values:
     count = array.shape[-1]
     cut = count // 4
     if cut:
+        # the tails only have to be separated, so a partition does and a sort would cost more
         array.partition((cut, count - cut - 1), axis=-1)
     return np.asarray(array[..., cut : count - cut].mean(axis=-1))
 
@@ -151,7 +154,7 @@ DISPERSIONS: dict[str, Statistic] = {"Iqr": iqr, "Mad": mad, "Stddev": std}
 
 
 def stacked_windows(values: Values, starts: NDArray[np.intp], stops: NDArray[np.intp]) -> list[tuple[Any, Values]]:
-    """Gathers windows of equal length into matrices, so that a statistic runs over many windows at once.
+    """Gathers windows of equal length into matrices: one vectorised call then serves many windows.
 
     Args:
         values: shape ``(n,)``.

@@ -25,14 +25,14 @@ Verdict = Literal["kept", "exceeded", "unknown"]
 
 
 class BudgetCheck(Record, kw_only=True):
-    """Whether one training kept the track's budget.
+    """Whether one training run kept the budget of the track.
 
     Attributes:
-        verdict: ``"unknown"`` where what was used is not to be had.
-        used: environment steps or kWh; None where unknown.
+        verdict: ``"unknown"`` if the used amount is not recorded.
+        used: environment steps or kWh; None if unknown.
         limit: of the same unit.
         unit: ``"steps"`` or ``"kWh"``.
-        how: how this is known, in words.
+        how: where the number comes from.
     """
 
     verdict: Verdict
@@ -53,10 +53,10 @@ class SubmittedRun(Record, kw_only=True):
         state: ``"missing"``, ``"finished"``, ``"failed"``, ``"interrupted"``, or ``"running"`` for one that was killed.
         reason: exit reason or kind of failure, or why it is missing.
         manifest_sha256: of the bundle's manifest, which itself holds the hash of every file.
-        mean_return: of its episodes; None unless it is a finished inference.
-        normalised: that, normalised by the stored references.
-        budget: of a training in a track with a budget.
-        attempts: how often the run was started, those included that were put into the attic.
+        mean_return: of its episodes; None unless it is a finished inference run.
+        normalised: the same, normalised by the stored references.
+        budget: of a training run in a track with a budget.
+        attempts: number of starts, including archived ones.
     """
 
     task: str
@@ -76,9 +76,9 @@ class ProtocolScore(Record, kw_only=True):
     """A normalised score with its 95 % interval: the interquartile mean over seeds (and tasks).
 
     Attributes:
-        iqm: None where there is nothing to score.
+        iqm: None if there is nothing to score.
         low: None with fewer than two seeds.
-        seeds: finished seeds that it rests on, the fewest of any task.
+        seeds: finished seeds that it is computed from, the smallest number of any task.
         expected: seeds that the protocol asks for.
         tasks: number of tasks.
         notes: what a reader should know: missing seeds, tasks without references.
@@ -93,18 +93,18 @@ class ProtocolScore(Record, kw_only=True):
     notes: list[str] = msgspec.field(default_factory=list)
 
 
-class Submitted(Record, kw_only=True):
+class ProtocolRecord(Record, kw_only=True):
     """``protocol.json``.
 
     Attributes:
         protocol: name of the protocol.
         protocol_sha256: of its file.
-        submission: whose runs these are.
-        track: the one whose rules every training is known to have kept; ``"open"`` otherwise.
-        asked_track: the one asked for.
+        submission: the submission of these runs.
+        track: the track with rules that every training run verifiably kept; ``"open"`` otherwise.
+        asked_track: the requested one.
         quick: made under the reduced protocol.
-        public_seeds: made on the protocol's own seeds, which a submission can know; records of before keyed seeds
-            do not say so, and were.
+        public_seeds: made with the public seeds of the protocol, which a submission can know. True for older
+            records, from before keyed seeds.
         complete: every run that the protocol asks for on ``tasks`` has finished.
         rankable: whether this may be ranked with other results of the protocol.
         not_rankable: why not, one reason each.
@@ -148,10 +148,10 @@ class Submitted(Record, kw_only=True):
         return next((entry for entry in self.runs if entry.path == inside), None)
 
 
-def submitted_of(run: Path) -> Submitted | None:
+def submitted_of(run: Path) -> ProtocolRecord | None:
     """Returns the record under which a run was made: that of the nearest folder above it which lists the run.
 
-    None where there is none, or where it cannot be read: a run stands for itself then.
+    None if there is no record or it cannot be read: the run was then made under no protocol.
     """
     run = run.absolute()
     for folder in run.parents:
@@ -162,9 +162,9 @@ def submitted_of(run: Path) -> Submitted | None:
     return None
 
 
-def read_submitted(folder: Path) -> Submitted | None:
-    """Reads the record in a folder, which may lie in a packed file; None where it is missing or cannot be read."""
+def read_submitted(folder: Path) -> ProtocolRecord | None:
+    """Reads the record in a folder, also inside a packed file; None if it is missing or cannot be read."""
     try:
-        return parse_record(files_of(folder).read(FILE, MAX_BYTES), Submitted, str(folder / FILE))
+        return parse_record(files_of(folder).read(FILE, MAX_BYTES), ProtocolRecord, str(folder / FILE))
     except (OSError, UserError):
         return None

@@ -48,7 +48,7 @@ def _cost(unit: str, label: str, formula: str, **more: Any) -> Callable[[Callabl
 
 @once_per_run
 def emissions_summary(run: Run) -> EmissionsSummary:
-    """Returns what the emissions table says; nothing if the energy was tracked, so that nothing counts twice."""
+    """Returns the summary of the emissions table. It is empty if the energy was tracked, to count nothing twice."""
     return EmissionsSummary() if run.tracking.energy.quality else from_emissions(run.emissions.get(run.mode, {}))
 
 

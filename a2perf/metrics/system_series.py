@@ -1,7 +1,7 @@
 """Rows of emissions tables turned into numbers: energy by interval and in total, and memory merged over processes.
 
-Both generations of the table are read: the earlier platform's (and a2perf's) with one row an interval, cumulative
-energy and ``ram_process``; and stock codecarbon's with one row a run. Columns come as mappings of name to values.
+Both generations of the table are read: the earlier platform's (and a2perf's) with one row per interval, cumulative
+energy and ``ram_process``; and stock codecarbon's with one row per run. Columns come as mappings of name to values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class EmissionsSummary(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         energy_kwh: sum over processes of the last cumulative energy; by component in ``component_kwh``.
         emissions_kg: sum over processes of the last cumulative emissions.
-        wall_clock_s: time that all processes ran side by side; the longest duration where there are no timestamps.
+        wall_clock_s: time that all processes ran side by side; the longest duration if there are no timestamps.
         memory_mean_bytes: of the sum over processes; ``None`` without the column ``ram_process``.
         memory_peak_bytes: highest such sum.
         power_mean_w: by component, mean over rows, summed over processes.
@@ -154,6 +154,7 @@ def merge_on_time(series: Sequence[tuple[Any, Any]], *, tolerance_s: float = TOL
         own, values = (np.asarray(column, dtype=np.float64) for column in other)
         if not own.size:
             continue
+        # Before the first own time the index is -1, which would wrap to the last value; the mask leaves it out.
         latest = np.searchsorted(own, times, side="right") - 1
         known = (latest >= 0) & (times - own[np.maximum(latest, 0)] <= tolerance_s)
         total[known] += values[latest[known]]
@@ -199,13 +200,14 @@ def _by_process(columns: Mapping[str, Any], rows: int) -> list[Any]:
 
 
 def _forward_only(group: Any, duration: Values | None, notes: list[str]) -> Any:
-    """Leaves out rows whose clock went back, as the earlier platform did."""
+    """Leaves out rows with a clock that ran backwards, as the upstream platform did."""
     if duration is None or group.size < 2:
         return group
     own = duration[group]
+    # fmax ignores NaN, which maximum would carry through all later rows.
     kept = np.isnan(own) | (own >= np.fmax.accumulate(own))
     if not kept.all():
-        notes.append(f"{np.count_nonzero(~kept)} row(s) whose clock ran backwards are left out")
+        notes.append(f"{np.count_nonzero(~kept)} row(s) with a clock that ran backwards are left out")
     return group[kept]
 
 
@@ -238,6 +240,7 @@ def _memory(columns: Mapping[str, Any], groups: Sequence[Any], rows: int, tolera
     for group in groups:
         known = group[np.isfinite(values[group]) & (np.isfinite(times[group]) | (len(groups) == 1))]
         if known.size:
+            # merge_on_time searches the times, so they must ascend.
             known = known[np.argsort(times[known], kind="stable")]
             series.append((times[known], values[known]))
     return merge_on_time(series, tolerance_s=tolerance_s) if series else None

@@ -1,7 +1,7 @@
 """The records that metrics return.
 
-A value never stands alone: it carries unit, direction, spread, number of runs, the profile of formulas and whether it
-was measured or estimated. A value that could not be computed is ``None`` and ``condition`` says why.
+A value carries unit, direction, spread, number of runs, the profile of formulas and whether it was measured or
+estimated. A value that could not be computed is ``None`` with the reason in ``condition``.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class MetricValue(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         name: the metric's name in the registry.
-        value: the aggregated number; ``None`` when ``condition`` says why there is none.
-        spread: a standard deviation; ``spread_kind`` says over what.
+        value: the aggregated number; ``None`` if it could not be computed, with the reason in ``condition``.
+        spread: a standard deviation; ``spread_kind`` names the population.
         interval: bootstrap confidence interval ``(low, high)`` over runs, where the profile has one.
-        per_run: one number per run, in the order given, ``None`` where a run has too little; empty where the metric
-            exists only across runs.
-        n: number of runs (seeds) that the value rests on.
+        per_run: one number per run, in the order given, ``None`` if a run has too little data; empty if the
+            metric exists only across runs.
+        n: number of runs (seeds) that the value is computed from.
         unit: ``""`` for the unit of the reward.
         direction: ``"min"``: lower is better.
-        profile: the set of formulas, where there are several.
+        profile: the set of formulas.
         provenance: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"recorded"`` (a reward, a count).
-        method: how measured or estimated numbers came about.
+        method: how the number was measured or estimated.
         condition: why there is no value, ``"not enough data (n=2, needs 3)"``.
-        notes: what a reader should know: points left out, filters not applied, a small n.
+        notes: remarks such as points left out, filters not applied, a small n.
     """
 
     name: str

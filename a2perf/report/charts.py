@@ -1,19 +1,21 @@
-"""Charts of one run. Every function takes plain arrays and returns a figure; ``drawing.draw`` makes it a file.
+"""Charts of one run. Every function takes plain arrays and returns a figure; ``drawing.draw`` turns it into a file.
 
-Colours follow the role, not the order: blue is the main quantity, orange a second one, grey is reference.
+Colours follow the role: blue is the main quantity, orange a second one, grey a reference.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from a2perf.arrays import Values
+from a2perf.plain_text import plain_text
 from a2perf.report.drawing import INK, new_figure
-from a2perf.report.numbers_text import shown
+from a2perf.report.numbers_text import rounded
 from a2perf.runs.tables import CsvTable
 
 if TYPE_CHECKING:
@@ -23,19 +25,20 @@ if TYPE_CHECKING:
 _POINTS = 600
 _LABEL_LENGTH = 32
 _SHORTEST_INTERVAL_S = 0.05
+_FEWEST_FOR_A_HISTOGRAM = 8
 _RATES = ("cpu_percent", "cpu_power_w")
 _POWER = (("cpu_power_w", "CPU", "blue"), ("gpu_power_w", "GPU", "orange"), ("ram_power_w", "RAM", "green"))
 _MEMORY = (("rss_bytes", "RSS", "blue"), ("pss_bytes", "PSS", "orange"), ("gpu_memory_bytes", "GPU", "violet"))
 
 
 def episode_returns(returns: Values) -> Figure:
-    """Draws one dot an episode in the order played, and the distribution beside it.
+    """Draws one dot per episode in the order played; with many episodes also their distribution.
 
     Args:
         returns: shape (episodes,).
     """
     figure = new_figure()
-    axes = _axes(figure, left=0.13, bottom=0.18, right=0.78)
+    axes = _axes(figure, left=0.13, bottom=0.18, right=0.78 if returns.size >= _FEWEST_FOR_A_HISTOGRAM else 0.97)
     mean, spread = float(returns.mean()), float(returns.std())
     axes.axhspan(mean - spread, mean + spread, color=INK["band"], linewidth=0, zorder=0)
     axes.axhline(mean, color=INK["muted"], linewidth=1)
@@ -47,6 +50,8 @@ def episode_returns(returns: Values) -> Figure:
     if spread == 0:
         around = max(abs(mean) * 0.1, 1.0)
         axes.set_ylim(mean - around, mean + around)
+    if returns.size < _FEWEST_FOR_A_HISTOGRAM:
+        return figure
     side = figure.add_axes((0.80, axes.get_position().y0, 0.19, axes.get_position().height), sharey=axes)
     low, high = axes.get_ylim()
     bins = np.linspace(low, high, 6 + 2 * round(returns.size**0.5)).tolist()
@@ -91,7 +96,7 @@ def reward_terms(terms: Mapping[str, Values]) -> Figure:
         edge = mean + spread if mean >= 0 else mean - spread
         side = 5 if mean >= 0 else -5
         axes.annotate(
-            shown(mean, "").value, (edge, row), (side, 0), textcoords="offset points", va="center",
+            rounded(mean, "").value, (edge, row), (side, 0), textcoords="offset points", va="center",
             ha="left" if mean >= 0 else "right", fontsize=8.5, color=INK["muted"], annotation_clip=False,
         )  # fmt: skip
     axes.axvline(0, color=INK["muted"], linewidth=0.8)
@@ -141,7 +146,7 @@ def system_over_time(trace: CsvTable, seconds: Values) -> Figure:
 
 
 def reliable(trace: CsvTable, seconds: Values) -> CsvTable:
-    """Blanks what a sample cannot know: rates over a very short interval, and the costs of a tree that has ended.
+    """Blanks unreliable samples: rates over a very short interval, and the costs of a process tree that has ended.
 
     The kernel counts processor time in ticks of 10 ms, so a rate over a few milliseconds is chance.
 
@@ -162,7 +167,7 @@ def reliable(trace: CsvTable, seconds: Values) -> CsvTable:
 
 
 def thinned(x: Values, y: Values, points: int = _POINTS) -> tuple[Values, Values]:
-    """Keeps the smallest and the largest value of each stretch, so that no peak is lost.
+    """Keeps the smallest and the largest value of each stretch, and with them every peak.
 
     Args:
         x: shape (n,).
@@ -214,7 +219,8 @@ def _label_room(names: Mapping[str, Any]) -> float:
 
 
 def shortened(name: str) -> str:
-    """Cuts a name to what a label has room for."""
+    """Returns a name as one line of plain text, cut to what a label has room for."""
+    name = " ".join(plain_text(name).split())  # names come from recorded files of participants
     return name if len(name) <= _LABEL_LENGTH else f"{name[: _LABEL_LENGTH - 1]}…"
 
 
@@ -238,7 +244,7 @@ def _shade_phases(panels: list[Axes], phases: list[str] | None, seconds: Values)
     starts = [0, *(index for index in range(1, len(phases)) if phases[index] != phases[index - 1])]
     span = max(float(seconds[-1] - seconds[0]), 1e-9)
     for order, (start, end) in enumerate(zip(starts, [*starts[1:], len(phases)], strict=True)):
-        # a row is about the interval that it ends
+        # a sample describes the interval before it
         left, right = float(seconds[max(start - 1, 0)]), float(seconds[end - 1])
         for panel in panels:
             if order % 2 == 0:
@@ -264,20 +270,37 @@ def _positive(trace: CsvTable, name: str) -> bool:
 
 def time_axis(axes: Axes) -> None:
     """Writes the ticks of a horizontal axis in seconds as 20 µs and 3 ms."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
 
-    low, high = axes.get_xlim()
     if axes.get_xscale() == "log":
-        subs = (1.0, 2.0, 5.0) if high / low < 50 else (1.0,)
-        axes.xaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=12))
+        axes.xaxis.set_major_locator(FixedLocator(log_ticks(*axes.get_xlim())))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: round_time(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
+def log_ticks(low: float, high: float) -> list[float]:
+    """Returns three to seven ticks for a logarithmic axis that have room for their labels.
+
+    Less than about a decade holds too few powers of ten; equal steps are used there.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits in ((1,), (1, 3), (1, 2, 5)):
+        ticks = [digit * 10.0**decade for decade in decades for digit in digits]
+        inside = [tick for tick in ticks if low <= tick <= high]
+        if 3 <= len(inside) <= 7:
+            return inside
+    if high / low > 1e3:
+        return [tick for decade in decades[:: -(-len(decades) // 7)] if low <= (tick := 10.0**decade) <= high]
+    locator: Callable[..., Any] = MaxNLocator(nbins=4).tick_values
+    return [float(tick) for tick in locator(low, high) if low <= tick <= high]
+
+
 def round_time(seconds: float) -> str:
-    """Writes a time in the unit that it is read best in, ``"20 µs"``."""
+    """Returns a time in a suitable unit, ``"20 µs"``."""
     if seconds <= 0:
         return "0"
     for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):

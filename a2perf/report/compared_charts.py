@@ -1,13 +1,13 @@
-"""Charts that set algorithms side by side. Every function takes plain arrays and returns a ``Drawing``.
+"""Charts that compare algorithms. Every function takes plain arrays and returns a ``Drawing``.
 
-An algorithm has the same colour in all charts of a setting; its runs are thin lines of that colour.
+The place of an algorithm gives its colour, the same in all charts of a page; its runs are thin lines of that colour.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,10 +17,12 @@ from a2perf.report.drawing import DASHES, INK, SERIES, ChartSeries, Drawing, new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 _LEGEND_ROW_IN = 0.19
 _PLOT_IN = 2.7
+_ROW_IN = 0.42
+FEWEST_JOINED = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +31,9 @@ class Lines:
 
     Attributes:
         runs: (name, x, y) of each run; arrays of shape (points,).
-        x, mean, low, high: mean over runs with its interval, shape (points,); None where there is one run, ``low`` and
-            ``high`` also where there is no interval.
-        place: position of the algorithm in its setting, which gives it its colour.
+        x, mean, low, high: mean over runs with its interval, shape (points,); None with one run, ``low`` and ``high``
+            also if there is no interval.
+        place: position of the algorithm on the page, which gives its colour.
     """
 
     name: str
@@ -43,6 +45,20 @@ class Lines:
     high: Values | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class ReferenceLine:
+    """A dotted horizontal line with a name at its right end.
+
+    Attributes:
+        value: height on the vertical axis.
+        place: of the algorithm that it belongs to; None for a reference.
+    """
+
+    name: str
+    value: float
+    place: int | None = None
+
+
 def lines(
     algorithms: Sequence[Lines],
     *,
@@ -52,8 +68,13 @@ def lines(
     y_unit: str = "",
     log: bool = False,
     from_zero: bool = False,
+    levels: Sequence[ReferenceLine] = (),
+    stepped: bool = False,
+    into: SubFigure | None = None,
 ) -> Drawing:
     """Draws lines over an axis: a bold mean with its band, and thin lines of single runs.
+
+    A run of fewer than ``FEWEST_JOINED`` points is drawn as dots that are not joined.
 
     Args:
         algorithms: what to draw.
@@ -63,8 +84,11 @@ def lines(
         y_unit: added to the label.
         log: logarithmic vertical axis; values must be positive.
         from_zero: the linear axis begins at zero.
+        levels: dotted lines to compare with.
+        stepped: the mean is constant between its points.
+        into: a part of a figure, ``lines_height`` inches high; by default a new figure.
     """
-    figure, axes, legend_in = _plot(algorithms)
+    figure, axes, legend_in = _plot(algorithms, into)
     series: list[ChartSeries] = []
     faint = 0.4 if len(algorithms) < 5 else 0.2
     for index, algorithm in enumerate(algorithms):
@@ -74,8 +98,9 @@ def lines(
         members = []
         for number, (name, x, y) in enumerate(algorithm.runs):
             (line,) = axes.plot(
-                *thinned(x, y, 300), color=INK[colour], linestyle=style, linewidth=0.7 if several else 1.6,
-                alpha=faint if several else 1.0, marker="o" if x.size < 12 else None, markersize=2.5,
+                *thinned(x, y, 300), color=INK[colour], linestyle=style if x.size >= FEWEST_JOINED else "none",
+                linewidth=0.7 if several else 1.6, alpha=faint if several else 1.0,
+                marker="o" if x.size < 12 else None, markersize=2.5 if x.size >= FEWEST_JOINED else 4.5,
             )  # fmt: skip
             member = series_key(index, number)
             if several:
@@ -84,17 +109,22 @@ def lines(
             else:
                 tag(key, line)
         if algorithm.x is not None and algorithm.mean is not None:
-            main += axes.plot(algorithm.x, algorithm.mean, color=INK[colour], linestyle=style, linewidth=1.9)
+            drawn_as = "steps-post" if stepped else "default"
+            main += axes.plot(
+                algorithm.x, algorithm.mean, color=INK[colour], linestyle=style, linewidth=1.9, drawstyle=drawn_as
+            )
             if algorithm.low is not None and algorithm.high is not None:
                 band = axes.fill_between(
-                    algorithm.x, algorithm.low, algorithm.high, color=INK[colour], alpha=0.16, linewidth=0
-                )
+                    algorithm.x, algorithm.low, algorithm.high, color=INK[colour], alpha=0.16, linewidth=0,
+                    step="post" if stepped else None,
+                )  # fmt: skip
                 main.append(band)
             tag(key, *main)
             points = _points(algorithm.x, algorithm.mean, algorithm.low, algorithm.high)
         else:
             points = [point for _, x, y in algorithm.runs for point in _points(x, y)]
         series += [ChartSeries(key, algorithm.name, colour, points), *members]
+    _draw_levels(axes, levels)
     axes.set_xlabel(_with_unit(x_name, x_unit))
     axes.set_ylabel(_with_unit(y_name, y_unit))
     if log:
@@ -111,14 +141,14 @@ def lines(
 
 
 def times(calls: Sequence[tuple[str, int, Values]], *, log: bool = True) -> Drawing:
-    """Draws the distribution of call times, a row an algorithm, with median and 99th percentile marked.
+    """Draws the distribution of call times, one row per algorithm, with median and 99th percentile marked.
 
     Args:
         calls: (name, place, seconds of all calls); positive, shape (calls,).
         log: logarithmic axis.
     """
     names = [name for name, _, _ in calls]
-    figure, axes = _rows_plot(names, 0.42)
+    figure, axes = _rows_plot(names)
     low = min(float(values.min()) for _, _, values in calls)
     high = max(float(np.quantile(values, 0.9995)) for _, _, values in calls)
     high = max(high, low * 1.5)
@@ -144,19 +174,28 @@ def times(calls: Sequence[tuple[str, int, Values]], *, log: bool = True) -> Draw
     axes.set_xlim(edges[0], edges[-1])
     rows_of_names(axes, names)
     time_axis(axes)
-    axes.set_xlabel("time of a call; thick line: median, thin line: 99th percentile")
+    axes.set_xlabel("time per call; thick line: median, thin line: 99th percentile")
     return Drawing(figure, axes, tuple(series), "quantile at", "", "s")
 
 
-def dots(groups: Sequence[tuple[str, int, Sequence[Values]]], *, x_name: str = "return") -> Drawing:
-    """Draws every episode as a dot, a row an algorithm, one line of dots a run, with a mark at the mean over runs.
+def dots(
+    groups: Sequence[tuple[str, int, Sequence[Values]]],
+    *,
+    x_name: str = "return",
+    bold: bool = False,
+    into: SubFigure | None = None,
+) -> Drawing:
+    """Draws every episode as a dot: one row per algorithm, one line of dots per run, and a mark at the mean over runs.
 
     Args:
         groups: (name, place, returns of each run); arrays of shape (episodes,).
         x_name: label of the axis.
+        bold: larger and darker dots, for few episodes.
+        into: a part of a figure, ``rows_height`` inches high; by default a new figure.
     """
     names = [name for name, _, _ in groups]
-    figure, axes = _rows_plot(names, 0.42)
+    size, alpha = (5.0, 0.75) if bold else (3.2, 0.45)
+    figure, axes = _rows_plot(names, into)
     series = []
     for row, (name, place, runs) in enumerate(groups):
         colour, key = colour_of(place), series_key(row)
@@ -167,7 +206,7 @@ def dots(groups: Sequence[tuple[str, int, Sequence[Values]]], *, x_name: str = "
             heights = centre + jitter(values.size, min(0.22, 0.3 / len(runs)))
             shown_x, shown_y = (values, heights) if values.size <= 400 else (values[:400], heights[:400])
             artists += axes.plot(
-                shown_x, shown_y, "o", color=INK[colour], markersize=3.2, alpha=0.45, markeredgewidth=0
+                shown_x, shown_y, "o", color=INK[colour], markersize=size, alpha=alpha, markeredgewidth=0
             )
             points += [(float(x), float(y)) for x, y in zip(shown_x, shown_y, strict=True)]
         mean = float(np.mean([values.mean() for values in runs]))
@@ -179,6 +218,31 @@ def dots(groups: Sequence[tuple[str, int, Sequence[Values]]], *, x_name: str = "
     return Drawing(figure, axes, tuple(series), x_name, "")
 
 
+def intervals(
+    rows: Sequence[tuple[str, int, float, tuple[float, float] | None]], *, x_name: str, into: SubFigure | None = None
+) -> Drawing:
+    """Draws one value with its interval per row.
+
+    Args:
+        rows: (name, place, value, interval); the interval is None with one run.
+        x_name: label of the axis.
+        into: a part of a figure, ``rows_height`` inches high; by default a new figure.
+    """
+    figure, axes = _rows_plot([name for name, _, _, _ in rows], into)
+    series = []
+    for row, (name, place, value, interval) in enumerate(rows):
+        colour, key = colour_of(place), series_key(row)
+        low, high = interval or (value, value)
+        artists = axes.plot([low, high], [row, row], color=INK[colour], linewidth=1.8)
+        artists += axes.plot([value], [row], "o", color=INK[colour], markersize=6)
+        tag(key, *artists)
+        series.append(ChartSeries(key, name, colour, [(value, row)]))
+    rows_of_names(axes, [name for name, _, _, _ in rows])
+    axes.margins(x=0.06)
+    axes.set_xlabel(x_name)
+    return Drawing(figure, axes, tuple(series), x_name, "")
+
+
 def profiles(algorithms: Sequence[Lines], *, x_name: str) -> Drawing:
     """Draws performance profiles: the share of runs above each threshold, with its interval.
 
@@ -186,13 +250,31 @@ def profiles(algorithms: Sequence[Lines], *, x_name: str) -> Drawing:
         algorithms: thresholds in ``x``, shares in ``mean``, ``low`` and ``high``.
         x_name: what the thresholds are.
     """
-    drawing = lines(algorithms, x_name=x_name, y_name="share of runs above")
+    drawing = lines(algorithms, x_name=x_name, y_name="share of runs above", stepped=True)
     drawing.axes.set_ylim(-0.02, 1.02)
     return drawing
 
 
+def _draw_levels(axes: Axes, levels: Sequence[ReferenceLine]) -> None:
+    """Draws dotted lines with names at the right end, above the line; crowded names move up."""
+    placed: list[float] = []
+    for level in sorted(levels, key=lambda level: level.value):
+        colour = INK["muted"] if level.place is None else INK[colour_of(level.place)]
+        axes.axhline(level.value, color=colour, linestyle=(0, (1, 2)), linewidth=1.2)
+    low, high = axes.get_ylim()
+    least = 0.065 * (high - low)
+    for level in sorted(levels, key=lambda level: level.value):
+        height = max(level.value, placed[-1] + least) if placed else level.value
+        placed.append(height)
+        colour = INK["muted"] if level.place is None else INK[colour_of(level.place)]
+        axes.annotate(
+            shortened(level.name), (1.0, height), (-2, 2), xycoords=("axes fraction", "data"),
+            textcoords="offset points", ha="right", va="bottom", fontsize=8, color=colour, annotation_clip=False,
+        )  # fmt: skip
+
+
 def colour_of(place: int) -> str:
-    """Returns the colour role of the algorithm at a place of its setting."""
+    """Returns the colour role of the algorithm at a place."""
     return SERIES[place % len(SERIES)]
 
 
@@ -200,11 +282,24 @@ def _round_of(place: int) -> int:
     return (place // len(SERIES)) % len(DASHES)
 
 
-def _plot(algorithms: Sequence[Lines]) -> tuple[Figure, Axes, float]:
-    columns = _columns(algorithms)
-    legend_in = 0.06 + _LEGEND_ROW_IN * -(-len(algorithms) // columns) if len(algorithms) > 1 else 0.0
-    height = _PLOT_IN + legend_in
-    figure = new_figure(height)
+def lines_height(algorithms: Sequence[Lines]) -> float:
+    """Returns the height of ``lines`` in inches."""
+    return _PLOT_IN + _legend_height(algorithms)
+
+
+def rows_height(count: int) -> float:
+    """Returns the height in inches of a chart with so many named rows."""
+    return 0.65 + _ROW_IN * max(2, count)
+
+
+def _legend_height(algorithms: Sequence[Lines]) -> float:
+    rows = -(-len(algorithms) // _columns(algorithms))
+    return 0.06 + _LEGEND_ROW_IN * rows if len(algorithms) > 1 else 0.0
+
+
+def _plot(algorithms: Sequence[Lines], into: SubFigure | None) -> tuple[Figure, Axes, float]:
+    height, legend_in = lines_height(algorithms), _legend_height(algorithms)
+    figure = cast("Figure", into) if into is not None else new_figure(height)
     bottom = (0.5 + legend_in) / height
     axes = figure.add_axes((0.135, bottom, 0.835, 1 - bottom - 0.1 / height))
     return figure, axes, legend_in
@@ -227,14 +322,14 @@ def _legend(figure: Figure, axes: Axes, algorithms: Sequence[Lines], legend_in: 
     names = [shortened(algorithm.name) for algorithm in algorithms]
     legend = axes.legend(
         handles, names, ncols=_columns(algorithms), loc="lower left", bbox_to_anchor=(0.01, 0.0, 0.98, 0.0),
-        bbox_transform=figure.transFigure, borderaxespad=0.1, columnspacing=1.4, labelspacing=0.25, handlelength=1.8,
+        bbox_transform=figure.transSubfigure, borderaxespad=0.1, columnspacing=1.4, labelspacing=0.25, handlelength=1.8,
     )  # fmt: skip
     legend.set_gid("legend")
 
 
-def _rows_plot(names: Sequence[str], row_in: float) -> tuple[Figure, Axes]:
-    height = 0.65 + row_in * max(2, len(names))
-    figure = new_figure(height)
+def _rows_plot(names: Sequence[str], into: SubFigure | None = None) -> tuple[Figure, Axes]:
+    height = rows_height(len(names))
+    figure = cast("Figure", into) if into is not None else new_figure(height)
     left = 0.04 + 0.0145 * max(len(shortened(name)) for name in names)
     bottom = 0.5 / height
     return figure, figure.add_axes((left, bottom, 0.97 - left, 1 - bottom - 0.08 / height))

@@ -1,26 +1,43 @@
-"""The front page of a published competition: the promise and its proof, then how every run of every entrant ended."""
+"""The front page of a published competition: the winner, the standings, and the proof by commit and reveal."""
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
 
-import jinja2
-from markupsafe import Markup
+from a2perf.plain_text import safe_link
+from a2perf.records import SubmissionInfo
+from a2perf.report.leaderboard.pages import identity_of, render
+from a2perf.report.names import submission_title
+from a2perf.report.numbers_text import row_scale, written
 
-from a2perf.plain_text import html_text
+_OUTCOMES = {
+    "bad_output": "Invalid output",
+    "contract": "Invalid submission",
+    "disk": "Disk limit exceeded",
+    "exception": "Exception",
+    "exit": "Exited with an error",
+    "finished": "Finished",
+    "forbidden": "Forbidden operation",
+    "infrastructure": "Infrastructure failure",
+    "memory": "Memory limit exceeded",
+    "not run": "Not run",
+    "output_limit": "Too much output",
+    "signal": "Crashed",
+    "timeout": "Timed out",
+}
 
 
 @dataclass
-class Result:
-    """How one entrant did on one task.
+class PageResult:
+    """The results of one entry on one task.
 
     Attributes:
         task: name of the task.
         held_out: whether the task was secret.
         returns: mean episode return of each finished run, in the order of the seeds.
-        failures: kind and reason of each run that failed, the training included.
-        not_run: how many runs never started, since the training that they need failed.
+        failures: kind and reason of each failed run, including the training run.
+        not_run: number of runs that did not start because their training run failed.
+        title: of the task.
     """
 
     task: str
@@ -28,6 +45,7 @@ class Result:
     returns: list[float] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     not_run: int = 0
+    title: str = ""
 
     @property
     def mean(self) -> float | None:
@@ -37,12 +55,24 @@ class Result:
 
 @dataclass(frozen=True)
 class EntrantResults:
-    """One entrant's results; ``page`` and ``report`` are relative addresses, empty where there is none."""
+    """The results of one entry.
+
+    Attributes:
+        name: folder of its runs.
+        page: relative address of its page on the leaderboard, empty if it has none.
+        report: relative address of its report, empty if it has none.
+        rank: among the entries that finished every run on the secret tasks; None for the others.
+        mean: over the secret tasks.
+        info: how the submission describes itself.
+    """
 
     name: str
-    results: list[Result]
+    results: list[PageResult]
     page: str = ""
     report: str = ""
+    rank: int | None = None
+    mean: float | None = None
+    info: SubmissionInfo = field(default_factory=SubmissionInfo)
 
     @property
     def outcome(self) -> str:
@@ -53,19 +83,22 @@ class EntrantResults:
 
 @dataclass(frozen=True)
 class FrontPage:
-    """What the page shows.
+    """Content of the page.
 
     Attributes:
         title: name of the competition.
         terms: label and value of each term.
-        commitment: the hash that was published first.
-        founded_at: when.
-        revealed_at: when the secrets were.
-        problems: what speaks against the reveal or the runs, in words; empty when everything fits.
+        commitment: hash over terms, code and secrets.
+        founded_at: when the hash was computed, by the organizer's clock.
+        revealed_at: when the secrets were revealed.
+        problems: why the results may not be valid; empty if every check passed.
         entrants: their results, best first.
         entrants_sha256: hash of the sealed list of entrants.
         closed_at: when the list was closed.
-        notes: what a reader should know though it is allowed, such as further attempts.
+        notes: remarks on permitted deviations, such as further attempts.
+        organizer: name of the organizer; empty if not given.
+        commitment_url: address at which the hash was published before the first entry; empty if not given.
+        domain: title of the domain.
     """
 
     title: str
@@ -78,48 +111,105 @@ class FrontPage:
     entrants_sha256: str = ""
     closed_at: str = ""
     notes: list[str] = field(default_factory=list)
+    organizer: str = ""
+    commitment_url: str = ""
+    domain: str = ""
 
 
 def competition_page(page: FrontPage) -> str:
-    """Returns the page as one HTML file without scripts; all that entrants wrote is escaped."""
-    template = _templates().get_template("competition.html")
-    return template.render(page=page, tasks=_tasks(page), style=_style(), cell=_cell)
+    """Returns the page as one HTML file without scripts; all text of entrants is escaped."""
+    tasks = _tasks(page)
+    secret = sum(task.held_out for task in tasks)
+    return render(
+        "competition.html",
+        page=page,
+        page_title=f"{page.title}, results",
+        description=f"Results of the competition {page.title}: {len(page.entrants)} entries, {secret} secret tasks.",
+        result=_result(page),
+        facts=_facts(page, secret),
+        tasks=[{"title": task.title or task.task, "held_out": task.held_out} for task in tasks],
+        rows=[
+            {
+                "entrant": entrant,
+                "who": identity_of(entrant.name, "", entrant.info),
+                "rank": "–" if entrant.rank is None else str(entrant.rank),
+                "outcome": _outcome(entrant.outcome),
+                "mean": "–" if entrant.mean is None else number_text(entrant.mean),
+                "cells": [_cell(entrant, task.task) for task in tasks],
+            }
+            for entrant in page.entrants
+        ],
+        failed=_failed(page.entrants),
+        commitment_url=safe_link(page.commitment_url) if page.commitment_url else "",
+        top="",
+    )
 
 
-def _tasks(page: FrontPage) -> list[Result]:
-    """Returns one result of each task, the secret ones first: they decide."""
-    found: dict[str, Result] = {}
+def number_text(value: float) -> str:
+    """Returns a return as printed, with a minus sign."""
+    return written(value, row_scale([value], "")).text()
+
+
+def _result(page: FrontPage) -> str:
+    """Returns the result of the competition in one sentence."""
+    first = [entrant for entrant in page.entrants if entrant.rank == 1]
+    names = [submission_title(entrant.name, entrant.info) for entrant in first]
+    if page.problems:
+        return "The checks found problems, so these results are not confirmed."
+    if not first or first[0].mean is None:
+        return "No entry finished all runs on the secret tasks, so there is no winner."
+    mean = number_text(first[0].mean)
+    if len(first) == 1:
+        return f"Winner: {names[0]}, with a mean return of {mean} over the secret tasks."
+    return f"Tie between {', '.join(names[:-1])} and {names[-1]}, with a mean return of {mean} over the secret tasks."
+
+
+def _facts(page: FrontPage, secret: int) -> list[tuple[str, str]]:
+    facts = [
+        ("Organizer", page.organizer),
+        ("Domain", page.domain),
+        ("Entries", str(len(page.entrants))),
+        ("Secret tasks", str(secret)),
+        ("Created", page.founded_at),
+        ("Closed", page.closed_at),
+        ("Results published", page.revealed_at),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _failed(entrants: list[EntrantResults]) -> list[tuple[str, str, str, str]]:
+    """Returns entry, outcome, reason and tasks of the failed runs; runs that failed alike share a line."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for entrant in entrants:
+        name = submission_title(entrant.name, entrant.info)
+        for result in entrant.results:
+            for kind, reason in result.failures:
+                found.setdefault((name, _outcome(kind), reason), []).append(result.title or result.task)
+    counted = {key: {task: tasks.count(task) for task in tasks} for key, tasks in found.items()}
+    return [
+        (*key, "; ".join(task if count == 1 else f"{task} ({count} runs)" for task, count in tasks.items()))
+        for key, tasks in counted.items()
+    ]
+
+
+def _tasks(page: FrontPage) -> list[PageResult]:
+    """Returns one result of each task; the secret ones, which decide, come first."""
+    found: dict[str, PageResult] = {}
     for entrant in page.entrants:
         for result in entrant.results:
             found.setdefault(result.task, result)
     return sorted(found.values(), key=lambda result: (not result.held_out, result.task))
 
 
+def _outcome(kinds: str) -> str:
+    return ", ".join(_OUTCOMES.get(kind, kind.replace("_", " ").capitalize()) for kind in kinds.split(", "))
+
+
 def _cell(entrant: EntrantResults, task: str) -> str:
-    """Returns what stands in the table for an entrant on a task: a number only where every run finished."""
+    """Returns the mean of an entry on a task if every run finished, else how it failed."""
     for result in entrant.results:
         if result.task == task:
             if result.failures:
-                return result.failures[0][0]
-            return "not run" if result.not_run or result.mean is None else f"{result.mean:.4g}"
+                return _outcome(result.failures[0][0])
+            return _outcome("not run") if result.not_run or result.mean is None else number_text(result.mean)
     return "–"
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("a2perf.report", "templates"),
-        autoescape=True,
-        finalize=html_text,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-
-
-def _style() -> Markup:
-    environment = _templates()
-    assert environment.loader is not None
-    return Markup(
-        "\n".join(environment.loader.get_source(environment, name)[0] for name in ("page.css", "leaderboard.css"))
-    )

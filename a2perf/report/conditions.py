@@ -1,11 +1,12 @@
-"""What a reader of the numbers should know: damage, unfinished runs, too few seeds, values that do not compare."""
+"""Remarks on how far the numbers can be trusted: damage, unfinished runs, few seeds, values that do not compare."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from a2perf.metrics import registry
+from a2perf.report.labels import Label, title_of
 from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import MODE_WORDS, ScoreTable
 from a2perf.report.task_results import SeedGroup
@@ -15,45 +16,64 @@ _WARNINGS = ("left out", "not finite", "MIXED", "went back", "did not record", "
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """Something that a reader of the numbers should know.
+    """A remark that readers of the numbers need.
 
     Attributes:
         where: what it is about: a run, or an algorithm in a setting.
         anchor: of that part of the page.
-        words: the condition.
+        text: the remark.
     """
 
     where: str
     anchor: str
-    words: str
+    text: str
 
 
-def conditions_of_setting(anchor: str, title: str, groups: Sequence[SeedGroup], table: ScoreTable) -> list[Condition]:
+@dataclasses.dataclass(frozen=True)
+class SharedCondition:
+    """A remark with everything that it is about, as (where, anchor)."""
+
+    text: str
+    places: tuple[tuple[str, str], ...]
+
+
+def shared(conditions: Sequence[Condition]) -> list[SharedCondition]:
+    """Returns each distinct remark once, in order; a large report repeats most of them."""
+    places: dict[str, list[tuple[str, str]]] = {}
+    for condition in conditions:
+        places.setdefault(condition.text, []).append((condition.where, condition.anchor))
+    return [SharedCondition(text, tuple(dict.fromkeys(where))) for text, where in places.items()]
+
+
+def conditions_of_setting(
+    anchor: str, title: str, groups: Sequence[SeedGroup], labels: Mapping[str, Label], table: ScoreTable
+) -> list[Condition]:
     """Returns the conditions of a setting: of each algorithm, and of rows that are not ranked.
 
     Args:
         anchor: of the setting's part of the page.
         title: of the setting.
         groups: what was scored.
+        labels: of the submissions.
         table: the rows that are shown first.
     """
     found = []
-    shown = {row.name: row.label for row in table.rows()}
+    names = {row.name: row.label for row in table.rows()}
     for group in groups:
-        where = f"{group.algorithm}, {MODE_WORDS[group.mode]} on {title}"
-        words = dict.fromkeys(group.conditions)
+        where = f"{title_of(labels, group.algorithm)}, {MODE_WORDS[group.mode]} on {title}"
+        texts = dict.fromkeys(group.conditions)
         for value in group.scores.values():
             if (value.condition or "").startswith("failed"):
-                words[f"{value.name} {value.condition}"] = None
-            # how a value was made is not a condition of it; what it leaves out is
-            words.update(dict.fromkeys(note for note in value.notes if any(sign in note for sign in _WARNINGS)))
-        lacking: dict[str, list[str]] = {}
-        for name, label in shown.items():
+                texts[f"{value.name} {value.condition}"] = None
+            # most notes describe how a value was computed; only those about left-out data affect trust
+            texts.update(dict.fromkeys(note for note in value.notes if any(sign in note for sign in _WARNINGS)))
+        missing: dict[str, list[str]] = {}
+        for name, label in names.items():
             value_of = group.scores.get(name)
             if value_of is not None and value_of.value is None and (value_of.condition or "").startswith("not enough"):
-                lacking.setdefault(value_of.condition or "", []).append(label)
-        words.update(dict.fromkeys(f"{condition}: {', '.join(labels)}" for condition, labels in lacking.items()))
-        found += [Condition(where, anchor, told) for told in words]
+                missing.setdefault(value_of.condition or "", []).append(label)
+        texts.update(dict.fromkeys(f"{condition}: {', '.join(metrics)}" for condition, metrics in missing.items()))
+        found += [Condition(where, anchor, text) for text in texts]
     for section in table.sections:
         for row in section.rows:
             if row.remark:
@@ -62,6 +82,6 @@ def conditions_of_setting(anchor: str, title: str, groups: Sequence[SeedGroup], 
 
 
 def conditions_of_runs(sections: Sequence[RunSection]) -> list[Condition]:
-    """Returns the conditions of every run, and metrics of installed packages that could not be loaded."""
-    found = [Condition(run.run.key, run.anchor, words) for run in sections for words in run.conditions]
-    return found + [Condition(f"metric package {point}", "", words) for point, words in registry.problems().items()]
+    """Returns the conditions of every run, and the metrics of installed packages that could not be loaded."""
+    found = [Condition(run.run.key, run.anchor, text) for run in sections for text in run.conditions]
+    return found + [Condition(f"metric package {point}", "", reason) for point, reason in registry.problems().items()]

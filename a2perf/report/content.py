@@ -1,6 +1,6 @@
-"""What a report says, before any format: settings with their tables and charts, then every run by itself.
+"""The content of a report, independent of the format: summary, tasks with tables and charts, then every run.
 
-The page, Markdown and LaTeX are renderings of the ``Report`` made here.
+The page, Markdown and LaTeX render the ``Report`` that is made here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from a2perf.metrics import registry
 from a2perf.metrics.values import Profile
@@ -17,15 +17,18 @@ from a2perf.report import provenance
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
 from a2perf.report.conditions import Condition, conditions_of_runs, conditions_of_setting
 from a2perf.report.drawing import Chart
-from a2perf.report.run_sections import RootSection, RunSection, counted, root_section, summary_table
+from a2perf.report.labels import Label, labels_of, title_of
+from a2perf.report.own_sections import AddedSection, added_sections
+from a2perf.report.run_sections import RootSection, RunSection, counted, root_section, run_table
 from a2perf.report.score_tables import ScoreTable, score_table
 from a2perf.report.setting_charts import charts_of_setting
+from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
 from a2perf.report.task_results import TaskResults, results_by_task
 from a2perf.runs.run import Run
 
 MAX_RUNS_WITH_CHARTS = 12
-"""In a larger report runs are lines in the charts of their setting; their own charts would be too many to look at."""
+"""In a larger report the runs appear only in the charts of their task; one chart per run would be too many."""
 STATES = ("finished", "failed", "interrupted", "unfinished", "unreadable", "recorded")
 
 
@@ -35,7 +38,7 @@ class SettingSection:
 
     Attributes:
         table: the rows that a paper prints.
-        every_metric: all that was scored.
+        every_metric: all metrics.
     """
 
     anchor: str
@@ -47,24 +50,29 @@ class SettingSection:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Everything a report says.
+    """The content of a report.
 
     Attributes:
-        profile: set of formulas; ``rules`` is their version.
-        settings: what is compared.
-        across: submissions over the tasks of a domain that have references, where there are several.
-        summary: all runs, a row each.
-        sources: where the numbers come from, a row a group.
+        overview: one sentence that counts runs, submissions and tasks.
+        summary: the first screen.
+        profile: set of formulas; ``rules`` is its version.
+        settings: one section per task.
+        across: submissions over the tasks of a domain, for domains with several tasks that have references.
+        added: sections of other packages.
+        run_table: all runs, one row each.
+        sources: where the numbers come from, one row per group.
         conditions: of all runs and groups.
-        own_charts: each run has charts of its own; else the report is too large for them.
+        own_charts: each run has its own charts; a large report has none.
     """
 
     title: str
-    lede: str
+    overview: str
+    summary: FirstScreen
     profile: Profile
     settings: list[SettingSection]
     across: list[AcrossTasks]
-    summary: Table
+    added: list[AddedSection]
+    run_table: Table
     sources: Table
     conditions: list[Condition]
     roots: list[RootSection]
@@ -79,6 +87,7 @@ class Report:
         """Returns every chart in order."""
         compared = [chart for setting in self.settings for chart in setting.charts]
         compared += [across.chart for across in self.across if across.chart is not None]
+        compared += [chart for added in self.added for chart in added.section.charts]
         return [*compared, *(chart for run in self.runs() for chart in run.charts)]
 
 
@@ -91,22 +100,28 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
         profile: set of formulas.
     """
     names = _Names()
-    settings = [_setting_section(setting, profile, names) for setting in results_by_task(runs, profile)]
+    results = results_by_task(runs, profile)
+    labels = labels_of(results)
+    settings = [_setting_section(setting, profile, labels, names) for setting in results]
     own_charts = len(runs) <= MAX_RUNS_WITH_CHARTS
     roots = [root_section(label, held, names.new, profile, own_charts) for label, held in by_root(runs).items()]
     sections = [section for root in roots for section in root.runs]
     anchors = {section.run.key: section.anchor for section in sections}
+    added, problems = added_sections(results, names.new)
     return Report(
-        title=plain_text(title) if title else _title(runs),
-        lede=_lede(runs),
+        title=plain_text(title) if title else _title(runs, labels, len(results)),
+        overview=_overview(runs),
+        summary=summary_of(results, [part.anchor for part in settings], labels, runs, anchors),
         profile=profile,
         settings=settings,
-        across=across_tasks([part.setting for part in settings], names.new),
-        summary=summary_table(sections),
-        sources=provenance.sources_table([section.setting for section in settings], anchors),
+        across=across_tasks(results, labels, names.new),
+        added=added,
+        run_table=run_table(sections),
+        sources=provenance.sources_table(results, labels, anchors),
         conditions=[
-            *(condition for part in settings for condition in _conditions(part)),
+            *(condition for part in settings for condition in _conditions(part, labels)),
             *conditions_of_runs(sections),
+            *(Condition(f"report section {name}", "", plain_text(reason)) for name, reason in problems.items()),
         ],
         roots=roots,
         own_charts=own_charts,
@@ -114,7 +129,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
 
 
 class _Names:
-    """Gives out names that are safe in files and anchors, each once."""
+    """Makes unique names that are safe in files and anchors."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -138,30 +153,33 @@ def by_root(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return grouped
 
 
-def _setting_section(setting: TaskResults, profile: Profile, names: _Names) -> SettingSection:
-    anchor = names.new(setting.title)
+def _setting_section(
+    setting: TaskResults, profile: Profile, labels: Mapping[str, Label], names: _Names
+) -> SettingSection:
+    anchor = names.new(setting.name)
     return SettingSection(
         anchor=anchor,
         setting=setting,
-        table=score_table(setting, anchor, profile, headlines=True),
-        every_metric=score_table(setting, f"{anchor}-all", profile),
-        charts=charts_of_setting(setting, names.new),
+        table=score_table(setting, anchor, profile, labels, headlines=True),
+        every_metric=score_table(setting, f"{anchor}-all", profile, labels),
+        charts=charts_of_setting(setting, labels, names.new),
     )
 
 
-def _conditions(section: SettingSection) -> list[Condition]:
+def _conditions(section: SettingSection, labels: Mapping[str, Label]) -> list[Condition]:
     setting = section.setting
-    return conditions_of_setting(section.anchor, setting.title, setting.groups, section.table)
+    return conditions_of_setting(section.anchor, setting.title, setting.groups, labels, section.table)
 
 
-def _title(runs: Sequence[Run]) -> str:
+def _title(runs: Sequence[Run], labels: Mapping[str, Label], tasks: int) -> str:
     names = sorted({run.algorithm for run in runs if run.state != "unreadable"} - {""})
     if not names:
         return "a2perf report"
-    return ", ".join(names) if len(names) <= 3 else f"{len(names)} submissions"
+    titles = [title_of(labels, name) for name in names]
+    return ", ".join(titles) if len(names) <= 3 else f"{len(names)} submissions on {counted(tasks, 'task')}"
 
 
-def _lede(runs: Sequence[Run]) -> str:
+def _overview(runs: Sequence[Run]) -> str:
     manifests = [run.manifest for run in runs if run.manifest is not None]
     submissions = len({run.algorithm for run in runs if run.state != "unreadable"})
     environments = len({manifest.env_id for manifest in manifests} - {"", None})

@@ -1,24 +1,25 @@
 """From a chart to bytes: one style, SVG and PDF, the same bytes for the same input.
 
-Charts are drawn in the named colours of ``INK``. The files for papers keep them; inside the page each is replaced by
-a CSS variable, so that one drawing serves light and dark. Artists of a series carry ids that begin with its key, and a
-chart's ``data`` says where its axes lie: that is all that the page's script needs to hide a series or to read a value.
+Charts are drawn in the named colours of ``INK``. Files for papers keep them; in a page each becomes a CSS variable, and
+one drawing serves light and dark. Ids of a series' artists begin with its key, and ``Chart.data`` has the position of
+the axes; with these the script of the page hides series and reads values.
 matplotlib is imported when the first chart is drawn.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from markupsafe import Markup, escape
 
 from a2perf.plain_text import terminal_text
-from a2perf.report.face import families
+from a2perf.report.chart_font import families
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -44,11 +45,11 @@ INK = {
 
 SERIES = ("blue", "orange", "green", "violet", "red", "teal", "pink", "olive", "brown")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)))
-"""Lines beyond as many series as there are colours are told apart by their dashes."""
+"""Line styles; each is used with all colours before the next one starts."""
 POINTS_SHOWN = 160
-"""Points of a series that the page can read out; more would not be told apart on a screen."""
+"""Points of a series that the page can read out; more would be indistinguishable on a screen."""
 WIDTH_IN = 5.4
-"""Width of a chart; at this width its 9-point words stay readable on a phone and are not large on a screen."""
+"""Width of a chart; at this width 9-point text is readable on a phone and not too large on a screen."""
 
 _STYLE: dict[str, Any] = {
     "svg.hashsalt": "a2perf",
@@ -211,7 +212,7 @@ def series_key(group: int, member: int | None = None) -> str:
 
 
 def tag(key: str, *artists: Artist) -> None:
-    """Gives artists the ids by which the page finds the series they belong to."""
+    """Gives artists ids that the page uses to find their series."""
     for number, artist in enumerate(artists):
         artist.set_gid(f"{key}{type(artist).__name__.lower()}{number}")
 
@@ -238,7 +239,7 @@ def interactive(
     *,
     paper: bool = True,
 ) -> Chart:
-    """Draws a chart whose series can be hidden and read out.
+    """Draws a chart with series that can be hidden and read out.
 
     Args:
         name: stem of its files; views but the first add their scale to it.
@@ -280,28 +281,43 @@ def pictures(build: Callable[[], Drawing | Figure], kinds: Sequence[str] = ("png
     return _pictures(build, kinds)[1]
 
 
+@contextlib.contextmanager
+def chart_style() -> Iterator[None]:
+    """Draws in the style of reports; the user's own matplotlib settings have no effect."""
+    import matplotlib
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # a glyph missing from our font still appears in the page, which uses the reader's fonts
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(cast("Any", _STYLE))
+        matplotlib.rcParams["font.sans-serif"] = families()
+        yield
+
+
+def remove_control_characters(figure: Figure) -> None:
+    """Replaces the characters in the texts of a figure that SVG cannot hold."""
+    from matplotlib.text import Text
+
+    for element in figure.findobj(Text):
+        text = element.get_text()
+        if (printable := terminal_text(text)) != text:
+            element.set_text(printable)
+
+
 def _draw(build: Callable[[], Any]) -> tuple[Any, bytes, bytes]:
     built, made = _pictures(build, ("svg", "pdf"))
     return built, made["svg"], made["pdf"]
 
 
 def _pictures(build: Callable[[], Any], kinds: Sequence[str]) -> tuple[Any, dict[str, bytes]]:
-    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.text import Text
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        # a name in a script that the font lacks is still right in the page, whose font is the reader's
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(cast("Any", _STYLE))
-        matplotlib.rcParams["font.sans-serif"] = families()
+    with chart_style():
         built = build()
         figure = built.figure if isinstance(built, Drawing) else built
         FigureCanvasAgg(figure)
-        for words in figure.findobj(Text):
-            if (shown := terminal_text(words.get_text())) != words.get_text():  # SVG holds no control characters
-                words.set_text(shown)
+        remove_control_characters(figure)
         made = {}
         for kind in kinds:
             stream = io.BytesIO()
@@ -332,7 +348,7 @@ def inline_svg(chart: Chart, prefix: str, view: int = 0) -> Markup:
     text = re.sub(r"<svg ", lambda _: opening, text, count=1)
     text = re.sub(r' width="[\d.]+pt"', "", text, count=1)
     text = re.sub(r' height="[\d.]+pt"', "", text, count=1)
-    return Markup(text)  # made by matplotlib, which escapes the words in it
+    return Markup(text)  # made by matplotlib, which escapes the text in it
 
 
 def _frame(drawing: Drawing) -> dict[str, Any]:

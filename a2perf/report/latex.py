@@ -1,6 +1,6 @@
-r"""Tables for papers: LaTeX with ``booktabs`` and ``graphicx``, and nothing that a basic installation lacks.
+r"""Tables for papers: LaTeX with ``booktabs`` and ``graphicx``, which every basic installation has.
 
-Every number is in math mode, every word of a stranger escaped. ``tables/NAME.tex`` is one ``table`` to ``\input``;
+Every number is in math mode, every text of a submission is escaped. ``tables/NAME.tex`` is one ``table`` to ``\input``;
 ``report.tex`` is a document of all of them.
 """
 
@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from a2perf.report.numbers_text import Written
-from a2perf.report.score_tables import MARK_WORDS, MARKS, ScoreCell, ScoreRow, ScoreTable
+from a2perf.report.score_tables import ScoreCell, ScoreRow, ScoreTable
 
 _SPECIAL = {
     "\\": r"$\backslash$", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
@@ -35,20 +35,20 @@ PREAMBLE = r"""\documentclass[10pt]{article}
 """
 
 
-def latex_text(words: str) -> str:
-    """Returns words that LaTeX prints as they are; characters that Latin fonts lack become ``?``."""
-    plain = unicodedata.normalize("NFC", " ".join(words.split()))
+def latex_text(text: str) -> str:
+    """Returns text that LaTeX prints unchanged; characters missing from Latin fonts become ``?``."""
+    plain = unicodedata.normalize("NFC", " ".join(text.split()))
     parts = re.split(f"([{_RAISED}]+)", plain)
     raised = [f"$^{{{part.translate(_LOWERED)}}}$" for part in parts[1::2]]
-    told = ["".join(_latex_character(sign) for sign in part) for part in parts[::2]]
-    return "".join(part for pair in itertools.zip_longest(told, raised, fillvalue="") for part in pair)
+    plain_parts = ["".join(_latex_character(sign) for sign in part) for part in parts[::2]]
+    return "".join(part for pair in itertools.zip_longest(plain_parts, raised, fillvalue="") for part in pair)
 
 
 def latex_document(tables: Sequence[ScoreTable], title: str) -> str:
-    """Returns a document of all tables that compiles by itself.
+    """Returns a complete document with all tables.
 
     Args:
-        tables: one a setting.
+        tables: one per task.
         title: heading.
     """
     parts = [score_table_latex(table) for table in tables]
@@ -56,10 +56,10 @@ def latex_document(tables: Sequence[ScoreTable], title: str) -> str:
 
 
 def score_table_latex(table: ScoreTable) -> str:
-    """Renders a table as a ``table`` environment, scaled down to the line where it is wider."""
+    """Renders a table as a ``table`` environment; wide tables are scaled down to the line width."""
     columns = "@{}>{\\raggedright\\arraybackslash\\hangindent=1em}p{5cm}" + "r" * len(table.algorithms) + "@{}"
-    heads = " & ".join(["Metric", *(f"\\textbf{{{latex_text(name)}}}" for name in table.algorithms)])
-    details = " & ".join(["", *(f"{{\\footnotesize {latex_text(words)}}}" for words in table.details)])
+    heads = " & ".join(["Metric", *(f"\\textbf{{{latex_text(name)}}}" for name in table.heads())])
+    details = " & ".join(["", *(f"{{\\footnotesize {latex_text(detail)}}}" for detail in table.details)])
     lines = [
         "% needs \\usepackage{array,booktabs,graphicx}",
         "\\begin{table}[htbp]",
@@ -80,7 +80,12 @@ def score_table_latex(table: ScoreTable) -> str:
         lines.append(
             f"\\multicolumn{{{len(table.algorithms) + 1}}}{{@{{}}l}}{{\\emph{{{latex_text(section.title)}}}}} \\\\"
         )
-        lines += [f"{_row_head(row)} & {' & '.join(_cells(row, table))} \\\\" for row in section.rows]
+        lines += [f"{_row_head(row)} & {' & '.join(_cells(row, table))} \\\\" for row in section.valued()]
+        lines += [
+            f"\\multicolumn{{{len(table.algorithms) + 1}}}{{@{{}}p{{\\linewidth}}}}"
+            f"{{\\footnotesize {latex_text(missing)}}} \\\\"
+            for missing in section.missing()
+        ]
     lines += ["\\bottomrule", "\\end{tabular}}", "\\end{table}"]
     return "\n".join(lines) + "\n"
 
@@ -102,7 +107,7 @@ def _row_head(row: ScoreRow) -> str:
 
 
 def _cells(row: ScoreRow, table: ScoreTable) -> list[str]:
-    """Returns the cells of a row; ``n`` stands in a cell only where it is not the number of runs in the heading."""
+    """Returns the cells of a row; a cell states ``n`` only if it differs from the number of runs in the heading."""
     return [
         _cell(cell, known={f"{cell.value.n} run", f"{cell.value.n} runs"} if cell.value else set(), head=head)
         for cell, head in zip(row.cells, table.details, strict=True)
@@ -114,7 +119,9 @@ def _cell(cell: ScoreCell, known: set[str], head: str) -> str:
         if not cell.condition():
             return "--"
         return f"{{\\scriptsize\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{_broken(cell.condition())}\\end{{tabular}}}}"
-    first = number_latex(cell.written, bold=cell.best) + f"\\textsuperscript{{{cell.mark}}}"
+    first = number_latex(cell.written, bold=cell.best)
+    first = f"$\\approx$\\,{first}" if cell.mark else first
+    first += "\\textsuperscript{*}" if cell.doubtful else ""
     assert cell.value is not None
     below = [_interval(cell.written)] if cell.written.low else []
     below += [] if head in known else [f"$n={cell.value.n}$"]
@@ -124,9 +131,9 @@ def _cell(cell: ScoreCell, known: set[str], head: str) -> str:
     return f"\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{first}\\\\[-2pt]{second}\\end{{tabular}}"
 
 
-def _broken(words: str) -> str:
-    """Breaks a condition into short lines, so that it does not widen its column."""
-    return "\\\\".join(latex_text(line) for line in textwrap.wrap(words, 20))
+def _broken(text: str) -> str:
+    """Breaks a condition into short lines that do not widen its column."""
+    return "\\\\".join(latex_text(line) for line in textwrap.wrap(text, 20))
 
 
 def _interval(number: Written) -> str:
@@ -141,10 +148,10 @@ def _digits(text: str) -> str:
 
 
 def _legend(table: ScoreTable) -> str:
-    used = {cell.value.provenance for row in table.rows() for cell in row.cells if cell.value and cell.written}
-    words = [f"\\textsuperscript{{{MARKS[kind]}}}\\,{MARK_WORDS[kind]}" for kind in MARKS if kind in used]
-    arrows = "$\\uparrow$ higher is better, $\\downarrow$ lower is better"
-    return "; ".join([*words, arrows]) + "."
+    cells = [cell for row in table.rows() for cell in row.cells]
+    notes = ["$\\approx$ estimated by a model"] if any(cell.mark for cell in cells) else []
+    notes += ["* measured on a noisy host"] if any(cell.doubtful for cell in cells) else []
+    return "; ".join([*notes, "$\\uparrow$ higher is better, $\\downarrow$ lower is better"]) + "."
 
 
 def _latex_character(sign: str) -> str:

@@ -1,7 +1,7 @@
 """Learning curves of several runs as one line with its interval, against steps, time or energy.
 
-Runs log at different points. Each is averaged in equal windows of the range that all runs share, and every window has
-the mean over runs with the interval of few values that the tables have (``metrics.bootstrap.mean_interval``).
+Runs log at different points. Each curve is averaged in equal windows of the range that all runs share. Every window has
+the mean over runs and the same small-sample interval as the tables (``metrics.bootstrap.mean_interval``).
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.curves import clean
 from a2perf.metrics.efficiency import logged_at
 from a2perf.report.compared_charts import Lines
+from a2perf.report.labels import Label
 from a2perf.report.task_results import SeedGroup
 
 Axis = Literal["steps", "time", "energy"]
 WINDOWS = 60
+FEWEST_POINTS = 5
+"""Curves of fewer points are drawn as single dots: a mean with its interval would suggest more than was logged."""
 
 
-def learned(group: SeedGroup, place: int, axis: Axis) -> Lines | None:
+def learned(group: SeedGroup, label: Label, axis: Axis) -> Lines | None:
     """Returns the curves of a group against an axis, or None when no run has one there.
 
     Args:
         group: runs of one algorithm in training.
-        place: of the algorithm in its setting.
-        axis: what the curves run over.
+        label: title and colour of the submission.
+        axis: the horizontal axis.
     """
     with_curve = [run for run in group.runs if run.curve is not None]
     names = dict(zip((id(run) for run in group.runs), group.seed_names(), strict=True))
@@ -38,10 +41,10 @@ def learned(group: SeedGroup, place: int, axis: Axis) -> Lines | None:
             runs.append((names[id(run)], *drawn))
     if not runs:
         return None
-    if len(runs) == 1:
-        return Lines(group.algorithm, place, runs)
+    if len(runs) == 1 or min(x.size for _, x, _ in runs) < FEWEST_POINTS:
+        return Lines(label.title, label.place, runs)
     pooled = pooled_over_runs([(x, y) for _, x, y in runs])
-    return Lines(group.algorithm, place, runs, *(pooled or ()))
+    return Lines(label.title, label.place, runs, *(pooled or ()))
 
 
 def pooled_over_runs(runs: list[tuple[Values, Values]]) -> tuple[Values, Values, Values, Values] | None:

@@ -1,24 +1,28 @@
-"""The report as Markdown: the same tables and words, the charts as links to their files."""
+"""The report as Markdown: the same tables and texts, and charts as links to their files."""
 
 from __future__ import annotations
 
 from a2perf.plain_text import markdown_block
+from a2perf.report.conditions import SharedCondition, shared
 from a2perf.report.content import Report
 from a2perf.report.drawing import Chart
-from a2perf.report.run_sections import RunSection
-from a2perf.report.score_tables import ScoreCell, ScoreRow, ScoreTable
+from a2perf.report.run_sections import RunSection, counted
+from a2perf.report.score_tables import DOUBTFUL_MARK, ScoreCell, ScoreRow, ScoreTable
+from a2perf.report.summary import FirstScreen, SummaryCell
 from a2perf.report.tables import markdown_text, to_markdown
 
 FIGURES = "figures"
 LEGEND = (
-    "m: measured; e: estimated by a model; r: recorded by the environment or the participant. **Bold**: best of a row; "
-    "values of different provenance are never ranked against each other. ↑: higher is better; ↓: lower is better."
+    "Mean over runs ± standard deviation, below it the 95 % interval of the mean. **Bold**: may be the best of its row "
+    "(no interval lies above); never with one run, across provenances or for times on a noisy host. ≈: estimated by a "
+    "model. ⚠: measured on a noisy host. ↑: higher is better; ↓: lower is better."
 )
 
 
 def to_markdown_report(report: Report) -> str:
     """Renders a report as GitHub-flavoured Markdown."""
-    parts = [f"# {markdown_text(report.title)}", markdown_text(report.lede)]
+    parts = [f"# {markdown_text(report.title)}", markdown_text(report.summary.sentence), markdown_text(report.overview)]
+    parts += _summary(report.summary)
     for section in report.settings:
         parts.append(f"## {markdown_text(section.table.title)}")
         parts.append(score_table_markdown(section.every_metric))
@@ -26,13 +30,17 @@ def to_markdown_report(report: Report) -> str:
     if report.settings:
         parts.append(LEGEND)
     for across in report.across:
-        parts += [f"## {markdown_text(across.domain)} across tasks", to_markdown(across.table)]
+        parts += [f"## {markdown_text(across.domain_title)}: all tasks", to_markdown(across.table)]
         parts += [_figure(across.chart)] if across.chart is not None else []
-    parts += ["## Runs", to_markdown(report.summary)]
-    parts.append("≈ marks what a model estimated; everything else was measured or recorded. ± is a standard deviation.")
+    for added in report.added:
+        parts += [f"## {markdown_text(added.section.title)}", markdown_text(added.section.text)]
+        parts += [to_markdown(table) for table in added.section.tables]
+        parts += [_figure(chart) for chart in added.section.charts]
+    parts += ["## Runs", to_markdown(report.run_table)]
+    parts.append("≈: estimated by a model; all other numbers were measured or recorded. ±: standard deviation.")
     parts.append("## Conditions")
-    told = [f"- {markdown_text(c.where)}: {markdown_text(c.words)}" for c in report.conditions]
-    parts.append("\n".join(told) if told else "None: every file could be read whole.")
+    listed = [_condition(condition) for condition in shared(report.conditions)]
+    parts.append("\n".join(listed) if listed else "None: all files could be read completely.")
     parts += [
         "## Provenance",
         f"Formulas: profile {report.profile}, rules {report.rules}.",
@@ -46,13 +54,15 @@ def to_markdown_report(report: Report) -> str:
 
 
 def score_table_markdown(table: ScoreTable) -> str:
-    """Renders a table of scores as GitHub-flavoured Markdown; categories are rows of their own."""
-    heads = [f"{markdown_text(n)} ({markdown_text(d)})" for n, d in zip(table.algorithms, table.details, strict=True)]
+    """Renders a table of scores as GitHub-flavoured Markdown, with one row above each category."""
+    heads = [f"{markdown_text(n)} ({markdown_text(d)})" for n, d in zip(table.heads(), table.details, strict=True)]
     lines = [f"| Metric | {' | '.join(heads)} |", f"| --- |{' ---: |' * len(heads)}"]
     for section in table.sections:
         lines.append(f"| **{markdown_text(section.title)}** |{'  |' * len(heads)}")
-        for row in section.rows:
-            lines.append(f"| {_row_head(row)} | {' | '.join(_cell(cell) for cell in row.cells)} |")
+        for row in section.valued():
+            cells = [_cell(cell, head) for cell, head in zip(row.cells, table.details, strict=True)]
+            lines.append(f"| {_row_head(row)} | {' | '.join(cells)} |")
+        lines += [f"| {markdown_text(missing)} |{'  |' * len(heads)}" for missing in section.missing()]
     return "\n".join(lines) + "\n"
 
 
@@ -62,20 +72,24 @@ def _row_head(row: ScoreRow) -> str:
     return markdown_text(row.label + (f", {row.unit}" if row.unit else "")) + arrow + remark
 
 
-def _cell(cell: ScoreCell) -> str:
+def _cell(cell: ScoreCell, head: str) -> str:
     if cell.written is None or cell.value is None:
         return markdown_text(cell.condition()) or "–"
     number = f"**{cell.written.text()}**" if cell.best else cell.written.text()
-    below = [cell.written.interval().replace("[", "\\[").replace("]", "\\]"), f"n={cell.value.n}"]
-    return f"{number} {cell.mark}<br>{' '.join(part for part in below if part)}"
+    below = [cell.written.interval().replace("[", "\\[").replace("]", "\\]")]
+    below += [] if head == counted(cell.value.n, "run") else [f"n={cell.value.n}"]
+    marks = f"{cell.mark} " if cell.mark else ""
+    doubt = f" {DOUBTFUL_MARK}" if cell.doubtful else ""
+    detail = " ".join(part for part in below if part)
+    return f"{marks}{number}{doubt}" + (f"<br>{detail}" if detail else "")
 
 
 def _run(run: RunSection) -> list[str]:
-    parts = [f"### {markdown_text(run.title)}: {markdown_text(run.state_words)}"]
+    parts = [f"### {markdown_text(run.title)}: {markdown_text(run.state_text)}"]
     if run.conditions:
-        parts.append("\n".join(f"- {markdown_text(words)}" for words in run.conditions))
+        parts.append("\n".join(f"- {markdown_text(text)}" for text in run.conditions))
     if run.failure_lines:
-        parts.append("\n".join(f"- {name}: {markdown_text(words)}" for name, words in run.failure_lines))
+        parts.append("\n".join(f"- {name}: {markdown_text(text)}" for name, text in run.failure_lines))
     if run.failure_text:
         parts.append(markdown_block(run.failure_text))
     parts += [_figure(chart) for chart in run.charts]
@@ -87,6 +101,45 @@ def _run(run: RunSection) -> list[str]:
     if run.record.rows:
         parts.append(to_markdown(run.record))
     return parts
+
+
+def _summary(summary: FirstScreen) -> list[str]:
+    """Returns the first screen: failed runs, then one table with a row per submission and task."""
+    failed = [
+        f"- **{markdown_text(run.title)}, {markdown_text(run.state)}**: {markdown_text(run.reason)}"
+        for run in summary.failed
+    ]
+    parts = [f"{counted(len(failed), 'run')} failed:\n\n" + "\n".join(failed)] if failed else []
+    if not summary.tasks:
+        return parts
+    energy = f"Energy, {summary.energy_unit}"
+    latency = f"Latency, {summary.latency_unit}"
+    lines = [
+        f"| Task | Submission | Score | Worst 5 % | {energy} | {latency} | Trust |",
+        "| --- | --- | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for task in summary.tasks:
+        for row in task.rows:
+            kind = f" ({row.label.kind})" if row.label.kind else ""
+            cells = [_summary_cell(cell) for cell in (row.score, row.worst, row.energy, row.latency)]
+            chips = ", ".join(chip.text for chip in row.chips)
+            name = markdown_text(row.label.title + kind)
+            lines.append(f"| {markdown_text(task.title)} | {name} | {' | '.join(cells)} | {markdown_text(chips)} |")
+    note = "Score: 0 is the random policy, 1 the expert; without reference scores the mean return."
+    return [*parts, "\n".join(lines), note]
+
+
+def _summary_cell(cell: SummaryCell) -> str:
+    mark = f"{cell.mark} " if cell.mark else ""
+    number = markdown_text(f"{mark}{cell.text} {cell.unit}".rstrip())
+    return number + (f"<br>{markdown_text(cell.detail)}" if cell.detail else "")
+
+
+def _condition(condition: SharedCondition) -> str:
+    places = [markdown_text(where) for where, _ in condition.places]
+    if len(places) == 1:
+        return f"- {places[0]}: {markdown_text(condition.text)}"
+    return f"- {markdown_text(condition.text)} ({len(places)}: {', '.join(places)})"
 
 
 def _figure(chart: Chart) -> str:

@@ -1,8 +1,9 @@
 """How a number is rounded, scaled and written for people.
 
-A value with a spread is rounded to the spread's second significant digit, any other to four significant digits; below
-0.01 and from ten million on a power of ten reads better. Seconds, bytes and joules are scaled to the unit in which they
-are read most easily, a row of a table to one unit; energy stays in kilowatt hours, so that rows compare.
+A value with a spread is rounded to the spread's second significant digit. Without a spread, times, energies and memory
+keep three significant digits and all other numbers four. Below 0.01 and from ten million on, a power of ten is used.
+Times, memory and energies are scaled: recorded kilowatt hours print as J, mWh, Wh or kWh. ``row_scale`` chooses one
+unit for all numbers of a row or column, since numbers of different units are hard to compare.
 """
 
 from __future__ import annotations
@@ -22,16 +23,23 @@ _SCALES: dict[str, tuple[tuple[float, float, str], ...]] = {
         (0.0, 1e-9, "ns"),
     ),
     "J": ((1e6, 1e6, "MJ"), (1e3, 1e3, "kJ"), (0.0, 1.0, "J")),
+    # 0.1 mWh is 0.36 J: below that, joules need fewer zeros
+    "kWh": ((1.0, 1.0, "kWh"), (1e-3, 1e-3, "Wh"), (1e-7, 1e-6, "mWh"), (0.0, 1 / 3.6e6, "J")),
     "bytes": ((2.0**30, 2.0**30, "GiB"), (2.0**20, 2.0**20, "MiB"), (2.0**10, 2.0**10, "KiB"), (0.0, 1.0, "bytes")),
 }
 _SMALL, _LARGE = 0.01, 1e7
+_DIGITS, _MEASURED_DIGITS = (4, 6), (3, 4)
+"""Most significant digits without and beside a spread; an instrument's numbers carry fewer."""
+_MEASURED = {name for scales in _SCALES.values() for _, _, name in scales}
 _ROUNDING = 1e-9
 """Equal values have a spread of a few roundings of theirs."""
+_ZERO = 1e-290
+"""A power of ten that divides a smaller number is zero."""
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MINUS = "−"
 
 
-class Shown(NamedTuple):
+class Rounded(NamedTuple):
     """A number ready to print: value and spread in the same unit; the spread is empty when there is none."""
 
     value: str
@@ -40,7 +48,7 @@ class Shown(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """One unit for a whole row: numbers are divided by ``factor`` and named ``unit``."""
+    """One unit for a whole row or column: numbers are divided by ``factor`` and named ``unit``."""
 
     factor: float
     unit: str
@@ -86,11 +94,11 @@ def power_of_ten(exponent: int) -> str:
 
 
 def row_scale(values: Iterable[float], unit: str) -> Scale:
-    """Returns the unit in which all values of a row are read best: that of their median magnitude.
+    """Returns one unit for all values of a row or column: the one that suits their median magnitude.
 
-    Where that is below 0.01 or from ten million on, the unit has the power of ten: ``"10⁻⁴ kWh"``.
+    A unit that is not scaled takes a power of ten for medians below 0.01 or from ten million on: ``"10⁻⁴ W"``.
     """
-    magnitudes = sorted(abs(value) for value in values if math.isfinite(value) and value != 0)
+    magnitudes = sorted(abs(value) for value in values if math.isfinite(value) and abs(value) > _ZERO)
     if not magnitudes:
         return Scale(1.0, unit)
     middle = magnitudes[len(magnitudes) // 2]
@@ -114,7 +122,9 @@ def written(
     """
     if not math.isfinite(value):
         return Written(_not_finite(value), "", "", "", None)
-    value /= scale.factor
+    value = 0.0 if abs(value) <= _ZERO else value / scale.factor
+    if not math.isfinite(value):
+        return Written(_not_finite(value), "", "", "", None)
     spread = spread / scale.factor if spread is not None and math.isfinite(spread) else None
     if spread is not None and spread < _ROUNDING * abs(value):
         spread = 0.0
@@ -125,7 +135,7 @@ def written(
         exponent = math.floor(math.log10(largest))
         value, spread = value / 10.0**exponent, None if spread is None else spread / 10.0**exponent
         ends = [end / 10.0**exponent for end in ends]
-    decimals = _decimals_beside(value, spread)
+    decimals = _decimals_beside(value, spread, scale.unit)
     if exponent is not None:
         decimals = min(max(decimals or 0, 2), 4)
     low, high = [_write(end, decimals) for end in ends] or ("", "")
@@ -133,33 +143,44 @@ def written(
     return Written(_write(value, decimals), beside, low, high, exponent)
 
 
-def _decimals_beside(value: float, spread: float | None) -> int | None:
-    """Returns the decimals of a value: down to its spread's second digit, but no more than six significant ones."""
+def _decimals_beside(value: float, spread: float | None, unit: str) -> int | None:
+    """Returns the decimals of a value: down to its spread's second digit, within the digits that the unit allows."""
+    without, beside = _MEASURED_DIGITS if unit in _MEASURED else _DIGITS
     if not spread:
-        return _decimals(value, 4)
-    finest = 6 if value == 0 else max(0, 5 - math.floor(math.log10(abs(value))))
+        return _decimals(value, without)
+    finest = 6 if value == 0 else max(0, beside - 1 - math.floor(math.log10(abs(value))))
     return min(max(0, 1 - math.floor(math.log10(spread))), finest)
 
 
-def shown(value: float, unit: str, spread: float | None = None) -> Shown:
+def rounded(value: float, unit: str, spread: float | None = None) -> Rounded:
     """Scales, rounds and writes a value and its spread.
 
     Args:
         value: in ``unit``; NaN and infinities are written as words.
-        unit: seconds (``"s"``), ``"bytes"`` and joules (``"J"``) are scaled, all others kept.
+        unit: seconds (``"s"``), ``"bytes"``, ``"kWh"`` and ``"J"`` are scaled, all others kept.
         spread: in ``unit``.
     """
     if not math.isfinite(value):
-        return Shown(_not_finite(value), "", unit)
+        return Rounded(_not_finite(value), "", unit)
     factor, name = _scale(value if value != 0 else (spread or 0.0), unit)
-    value = value / factor
+    value = 0.0 if abs(value) <= _ZERO else value / factor
+    if not math.isfinite(value):
+        return Rounded(_not_finite(value), "", name)
     if spread is None or not math.isfinite(spread):
-        return Shown(_write(value, _decimals(value, 4)), "", name)
+        return Rounded(_write(value, _decimals_beside(value, None, name)), "", name)
     spread = 0.0 if spread < _ROUNDING * abs(value * factor) else spread / factor
     if max(abs(value), spread) >= _LARGE or 0 < max(abs(value), spread) < _SMALL:
-        return Shown(_write(value, None), _write(spread, None), name)
-    decimals = _decimals_beside(value, spread)
-    return Shown(_write(value, decimals), "0" if spread == 0 else _write(spread, decimals), name)
+        return Rounded(_write(value, None), _write(spread, None), name)
+    decimals = _decimals_beside(value, spread, name)
+    return Rounded(_write(value, decimals), "0" if spread == 0 else _write(spread, decimals), name)
+
+
+def normalised_text(score: float | None) -> str:
+    """Returns a normalised score with three decimals, more than which few seeds cannot support; ``–`` without one."""
+    if score is None:
+        return "–"
+    text = f"{abs(score):.3f}"
+    return f"{_MINUS}{text}" if score < 0 and float(text) else text
 
 
 def _scale(value: float, unit: str) -> tuple[float, str]:

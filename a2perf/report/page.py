@@ -1,8 +1,8 @@
-"""Self-contained HTML pages: inline style, script and SVG, pictures as data URIs, nothing from a network.
+"""Self-contained HTML pages: inline style, script and SVG, pictures as data URIs, no network requests.
 
-Names and logs in a bundle come from people that nobody vouches for: Jinja escapes all of them, and the page's content
-policy allows no request and no script but ours, which it names by its hash. Without a script everything is still there,
-but for hiding series and reading values out of charts.
+Names and logs in a bundle are untrusted. Jinja escapes all of them, and the content policy of the page allows no
+request and no script except ours, which it identifies by its hash. Without the script the page is complete, except
+that series of charts cannot be hidden and their values not read out.
 """
 
 from __future__ import annotations
@@ -15,27 +15,43 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from a2perf.metrics import registry
 from a2perf.plain_text import html_text
+from a2perf.report.compared_charts import colour_of
+from a2perf.report.conditions import shared
 from a2perf.report.content import Report
 from a2perf.report.drawing import Chart, inline_svg
-from a2perf.report.score_tables import MARK_WORDS
+from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import to_html
 
+TERMS = {
+    "Normalised score": "Mean return on a scale on which the random policy has 0 and the expert of the protocol 1.",
+    "Worst 5 %, CVaR": "Conditional value at risk: the mean of the worst 5 % of the values.",
+    "IQR, IQM": "Interquartile range, and mean of the middle half of the values.",
+    "round_trip": "Time per decision by the evaluator's clock, including transport to the submission's process.",
+    "infer_once": "The function of a submission that maps one observation to one action.",
+    "RSS, PSS": "Resident and proportional set size: memory of a process; PSS divides shared pages.",
+    "Gross, net energy": "With and without the energy that the idle host would have used.",
+    "Seed": "An independent run: training and evaluation from one root seed.",
+    "Profile, rules": "The set of formulas behind the numbers, and its version. Only equal ones compare.",
+    "Fingerprint": "Hash of an environment's behaviour. Runs with different fingerprints never share a table.",
+}
 _QUOTED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def to_page(report: Report) -> str:
     """Renders a report as one HTML document."""
-    return render("report.html", report=report)
+    formulas = {name: metric.formula for name, metric in registry.all_metrics().items()}
+    return render("report.html", report=report, conditions=shared(report.conditions), formulas=formulas, terms=TERMS)
 
 
 def render(template: str, *, loader: jinja2.BaseLoader | None = None, **context: Any) -> str:
-    """Renders a page that extends ``base.html``, with its style, its script and the content policy that allows them.
+    """Renders a page that extends ``base.html``, with style, script and the content policy that allows them.
 
     Args:
         template: name of the template.
-        loader: finds templates of other packages; those of reports are found as well.
-        context: what the template shows; everything in it is escaped.
+        loader: finds templates of other packages, in addition to those of reports.
+        context: variables of the template; everything in them is escaped.
     """
     own = jinja2.PackageLoader("a2perf.report", "templates")
     environment = jinja2.Environment(
@@ -46,8 +62,10 @@ def render(template: str, *, loader: jinja2.BaseLoader | None = None, **context:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals.update(table=to_html, svg=inline_svg, chart_data=chart_data, mark_words=MARK_WORDS)
-    # made of the package's own files, not of anything from a bundle
+    environment.globals.update(
+        table=to_html, svg=inline_svg, chart_data=chart_data, colour=colour_of, estimated=ESTIMATED
+    )
+    # unescaped, because both are files of this package and hold nothing from a bundle
     style, script = (Markup(own.get_source(environment, name)[0]) for name in ("page.css", "chart.js"))
     return environment.get_template(template).render(
         style=style, script=script, script_hash=content_hash(f"\n{script}\n"), **context
@@ -55,12 +73,12 @@ def render(template: str, *, loader: jinja2.BaseLoader | None = None, **context:
 
 
 def content_hash(script: str) -> str:
-    """Returns the source expression by which a content policy allows this inline script alone."""
+    """Returns the source expression with which a content policy allows this inline script and no other."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def chart_data(chart: Chart) -> Markup:
-    """Returns what the page's script needs of a chart, as JSON that cannot end the element that holds it."""
+    """Returns the data of a chart for the page's script, as JSON that cannot close its ``script`` element."""
     text = json.dumps(chart.data(), separators=(",", ":"), sort_keys=True, allow_nan=False)
     for sign, quoted in _QUOTED.items():
         text = text.replace(sign, quoted)

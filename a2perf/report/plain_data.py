@@ -1,7 +1,7 @@
-"""The numbers of a report for programs: ``report.json`` and ``tables.csv``, never rounded, in their plain units.
+"""The numbers of a report for programs: ``report.json`` and ``tables.csv``, not rounded, in base units.
 
-``tables.csv`` is long: one row a number, ready for a data frame. Rows of level ``algorithm`` are scores over runs,
-those of level ``run`` belong to one run. ``report.json`` holds the same with everything that qualifies them.
+``tables.csv`` is in long form, one row per number, ready for a data frame. Rows of level ``algorithm`` are scores over
+runs, rows of level ``run`` belong to one run. ``report.json`` adds provenance, intervals and conditions.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from a2perf.report.markdown import FIGURES
 from a2perf.report.provenance import noise
 from a2perf.report.run_numbers import Measure
 from a2perf.report.run_sections import RunSection
+from a2perf.report.score_tables import CATEGORIES
+from a2perf.runs.layout import MODES
 
 CSV_COLUMNS = (
     "level", "run", "submission", "mode", "domain", "task", "env_id", "env_fingerprint", "seed", "state", "category",
@@ -33,9 +35,9 @@ class ReportedScore(Record, kw_only=True):
     """One cell of a table of scores.
 
     Attributes:
-        best: marked as the best of its row.
+        best: may be the best of its row.
         remark: why no value of the row is marked.
-        task: where a run has several.
+        task: the task, if a run has several.
     """
 
     algorithm: str
@@ -70,12 +72,12 @@ class ReportedSetting(Record, kw_only=True):
 
 
 class ReportedRun(Record, kw_only=True):
-    """One run in ``report.json``; what its manifest says is null when there is none that can be read.
+    """One run in ``report.json``; fields of its manifest are null if no manifest could be read.
 
     Attributes:
-        noisy_host: why times of this run should be doubted; empty on a quiet host.
-        conditions: damage, warnings and failed trackers, in words.
-        figures: files of its own charts, relative to the report.
+        noisy_host: why times of this run are unreliable; empty on a quiet host.
+        conditions: damage, warnings and failed trackers.
+        figures: files of the run's charts, relative to the report.
     """
 
     run: str
@@ -140,7 +142,7 @@ def report_record(report: Report) -> ReportRecord:
 
 
 def tables_csv(report: Report) -> str:
-    """Returns every number of a report as CSV, one a row."""
+    """Returns every number of a report as CSV, one per row."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, fieldnames=CSV_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -162,7 +164,9 @@ def _safe(row: dict[str, Any]) -> dict[str, Any]:
 def _scores(section: SettingSection) -> list[ReportedScore]:
     found = []
     table = section.every_metric
-    for part in table.sections:
+    # the order in which files have always listed them; the page puts inference before training
+    ordered = sorted(table.sections, key=lambda part: (MODES.index(part.mode), CATEGORIES.index(part.category)))
+    for part in ordered:
         for row in part.rows:
             for name, cell in zip(table.algorithms, row.cells, strict=True):
                 if cell.value is not None:

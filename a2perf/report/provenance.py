@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: what ran, on what, with which seeds, and what went wrong on the way."""
+"""Where the numbers of a run come from: code, host, seeds, confinement, and what went wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from a2perf.plain_text import plain_text
 from a2perf.records import Manifest
+from a2perf.report.labels import Label, title_of
 from a2perf.report.tables import Column, Quantity, Table, Text, quantity_text
 from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.run import Run
@@ -18,63 +19,66 @@ _HASH_DIGITS = 16
 
 
 def record_table(anchor: str, run: Run) -> Table:
-    """Returns what is needed to judge the run or to run it again, as names and values."""
+    """Returns what a reader needs to judge the run or to repeat it, as names and values."""
     rows = [] if run.manifest is None else _record(run, run.manifest)
     columns = (Column(key="what", title="What"), Column(key="value", title="Value"))
     cells = tuple((Text(text=name), Text(text=plain_text(value), code=code)) for name, value, code in rows if value)
     return Table(name=f"{anchor}-record", caption="Record of the run", columns=columns, rows=cells)
 
 
-def sources_table(settings: Sequence[TaskResults], anchors: Mapping[str, str]) -> Table:
+def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], anchors: Mapping[str, str]) -> Table:
     """Returns where the numbers of each group come from: seeds, code, environment, host, confinement.
 
     Args:
         settings: what was compared.
+        labels: of the submissions.
         anchors: of each run's part of the page, by key.
     """
     titles = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")
-    rows = tuple(_source_row(setting, group, anchors) for setting in settings for group in setting.groups)
+    rows = tuple(_source_row(setting, group, labels, anchors) for setting in settings for group in setting.groups)
     columns = tuple(Column(key=title.lower().replace(" ", "_"), title=title) for title in titles)
     return Table(name="sources", caption="Where the numbers come from", columns=columns, rows=rows, cards=True)
 
 
-def _source_row(setting: TaskResults, group: SeedGroup, anchors: Mapping[str, str]) -> tuple[Text, ...]:
+def _source_row(
+    setting: TaskResults, group: SeedGroup, labels: Mapping[str, Label], anchors: Mapping[str, str]
+) -> tuple[Text, ...]:
     manifests = [run.manifest for run in group.runs if run.manifest is not None]
     identities = [run.identity for run in group.runs]
 
-    def told(words: Iterable[str]) -> str:
-        return plain_text("; ".join(dict.fromkeys(word for word in words if word))) or "–"
+    def joined(parts: Iterable[str]) -> str:
+        return plain_text("; ".join(dict.fromkeys(part for part in parts if part))) or "–"
 
-    commits = told(
+    commits = joined(
         f"commit {m.submission.git_commit[:_HASH_DIGITS]}{' with changes' if m.submission.git_dirty else ''}"
         for m in manifests
         if m.submission.git_commit
     )
-    fingerprints = told(
+    fingerprints = joined(
         f"fingerprint {identity.fingerprint[:_HASH_DIGITS]}" for identity in identities if identity.fingerprint
     )
-    pythons = told(f"Python {m.python.get('version', '')}" for m in manifests if m.python.get("version"))
+    pythons = joined(f"Python {m.python.get('version', '')}" for m in manifests if m.python.get("version"))
     return (
         Text(
-            text=group.algorithm,
+            text=title_of(labels, group.algorithm),
             detail=f"{group.mode}, {_counted(len(group.runs))}; {setting.title}",
             href=f"#{anchors[group.runs[0].key]}",
         ),
         Text(text=", ".join("unknown" if seed is None else str(seed) for seed in group.seeds)),
         Text(
-            text=told(i.version[:_HASH_DIGITS] for i in identities),
+            text=joined(i.version[:_HASH_DIGITS] for i in identities),
             detail=None if commits == "–" else commits,
             code=True,
         ),
-        Text(text=told(m.env_id or m.domain for m in manifests), detail=_unless_none(fingerprints)),
-        Text(text=told(_machine(m.host) for m in manifests), detail=_unless_none(pythons)),
-        Text(text=told(_sandbox_level(m) for m in manifests)),
-        Text(text=told(m.a2perf_version for m in manifests), detail=told(run.folder.layout for run in group.runs)),
+        Text(text=joined(m.env_id or m.domain for m in manifests), detail=_unless_none(fingerprints)),
+        Text(text=joined(_machine(m.host) for m in manifests), detail=_unless_none(pythons)),
+        Text(text=joined(_sandbox_level(m) for m in manifests)),
+        Text(text=joined(m.a2perf_version for m in manifests), detail=joined(run.folder.layout for run in group.runs)),
     )
 
 
-def _unless_none(words: str) -> str | None:
-    return None if words == "–" else words
+def _unless_none(text: str) -> str | None:
+    return None if text == "–" else text
 
 
 def _counted(count: int) -> str:
@@ -82,21 +86,21 @@ def _counted(count: int) -> str:
 
 
 def _machine(host: Mapping[str, Any]) -> str:
-    words = [str(host["cpu_model"])] if host.get("cpu_model") else []
+    parts = [str(host["cpu_model"])] if host.get("cpu_model") else []
     cores = next((host[name] for name in ("cores", "cpu_count") if host.get(name)), None)
-    words += [f"{cores} cores"] if cores else []
+    parts += [f"{cores} cores"] if cores else []
     memory = host.get("memory_bytes")
-    words += [_words(memory, "memory_bytes")] if isinstance(memory, int) else []
-    return ", ".join(words)
+    parts += [_text(memory, "memory_bytes")] if isinstance(memory, int) else []
+    return ", ".join(parts)
 
 
 def _sandbox_level(manifest: Manifest) -> str:
-    """Returns the level alone: what is not in force stands in the record of each run."""
+    """Returns the level without its guarantees, which the record of each run lists."""
     return "" if manifest.sandbox is None else manifest.sandbox.level
 
 
 def failure(run: Run) -> tuple[list[tuple[str, str]], str]:
-    """Returns why a run failed as (name, words), and the traceback or the log's last lines."""
+    """Returns why a run failed as (name, text), and the traceback or the last lines of the log."""
     manifest = run.manifest
     if manifest is None or manifest.failure is None:
         return [], ""
@@ -115,32 +119,32 @@ def failure(run: Run) -> tuple[list[tuple[str, str]], str]:
 
 
 def conditions(run: Run) -> list[str]:
-    """Returns everything that a reader of the numbers should know: damage, noise, failed trackers, warnings."""
-    found = dict.fromkeys(plain_text(words) for words in (*run.conditions, *run.details.conditions))
+    """Returns everything that affects how far the numbers can be trusted: damage, noise, failed trackers, warnings."""
+    found = dict.fromkeys(plain_text(text) for text in (*run.conditions, *run.details.conditions))
     manifest = run.manifest
     if run.state == "unfinished":
-        found["The run has not ended: it goes on elsewhere, or was killed; the same command resumes it."] = None
+        found["The run has not ended: it is still running elsewhere or was killed. Rerun its command to resume."] = None
     if run.state == "interrupted":
-        found["The run was interrupted; the same command resumes it."] = None
+        found["The run was interrupted. Rerun its command to resume."] = None
     noisy = noise(run)
     if noisy:
-        found[f"Noisy host, so times should be doubted: {'; '.join(noisy)}."] = None
+        found[f"Timings unreliable, noisy host: {'; '.join(noisy)}."] = None
     for task, broken in run.details.task_failures.items():
-        words = f"Task {task} failed in {broken.where} ({broken.kind.value}): {broken.message}"
-        found[plain_text(words)] = None
+        text = f"Task {task} failed in {broken.where} ({broken.kind.value}): {broken.message}"
+        found[plain_text(text)] = None
     for report in _reports(run).values():
-        found.update(dict.fromkeys(plain_text(words) for words in report.notes))
+        found.update(dict.fromkeys(plain_text(text) for text in report.notes))
     if manifest is not None:
         for tracker in manifest.tracker_failures:
             name, error = tracker.get("tracker", "without a name"), tracker.get("error", "no message")
             found[plain_text(f"Tracker {name} was switched off: {error}")] = None
-        warnings = (words for words in manifest.warnings if not words.startswith("noisy host"))
-        found.update(dict.fromkeys(plain_text(words) for words in warnings))
+        warnings = (text for text in manifest.warnings if not text.startswith("noisy host"))
+        found.update(dict.fromkeys(plain_text(text) for text in warnings))
     return list(found)
 
 
 def noise(run: Run) -> list[str]:
-    """Returns why the host was too busy to trust times; empty for a quiet one."""
+    """Returns why the host was too busy for reliable times; empty for a quiet host."""
     reasons: dict[str, None] = {}
     for task, report in _reports(run).items():
         if report.host.noisy:
@@ -148,8 +152,8 @@ def noise(run: Run) -> list[str]:
             reasons.update(dict.fromkeys(plain_text(f"{task}: {reason}" if task else reason) for reason in stated))
     if not reasons and run.manifest is not None:
         prefix = "noisy host"
-        told = [words for words in run.manifest.warnings if words.startswith(prefix)]
-        reasons.update(dict.fromkeys(plain_text(words.removeprefix(prefix).lstrip(": ")) for words in told))
+        warnings = [text.removeprefix(prefix).lstrip(": ") for text in run.manifest.warnings if text.startswith(prefix)]
+        reasons.update(dict.fromkeys(plain_text(warning) for warning in warnings))
     return list(reasons)
 
 
@@ -181,7 +185,7 @@ def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
 
 
 def command(run: Run, manifest: Manifest) -> str:
-    """Returns the recorded command line, or for a record without one a command that runs the configuration anew."""
+    """Returns the recorded command line, or a command that runs the recorded configuration again."""
     if manifest.command:
         return shlex.join(manifest.command)
     words = ["a2perf-launch", "--submission", manifest.submission.path]
@@ -195,30 +199,30 @@ def command(run: Run, manifest: Manifest) -> str:
 
 
 def _reports(run: Run) -> Mapping[str, TrackingReport]:
-    """Returns the tracking report of each task; of a run of one task under the name ``""``."""
+    """Returns the tracking report of each task; a run of one task has the name ``""``."""
     return run.tracking_by_task or {"": run.tracking}
 
 
 def _sandbox(manifest: Manifest) -> str:
     if manifest.sandbox is None:
         return ""
-    words = manifest.sandbox.level
+    text = manifest.sandbox.level
     if manifest.sandbox.guarantees:
-        words += f" ({', '.join(manifest.sandbox.guarantees)})"
+        text += f" ({', '.join(manifest.sandbox.guarantees)})"
     if manifest.sandbox.missing:
-        words += f"; not in force: {', '.join(manifest.sandbox.missing)}"
-    return words
+        text += f"; not in force: {', '.join(manifest.sandbox.missing)}"
+    return text
 
 
 def _host(host: dict[str, Any]) -> list[tuple[str, str, bool]]:
     return [
-        (f"Host, {name.replace('_bytes', '').replace('_', ' ')}", _words(value, name), False)
+        (f"Host, {name.replace('_bytes', '').replace('_', ' ')}", _text(value, name), False)
         for name, value in host.items()
         if value not in (None, "", [], {}) and name not in ("cpu_family", "python")
     ]
 
 
-def _words(value: object, name: str) -> str:
+def _text(value: object, name: str) -> str:
     if name.endswith("_bytes") and isinstance(value, int):
         return quantity_text(Quantity(value=float(value), unit="bytes"))
     if isinstance(value, str | int | float):

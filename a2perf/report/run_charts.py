@@ -1,4 +1,4 @@
-"""Which charts a single run gets beside those of its setting, with the words that go with each."""
+"""The charts of a single run, each with its title, caption and a description in numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
 from a2perf.report import charts
 from a2perf.report.drawing import Chart, single
-from a2perf.report.numbers_text import shown
+from a2perf.report.numbers_text import rounded
 from a2perf.report.run_numbers import episode_values, reward_terms
 from a2perf.report.tables import Quantity, quantity_text
 from a2perf.runs.run import Run
@@ -48,7 +48,7 @@ def _returns(run: Run) -> _Plan | None:
         return (
             "returns",
             "Return of each episode",
-            "In the order played. The line is the mean, the band one standard deviation to either side.",
+            "Episodes in the order played. Line: mean; band: one standard deviation on either side.",
             f"{values.size} episodes, mean {_mean(values)}, from {_plain(values.min())} to {_plain(values.max())}.",
             partial(charts.episode_returns, values),
         )
@@ -57,7 +57,7 @@ def _returns(run: Run) -> _Plan | None:
     return (
         "returns",
         "Return of each episode by task",
-        "One dot an episode; the bar is the mean.",
+        "Each dot is an episode; the bar marks the mean.",
         "; ".join(f"{task}: mean {_mean(values)} over {values.size}" for task, values in returns.items()) + ".",
         partial(charts.returns_by_group, returns),
     )
@@ -73,7 +73,7 @@ def _rewards(run: Run) -> _Plan | None:
     return (
         "rewards",
         "Reward terms",
-        "Mean reward per step; the dark line is one standard deviation over episodes to either side.",
+        "Mean reward per step. Dark line: one standard deviation over episodes on either side.",
         "; ".join(f"{name} {_mean(values)}" for name, values in terms.items()) + ".",
         partial(charts.reward_terms, terms),
     )
@@ -102,7 +102,7 @@ def _methods(method: str) -> str:
 
 
 def _plain(value: float) -> str:
-    return shown(float(value), "").value
+    return rounded(float(value), "").value
 
 
 def _mean(values: Values) -> str:

@@ -1,4 +1,4 @@
-"""The numbers of one run: the registry's metrics on this run alone, and the trackers' side notes that nobody ranks."""
+"""The numbers of one run: the metrics of this run alone, and further numbers of the trackers that are not ranked."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Measure(msgspec.Struct, kw_only=True, frozen=True):
     """One named number of a run.
 
     Attributes:
-        key: the metric's name in the registry, or a name of its own for a side note.
+        key: the metric's name in the registry, or the name of a side note.
         label: name for people.
         category: of the metric; ``system`` for side notes.
         mode: the mode that it was recorded in.
-        task: the task it belongs to, where a run has several.
+        task: the task it belongs to, if the run has several.
     """
 
     key: str
@@ -54,7 +54,7 @@ def measures(run: Run, profile: Profile) -> list[Measure]:
 
 
 def find(found: list[Measure], key: str) -> Quantity | None:
-    """Returns the quantity with this key, that of the whole run before that of one task."""
+    """Returns the quantity with this key, preferably of the whole run rather than of one task."""
     named = [measure for measure in found if measure.key == key]
     return next((m.quantity for m in sorted(named, key=lambda m: m.task is not None)), None)
 
@@ -65,7 +65,7 @@ def episode_values(episodes: list[Episode], name: str) -> Values:
 
 
 def reward_terms(episodes: list[Episode]) -> dict[str, Values]:
-    """Returns the mean reward per step of each term, one value an episode, terms in the environment's order."""
+    """Returns the mean reward per step of each term, one value per episode, terms in the environment's order."""
     names = dict.fromkeys(name for episode in episodes for name in episode.reward_terms)
     return {
         name: np.array([episode.reward_terms[name] for episode in episodes if name in episode.reward_terms])
@@ -129,8 +129,8 @@ def _quantity(value: MetricValue, over_episodes: MetricValue | None, episodes: i
 
 def _side_notes(run: Run) -> Iterator[Measure]:
     for task, report in (run.tracking_by_task or {"": run.tracking}).items():
-        for key, label, name, unit, words in _SIDE_NOTES:
-            yield from _note(run, key, label, recorded(getattr(report, name)), unit, "measured", words, task)
+        for key, label, name, unit, method in _SIDE_NOTES:
+            yield from _note(run, key, label, recorded(getattr(report, name)), unit, "measured", method, task)
         energy = report.energy
         if task and energy.quality not in ("", "none"):
             gross = recorded(energy.gross_kwh)
@@ -141,7 +141,7 @@ def _side_notes(run: Run) -> Iterator[Measure]:
                 yield from _note(run, key, label, idle_w, "W", component.quality, component.method, task)
     if run.details.train is not None:
         size, files = float(run.details.train.artifact_bytes), f"{run.details.train.artifact_files} file(s)"
-        yield from _note(run, "artifacts", "Artefacts written", size, "bytes", "measured", files, "")
+        yield from _note(run, "artifacts", "Artifacts written", size, "bytes", "measured", files, "")
 
 
 def _note(

@@ -1,4 +1,4 @@
-"""Every run by itself: its numbers, phases, charts, pictures, record, and why it failed."""
+"""The section of each run: its numbers, phases, charts, pictures, record, and why it failed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from a2perf.domains import task_title
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.records import Episode
 from a2perf.report import provenance
 from a2perf.report.drawing import Chart
+from a2perf.report.names import submission_title
 from a2perf.report.run_charts import charts_of
 from a2perf.report.run_numbers import Measure, find, measures
 from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
@@ -32,7 +34,7 @@ class Picture:
 
     Attributes:
         kind: ``"image"`` or ``"video"``.
-        uri: the data URI; empty when the file is too large, ``caption`` then says so.
+        uri: the data URI; empty if the file is too large for the page, which ``caption`` then states.
     """
 
     kind: str
@@ -49,7 +51,7 @@ class RunSection:
     run: Run
     title: str
     state: str
-    state_words: str
+    state_text: str
     measures: list[Measure]
     numbers: Table
     phases: Table | None
@@ -92,11 +94,13 @@ def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile,
         if identity.seed is not None:
             subtitle += f" · seed {identity.seed}"
     else:
-        title = plain_text(manifest.submission.name)
+        title = submission_title(manifest.submission.name, runs[0].info)
+        if manifest.task:
+            title += f" on {task_title(manifest.domain, manifest.task)}"
         where = manifest.env_id or manifest.domain
         subtitle = f"{where} · task {manifest.task} · seed {manifest.root_seed} · folder {label}"
     sections = [_run_section(run, new_name, profile, own_charts) for run in runs]
-    return RootSection(new_name(label), label, title, plain_text(subtitle), sections)
+    return RootSection(new_name(label), label, plain_text(title), plain_text(subtitle), sections)
 
 
 def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) -> RunSection:
@@ -108,7 +112,7 @@ def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) 
         run=run,
         title=(run.mode or run.folder.layout).capitalize(),
         state=run.state,
-        state_words=_state_words(run),
+        state_text=_state_text(run),
         measures=found,
         numbers=_numbers_table(anchor, found),
         phases=_phases_table(anchor, run),
@@ -122,14 +126,14 @@ def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) 
     )
 
 
-def _state_words(run: Run) -> str:
+def _state_text(run: Run) -> str:
     if run.manifest is not None and run.manifest.failure is not None:
         return f"{run.state}: {run.manifest.failure.kind.value}"
     return run.state
 
 
-def summary_table(runs: Sequence[RunSection]) -> Table:
-    """Returns the table of all runs, a row each."""
+def run_table(runs: Sequence[RunSection]) -> Table:
+    """Returns the table of all runs, one row each."""
     columns = (
         Column(key="run", title="Run"),
         Column(key="state", title="State"),
@@ -162,7 +166,7 @@ def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
     several = run.mode == "generalization"
     return (
         Text(text=name, detail=run.mode or run.folder.layout, href=f"#{section_of.anchor}"),
-        Text(text=section_of.state_words, state=section_of.state),
+        Text(text=section_of.state_text, state=section_of.state),
         where,
         _bare(find(found, "generalization" if several else "returns") or nothing, keep_n=True),
         (None if several else find(found, "episode_length")) or nothing,
@@ -182,7 +186,7 @@ def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
 
 
 def _bare(quantity: Quantity, *, keep_n: bool = False) -> Quantity:
-    """Leaves out the note, and the sample size where the cell's second line holds another quantity."""
+    """Returns the quantity without its note; also without its sample size unless ``keep_n``."""
     return msgspec.structs.replace(quantity, n=quantity.n if keep_n else None, note=None)
 
 
@@ -191,22 +195,23 @@ def _numbers_table(anchor: str, found: Sequence[Measure]) -> Table:
         Column(key="measure", title="Measure"),
         Column(key="value", title="Value", align="right"),
         Column(key="provenance", title="Provenance"),
-        Column(key="method", title="What it is"),
+        Column(key="method", title="Method"),
     )
     rows = tuple(
         (
             Text(text=measure.label if measure.task is None else f"{measure.label}, {plain_text(measure.task)}"),
             msgspec.structs.replace(measure.quantity, note=None),
             Text(text=measure.quantity.provenance or "–"),
-            Text(text=_what_it_is(measure.quantity)),
+            Text(text=_method(measure.quantity)),
         )
         for measure in found
     )
     return Table(name=f"{anchor}-numbers", caption="Every number", columns=columns, rows=rows)
 
 
-def _what_it_is(quantity: Quantity) -> str:
-    return plain_text("; ".join(w for w in (quantity.method, quantity.spread_kind, quantity.note) if w) or "–")
+def _method(quantity: Quantity) -> str:
+    parts = (quantity.method, quantity.spread_kind, quantity.note)
+    return plain_text("; ".join(part for part in parts if part) or "–")
 
 
 def _phases_table(anchor: str, run: Run) -> Table | None:
@@ -237,15 +242,15 @@ def _phases_table(anchor: str, run: Run) -> Table | None:
 
 
 def _endings(run: Run) -> list[str]:
-    """Says how the episodes of each task ended."""
+    """Returns one sentence per task on how its episodes ended."""
     lines = []
     for task, episodes in run.episodes.items():
         ways = Counter(_ending(episode) for episode in episodes)
         if ways:
             ordered = sorted(ways.items(), key=lambda item: (-item[1], item[0]))
-            words = ", ".join(f"{count} by {way}" for way, count in ordered)
+            listed = ", ".join(f"{count} by {way}" for way, count in ordered)
             where = f" on {plain_text(task)}" if len(run.episodes) > 1 else ""
-            lines.append(f"{counted(len(episodes), 'episode')}{where} ended: {words}.")
+            lines.append(f"{counted(len(episodes), 'episode')}{where} ended: {listed}.")
     return lines
 
 
@@ -261,10 +266,10 @@ def _pictures(run: Run, most: int) -> list[Picture]:
         path = PurePosixPath(media.name)
         episode = path.stem.replace("_", " ")
         if media.size > MAX_MEDIA_BYTES:
-            words = f"{path.name} is larger than {MAX_MEDIA_BYTES // 2**20} MiB and stays in the run's folder"
-            found.append(Picture("image", "", "", words))
+            caption = f"{path.name} is larger than {MAX_MEDIA_BYTES // 2**20} MiB; it is only in the folder of the run"
+            found.append(Picture("image", "", "", caption))
         elif path.suffix == ".png":
-            caption = f"{episode}: evenly spaced frames, from left to right"
+            caption = f"{episode}: evenly spaced frames from left to right; scroll sideways for all"
             found.append(Picture("image", _data_uri(media, "image/png"), f"Picture strip of {caption}", caption))
         else:
             found.append(Picture("video", _data_uri(media, "video/mp4"), f"Film of {episode}", episode))

@@ -1,34 +1,38 @@
-"""The tables of a paper: one a setting, metrics as rows grouped by category, algorithms as columns.
+"""The score table of a task: metrics as rows, grouped by category, and algorithms as columns.
 
-Cells hold the registry's values as they are; rounding happens once, here, so that every format prints the same digits.
-The best value of a row is marked only where the registry ranks the row: never across provenances.
+Cells keep the values of the registry. Rounding happens once, here, and every format prints the same digits. Bold marks
+the values that may be the best of their row (``ranks.leaders``): never with one run, across provenances, or for times
+that were measured on a noisy host.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 
+from a2perf.domains import task_title
 from a2perf.errors import UserError
 from a2perf.metrics import registry
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.values import Category, MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.numbers_text import Scale, Written, row_scale, written
+from a2perf.report.labels import Label, title_of
+from a2perf.report.numbers_text import Scale, Written, normalised_text, row_scale, written
+from a2perf.report.provenance import noise
+from a2perf.report.ranks import leaders
+from a2perf.report.references import normalised_score, protocol_task
 from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.layout import MODES
 
 CATEGORIES: tuple[Category, ...] = ("application", "reliability", "system", "data")
 MODE_WORDS = {"train": "training", "inference": "inference", "generalization": "generalization"}
-MARKS = {"measured": "m", "estimated": "e", "recorded": "r", "mixed": "m+e"}
-MARK_WORDS = {
-    "measured": "measured by an instrument or a clock",
-    "estimated": "estimated by a model",
-    "recorded": "recorded by the environment or the participant",
-    "mixed": "measured in some runs, estimated in others",
-}
+ESTIMATED = {"estimated": "estimated by a model", "mixed": "measured in some runs, estimated in others"}
+"""Provenances that are marked with ≈; everything else was measured or recorded."""
+ESTIMATED_MARK, DOUBTFUL_MARK = "≈", "⚠"
+NORMALISED = "normalised_score"
 HEADLINES = (
-    "returns", "success_rate", "generalization",
+    NORMALISED, "returns", "success_rate", "generalization",
     "IqrAcrossRuns", "IqrWithinRuns", "LowerCVaROnDiffs", "LowerCVaROnDrawdown", "LowerCVarOnAcross",
     "MedianPerfDuringTraining", "IqrAcrossRollouts", "LowerCVaRAcrossRollouts",
     "energy_gross", "power_mean", "power_gpu_mean", "memory_rss_mean", "memory_rss_peak", "memory_gpu_peak",
@@ -36,7 +40,9 @@ HEADLINES = (
     "latency_processor_time_mean",
     "energy_to_threshold", "time_to_threshold", "training_sample_cost",
 )  # fmt: skip
-"""What the short table shows: the rows of the earlier platform's tables, success, and latency as quantiles."""
+"""Rows of the short table: those of the earlier platform's tables, success, and latency as quantiles."""
+_MODES = ("inference", "generalization", "train")
+"""Order of the modes on a page: how good the policy is comes before how it was trained."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,22 +52,24 @@ class ScoreCell:
     Attributes:
         value: as scored; None when the algorithm has no run in this mode.
         written: rounded to the row's unit; None without a value.
-        best: no other value of the row is better.
+        best: the value may be the best of its row: no interval lies above its own.
+        doubtful: a time that was measured on a noisy host.
     """
 
     value: MetricValue | None
     written: Written | None = None
     best: bool = False
+    doubtful: bool = False
 
     @property
     def mark(self) -> str:
-        """Short sign of the value's provenance; empty without a value."""
+        """``≈`` for an estimated value, else empty."""
         if self.value is None or self.written is None:
             return ""
-        return MARKS.get(self.value.provenance, self.value.provenance)
+        return ESTIMATED_MARK if self.value.provenance in ESTIMATED else ""
 
     def condition(self) -> str:
-        """Says why there is no number; empty where there is one or the metric is not of these runs."""
+        """Returns why the number is missing; empty if there is a number or the metric does not apply to these runs."""
         return "" if self.value is None or self.written is not None else self.value.condition or "no value"
 
 
@@ -73,7 +81,7 @@ class ScoreRow:
         name: the metric's name in the registry.
         task: the task it is of, in generalization.
         scale: the unit that all cells are written in.
-        remark: why nothing is marked as best, where a reader would expect it.
+        remark: why no value is bold although a reader would expect one.
     """
 
     name: str
@@ -89,6 +97,10 @@ class ScoreRow:
         """Unit in the row's heading; ``"return"`` for the unit of the reward."""
         return self.scale.unit
 
+    def has_value(self) -> bool:
+        """Returns whether any cell has a number."""
+        return any(cell.written is not None for cell in self.cells)
+
 
 @dataclasses.dataclass(frozen=True)
 class ScoreSection:
@@ -103,6 +115,19 @@ class ScoreSection:
         """Heading, ``"Reliability, training"``."""
         return f"{self.category.capitalize()}, {MODE_WORDS.get(self.mode, self.mode)}"
 
+    def valued(self) -> list[ScoreRow]:
+        """Returns the rows in which some cell has a number."""
+        return [row for row in self.rows if row.has_value()]
+
+    def missing(self) -> list[str]:
+        """Returns one line per reason why rows have no number, ``"Not enough data (n=1, needs 3): A, B"``."""
+        by_reason: dict[str, list[str]] = {}
+        for row in self.rows:
+            if not row.has_value():
+                reasons = dict.fromkeys(cell.condition() for cell in row.cells if cell.condition())
+                by_reason.setdefault("; ".join(reasons) or "no value", []).append(row.label)
+        return [f"{reason[:1].upper()}{reason[1:]}: {', '.join(names)}" for reason, names in by_reason.items()]
+
 
 @dataclasses.dataclass(frozen=True)
 class ScoreTable:
@@ -110,8 +135,9 @@ class ScoreTable:
 
     Attributes:
         caption: one sentence on what is compared.
-        algorithms: headings of the columns.
+        algorithms: names of the columns, as the files have them.
         details: a line below each heading: how many runs, by mode.
+        titles: headings of the columns; the names if empty.
     """
 
     name: str
@@ -120,33 +146,48 @@ class ScoreTable:
     algorithms: tuple[str, ...]
     details: tuple[str, ...]
     sections: tuple[ScoreSection, ...]
+    titles: tuple[str, ...] = ()
+
+    def runs(self) -> list[int]:
+        """Returns the number of runs in the heading of each column, -1 if it differs between modes."""
+        counts = [re.fullmatch(r"(\d+) runs?", detail) for detail in self.details]
+        return [-1 if count is None else int(count[1]) for count in counts]
+
+    def heads(self) -> tuple[str, ...]:
+        """Returns the headings of the columns."""
+        return self.titles or self.algorithms
 
     def rows(self) -> list[ScoreRow]:
         """Returns all rows from top to bottom."""
         return [row for section in self.sections for row in section.rows]
 
 
-def score_table(setting: TaskResults, name: str, profile: str, *, headlines: bool = False) -> ScoreTable:
+def score_table(
+    setting: TaskResults, name: str, profile: str, labels: Mapping[str, Label], *, headlines: bool = False
+) -> ScoreTable:
     """Makes the table of a setting.
 
     Args:
         setting: what was scored.
         name: identity of the table, safe in file names.
         profile: of the formulas, for the caption.
-        headlines: only the rows of ``HEADLINES``.
+        labels: of the submissions.
+        headlines: only the rows of ``HEADLINES``, with normalised scores if the task has reference scores.
     """
     metrics = registry.all_metrics()
     sections = []
-    for mode in MODES:
-        held = {group.algorithm: group for group in setting.in_mode(mode)}
-        for category in CATEGORIES:
+    for category in CATEGORIES:
+        for mode in _MODES:
+            held = {group.algorithm: group for group in setting.in_mode(mode)}
             named = [metric for metric in metrics.values() if metric.category == category]
             if headlines:
                 named = sorted((m for m in named if m.name in HEADLINES), key=lambda m: HEADLINES.index(m.name))
             rows = [row for metric in named if (row := _row(metric, setting.algorithms, held)) is not None]
             rows = [row for row in rows if not headlines or _is_worth_a_line(row)]
+            if headlines and category == "application" and mode == "inference":
+                rows = [*_normalised_row(setting, rows), *rows]
             if category == "application" and mode == "generalization":
-                rows += _task_rows(setting.algorithms, held, metrics)
+                rows += _task_rows(setting, held, metrics)
             if rows:
                 sections.append(ScoreSection(category, mode, tuple(rows)))
     return ScoreTable(
@@ -156,56 +197,91 @@ def score_table(setting: TaskResults, name: str, profile: str, *, headlines: boo
         algorithms=setting.algorithms,
         details=tuple(_detail(setting, algorithm) for algorithm in setting.algorithms),
         sections=tuple(sections),
+        titles=tuple(title_of(labels, algorithm) for algorithm in setting.algorithms),
     )
 
 
 def make_row(
-    metric: Metric, values: Sequence[MetricValue | None], names: Sequence[str], task: str | None = None
+    metric: Metric,
+    values: Sequence[MetricValue | None],
+    names: Sequence[str],
+    task: str | None = None,
+    noisy: Collection[str] = (),
+    title: str = "",
 ) -> ScoreRow:
-    """Makes a row: one unit for all cells, the best marked where the row may be ranked.
+    """Makes a row with one unit for all cells; marks the best values if the row can be ranked.
 
     Args:
-        metric: what the values are of.
-        values: by column, None where there is nothing to score.
+        metric: the metric of the values.
+        values: by column; None if there is nothing to score.
         names: of the columns.
-        task: the task, where a run has several.
+        task: the task, if a run has several.
+        noisy: names of the columns with runs on a noisy host.
+        title: of the task; its name if empty.
     """
     known = [value.value for value in values if value is not None and value.value is not None]
     scale = row_scale(known, metric.unit)
-    best, remark = _best({name: value for name, value in zip(names, values, strict=True) if value is not None})
+    doubtful = set(noisy) if is_timing(metric) else set()
+    by_name = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+    best, remark = _best(by_name)
+    if any(by_name[name].value is not None for name in doubtful & by_name.keys()):
+        best, remark = set(), remark or ("not ranked: noisy host" if best else "")
     cells = tuple(
         ScoreCell(value)
         if value is None or value.value is None
-        else ScoreCell(value, written(value.value, scale, value.spread, value.interval), name in best)
+        else ScoreCell(value, written(value.value, scale, value.spread, value.interval), name in best, name in doubtful)
         for name, value in zip(names, values, strict=True)
     )
-    label = metric.label if task is None else f"{metric.label}, {plain_text(task)}"
+    label = metric.label if task is None else f"{metric.label}, {plain_text(title or task)}"
     return ScoreRow(metric.name, label, metric.direction, scale, cells, task, remark)
+
+
+def is_timing(metric: Metric) -> bool:
+    """Returns whether other processes on the host distort the metric."""
+    return metric.category == "system" and metric.unit == "s"
 
 
 def _row(metric: Metric, algorithms: Sequence[str], held: Mapping[str, SeedGroup]) -> ScoreRow | None:
     values = [held[name].scores.get(metric.name) if name in held else None for name in algorithms]
     if all(value is None for value in values):
         return None
-    return make_row(metric, values, algorithms)
+    noisy = [name for name, group in held.items() if any(noise(run) for run in group.runs)]
+    return make_row(metric, values, algorithms, noisy=noisy)
 
 
 def _is_worth_a_line(row: ScoreRow) -> bool:
-    """Says whether a row of the short table tells something: a number, or what is lacking for one."""
-    lacking = ("not enough", "threshold", "failed")
-    return any(cell.written is not None or cell.condition().startswith(lacking) for cell in row.cells)
+    """Returns whether a row belongs in the short table: it has a number, or a reason that a user can act on."""
+    reasons = ("not enough", "threshold", "failed")
+    return any(cell.written is not None or cell.condition().startswith(reasons) for cell in row.cells)
 
 
-def _task_rows(
-    algorithms: Sequence[str], held: Mapping[str, SeedGroup], metrics: Mapping[str, Metric]
-) -> list[ScoreRow]:
-    tasks = sorted({task for group in held.values() for task in group.tasks})
+def _normalised_row(setting: TaskResults, rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+    """Returns the row of normalised scores, made of the row of returns; empty without reference scores."""
+    task = protocol_task(setting)
+    returns = next((row for row in rows if row.name == "returns"), None)
+    if task is None or returns is None:
+        return []
+    cells = []
+    for algorithm, cell in zip(setting.algorithms, returns.cells, strict=True):
+        group = setting.of(algorithm, "inference")
+        score = None if group is None else normalised_score(group, task)
+        if score is None:
+            cells.append(ScoreCell(cell.value))
+            continue
+        low, high = ("", "") if score.low is None else (normalised_text(score.low), normalised_text(score.high))
+        cells.append(ScoreCell(cell.value, Written(normalised_text(score.value), "", low, high, None), cell.best))
+    label = "Normalised score (0 random, 1 expert)"
+    return [ScoreRow(NORMALISED, label, "max", Scale(1.0, ""), tuple(cells), remark=returns.remark)]
+
+
+def _task_rows(setting: TaskResults, held: Mapping[str, SeedGroup], metrics: Mapping[str, Metric]) -> list[ScoreRow]:
+    algorithms = setting.algorithms
     rows = []
-    for task in tasks:
+    for task in sorted({task for group in held.values() for task in group.tasks}):
         for name in ("returns", "success_rate"):
             values = [held[a].tasks.get(task, {}).get(name) if a in held else None for a in algorithms]
             if any(value is not None and value.value is not None for value in values):
-                rows.append(make_row(metrics[name], values, algorithms, task))
+                rows.append(make_row(metrics[name], values, algorithms, task, title=task_title(setting.domain, task)))
     return rows
 
 
@@ -219,16 +295,16 @@ def _best(values: Mapping[str, MetricValue]) -> tuple[set[str], str]:
         provenances = {value.provenance for value in known.values()}
         different = len(provenances) > 1 or "mixed" in provenances
         return set(), "not ranked: measured and estimated" if different else "not ranked: different kinds of values"
-    lowest = min(ranks.values())
-    if lowest == max(ranks.values()):
-        return set(), ""  # all are equal, which bold type would hide
-    return {name for name, rank in ranks.items() if rank == lowest}, ""
+    names = list(ranks)
+    direction = next(iter(known.values())).direction
+    found = leaders([known[name].interval or (None, None) for name in names], "min" if direction == "min" else "max")
+    return {names[index] for index in found}, ""
 
 
 def _caption(setting: TaskResults, profile: str) -> str:
     return (
         f"{setting.title}: mean over runs ± standard deviation, with the 95 % interval of the mean in brackets; "
-        f"best value of a row bold. Formulas: profile {profile}, rules {registry.RULES}."
+        f"values that may be the best of a row are bold. Formulas: profile {profile}, rules {registry.RULES}."
     )
 
 

@@ -1,83 +1,95 @@
-"""Which charts a setting gets, with the words that go with each: title, how to read it, and what it says in numbers."""
+"""The charts of one task, each with its title, caption and a description in numbers."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
 from a2perf.arrays import Values, as_finite
+from a2perf.domains import task_title
 from a2perf.metrics.system_series import energy_course
+from a2perf.plain_text import plain_text
 from a2perf.report import compared_charts as compared
-from a2perf.report.across_tasks import profile_lines, protocol_task, run_means
+from a2perf.report.across_tasks import profile_lines
 from a2perf.report.charts import reliable
-from a2perf.report.compared_charts import Lines
+from a2perf.report.compared_charts import Lines, ReferenceLine
 from a2perf.report.drawing import Chart, Drawing, interactive
+from a2perf.report.labels import Label
 from a2perf.report.learning import Axis, learned
-from a2perf.report.numbers_text import shown
+from a2perf.report.numbers_text import rounded, row_scale
+from a2perf.report.references import protocol_task, run_means
 from a2perf.report.score_tables import MODE_WORDS
 from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.run import Run
 
 _AXES: tuple[tuple[Axis, str, str], ...] = (
-    ("steps", "steps", ""), ("time", "time since the start of the training", "s"), ("energy", "energy used", "kWh"),
+    ("steps", "steps", ""), ("time", "time since the start of training", "s"), ("energy", "energy used", "kWh"),
 )  # fmt: skip
 _CALLS = ("round_trip", "infer_once", "processor_time")
 _CLOCKS = {
-    "round_trip": "with transport, by the evaluator's clock",
+    "round_trip": "including transport, by the evaluator's clock",
     "infer_once": "by the participant's clock",
-    "processor_time": "processor time of the whole process tree per step, by the kernel's account",
+    "processor_time": "processor time of the process tree per step, as the kernel counts it",
+}
+_CALL_TITLES = {
+    "round_trip": "Decision latency (round_trip)",
+    "infer_once": "Decision latency (infer_once)",
+    "processor_time": "Processor time per step",
 }
 _POWER = ("cpu_power_w", "gpu_power_w", "ram_power_w")
 _SHORTEST_RUN_S = 0.5
 _WORTH_A_LOG = 1.5
-_ENERGY_UNITS = ((0.1, 1.0, "kWh"), (1e-4, 1e3, "Wh"), (0.0, 1e6, "mWh"))
 Names = Callable[..., str]
 
 
-def charts_of_setting(setting: TaskResults, new_name: Names) -> list[Chart]:
+def charts_of_setting(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
     """Draws the charts of a setting for which there is data.
 
     Args:
         setting: one task with its algorithms.
+        labels: titles and colours of the submissions.
         new_name: makes a unique name, safe in files, out of words.
     """
-    found = _learning(setting, new_name)
+    found = []
     for mode in ("inference", "generalization"):
-        found += _returns(setting, mode, new_name)
-    found += _profile(setting, new_name)
-    found += _latency(setting, new_name)
+        found += _returns(setting, mode, labels, new_name)
+    found += _learning(setting, labels, new_name)
+    found += _profile(setting, labels, new_name)
+    found += _latency(setting, labels, new_name)
     for mode in ("train", "inference"):
-        found += _over_time(setting, mode, new_name)
+        found += _over_time(setting, mode, labels, new_name)
     return found
 
 
-def _learning(setting: TaskResults, new_name: Names) -> list[Chart]:
+def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
     found = []
     groups = setting.in_mode("train")
     for axis, name, unit in _AXES:
-        places = {algorithm: place for place, algorithm in enumerate(setting.algorithms)}
-        drawn = [lines for c in groups if (lines := learned(c, places[c.algorithm], axis)) is not None]
+        drawn = [lines for group in groups if (lines := learned(group, labels[group.algorithm], axis)) is not None]
         if not drawn:
             continue
         if unit == "kWh":
             drawn, unit = _readable_energy(drawn)
-        build = partial(compared.lines, drawn, x_name=name, y_name="return", x_unit=unit)
+        levels = _levels(setting, labels, groups)
+        build = partial(compared.lines, drawn, x_name=name, y_name="training return", x_unit=unit, levels=levels)
         builds: dict[str, Callable[[], Drawing]] = {"linear": build}
-        if _worth_a_log(drawn):
+        if _worth_a_log(drawn) and all(level.value > 0 for level in levels):
             builds["log"] = partial(build, log=True)
         ends = [f"{lines.name}: {_plain(_last(lines))} at the end" for lines in drawn]
-        words = "Bold: mean over runs with its 95 % interval; thin: single runs. " if _several(drawn) else ""
-        absent = [name for name in (c.algorithm for c in groups) if name not in {lines.name for lines in drawn}]
+        several = "Bold: mean over runs with its 95 % interval; thin: single runs. " if _several(drawn) else ""
+        with_curve = {lines.name for lines in drawn}
+        absent = [title for group in groups if (title := labels[group.algorithm].title) not in with_curve]
         left_out = f" Without a curve against {axis}: {', '.join(absent)}." if absent else ""
-        title = f"Learning curve against {axis}"
+        dotted = " Dotted: evaluated return, random policy and expert." if levels else ""
         found.append(
             interactive(
-                new_name(setting.title, "learning", axis),
-                title,
-                f"{words}As the participants logged it; not measured by the evaluator.{left_out}",
+                new_name(setting.name, "learning", axis),
+                f"Learning curve against {axis}",
+                f"{several}Training returns as logged by the submission, with exploration; not measured by the "
+                f"evaluator.{dotted}{left_out}",
                 "; ".join(ends) + ".",
                 builds,
             )
@@ -85,32 +97,48 @@ def _learning(setting: TaskResults, new_name: Names) -> list[Chart]:
     return found
 
 
-def _returns(setting: TaskResults, mode: str, new_name: Names) -> list[Chart]:
+def _levels(setting: TaskResults, labels: Mapping[str, Label], trained: Sequence[SeedGroup]) -> list[ReferenceLine]:
+    """Returns the reference lines of a learning curve: evaluated returns of what was trained, random and expert."""
+    found = []
+    task = protocol_task(setting)
+    if task is not None:
+        found += [
+            ReferenceLine("random", task.reference("random").mean),
+            ReferenceLine("expert", task.reference("expert").mean),
+        ]
+    for group in trained:
+        evaluated = setting.of(group.algorithm, "inference")
+        returns = None if evaluated is None else evaluated.scores.get("returns")
+        if returns is not None and returns.value is not None and np.isfinite(returns.value):
+            label = labels[group.algorithm]
+            found.append(ReferenceLine(f"{label.title}, evaluated", returns.value, label.place))
+    return found
+
+
+def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
     groups = setting.in_mode(mode)
     tasks = sorted({task for group in groups for task in group.data.returns})
     found = []
     for task in tasks:
         drawn = []
-        for place, group in _placed(setting, mode):
+        for label, group in _labelled(setting, mode, labels):
             runs = [values for run in group.data.returns.get(task, ()) if (values := as_finite(run)[0]).size]
             if runs:
-                drawn.append((group.algorithm, place, runs))
+                drawn.append((label.title, label.place, runs))
         if not drawn:
             continue
         several = any(len(runs) > 1 for _, _, runs in drawn)
-        words = "One dot an episode; " + (
-            "a line of dots a run; the bar is the mean." if several else "the bar is the mean."
-        )
+        caption = f"Each dot is an episode{', each line of dots one run' if several else ''}; the bar marks the mean."
         described = [
             f"{name}: mean {_plain(mean_of(runs))} over {sum(run.size for run in runs)} episodes"
             for name, _, runs in drawn
         ]
-        title = "Returns of rollouts" if mode == "inference" else f"Returns of rollouts, {task}"
+        where = "" if mode == "inference" else f", {task_title(setting.domain, task)}"
         found.append(
             interactive(
-                new_name(setting.title, "returns", task if mode == "generalization" else ""),
-                title,
-                words,
+                new_name(setting.name, "returns", task if mode == "generalization" else ""),
+                f"Returns of rollouts{plain_text(where)}",
+                caption,
                 "; ".join(described) + ".",
                 {"linear": partial(compared.dots, drawn)},
             )
@@ -118,22 +146,24 @@ def _returns(setting: TaskResults, mode: str, new_name: Names) -> list[Chart]:
     return found
 
 
-def _profile(setting: TaskResults, new_name: Names) -> list[Chart]:
-    """Draws the profile of the runs' mean returns, normalised where the protocol has references of the task."""
+def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
+    """Draws the profile of the runs' mean returns, normalised if the task has reference scores."""
     task = protocol_task(setting)
     means = {group.algorithm: values for group in setting.in_mode("inference") if (values := run_means(group)).size > 1}
     if not means:
         return []
     scores = {name: (values if task is None else task.normalise(values))[:, None] for name, values in means.items()}
-    drawn = profile_lines(scores, {name: place for place, name in enumerate(setting.algorithms)})
-    described = [f"{name}: half of {s.size} runs above {_plain(np.median(s))}" for name, s in scores.items()]
-    scale = "" if task is None else " Scores are normalised: 0 is the random policy, 1 the expert of the protocol."
+    drawn = profile_lines(scores, labels)
+    described = [
+        f"{labels[name].title}: half of {s.size} runs above {_plain(np.median(s))}" for name, s in scores.items()
+    ]
+    scale = "" if task is None else " Scores are normalised: 0 is the random policy, 1 the expert."
     return [
         interactive(
-            new_name(setting.title, "profile"),
+            new_name(setting.name, "profile"),
             "Performance profile",
-            f"Share of runs whose mean return is above a threshold, with its 95 % bootstrap interval "
-            f"(Agarwal et al. 2021). Submissions with one run have none.{scale}",
+            "Share of runs with a mean return above the threshold, with the 95 % bootstrap interval "
+            f"(Agarwal et al. 2021). Submissions with one run are left out.{scale}",
             "; ".join(described) + ".",
             {
                 "linear": partial(
@@ -144,15 +174,15 @@ def _profile(setting: TaskResults, new_name: Names) -> list[Chart]:
     ]
 
 
-def _latency(setting: TaskResults, new_name: Names) -> list[Chart]:
+def _latency(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
     found = []
     for call in _CALLS:
         calls: list[tuple[str, int, Values]] = []
-        for place, group in _placed(setting, "inference"):
+        for label, group in _labelled(setting, "inference", labels):
             runs = [as_finite(run.latency_s.get(call, ()))[0] for run in group.data.runs]
             pooled = np.concatenate(runs) if runs else np.empty(0)
             if bool((pooled > 0).any()):
-                calls.append((group.algorithm, place, pooled[pooled > 0]))
+                calls.append((label.title, label.place, pooled[pooled > 0]))
         if not calls:
             continue
         described = [
@@ -162,9 +192,9 @@ def _latency(setting: TaskResults, new_name: Names) -> list[Chart]:
         build: Callable[..., Drawing] = partial(compared.times, calls)
         found.append(
             interactive(
-                new_name(setting.title, "latency", call),
-                f"Latency of {call}",
-                f"All calls of all runs, {_CLOCKS[call]}; warm-up left out.",
+                new_name(setting.name, "latency", call),
+                _CALL_TITLES[call],
+                f"All calls of all runs, {_CLOCKS[call]}; without warm-up.",
                 "; ".join(described) + ".",
                 {"log": build} if call != "infer_once" else {"log": build, "linear": partial(build, log=False)},
             )
@@ -172,18 +202,18 @@ def _latency(setting: TaskResults, new_name: Names) -> list[Chart]:
     return found
 
 
-def _over_time(setting: TaskResults, mode: str, new_name: Names) -> list[Chart]:
+def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
     found = []
     for what, unit, read in (("Power", "W", _power), ("Memory", "MiB", _memory)):
         drawn, kinds = [], set()
-        for place, group in _placed(setting, mode):
+        for label, group in _labelled(setting, mode, labels):
             runs = []
             for run, name in zip(group.runs, group.seed_names(), strict=True):
                 course = read(run, mode)
                 if course is not None and course[0].size > 1 and course[0][-1] - course[0][0] >= _SHORTEST_RUN_S:
                     runs.append((name, *course))
             if runs:
-                drawn.append(Lines(group.algorithm, place, runs))
+                drawn.append(Lines(label.title, label.place, runs))
                 score = group.scores.get("power_mean" if what == "Power" else "memory_rss_peak")
                 kinds.add(score.provenance if score is not None else "recorded")
         if not drawn:
@@ -209,9 +239,9 @@ def _over_time(setting: TaskResults, mode: str, new_name: Names) -> list[Chart]:
         )
         found.append(
             interactive(
-                new_name(setting.title, what, mode),
+                new_name(setting.name, what, mode),
                 title,
-                f"{of}; {provenance}; a line a run.",
+                f"{of}; {provenance}. One line per run.",
                 "; ".join(described) + ".",
                 builds,
             )
@@ -220,14 +250,14 @@ def _over_time(setting: TaskResults, mode: str, new_name: Names) -> list[Chart]:
 
 
 def _power(run: Run, mode: str) -> tuple[Values, Values] | None:
-    """Returns seconds and watts: of the samples, or where there are none of the emissions table's intervals."""
+    """Returns seconds and watts, from the samples or, without samples, from the intervals of the emissions table."""
     seconds = run.details.clock()
     if run.details.trace is not None and seconds is not None:
         trace = reliable(run.details.trace, seconds)
         parts = [values for name in _POWER if (values := trace.numbers(name)) is not None]
         if parts:
             total = np.nansum(parts, axis=0)
-            # the processor's power is a rate; where it is blank the sum would be too low
+            # the processor's power is a rate and blank over short intervals, where the sum would be too low
             known = np.isfinite(parts[0]) & (total > 0)
             if known.any():
                 return seconds[known], total[known]
@@ -254,10 +284,9 @@ def _memory(run: Run, mode: str) -> tuple[Values, Values] | None:
     return (duration[known], memory[known] * 1024.0) if known.any() else None
 
 
-def _placed(setting: TaskResults, mode: str) -> list[tuple[int, SeedGroup]]:
-    """Returns the groups of a mode, each with the place of its algorithm, which gives it its colour."""
-    found = [(place, setting.of(algorithm, mode)) for place, algorithm in enumerate(setting.algorithms)]
-    return [(place, group) for place, group in found if group is not None]
+def _labelled(setting: TaskResults, mode: str, labels: Mapping[str, Label]) -> list[tuple[Label, SeedGroup]]:
+    """Returns the groups of a mode, each with its label."""
+    return [(labels[group.algorithm], group) for group in setting.in_mode(mode)]
 
 
 def mean_of(runs: Sequence[Values]) -> float:
@@ -271,14 +300,13 @@ def _worth_a_log(drawn: Sequence[Lines]) -> bool:
 
 
 def _readable_energy(drawn: Sequence[Lines]) -> tuple[list[Lines], str]:
-    """Counts little energy in mWh or Wh, which is read better than powers of ten of a kWh."""
-    most = max(float(x.max()) for lines in drawn for _, x, _ in lines.runs)
-    factor, unit = next((factor, unit) for least, factor, unit in _ENERGY_UNITS if most >= least)
+    """Converts energies on the horizontal axis to the unit that suits the largest."""
+    factor, unit = row_scale([max(float(x.max()) for lines in drawn for _, x, _ in lines.runs)], "kWh")
     scaled = [
         dataclasses.replace(
             lines,
-            runs=[(name, x * factor, y) for name, x, y in lines.runs],
-            x=None if lines.x is None else lines.x * factor,
+            runs=[(name, x / factor, y) for name, x, y in lines.runs],
+            x=None if lines.x is None else lines.x / factor,
         )
         for lines in drawn
     ]
@@ -296,9 +324,9 @@ def _last(lines: Lines) -> float:
 
 
 def _plain(value: float) -> str:
-    return shown(float(value), "").value
+    return rounded(float(value), "").value
 
 
 def _time(value: float) -> str:
-    number = shown(float(value), "s")
+    number = rounded(float(value), "s")
     return f"{number.value} {number.unit}"

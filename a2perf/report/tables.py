@@ -1,7 +1,6 @@
-"""Typed tables: every number keeps its unit, spread, sample size and provenance until the moment it is printed.
+"""Typed tables: every number keeps its unit, spread, sample size and provenance until it is printed.
 
-A table is made once and rendered as Markdown, HTML, CSV or JSON; how a number is rounded and scaled is in
-``numbers_text``.
+A table is made once and rendered as Markdown, HTML, CSV or JSON; ``numbers_text`` rounds and scales the numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from markupsafe import Markup, escape
 
 from a2perf.plain_text import csv_cell, html_text, safe_link
 from a2perf.plain_text import markdown_text as markdown_text
-from a2perf.report.numbers_text import shown
+from a2perf.report.numbers_text import rounded
 
 ESTIMATED = ("estimated", "mixed")
 Align = Literal["left", "right"]
@@ -25,7 +24,7 @@ class Quantity(msgspec.Struct, kw_only=True, frozen=True):
     """A number that a paper may print.
 
     Attributes:
-        value: in ``unit``; None when it is not known, ``note`` then says why.
+        value: in ``unit``; None if it is not known, for the reason in ``note``.
         unit: SI or domain unit of value and spread, ``""`` for pure numbers; seconds and bytes are scaled on display.
         spread: same unit as value.
         spread_kind: what the spread is, ``"std over episodes, ddof 0"``.
@@ -55,12 +54,12 @@ class Pair(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Text(msgspec.Struct, kw_only=True, frozen=True):
-    """Words in a cell.
+    """Text in a cell.
 
     Attributes:
-        text: the words.
+        text: the text.
         detail: a second, quieter line.
-        state: a run's state, shown as a mark beside the words.
+        state: a run's state, shown as a mark beside the text.
         href: a target inside the same page.
         code: shown in a fixed-width face.
     """
@@ -88,7 +87,7 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         name: file-name-like identity.
-        caption: one line that says what the rows are.
+        caption: one line that describes the rows.
         columns: from left to right.
         rows: cells by column, each row as long as ``columns``.
         cards: rows become cards on a narrow screen.
@@ -153,7 +152,7 @@ def quantity_text(quantity: Quantity) -> str:
     """Returns one line such as ``≈ 12.3 ± 0.4 W (n = 20)``."""
     if quantity.value is None:
         return "–" if quantity.note is None else f"– ({quantity.note})"
-    number = shown(quantity.value, quantity.unit, quantity.spread)
+    number = rounded(quantity.value, quantity.unit, quantity.spread)
     parts = ["≈ " if quantity.provenance in ESTIMATED else "", number.value]
     if number.spread:
         parts.append(f" ± {number.spread}")
@@ -192,24 +191,24 @@ def _html_cell(cell: Cell) -> Markup:
         return Markup('<span class="cell">{}<small>{} {} <i class="unit">{}</i></small></span>').format(
             _html_quantity(cell.first), cell.labels[1], *_value_and_unit(cell.second)
         )
-    words = escape(html_text(cell.text))
+    text = escape(html_text(cell.text))
     if cell.code:
-        words = Markup("<code>{}</code>").format(words)
+        text = Markup("<code>{}</code>").format(text)
     if cell.href is not None:
-        words = Markup('<a href="{}">{}</a>').format(safe_link(cell.href), words)
+        text = Markup('<a href="{}">{}</a>').format(safe_link(cell.href), text)
     if cell.state is not None:
-        words = Markup('<span class="state {}"><span class="dot" aria-hidden="true"></span>{}</span>').format(
-            cell.state, words
+        text = Markup('<span class="state {}"><span class="dot" aria-hidden="true"></span>{}</span>').format(
+            cell.state, text
         )
     detail = Markup("") if cell.detail is None else Markup("<small>{}</small>").format(html_text(cell.detail))
-    return Markup('<span class="cell">{}{}</span>').format(words, detail)
+    return Markup('<span class="cell">{}{}</span>').format(text, detail)
 
 
 def _html_quantity(quantity: Quantity) -> Markup:
     if quantity.value is None:
         note = Markup("") if quantity.note is None else Markup("<small>{}</small>").format(quantity.note)
         return Markup('<span class="none">–</span>{}').format(note)
-    number = shown(quantity.value, quantity.unit, quantity.spread)
+    number = rounded(quantity.value, quantity.unit, quantity.spread)
     spread = Markup("") if not number.spread else Markup(' <span class="spread">± {}</span>').format(number.spread)
     unit = Markup("") if not number.unit else Markup(' <i class="unit">{}</i>').format(number.unit)
     lower = []
@@ -227,7 +226,7 @@ def _html_quantity(quantity: Quantity) -> Markup:
 def _value_and_unit(quantity: Quantity) -> tuple[str, str]:
     if quantity.value is None:
         return "–", ""
-    number = shown(quantity.value, quantity.unit)
+    number = rounded(quantity.value, quantity.unit)
     return number.value, number.unit
 
 
@@ -238,8 +237,8 @@ def _markdown_cell(cell: Cell) -> str:
         if cell.first.value is None:
             return markdown_text(quantity_text(cell.first))
         return markdown_text(f"{quantity_text(cell.first)} / {quantity_text(cell.second)}")
-    words = markdown_text(cell.text)
-    return words if cell.detail is None else f"{words}<br>{markdown_text(cell.detail)}"
+    text = markdown_text(cell.text)
+    return text if cell.detail is None else f"{text}<br>{markdown_text(cell.detail)}"
 
 
 def _flat_row(table: Table, row: tuple[Cell, ...]) -> dict[str, str]:

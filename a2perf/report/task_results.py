@@ -1,7 +1,7 @@
-"""From runs to what a paper compares: the results of each task by algorithm and mode.
+"""The results of each task by algorithm and mode, computed from runs.
 
-Runs that are seeds of one another (``runs.seed_groups``) are scored together, by the registry of metrics and nothing
-else. Environments of different behaviour (fingerprints) never share a table.
+Runs that are seeds of one another (``runs.seed_groups``) are scored together by the registry of metrics. Environments
+with different behaviour (fingerprints) never share a table.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from a2perf.domains import domain_title, task_title
 from a2perf.metrics import application, registry
 from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
 from a2perf.metrics.scores import conditions_of, is_told
@@ -27,7 +28,7 @@ class SeedGroup:
 
     Attributes:
         algorithm: name, unique in the setting.
-        scores: by name, in the order of the registry; metrics that are not of this mode left out.
+        scores: by name, in the order of the registry, without metrics of other modes.
         tasks: application metrics of each task, in generalization.
         conditions: what a reader of these scores should know.
     """
@@ -46,7 +47,7 @@ class SeedGroup:
         return [run.identity.seed for run in self.runs]
 
     def seed_names(self) -> list[str]:
-        """Returns a name for each run, ``"seed 3"`` where that is unique."""
+        """Returns a name for each run: ``"seed 3"`` if the seeds are unique, else its root."""
         names = ["" if seed is None else f"seed {seed}" for seed in self.seeds]
         if len(set(names)) < len(names) or "" in names:
             return [run.root for run in self.runs]
@@ -58,7 +59,7 @@ class TaskResults:
     """One task of one domain, with all algorithms that were run on it.
 
     Attributes:
-        fingerprint: of the environment, where a task has several; else ``""``.
+        fingerprint: of the environment if the task has several; else ``""``.
         algorithms: names in order; one column each.
     """
 
@@ -69,10 +70,24 @@ class TaskResults:
     groups: tuple[SeedGroup, ...]
 
     @property
-    def title(self) -> str:
-        """Heading of the setting."""
+    def name(self) -> str:
+        """Domain and task as the files name them; names of files and anchors are made of it."""
         where = " / ".join(plain_text(part) for part in (self.domain, self.task) if part) or "Runs without a task"
         return f"{where} (fingerprint {self.fingerprint[:_DIGITS]})" if self.fingerprint else where
+
+    @property
+    def title(self) -> str:
+        """Heading for people, ``"Dog, pace"``."""
+        if self.task:
+            where = plain_text(task_title(self.domain, self.task))
+        else:
+            where = plain_text(domain_title(self.domain)) if self.domain else "Runs without a task"
+        return f"{where} (fingerprint {self.fingerprint[:_DIGITS]})" if self.fingerprint else where
+
+    @property
+    def domain_title(self) -> str:
+        """Title of the domain, ``"Quadruped locomotion"``; empty if it is not known."""
+        return plain_text(domain_title(self.domain)) if self.domain else ""
 
     def of(self, algorithm: str, mode: str) -> SeedGroup | None:
         """Returns the group of an algorithm in a mode."""
@@ -91,7 +106,7 @@ def results_by_task(runs: Sequence[Run], profile: Profile) -> list[TaskResults]:
     """Groups runs and scores every group, each once.
 
     Args:
-        runs: all runs; those whose manifest cannot be read belong to no task.
+        runs: all runs; unreadable ones belong to no task and are left out.
         profile: set of formulas.
     """
     known = [run for run in runs if run.state != "unreadable"]
@@ -121,7 +136,7 @@ def _task_results(task: tuple[str, str, str], held: Mapping[SeedKey, list[Run]],
 
 
 def _column_names(keys: Sequence[SeedKey]) -> dict[SeedKey, str]:
-    """Returns the column of each group: its algorithm, with what tells groups of one name apart."""
+    """Returns the column of each group: its algorithm, with layout and version if several groups share the name."""
     versions: dict[str, set[str]] = {}
     layouts: dict[str, set[str]] = {}
     for key in keys:
@@ -135,7 +150,7 @@ def _column_names(keys: Sequence[SeedKey]) -> dict[SeedKey, str]:
             name += f" ({key.layout})"
         if len(versions[key.algorithm]) > 1 and key.version:
             name += f" ({key.version[:_DIGITS]})"
-        # of one mode, they differ in the arguments of the environment, or in characters that are not shown
+        # groups of one mode can still differ in the environment's arguments or in unprintable characters
         number = 1
         while (column := name if number == 1 else f"{name} ({number})", key.mode) in taken:
             number += 1

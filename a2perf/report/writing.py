@@ -23,17 +23,19 @@ TABLES = "tables"
 
 @dataclasses.dataclass(frozen=True)
 class ReportFiles:
-    """Where a report lies.
+    """The files of a report.
 
     Attributes:
         page: ``index.html``.
-        record: what ``report.json`` holds.
-        lede: one sentence on what was reported.
+        record: the content of ``report.json``.
+        overview: one sentence that counts what was reported.
+        sentence: the result in one sentence.
     """
 
     page: Path
     record: ReportRecord
-    lede: str
+    overview: str
+    sentence: str
 
 
 def write_report(
@@ -52,7 +54,7 @@ def write_report(
     """
     try:
         for folder in (FIGURES, TABLES):
-            (out / folder).mkdir(parents=True, exist_ok=True)  # before the minute that a large report takes
+            (out / folder).mkdir(parents=True, exist_ok=True)  # fails now rather than after a minute of drawing
         report = make_report(runs, title, profile)
         record = report_record(report)
         _write_figures(report, out / FIGURES)
@@ -65,7 +67,7 @@ def write_report(
         write_atomic(out / "index.html", to_page(report))
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error.strerror}", hint="choose another folder with -o") from error
-    return ReportFiles(out / "index.html", record, report.lede)
+    return ReportFiles(out / "index.html", record, report.overview, report.summary.sentence)
 
 
 def _write_figures(report: Report, folder: Path) -> None:
@@ -84,7 +86,7 @@ def _write_tables(report: Report, folder: Path) -> None:
 
 
 def _clear(folder: Path, endings: Sequence[str], kept: Iterable[str]) -> None:
-    """Removes what an earlier report left in a folder."""
+    """Removes files of an earlier report from a folder."""
     keep = set(kept)
     for old in folder.iterdir():
         if old.suffix in endings and old.name not in keep:

@@ -7,8 +7,8 @@ import sys
 
 
 def main() -> None:
-    """Runs ``a2perf benchmark`` with the words of this process."""
-    # by name: the command line lies above this room
+    """Runs ``a2perf benchmark`` with the arguments of this process."""
+    # imported by name, because the package cli is above this one
     importlib.import_module("a2perf.cli").main(["benchmark", *sys.argv[1:]])
 
 

@@ -1,6 +1,6 @@
-"""Which runs are meant: the two filter languages of earlier comparison tools, read into one typed query.
+"""Filters that select runs: the two languages of earlier comparison tools, parsed into one typed query.
 
-First generation: ``a;b!c;d?user`` has the tags a and b, lacks c and d, and is by that user. Second generation: a query
+First generation: ``a;b!c;d?user`` has the tags a and b but not c and d, and is by that user. Second generation: a query
 string for all groups, ``?we=..&wpn=..&ceik=env_id&cen=exp_name&metric=..&xaxis=..``, and one for each experiment,
 ``ppo?tag=a&tag=b&user=u&cl=Legend&learning_rate=0.1``. Entity (``we``) and project (``wpn``) name a place on a hosted
 service; a store is one place, so they are kept for the record and select nothing.
@@ -61,7 +61,7 @@ class RunQuery:
     text: str = ""
 
     def matches(self, run: StoredRun) -> bool:
-        """Says whether a run is meant."""
+        """Returns whether a run matches."""
         if self.states and run.state not in self.states:
             return False
         if self.experiment is not None and self.experiment != experiment_of(run, self.experiment_key):
@@ -187,12 +187,13 @@ def parse_tag_expression(text: str) -> RunQuery:
     wanted, _, unwanted = wanted.partition("!")
     if "!" in unwanted or "?" in user or "!" in user:
         raise UserError(
-            f"the tag filter {text!r} cannot be read", hint="write a;b!c;d?user: has a and b, lacks c and d, by user"
+            f"the tag filter {text!r} cannot be read",
+            hint="write a;b!c;d?user: with the tags a and b, without c and d, by user",
         )
-    has, lacks = _tags(wanted), _tags(unwanted)
-    if not has and not lacks and not user:
+    has, has_not = _tags(wanted), _tags(unwanted)
+    if not has and not has_not and not user:
         raise UserError("a tag filter is empty", hint="name a tag, as in --tags latest")
-    return RunQuery(tags=has, without_tags=lacks, user=user.strip() or None, text=text.strip())
+    return RunQuery(tags=has, without_tags=has_not, user=user.strip() or None, text=text.strip())
 
 
 def env_of(run: StoredRun, key: str) -> str:

@@ -49,10 +49,10 @@ class Store(RunStore):
         return found if query is None else [run for run in found if query.matches(run)]
 
     def select(self, query: RunQuery, *, as_of: datetime.datetime | None = None) -> list[StoredRun]:
-        """Returns the runs that a query means, at least one.
+        """Returns the runs that match a query, at least one.
 
         Raises:
-            UserError: there is none; the message says which part of the query fits nothing and what exists instead.
+            UserError: there is none; the message names the part of the query without a match and lists what exists.
         """
         known = self.runs(as_of=as_of)
         found = [run for run in known if query.matches(run)]
@@ -82,7 +82,7 @@ def unknown_tag(tag: str, known: Sequence[str]) -> UserError:
 
 
 def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserError:
-    """Says which part of a query fits no run, and what exists instead."""
+    """Returns the error that names the part of a query without a match and lists what exists."""
     if not known:
         return UserError(
             f"the store {path} holds no runs", hint="fill it with `a2perf benchmark` or `a2perf rlops import`"

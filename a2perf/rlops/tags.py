@@ -1,7 +1,7 @@
-"""Tags of runs: an append-only journal, so that a tag such as ``latest`` has a history.
+"""Tags of runs in an append-only journal that keeps the history of tags such as ``latest``.
 
-``tags.jsonl`` of a store holds one line a change, however many runs it touches, so that a change is made whole or not
-at all. Writers exclude one another by a lock that the system releases when they die.
+``tags.jsonl`` of a store has one line per change, for any number of runs: a change is written completely or not at all.
+Writers hold a lock that the system releases if they die.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class TagChange:
         tag: the tag.
         runs: the runs that it touched.
         user: who made it.
-        reason: why, in their words.
-        source_tag: the tag by which the runs were chosen.
+        reason: the stated reason.
+        source_tag: the tag that selected the runs.
     """
 
     time: datetime.datetime
@@ -70,6 +70,16 @@ class TagJournal:
     ) -> TagChange:
         """Adds a tag to runs or removes it; on disk, as a whole, when the call returns.
 
+        Args:
+            tag: name of the tag.
+            run_ids: ids of the runs.
+            action: ``"add"`` or ``"remove"``.
+            reason: recorded with the change.
+            source_tag: tag that selected the runs.
+
+        Returns:
+            The recorded change.
+
         Raises:
             UserError: the name is none, no run is given, or the store cannot be written.
         """
@@ -79,12 +89,12 @@ class TagJournal:
             raise UserError(f"no run to {action} the tag {tag!r} {'to' if action == 'add' else 'from'}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # hidden, so that a walk over the store passes it by; the journal's own repair of a torn line needs it too
+            # a hidden file: searches of the store skip it; the journal needs the lock to repair a torn line, too
             with (
                 filelock.FileLock(self.path.with_name(".tags.lock"), timeout=_LOCK_TIMEOUT_S),
                 Journal(self.path) as journal,
             ):
-                # under the lock, so that the lines are in the order of their times
+                # read under the lock, which keeps the lines in the order of their times
                 now = datetime.datetime.now(datetime.UTC)
                 change = TagChange(now, action, tag, runs, user_name(), reason, source_tag)
                 journal.append(
@@ -130,7 +140,11 @@ class TagJournal:
                 yield from journal_entries(stream)
 
     def history(self, tag: str) -> list[TagChange]:
-        """Returns the changes of one tag, oldest first."""
+        """Returns the changes of one tag, oldest first.
+
+        Args:
+            tag: name of the tag.
+        """
         return [change for change in self.changes() if change.tag == tag]
 
     def applied(
@@ -174,6 +188,6 @@ def parse_date(text: str) -> datetime.datetime:
             moment = datetime.datetime.fromisoformat(text)
     except ValueError as error:
         raise UserError(
-            f"{text!r} is no date", hint="write 2026-11-20, 2026-11-20T17:00 or 2026-11-20T17:00:00+00:00"
+            f"{text!r} is not a date", hint="write 2026-11-20, 2026-11-20T17:00 or 2026-11-20T17:00:00+00:00"
         ) from error
     return moment.astimezone() if moment.tzinfo is None else moment

@@ -1,8 +1,8 @@
-"""Recorded runs: how a run lies on disk, and what it is in memory.
+"""Recorded runs: their layouts on disk and their representation in memory.
 
-``find_runs`` finds the runs of every known layout, ``read_run`` reads one into a ``Run``; damage becomes conditions of
-that run. ``layout`` spells the file names of a bundle, ``files`` opens its files. Nothing here runs code of a
-participant, scores anything or needs a domain.
+``find_runs`` finds the runs of every known layout; ``read_run`` reads one into a ``Run`` and turns damage into
+conditions of that run. ``layout`` defines the file names of a bundle; ``files`` opens its files. This package does not
+run code of a participant, scores nothing and needs no domain.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from a2perf.runs.files import BundleFiles, files_of
     from a2perf.runs.finding import find_runs
+    from a2perf.runs.formats import RunFormat
     from a2perf.runs.reading import read_run, read_runs
     from a2perf.runs.run import Run, RunFolder, RunIdentity
+    from a2perf.runs.series import Series
     from a2perf.runs.tracking_record import TrackingReport
 
 _HOMES = {
     "BundleFiles": "files",
     "Run": "run",
     "RunFolder": "run",
+    "RunFormat": "formats",
     "RunIdentity": "run",
+    "Series": "series",
     "TrackingReport": "tracking_record",
     "files_of": "files",
     "find_runs": "finding",
@@ -33,7 +37,9 @@ __all__ = [
     "BundleFiles",
     "Run",
     "RunFolder",
+    "RunFormat",
     "RunIdentity",
+    "Series",
     "TrackingReport",
     "files_of",
     "find_runs",

@@ -1,9 +1,9 @@
-"""Every start of a run: what it used, how it ended, and what the earlier starts leave to the next one.
+"""The attempts of a run: what each one used, how it ended, and what remains of the budgets.
 
-A run that was killed or interrupted resumes in its bundle, and its budgets span these attempts. What an attempt has
-used is written every ``BEAT_S`` into a file whose room was taken before the participant started, so neither SIGKILL nor
-a full disk resets it. Attempts whose bundle lies in the attic used budgets of their own, but they are listed too: a run
-that was started four times is one of four.
+A killed or interrupted run resumes in its bundle, and its budgets span all attempts. Every ``BEAT_S`` the usage is
+written into a file that was allocated before the participant started, so neither SIGKILL nor a full disk resets it.
+Attempts in the attic had separate budgets but are listed too, because a reader must see that a run was started four
+times.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from a2perf.runs.layout import ATTIC, HEARTBEAT
 from a2perf.runs.process_identity import start_ticks, this_boot
 
 BEAT_S = 1.0
-"""Period of the heartbeat: an attempt that is killed may have used this much more than was counted."""
+"""Period of the heartbeat in seconds; a killed attempt may have used this much more than was counted."""
 
 REASON_VARIABLE = "A2PERF_ATTEMPT_REASON"
-"""Environment variable by which a launcher says why it starts a run again that had ended."""
+"""Environment variable in which a launcher gives the reason for restarting a run that had ended."""
 
 OUT_OF_REACH = ("bubblewrap", "docker")
 """Levels at which a participant cannot send a signal to the evaluator."""
 
 KILLED = "killed"
-"""Outcome of an attempt that did not come to write one."""
+"""Outcome of an attempt that ended before it could record one."""
 
-_FILE_BYTES = 512  # one sector: it is written in one piece or not at all
+_FILE_BYTES = 512  # one disk sector, which is written completely or not at all
 _MOST_ARCHIVED = 1000
 
 
 @dataclass(frozen=True)
 class Used:
-    """What earlier attempts of a bundle used of its budgets.
+    """The usage of a bundle's budgets by earlier attempts.
 
     Attributes:
         train_s: wall time of ``train()`` by the evaluator's clock.
         net_kwh: energy above idle.
-        gross_kwh: energy, as far as it is known: an attempt that was killed counts with its energy above idle.
+        gross_kwh: energy; of a killed attempt only the part above idle, because the rest is unknown.
         wall_s: wall time of the attempts.
     """
 
@@ -61,7 +61,7 @@ class Used:
 
 
 def used(attempts: Sequence[Attempt]) -> Used:
-    """Returns what attempts used of the budgets of one bundle; those in the attic had another one."""
+    """Returns the usage of one bundle's budgets by its attempts; those in the attic belonged to another bundle."""
     own = [attempt for attempt in attempts if attempt.archived is None]
     return Used(
         train_s=sum(attempt.train_s or 0.0 for attempt in own),
@@ -72,7 +72,7 @@ def used(attempts: Sequence[Attempt]) -> Used:
 
 
 def new_attempt(before: Sequence[Attempt]) -> Attempt:
-    """Returns the attempt that begins now."""
+    """Returns the record of an attempt that starts now."""
     boot, _, namespace = this_boot().partition("/")
     return Attempt(
         number=len(before) + 1,
@@ -87,7 +87,7 @@ def new_attempt(before: Sequence[Attempt]) -> Attempt:
 
 
 def resumed(bundle: Path, found: Manifest) -> list[Attempt]:
-    """Returns the attempts of a bundle that is resumed; a killed one ends with its last heartbeat."""
+    """Returns the attempts of a bundle that is resumed; a killed one ended at its last heartbeat."""
     attempts = list(found.attempts)
     if attempts and attempts[-1].finished_at is None:
         _end_by_heartbeat(bundle, attempts[-1])
@@ -95,11 +95,11 @@ def resumed(bundle: Path, found: Manifest) -> list[Attempt]:
 
 
 def archived(bundle: Path, same_run: Callable[[Manifest], bool]) -> list[Attempt]:
-    """Returns the attempts of a run whose bundles were put into the attic, oldest first.
+    """Returns the attempts of a run from its bundles in the attic, oldest first.
 
     Args:
-        bundle: where the next one is made.
-        same_run: whether a manifest is one of the same code, configuration, task and seed.
+        bundle: folder of the next bundle.
+        same_run: whether a manifest has the same code, configuration, task and seed.
     """
     attempts: list[Attempt] = []
     folders = sorted((bundle.parent / ATTIC).glob(f"{bundle.name}-*"))
@@ -119,15 +119,15 @@ def archived(bundle: Path, same_run: Callable[[Manifest], bool]) -> list[Attempt
 
 
 def killed_from_outside(number: int, level: str | None, *, oom_killed: bool) -> bool:
-    """Whether a signal that ended an evaluator can only have come from outside of its run.
+    """Whether a signal that ended an evaluator can only have come from outside its run.
 
-    A participant may end the evaluator where both are processes of one user, it may crash it through what it makes the
-    environment do, and it may take all memory, which makes the kernel kill somebody.
+    A participant can end the evaluator in three ways: by a signal, if both run as the same user; by a crash, through
+    the actions that it sends to the environment; by using all memory until the kernel kills a process.
 
     Args:
-        number: of the signal; SIGTERM for an evaluator that was asked to end.
-        level: of the participant's sandbox.
-        oom_killed: whether the kernel killed some process of the host for lack of memory meanwhile.
+        number: number of the signal; SIGTERM for an evaluator that ended in an orderly way after it.
+        level: level of the participant's sandbox.
+        oom_killed: whether the kernel's out-of-memory killer killed a process of this host during the run.
     """
     return number in (signal.SIGKILL, signal.SIGTERM) and level in OUT_OF_REACH and not oom_killed
 
@@ -138,7 +138,7 @@ def now() -> str:
 
 
 class AttemptClock:
-    """Counts what the attempt of an open bundle uses, and writes it down while the run lasts.
+    """Counts the usage of an open bundle's attempt and records it during the run.
 
     Args:
         bundle: the bundle's folder.
@@ -157,14 +157,16 @@ class AttemptClock:
 
     @contextlib.contextmanager
     def beating(self) -> Iterator[None]:
-        """Writes heartbeats while the context lasts.
+        """Writes heartbeats until the context ends.
 
         Raises:
-            OSError: there is no room for the file.
+            OSError: the file cannot be allocated.
         """
+        # O_NOFOLLOW: a link in this place would lead the writes out of the bundle.
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             os.posix_fallocate(self._descriptor, 0, _FILE_BYTES)
+            # Before the participant starts: the file may still contain the last beat of a killed attempt.
             self.beat()
             thread = threading.Thread(target=self._beat_on, name="a2perf-heartbeat", daemon=True)
             thread.start()
@@ -172,23 +174,24 @@ class AttemptClock:
                 yield
             finally:
                 self._over.set()
+                # Before the descriptor is closed: its number could then belong to another file.
                 thread.join()
         finally:
             os.close(self._descriptor)
             self._descriptor = None
 
     def train_begins(self) -> None:
-        """Starts the time of ``train()``."""
+        """Starts timing ``train()``."""
         self._train_started, self._train_s = time.perf_counter(), None
 
     def train_ends(self) -> float:
-        """Returns the seconds of ``train()``."""
+        """Returns the wall time of ``train()`` in seconds."""
         if self._train_s is None:
             self._train_s = 0.0 if self._train_started is None else time.perf_counter() - self._train_started
         return self._train_s
 
     def follow_energy(self, net_kwh: Callable[[], float]) -> None:
-        """Takes the energy of the participant's tree from a running account."""
+        """Sets the function that returns the energy of the participant's process tree so far."""
         self._net_kwh = net_kwh
 
     def end(self) -> None:
@@ -200,19 +203,20 @@ class AttemptClock:
             attempt.net_kwh = values["net_kwh"]
 
     def forget(self) -> None:
-        """Removes the file, once the record is written."""
+        """Removes the file after the record has been written."""
         self._path.unlink(missing_ok=True)
 
     def beat(self) -> None:
-        """Writes down what was used so far, in place."""
+        """Records the usage so far, in place: overwriting needs no new disk space."""
         if self._descriptor is not None:
             line = json.dumps({"number": self.attempt.number, "at": now(), **self._values()}).encode()
+            # Padded: otherwise the end of a longer line would remain behind a shorter one.
             os.pwrite(self._descriptor, line.ljust(_FILE_BYTES), 0)
             os.fdatasync(self._descriptor)
 
     def _beat_on(self) -> None:
         while not self._over.wait(BEAT_S):
-            with contextlib.suppress(OSError):  # the next one may come through; the run itself says what is wrong
+            with contextlib.suppress(OSError):  # the next one may succeed; the run itself reports a broken disk
                 self.beat()
 
     def _values(self) -> dict[str, float | None]:
@@ -225,7 +229,7 @@ class AttemptClock:
 
 
 def end_killed(bundle: Path, manifest: Manifest, outcome: str) -> None:
-    """Completes the last attempt of a manifest whose evaluator did not, and removes what it left for that."""
+    """Completes the last attempt of a manifest after its evaluator was killed, and removes the heartbeat file."""
     if manifest.attempts and manifest.attempts[-1].finished_at is None:
         _end_by_heartbeat(bundle, manifest.attempts[-1])
         manifest.attempts[-1].outcome = outcome
@@ -233,7 +237,7 @@ def end_killed(bundle: Path, manifest: Manifest, outcome: str) -> None:
 
 
 def with_earlier(report: dict[str, Any], attempts: Sequence[Attempt]) -> dict[str, Any]:
-    """Adds the earlier attempts of a bundle to a tracking report: wall time, energy and emissions are sums then.
+    """Adds the earlier attempts of a bundle to a tracking report: wall time, energy and emissions become sums.
 
     Args:
         report: of the last attempt; changed.
@@ -265,12 +269,13 @@ def _end_by_heartbeat(bundle: Path, attempt: Attempt) -> None:
     attempt.finished_at = seen.isoformat(timespec="milliseconds")
     try:
         values = json.loads(content)
+        # The attempt was killed before its first beat, and the file is that of an earlier one.
         if values["number"] != attempt.number:
             return
         attempt.finished_at = str(values["at"])
         for name in ("wall_s", "train_s", "net_kwh"):
             if values[name] is not None:
                 setattr(attempt, name, max(0.0, float(values[name])))
-    except (ValueError, KeyError, TypeError):  # a power cut tore it: its time stamp is left, and counts as training
+    except (ValueError, KeyError, TypeError):  # torn by a power failure: count its whole time as training
         began = datetime.datetime.fromisoformat(attempt.started_at)
         attempt.wall_s = attempt.train_s = max(0.0, (seen - began).total_seconds())

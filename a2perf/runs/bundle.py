@@ -1,7 +1,7 @@
 """A bundle: the folder of one run, readable at any moment and resumable after any death.
 
-``manifest.json`` is replaced atomically at every change of state; what was measured is appended to ``journal.jsonl``
-line by line. A manifest that says ``running`` while nobody holds the bundle's lock belongs to a run that was killed.
+``manifest.json`` is replaced atomically at every change of state; measurements are appended to ``journal.jsonl`` line
+by line. A manifest in state ``running`` without a holder of the bundle's lock belongs to a killed run.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _IDENTITY = ("mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "par
 
 @dataclass
 class Bundle:
-    """An open bundle that this process alone writes.
+    """An open bundle; this process is its only writer.
 
     Attributes:
         path: the folder ``R/<mode>``.
         manifest: the record that ``save`` writes.
-        resumed: whether an earlier attempt left something to go on with.
-        clock: counts what this attempt uses.
+        resumed: whether it continues an earlier attempt.
+        clock: counts the usage of this attempt.
     """
 
     path: Path
@@ -73,7 +73,7 @@ class Bundle:
 
     @property
     def artifacts(self) -> Path:
-        """Folder that the participant writes in train mode."""
+        """Folder for the participant's files in train mode."""
         return self.path / ARTIFACTS
 
     @property
@@ -82,11 +82,11 @@ class Bundle:
         return self.path / MEDIA
 
     def journal(self) -> Journal:
-        """The journal of what was measured."""
+        """The journal of measurements."""
         return Journal(self.path / JOURNAL)
 
     def earlier(self) -> Used:
-        """Returns what the attempts before this one used of the bundle's budgets."""
+        """Returns the usage of the bundle's budgets by earlier attempts."""
         return attempts.used(self.manifest.attempts[:-1])
 
     def save(self) -> None:
@@ -100,7 +100,7 @@ class Bundle:
         last = manifest.attempts[-1]
         last.finished_at, last.outcome, last.exit_code = now(), reason, exit_code
         self.clock.end()
-        self.save()  # if the disk is full even now, the heartbeat stays, and with it what the attempt used
+        self.save()  # on a full disk this raises before the heartbeat, which holds the usage, is removed
         self.clock.forget()
         manifest.state, manifest.exit_code, manifest.exit_reason, manifest.failure = state, exit_code, reason, failure
         manifest.timings_s["attempt"] = last.wall_s or 0.0
@@ -113,32 +113,33 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Finished:
-    """A bundle that is done: there is nothing left to run."""
+    """The bundle of a finished run."""
 
     path: Path
     manifest: Manifest
 
 
 def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool = False) -> Bundle | Finished:
-    """Opens the bundle of a run: new, resumed, or found finished.
+    """Opens the bundle of a run: a new, resumed or finished one.
 
     Args:
         path: the folder ``R/<mode>``.
-        manifest: what the run is; its identity is compared with what lies there.
+        manifest: the record of the run; its identity is compared with an existing bundle.
         config_text: the operative gin configuration.
         force: archive an existing bundle and start from scratch.
 
     Returns:
-        ``Finished`` when the same run is already done, else an open bundle. A failed run is archived in
+        ``Finished`` if the same run has finished, otherwise an open bundle. A failed run is archived in
         ``R/attic`` and started from scratch; an interrupted or killed one is resumed.
 
     Raises:
-        ConfigError: a bundle of a different run lies there, or the folder cannot be written.
+        ConfigError: the folder holds a bundle of a different run, or cannot be written.
         UserError: another process is writing this bundle.
         InfrastructureError: the disk is full.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
+        # Before any file is written, the lock file included.
         _refuse_links(path)
         lock = _acquire(path)
     except OSError as error:
@@ -153,7 +154,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
             if not force and (difference := _difference(found, manifest)) and found.state is not RunState.FAILED:
                 raise ConfigError(
                     f"{path} holds another run: {difference}",
-                    hint="choose another --root_dir, or give --force to archive the old run and start from scratch",
+                    hint="choose another --root_dir, or add --force to archive the old run and start from scratch",
                 )
             if found.state is RunState.FINISHED and not force:
                 lock.release()
@@ -165,7 +166,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
                 manifest.attempts = attempts.resumed(path, found)
                 manifest.sandbox, manifest.python_env = found.sandbox, found.python_env
                 manifest.timings_s = found.timings_s
-                manifest.seeds = found.seeds  # the scheme and keys of the first attempt, on whatever host
+                manifest.seeds = found.seeds  # a resume on another host keeps the seeds of the first attempt
         if not resumed:
             manifest.attempts = attempts.archived(path, lambda other: not _difference(other, manifest))
         attempt = attempts.new_attempt(manifest.attempts)
@@ -186,21 +187,22 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Writes the manifest of the bundle at ``path`` with its own checksum, in one step."""
+    """Writes the manifest of the bundle at ``path`` with its checksum, atomically."""
     manifest.checksum = None
+    # Of the values as a reader parses them: the text has null for NaN and escapes for surrogates.
     manifest.checksum = inventory.checksum(json.loads(json_text(msgspec.to_builtins(manifest))))
     write_record(path / MANIFEST, manifest)
 
 
 def participant_starts(path: Path, manifest: Manifest) -> None:
-    """Records that the participant's code runs from here on; calling it again changes nothing.
+    """Records that the participant's code starts now; calling it again changes nothing.
 
     Args:
-        path: of the bundle.
-        manifest: its manifest; one without attempts belongs to a part of a run, whose bundle says it for all parts.
+        path: folder of the bundle.
+        manifest: its manifest. One without attempts belongs to a part of a run; the bundle of the run records it.
 
     Raises:
-        InfrastructureError: the disk is full already, which cannot be the participant's doing yet.
+        InfrastructureError: the disk is full, which the participant cannot have caused yet.
     """
     if manifest.attempts and manifest.attempts[-1].participant_started_at is None:
         disk_reserve.require_room(path)
@@ -209,7 +211,7 @@ def participant_starts(path: Path, manifest: Manifest) -> None:
 
 
 def record_end(path: Path, manifest: Manifest, failure: Failure, *, exit_code: int | None) -> None:
-    """Writes into the bundle of an evaluator that is gone how its run ended."""
+    """Records the end of a run in its bundle after its evaluator has died."""
     manifest.state, manifest.exit_reason, manifest.failure = RunState.FAILED, failure.kind.value, failure
     manifest.exit_code = exit_code
     attempts.end_killed(path, manifest, failure.kind.value)
@@ -221,16 +223,19 @@ def record_end(path: Path, manifest: Manifest, failure: Failure, *, exit_code: i
 def validate(path: Path) -> list[str]:
     """Checks a bundle without running anything.
 
+    Args:
+        path: the bundle, or its place in a packed file.
+
     Returns:
-        Every problem found, in words; an empty list means that the bundle is sound.
+        One sentence per problem; an empty list if the bundle is sound.
     """
     try:
         manifest = read_manifest(path)
     except UserError as error:
-        return [str(error)]
+        return [error.message]
     problems: list[str] = []
     if manifest.state is RunState.RUNNING:
-        problems.append("the run is not finished (state: running): it goes on elsewhere, or was killed")
+        problems.append("the run is not finished (state: running): it is still running, or it was killed")
     if manifest.state is RunState.INTERRUPTED:
         problems.append("the run was interrupted; the same command resumes it")
     if manifest.state is RunState.FAILED and manifest.failure is not None:
@@ -239,9 +244,9 @@ def validate(path: Path) -> list[str]:
 
 
 def integrity(path: Path, manifest: Manifest) -> list[str]:
-    """Returns what speaks against a bundle's honesty, whether its run succeeded or not.
+    """Returns the signs of manipulation in a bundle, whether its run succeeded or not.
 
-    Whatever was added, removed or changed since the run ended, and episodes that share a seed.
+    These are additions, removals and changes since the end of the run, and episodes that share a seed.
     """
     problems = inventory.problems(files_of(path), manifest)
     seeds = manifest.seeds.get("episodes", [])
@@ -251,7 +256,7 @@ def integrity(path: Path, manifest: Manifest) -> list[str]:
 
 
 def _acquire(path: Path) -> filelock.BaseFileLock:
-    # A launcher that takes over for a dead one lets the run wait for the evaluator that is still on its way out.
+    # A launcher that takes over for a dead one sets a wait time: the evaluator of the dead one may still be ending.
     patience_s = float(os.environ.get("A2PERF_LOCK_WAIT_S", "0"))
     lock = filelock.FileLock(path / LOCK, timeout=patience_s)
     try:
@@ -266,14 +271,14 @@ def _acquire(path: Path) -> filelock.BaseFileLock:
 
 
 def _refuse_links(path: Path) -> None:
-    """Keeps a2perf from writing or reading through a link that stands where it made a file or folder.
+    """Refuses links in place of the bundle's files and folders, because writes through them would leave the bundle.
 
     Raises:
-        ConfigError: there is one; a participant without a sandbox, or another user, has put it there.
+        ConfigError: there is a link; a participant without a sandbox, or another user, created it.
     """
     for place in (path, *(path / name for name in WRITTEN)):
         if place.is_symlink():
-            message = f"{place} is a link, which a2perf never makes in a bundle"
+            message = f"{place} is a link; a2perf never creates links in a bundle"
             raise ConfigError(message, hint="remove it, or choose another --root_dir")
 
 
@@ -296,7 +301,7 @@ def archive(path: Path) -> Path:
     """Moves a bundle into the attic of its run root, where ``attempts.archived`` finds it.
 
     Returns:
-        Where it lies now.
+        Its new path.
     """
     target = archive_path(path.parent, path.name)
     target.parent.mkdir(exist_ok=True)
@@ -305,15 +310,16 @@ def archive(path: Path) -> Path:
 
 
 def submission_difference(recorded: SubmissionIdentity, now: SubmissionIdentity) -> str | None:
-    """Returns in words how the content of a submission differs from what was recorded; None if it is the same."""
+    """Describes how a submission's content differs from the recorded one; None if it is the same."""
     if recorded.scheme != now.scheme:
         return (
-            f"its submission was hashed under scheme {recorded.scheme}, which left files out; today's is {now.scheme}"
+            f"its submission was hashed by scheme {recorded.scheme}, which omits files; the current one is {now.scheme}"
         )
     return None if recorded.sha256 == now.sha256 else "the submission's files changed"
 
 
 def _archive_locked(path: Path, lock: filelock.BaseFileLock) -> filelock.BaseFileLock:
+    # The lock file moves with the folder: the old lock would not protect the new folder.
     lock.release()
     archive(path)
     path.mkdir()
@@ -327,4 +333,4 @@ def _unwritable(path: Path, error: OSError) -> UserError:
         return InfrastructureError(
             f"no space left to write {path}", hint="free some space or choose another --root_dir"
         )
-    return ConfigError(f"{path} cannot be written: {error.strerror}", hint="choose a --root_dir that you may write")
+    return ConfigError(f"{path} cannot be written: {error.strerror}", hint="choose a writable --root_dir")

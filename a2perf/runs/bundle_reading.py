@@ -1,14 +1,15 @@
-"""Reading a2perf's own bundles. Every file is read by itself, so that a damaged one costs only itself."""
+"""Reading a2perf's own bundles. Files are read independently: a damaged one does not affect the others."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from a2perf.arrays import Values, as_finite
 from a2perf.errors import UserError
@@ -40,7 +41,7 @@ _LATENCY = {
     "tree_cpu_ns": "processor_time",
 }  # fmt: skip
 _MAX_CHANGES = 10
-_MAX_ARRAY_BYTES = 1 << 30  # of the arrays in a compressed file
+_MAX_ARRAY_BYTES = 1 << 30  # of the arrays in a compressed file, after decompression
 _DAMAGE = (
     UserError, OSError, ValueError, TypeError, EOFError, KeyError, OverflowError, RecursionError, MemoryError,
     zipfile.BadZipFile, zlib.error, msgspec.MsgspecError,
@@ -50,7 +51,7 @@ R = TypeVar("R", bound=Record)
 
 
 def identify(folder: RunFolder) -> RunIdentity:
-    """Returns what a bundle is a run of."""
+    """Returns the identity of a bundle's run."""
     return identity_of(folder, BundleReader.of(folder.files()).manifest)
 
 
@@ -101,14 +102,14 @@ def read(folder: RunFolder) -> Run:
 
 
 class BundleReader:
-    """Reads the files of a bundle one by one and keeps what went wrong.
+    """Reads the files of a bundle one by one and collects the problems.
 
-    Of a run that is over, only files that its manifest lists are read; nothing is read through a link.
+    Of an ended run it reads only the files that the manifest lists. It follows no links.
 
     Attributes:
-        files: of the bundle.
-        manifest: None if it is missing or cannot be read.
-        conditions: what went wrong, in words.
+        files: the files of the bundle.
+        manifest: its manifest; None if it is missing or unreadable.
+        conditions: one sentence per problem.
     """
 
     def __init__(self, files: BundleFiles, manifest: Manifest | None) -> None:
@@ -118,7 +119,7 @@ class BundleReader:
 
     @classmethod
     def of(cls, files: BundleFiles) -> BundleReader:
-        """Returns a reader of a bundle whose manifest is read first."""
+        """Reads the manifest of a bundle and returns a reader of the other files."""
         reader = cls(files, None)
         if files.status(layout.MANIFEST) is None:
             reader.conditions.append(f"{layout.MANIFEST} is missing")
@@ -138,7 +139,7 @@ class BundleReader:
         return status if inventory.is_listed(self.manifest, name) else None
 
     def below(self, folder: str, endings: tuple[str, ...]) -> list[str]:
-        """Returns the listed regular files at any depth below a folder whose name ends as given."""
+        """Returns the listed regular files at any depth below a folder that have one of the given suffixes."""
         found = []
         try:
             for entry in self.files.entries(folder, on_error=lambda error: self.conditions.append(error.message)):
@@ -166,7 +167,7 @@ class BundleReader:
         return inventory.is_listed(self.manifest, name)
 
     def tolerant(self, name: str, read: Callable[[str], T]) -> T | None:
-        """Returns what ``read`` makes of a file; None if it is not there or damaged, which becomes a condition."""
+        """Returns the result of ``read`` for a file; None if the file is missing or damaged, with a condition."""
         if not self.is_there(name):
             return None
         try:
@@ -177,11 +178,11 @@ class BundleReader:
             return None
 
     def record(self, name: str, kind: type[R]) -> R | None:
-        """Returns a record; None if it is not there or damaged, which becomes a condition."""
+        """Returns a record; None if it is missing or damaged, with a condition."""
         return self.tolerant(name, lambda name: self.read_record(name, kind))
 
     def tracking(self, name: str) -> TrackingReport | None:
-        """Returns a tracking report; None if it is not there, empty or damaged, which becomes a condition."""
+        """Returns a tracking report; None if it is missing, empty or damaged, with a condition."""
         content = self.tolerant(name, self.json_object)
         if not content:
             return None
@@ -212,7 +213,7 @@ class BundleReader:
 
 
 def identity_of(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
-    """Returns what a bundle with this manifest is a run of; None stands for one that cannot be read."""
+    """Returns the identity of the run with this manifest; None stands for an unreadable manifest."""
     mode = folder.path.name
     if manifest is None:
         return RunIdentity(algorithm=folder.label, mode=mode, state="unreadable")
@@ -248,7 +249,7 @@ def _how_it_ended(manifest: Manifest) -> list[str]:
 
 
 def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], str]]:
-    """Yields the episodes by task; those of a run that was killed are taken from its journal."""
+    """Yields the episodes by task; those of a killed run come from its journal."""
     manifest = reader.manifest
     folders = {"": layout.METRICS}
     for name in reader.below(layout.TASKS, (layout.ROLLOUTS_FILE, layout.JOURNAL)):
@@ -269,7 +270,7 @@ def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], str]]:
 
 
 def _tracked_tasks(reader: BundleReader) -> dict[str, TrackingReport]:
-    """Returns the tracking report of each task of a run of several."""
+    """Returns the tracking report of each task of a run with several tasks."""
     found = {}
     for name in reader.below(layout.TASKS, (layout.TRACKING_FILE,)):
         report = reader.tracking(name)
@@ -292,7 +293,7 @@ def _journalled(files: BundleFiles, name: str) -> list[Episode]:
 
 
 def _of_trace(reader: BundleReader) -> TrackingReport:
-    """Returns what the samples of the process tree say, for a run that was killed before its tracking report."""
+    """Returns a tracking report from the samples of the process tree, for a run that was killed before its own."""
     report = nothing_tracked()
     if not reader.is_there(layout.TRACE):
         return report
@@ -321,14 +322,22 @@ def _of_trace(reader: BundleReader) -> TrackingReport:
 
 
 def _latency_seconds(files: BundleFiles, name: str) -> dict[str, Values]:
+    arrays = read_arrays(files, name, tuple(_LATENCY))
+    return {_LATENCY[key]: np.asarray(array, np.float64) * 1e-9 for key, array in arrays.items() if array.size}
+
+
+def read_arrays(files: BundleFiles, name: str, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Returns those of the named arrays that a compressed file holds, flat; nothing in it is unpickled.
+
+    Raises:
+        ValueError: the file is not such a file, or its arrays take more than 1 GiB.
+        OSError: it cannot be read.
+        zipfile.BadZipFile: it is damaged.
+    """
     with files.open(name) as stream:
         with zipfile.ZipFile(stream) as archive:
             if sum(item.file_size for item in archive.infolist()) > _MAX_ARRAY_BYTES:
                 raise ValueError(f"unpacks to more than {_MAX_ARRAY_BYTES >> 30} GiB")
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as arrays:
-            return {
-                call: np.asarray(arrays[key], np.float64).ravel() * 1e-9
-                for key, call in _LATENCY.items()
-                if key in arrays.files and arrays[key].size
-            }
+            return {key: np.asarray(arrays[key]).ravel() for key in keys if key in arrays.files}

@@ -1,7 +1,7 @@
-"""Under which conditions runs were made: host, day, Python and packages. Scores cannot show what they change.
+"""The conditions of runs: host, day, Python and packages. Their effect cannot be seen in the scores.
 
-All runs of a version may share a shift that comes from none of its code. Whoever compares versions is warned when their
-conditions differ.
+All runs of a version may share a shift that its code did not cause. A comparison therefore warns if the conditions of
+two versions differ.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ADVICE = "run both versions interleaved, on the same seeds and hosts"
 def packages_of(words: Sequence[str]) -> dict[str, str]:
     """Returns the versions of the packages that a command's Python has, by lower-case name.
 
-    Nothing is run: the interpreter's folder is looked at. Empty for a command that names no Python.
+    Reads the interpreter's folder and executes nothing. Empty for a command that names no Python.
     """
     named = next((word for word in words if Path(word).name.startswith("python")), None)
     found = shutil.which(named) if named is not None else None
-    # The path is not resolved: the Python of a virtual environment is a link.
+    # Do not resolve the path: the Python of a virtual environment is a link to another installation.
     return {} if found is None else dict(_packages_below(Path(found).absolute().parent.parent))
 
 
@@ -43,17 +43,17 @@ def _packages_below(prefix: Path) -> dict[str, str]:
 
 
 def differences(candidate: Sequence[StoredRun], baseline: Sequence[StoredRun]) -> list[str]:
-    """Returns in which conditions two groups of runs differ, in words; what no run recorded counts as equal."""
-    said = []
+    """Describes how the conditions of two groups of runs differ; values that no run recorded count as equal."""
+    differences = []
     hosts = [{run.host for run in runs if run.host} for runs in (candidate, baseline)]
     if all(hosts) and hosts[0] != hosts[1]:
-        said.append(f"hosts differ ({_named(hosts[0])} against {_named(hosts[1])})")
+        differences.append(f"hosts differ ({_named(hosts[0])} against {_named(hosts[1])})")
     days = [{run.started_at[:10] for run in runs if run.started_at} for runs in (candidate, baseline)]
     if all(days) and not days[0] & days[1]:
-        said.append(f"no day has runs of both ({_named(days[0])} against {_named(days[1])})")
+        differences.append(f"no day has runs of both ({_named(days[0])} against {_named(days[1])})")
     pythons = [{run.python for run in runs if run.python} for runs in (candidate, baseline)]
     if all(pythons) and pythons[0] != pythons[1]:
-        said.append(f"Python differs ({_named(pythons[0])} against {_named(pythons[1])})")
+        differences.append(f"Python differs ({_named(pythons[0])} against {_named(pythons[1])})")
     versions = [_versions(runs) for runs in (candidate, baseline)]
     if all(versions):
         changed = [
@@ -63,12 +63,12 @@ def differences(candidate: Sequence[StoredRun], baseline: Sequence[StoredRun]) -
         ]
         if changed:
             more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
-            said.append(f"packages differ ({'; '.join(changed[:_MOST_NAMED])}{more})")
-    return said
+            differences.append(f"packages differ ({'; '.join(changed[:_MOST_NAMED])}{more})")
+    return differences
 
 
 def _versions(runs: Sequence[StoredRun]) -> dict[str, set[str]]:
-    """Returns the versions of each package; empty where no run recorded them."""
+    """Returns the versions of each package; empty if no run recorded them."""
     recorded = [run.packages for run in runs if run.packages]
     names = {name for packages in recorded for name in packages}
     return {name: {packages.get(name, "missing") for packages in recorded} for name in names}

@@ -1,7 +1,7 @@
-"""Reads what a training run noted about the offline datasets that it used, and what that data had cost.
+"""Reads the notes of a training run about the offline datasets that it used and their cost.
 
-``a2perf.datasets.open_dataset`` writes the notes into the artifacts of the run; like everything there they are the
-participant's words, and are read as such: bounded in size and checked field by field.
+``a2perf.datasets.open_dataset`` writes the notes into the artifacts of the run. The participant can change them like
+everything there, so they are bounded in size, checked field by field, and count as claims.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         dataset_id: its name.
         content_sha256: hash of its episodes.
-        samples: how many different transitions were used.
+        samples: number of different transitions that were used.
         checkpoint_kwh: energy of training each policy behind it.
         per_sample_kwh: energy of generating it and of training the policies, over its steps.
         generation: energy of generating all of it.
@@ -50,18 +50,18 @@ class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def kwh(self) -> float | None:
-        """Energy behind the samples that were used; None when it is not known, or what is noted cannot be an amount."""
+        """Energy of the samples that were used; None if it is unknown or the noted values are impossible."""
         if self.per_sample_kwh is None or not _is_amount(self.per_sample_kwh) or not 0 <= self.samples < 2**63:
             return None
         return self.per_sample_kwh * self.samples
 
     @property
     def provenance(self) -> str:
-        """``"estimated"``: the note is the participant's claim, whatever it says of how its numbers were found."""
+        """``"estimated"``: the note is a claim of the participant, even if it states that its numbers are measured."""
         return "estimated"
 
     def problems(self) -> list[str]:
-        """Returns the fields that cannot be true: energies and a number of samples are finite and not negative."""
+        """Returns the fields with impossible values: energies and counts are finite and not negative."""
         amounts = {
             "per_sample_kwh": [self.per_sample_kwh], "checkpoint_kwh": self.checkpoint_kwh,
             "generation.kwh": [self.generation.kwh], "training.kwh": [self.training.kwh],
@@ -74,7 +74,7 @@ def read_notes(files: BundleFiles) -> tuple[list[DatasetNote], list[str]]:
     """Reads the notes of a training run.
 
     Returns:
-        The notes by file name, and what is wrong with those that cannot be read.
+        The notes by file name, and the problems of unreadable ones.
     """
     top = f"{ARTIFACTS}/{FOLDER}"
     found: list[DatasetNote] = []
@@ -97,7 +97,7 @@ def read_notes(files: BundleFiles) -> tuple[list[DatasetNote], list[str]]:
             conditions.append(f"{name} could not be read: {error}")
             continue
         if wrong := note.problems():
-            conditions.append(f"{name} claims what cannot be: {', '.join(wrong)}; left out")
+            conditions.append(f"{name} has impossible values: {', '.join(wrong)}; left out")
             continue
         found.append(note)
         if note.generation.provenance == "measured" or note.training.provenance == "measured":

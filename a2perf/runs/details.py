@@ -1,4 +1,4 @@
-"""What a bundle holds for the eye: the trace of samples, pictures, the end of a failed run's log. Nothing is scored."""
+"""Details of a bundle that are shown but not scored: the trace of samples, pictures, the end of a failed run's log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOG_TAIL_LINES = 20
 
 
 def read_details(run: Run) -> RunDetails:
-    """Reads what is shown of a run; damage becomes conditions."""
+    """Reads the details of a run; damage becomes conditions."""
     if run.folder.layout != BUNDLE:
         return RunDetails()
     reader = BundleReader(run.folder.files(), run.manifest)
@@ -54,7 +54,7 @@ def _failure_of(reader: BundleReader, name: str) -> Failure | None:
 
 
 def _train(reader: BundleReader) -> TrainResults | None:
-    """Returns the record of a training run; a broken one is a condition of the scored run already."""
+    """Returns the record of a training run; None for a broken one, which is already a condition of the run."""
     if not reader.listed(layout.TRAIN):
         return None
     try:

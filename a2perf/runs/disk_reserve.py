@@ -1,6 +1,6 @@
-"""Room on the disk of a bundle: whether a run may start, and a reserve in which its end can be recorded.
+"""Disk space of a bundle: a check before a run starts, and a reserve for the record of its end.
 
-A participant may fill the disk; the reserve is returned before the evaluator writes the last record.
+A participant may fill the disk. The evaluator frees the reserve before it writes the last record.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from a2perf.runs.layout import RESERVE
 RESERVE_BYTES = 2**20
 
 FULL_BYTES = 4 * 2**20
-"""A file system with less room than this is full: a failed write of a few megabytes leaves as much."""
+"""A file system with less free space counts as full: after a failed write of a few megabytes this much remains."""
 
 
 def free_bytes(folder: Path) -> int:
-    """Returns the room that this user has on the file system of a folder."""
+    """Returns the space that this user may still use on the file system of a folder, in bytes."""
     values = os.statvfs(folder)
+    # Not f_bfree, which includes the blocks that only root may use.
     return values.f_bavail * values.f_frsize
 
 
 def require_room(folder: Path) -> None:
-    """Checks that a run does not begin on a disk that is full already.
+    """Checks that a run does not start on a full disk.
 
     Raises:
-        InfrastructureError: it is.
+        InfrastructureError: the disk is full.
     """
     if (free := free_bytes(folder)) <= FULL_BYTES:
         raise InfrastructureError(
@@ -37,15 +38,16 @@ def require_room(folder: Path) -> None:
 
 
 def keep_reserve(bundle: Path) -> None:
-    """Sets room aside in which the end of the run can be recorded when its participant has filled the disk."""
+    """Reserves space to record the end of the run even if its participant fills the disk."""
     path = bundle / RESERVE
     try:
         with path.open("wb") as stream:
+            # Not truncate: a sparse file would reserve no blocks.
             os.posix_fallocate(stream.fileno(), 0, RESERVE_BYTES)
     except OSError:
-        path.unlink(missing_ok=True)  # no room for it even now: the run itself will report that
+        path.unlink(missing_ok=True)  # the disk is already full; the run itself reports that
 
 
 def use_reserve(bundle: Path) -> None:
-    """Gives the room back."""
+    """Frees the reserve."""
     (bundle / RESERVE).unlink(missing_ok=True)

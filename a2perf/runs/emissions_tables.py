@@ -1,8 +1,8 @@
 """Emissions tables of both generations of their writer.
 
-The earlier platform's fork of codecarbon wrote one row an interval with cumulative energies and a column
-``ram_process``, as a2perf does; stock codecarbon writes one row a run and no ``ram_process``. Several writers of a
-distributed run keep a table each; ``run_id`` distinguishes their rows.
+The earlier platform's fork of codecarbon wrote one row per interval with cumulative energies and a column
+``ram_process``, as a2perf does; stock codecarbon writes one row per run and no ``ram_process``. Each writer of a
+distributed run keeps its own table; ``run_id`` distinguishes their rows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def read_emissions(files: BundleFiles, names: Sequence[str]) -> tuple[dict[str, 
     """Reads the emissions tables of one run.
 
     Args:
-        files: of the run.
+        files: the files of the run.
         names: one table per writer.
 
     Returns:
-        The columns of all tables one below the other, and what a reader should know.
+        The columns of all tables, concatenated, and their conditions.
     """
     tables: list[CsvTable] = []
     conditions: list[str] = []
@@ -59,7 +59,7 @@ def _remarks(table: CsvTable) -> list[str]:
     if "ram_process" not in table.columns:
         remarks.append("no column ram_process: written by stock codecarbon; memory of the processes is not known")
     if len(set(writers)) == table.rows == 1:
-        remarks.append("one row: totals of the run only, no course over time")
+        remarks.append("one row: only run totals recorded, no time series")
     return remarks
 
 

@@ -1,9 +1,9 @@
 """CRC-32C (Castagnoli, RFC 3720 appendix B.4) of many byte strings at once, in NumPy.
 
-A CRC is linear over the field of two elements: the checksum of a message is the exclusive or of what each byte adds,
-and what a byte adds depends only on its value and its distance from the end. So the checksum of a whole matrix of
-messages is one table look-up per byte and one exclusive-or reduction, and two messages of equal length that differ in
-a few columns have checksums that differ by the look-ups of these columns alone.
+A CRC is linear over GF(2): the checksum of a message is the exclusive or of one contribution per byte, and that
+contribution depends only on the byte's value and its distance from the end. The checksums of a matrix of messages
+therefore take one table look-up per byte and one exclusive-or reduction. If two messages of equal length differ in a
+few columns, their checksums differ by the look-ups of these columns alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 POLYNOMIAL = 0x82F63B78  # Castagnoli, bits reversed
 MASK_DELTA = 0xA282EAD8  # of record files: stored = rotate_right(crc, 15) + MASK_DELTA
 BLOCK_BYTES = 4096  # longest message that is looked up in one piece; the table then takes 4 MiB
-_GATHER_BYTES = 1 << 21  # bytes looked up at a time, so that a gather stays in the processor's cache
+_GATHER_BYTES = 1 << 21  # bytes looked up at a time; this much stays in the processor's cache
 
 Bytes = NDArray[np.uint8]
 Checksums = NDArray[np.uint32]
@@ -33,7 +33,7 @@ _contributions: Checksums = _BYTE[None, :]
 
 
 def contributions(length: int) -> Checksums:
-    """Returns the table whose row ``d`` holds what each byte value adds when ``d`` bytes follow it.
+    """Returns the table of contributions: row ``d`` has that of each byte value if ``d`` bytes follow it.
 
     Args:
         length: number of rows needed, at most ``BLOCK_BYTES``.
@@ -73,17 +73,18 @@ def crc32c_rows(rows: Bytes) -> Checksums:
     if not 4 <= rows.shape[1] <= BLOCK_BYTES:
         return np.array([crc32c(row) for row in rows], np.uint32)
     start = rows.copy()
+    # The initial state of all ones, added to the first four bytes as in `crc32c`.
     start[:, :4] ^= 0xFF
     return _linear(start) ^ np.uint32(0xFFFFFFFF)
 
 
 def crc32c_like(first: Bytes, rows: Bytes, columns: NDArray[np.intp]) -> Checksums:
-    """Returns the CRC-32C of every row, where all rows agree with ``first`` but in ``columns``.
+    """Returns the CRC-32C of every row of messages that agree with ``first`` except in ``columns``.
 
     Args:
         first: a message of at most ``BLOCK_BYTES`` bytes.
         rows: messages of the same length, shape ``(n, length)``.
-        columns: where a row may differ from ``first``.
+        columns: the columns in which a row may differ from ``first``.
     """
     found = np.full(len(rows), crc32c(first), np.uint32)
     table = contributions(len(first))
@@ -94,6 +95,7 @@ def crc32c_like(first: Bytes, rows: Bytes, columns: NDArray[np.intp]) -> Checksu
 
 def masked(checksums: Checksums) -> Checksums:
     """Returns checksums as record files store them."""
+    # The definition of the mask needs the overflow: 32-bit arithmetic wraps.
     return ((checksums >> np.uint32(15)) | (checksums << np.uint32(17))) + np.uint32(MASK_DELTA)
 
 

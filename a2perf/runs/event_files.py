@@ -1,15 +1,15 @@
 """Scalars of TensorBoard event files, read without TensorBoard, TensorFlow or protocol buffers.
 
 An event file is a sequence of records: length (8 bytes, little endian), masked CRC-32C of these bytes, payload, masked
-CRC-32C of the payload. Files of a training run repeat a few layouts thousands of times, so one event of a layout is
-decoded by the rules of the wire format (``event_wire``) and all others that agree with it in every byte but wall time,
-step and value are read by column, checksums included (``event_checksums``).
+CRC-32C of the payload. Files of a training run repeat a few layouts thousands of times. One event of a layout is
+decoded by the rules of the wire format (``event_wire``); all others that agree with it in every byte except wall time,
+step and value are read by column, including their checksums (``event_checksums``).
 
-A damaged file never raises: what can be read is read, and each ``EventProblem`` names file, byte and what was wrong.
-A run's writer may still be at work, so a cut-off last record is told apart from a corrupt one.
+A damaged file never raises: the readable part is read, and each ``EventProblem`` names the file, the byte and the
+problem. The writer of a run may still be active, so an incomplete last record is distinguished from a corrupt one.
 
-Whoever trains writes these files: what one of them may cost in memory and time is bounded by the constants of
-``event_series``, and where a bound is met, reading stops and an ``EventProblem`` says so.
+Participants write these files. The constants of ``event_series`` bound the memory and time that one of them may cost;
+at a bound, reading stops with an ``EventProblem``.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from a2perf.runs.event_series import joined as joined
 from a2perf.runs.event_wire import MAX_FIELDS, Event, EventDecodeError, parse_event
 
 HEADER_BYTES, FOOTER_BYTES = 12, 4
-WINDOW_BYTES = 64 << 20  # read at a time; bounds the memory that a large file takes
-_BATCH = 1 << 18  # records that are looked at together; damage costs no more than one such look
-_FEW = 4  # rows that are cheaper to decode one by one than by column
-_PATIENCE = 8  # layouts in a row that fit nearly nothing, before the rest of a length is decoded one by one
+WINDOW_BYTES = 64 << 20  # read at a time; bounds the memory for a large file
+_BATCH = 1 << 18  # records that are scanned together; damage costs at most one such scan
+_FEW = 4  # up to this many rows, decoding one by one is cheaper than by column
+_PATIENCE = 8  # after this many layouts that match almost no rows, the rest of a length is decoded one by one
 
 
 def read_event_file(
@@ -65,7 +65,7 @@ def read_event_file(
         start: byte of a record's beginning to read from, of an earlier result's ``end``.
 
     Returns:
-        What was found; series of both encodings (simple value and tensor of rank 0) are float64.
+        The content; series of both encodings (simple value and tensor of rank 0) are float64.
     """
     try:
         with open(_opened(path), "rb") as stream:
@@ -103,15 +103,15 @@ def read_event_stream(
 
 
 def event_files_below(folder: Path) -> list[Path]:
-    """Returns the event files in a folder and below it in a stable order; symbolic links are not followed."""
+    """Returns the event files in and below a folder in a stable order; symbolic links are not followed."""
     return sorted(path for path in folder.rglob("*tfevents*") if path.is_file() and not path.is_symlink())
 
 
 def _opened(path: Path) -> int:
-    """Opens a regular file; a pipe would be waited for for ever.
+    """Opens a regular file; opening a pipe would block forever.
 
     Raises:
-        OSError: it cannot be opened, or is something else.
+        OSError: it cannot be opened, or is not a regular file.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
@@ -209,8 +209,10 @@ class _Window:
         if not len(starts):
             return 0
         headers = _rows(self.array, starts, HEADER_BYTES)
+        # Copies: view needs rows that are contiguous in memory.
         lengths = headers[:, :8].copy().view("<u8")[:, 0]
         stored = headers[:, 8:].copy().view("<u4")[:, 0]
+        # A file has few different lengths: each is checksummed once.
         distinct, inverse = np.unique(lengths, return_inverse=True)
         expected = masked(crc32c_rows(distinct.astype("<u8").view(np.uint8).reshape(-1, 8)))
         wrong = np.flatnonzero(expected[inverse] != stored)
@@ -257,7 +259,7 @@ class _Window:
             except EventDecodeError:
                 event = Event()
             if not event.scalars or any(scalar.offset is None for scalar in event.scalars):
-                # nothing to read by column; all equal rows share that, the others get their own turn
+                # nothing to read by column, which holds for all equal rows; continue with the others
                 same = np.zeros(len(rows), bool)
                 same[0] = True
                 self._decode_singly(payloads[:1], length)
@@ -272,7 +274,7 @@ class _Window:
     def _decode_columns(
         self, rows: Bytes, payloads: Offsets, event: Event, varying: NDArray[np.intp], length: int
     ) -> None:
-        wanted = [scalar for scalar in event.scalars if self.gathered.wants(scalar.tag)]
+        wanted = [scalar for scalar in event.scalars if self.gathered.reads(scalar.tag)]
         if self.check:
             actual = masked(crc32c_like(rows[0, :length], rows[:, :length], varying))
             sound = actual == np.ascontiguousarray(rows[:, length:]).view("<u4")[:, 0]
@@ -315,7 +317,7 @@ class _Window:
                 self._problem("corrupt", payload - HEADER_BYTES, f"not an event: {reason}")
                 continue
             for scalar in event.scalars:
-                if self.gathered.wants(scalar.tag):
+                if self.gathered.reads(scalar.tag):
                     self.gathered.add_one(scalar.tag, payload + self.base, event, scalar.value)
 
     def _wrong_checksums(self, payloads: Offsets) -> None:
@@ -342,12 +344,13 @@ def _walk(data: bytes, position: int) -> tuple[Offsets, int]:
 
 
 def _rows(array: Bytes, starts: Offsets, width: int) -> Bytes:
+    # The windows are a view without cost; only the chosen rows are copied.
     found: Bytes = np.lib.stride_tricks.sliding_window_view(array, width)[starts]
     return found
 
 
 def _same_layout(rows: Bytes, event: Event, length: int) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Returns which rows agree with the first but in wall time, step and values, and the columns that may differ."""
+    """Returns which rows agree with the first except in wall time, step and values, and the columns that may differ."""
     spans = [(scalar.offset, struct.calcsize(scalar.code)) for scalar in event.scalars if scalar.offset is not None]
     if event.wall_offset is not None:
         spans.append((event.wall_offset, 8))
@@ -359,6 +362,7 @@ def _same_layout(rows: Bytes, event: Event, length: int) -> tuple[NDArray[np.boo
     same = (rows[:, :length][:, ~free] == rows[0, :length][~free]).all(axis=1)
     if event.step_span is not None:
         start, width = event.step_span
+        # Equal bytes elsewhere do not suffice: the varint has to end at the same byte in every row.
         continued = rows[:, start : start + width] >= 0x80
         same &= continued[:, :-1].all(axis=1) & ~continued[:, -1]
     return same, np.flatnonzero(free)

@@ -1,7 +1,7 @@
-"""Points of event files by tag, and what reading one file may cost.
+"""Points of event files by tag, and the bounds on the cost of reading one file.
 
-Training runs write far less than the bounds here, and a file that somebody made to exhaust its reader meets one of them
-within about a minute and two gigabytes.
+Training runs write far less than these bounds. A file that was made to exhaust its reader reaches one of them within
+about a minute and two gigabytes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def joined(pieces: Iterable[ScalarSeries]) -> ScalarSeries:
 
 @dataclass(frozen=True)
 class EventProblem:
-    """Something about a file that a reader should know.
+    """A problem of a file.
 
     Attributes:
         path: the file.
@@ -83,14 +83,14 @@ class EventProblem:
 
 @dataclass
 class EventFile:
-    """What was read of one file, from ``start`` up to ``end``.
+    """The content of one file, from ``start`` up to ``end``.
 
     Attributes:
         scalars: the series by tag.
-        problems: what was wrong, by offset.
+        problems: its problems, by offset.
         records: number of complete records.
-        end: byte up to which the file is accounted for; a later reading of a file that grew begins there. 0 where a
-            bound was met.
+        end: byte up to which the file was read; a later reading of a file that grew begins there. 0 if a bound was
+            reached.
     """
 
     path: Path
@@ -109,7 +109,7 @@ class BoundMet(Exception):
 
 
 class Gathered:
-    """Batches of points by tag, put into the order of the file at the end, and what the file has cost so far."""
+    """Batches of points by tag, sorted into the order of the file at the end, and the cost of the file so far."""
 
     def __init__(self, tags: frozenset[str] | None) -> None:
         self.tags = tags
@@ -119,7 +119,7 @@ class Gathered:
         self.left_out = False
         self.points = self.fields = self.searched = self.problems = self.lost = 0
 
-    def wants(self, tag: str) -> bool:
+    def reads(self, tag: str) -> bool:
         """Whether the caller asked for a tag."""
         return self.tags is None or tag in self.tags
 

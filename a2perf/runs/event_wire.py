@@ -1,7 +1,7 @@
 """The scalars inside one TensorBoard ``Event``, decoded by the rules of the protocol-buffer wire format.
 
-Besides the values, the decoder says at which byte each of them lies, so that thousands of events of the same layout can
-be read by column. Field numbers used: ``Event`` 1 wall time, 2 step, 5 summary; ``Summary`` 1 value; ``Value`` 1 tag,
+The decoder returns the values and their byte offsets; with the offsets, thousands of events of the same layout can be
+read by column. Field numbers used: ``Event`` 1 wall time, 2 step, 5 summary; ``Summary`` 1 value; ``Value`` 1 tag,
 2 simple value, 8 tensor; ``TensorProto`` 1 element type, 2 shape, 4 content, 5 to 7 and 10 values by type;
 ``TensorShapeProto`` 2 dimension.
 """
@@ -44,7 +44,7 @@ class Scalar:
 
 @dataclass
 class Event:
-    """What one event holds of interest.
+    """The scalars of one event, and their position.
 
     Attributes:
         wall_time: seconds since the epoch, 0 when absent.
@@ -53,7 +53,7 @@ class Event:
         step_span: first byte and width of its varint, or None when absent.
         scalars: the single numbers among its summary values, in order; those with a tag beyond ``MAX_TAG_BYTES`` are
             left out.
-        fields: how many fields were looked at.
+        fields: number of fields that were decoded.
     """
 
     wall_time: float = 0.0
@@ -65,12 +65,13 @@ class Event:
 
 
 def parse_event(data: bytes) -> Event:
-    """Decodes one event; images, histograms, texts and tensors of more than one element are passed over.
+    """Decodes one event; skips images, histograms, texts and tensors of more than one element.
 
     Raises:
         EventDecodeError: the bytes break the wire format, or there are more than ``MAX_FIELDS`` fields.
     """
     event = Event()
+    # A list, because the nested decoders count down the same number.
     left = [MAX_FIELDS]
     for number, kind, start, end, value in _fields(data, 0, len(data), left):
         if number == 1 and kind == _FIXED64:
@@ -163,6 +164,7 @@ def _fields(data: bytes, position: int, end: int, left: list[int]) -> Iterator[t
 
 def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
     value = shift = 0
+    # Ten groups of seven bits hold every 64-bit value.
     while position < end and shift < 70:
         byte = data[position]
         position += 1

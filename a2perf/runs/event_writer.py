@@ -1,7 +1,7 @@
-"""Appends scalars to a TensorBoard event file as they come; a reader sees every value that was written.
+"""Appends scalars to a TensorBoard event file without buffering; a reader sees every value at once.
 
 The layout is that of ``tf.summary`` files: records of a length, its masked CRC-32C, an ``Event`` message and its masked
-CRC-32C. A writer that is killed leaves at most one torn record at the end, which readers leave out.
+CRC-32C. A killed writer leaves at most one incomplete record at the end, which readers ignore.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class EventWriter:
     """One event file.
 
     Args:
-        folder: where the file is made; several writers of one folder have files of their own.
+        folder: folder of the file; each of several writers in one folder creates its own file.
         suffix: end of the file's name.
     """
 
@@ -31,6 +31,7 @@ class EventWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}.{suffix}"
         self._stream = self.path.open("ab", buffering=0)  # unbuffered: what was written survives SIGKILL
+        # Event files begin with a record of their version.
         self._stream.write(_record(_time(time.time()) + _field(3, _VERSION)))
 
     def scalar(self, tag: str, value: float, step: int, wall_time: float | None = None) -> None:
@@ -42,11 +43,17 @@ class EventWriter:
             step: position in the training, an integer of at most 63 bits.
             wall_time: seconds since the epoch; now unless given.
         """
+        # 0x15 is the key of field 2 as a 32-bit number; 0x09 and 0x10 below are those of wall time and step.
         content = _field(1, tag.encode()) + b"\x15" + np.float32(value).tobytes()
         head = _time(time.time() if wall_time is None else wall_time)
+        # Protocol buffers leave out a field with its default value, 0.
         if step:
             head += b"\x10" + _varint(step & (1 << 64) - 1)
         self._stream.write(_record(head + _field(5, _field(1, content))))
+
+    def event(self, content: bytes) -> None:
+        """Appends an ``Event`` message that another library has serialized."""
+        self._stream.write(_record(content))
 
     def close(self) -> None:
         """Closes the file; calling it again changes nothing."""

@@ -1,7 +1,7 @@
-"""Access to the files of one recorded run, whether they lie in a folder or in a packed file.
+"""Access to the files of one recorded run, in a folder or in a packed file.
 
-Everything that reads a run goes through ``BundleFiles``. Names are POSIX paths relative to the run's folder. No
-implementation follows a link, waits for a fifo or reads more than it is allowed to.
+Every reader of a run uses ``BundleFiles``. Names are POSIX paths relative to the run's folder. No implementation
+follows a link, blocks on a fifo or reads more than the given bound.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from a2perf.stranger_files import (
 )
 
 RUN_BOUNDS = Bounds(entries=2_000_000)
-"""Names looked at in one run."""
+"""Bound on the names in one run."""
 
 OnError = Callable[[StrangerFileError], None]
 
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What a name stands for.
+    """The status of a name.
 
     Attributes:
-        path: the name; where a part of it above is a link or not a folder, that part.
+        path: the name; if one of its parents is a link or not a folder, that parent.
         kind: a link is never followed.
         mode: permission bits.
         size: bytes of a regular file.
-        stored: bytes that are stored for it; less than ``size`` for a file with holes.
+        stored: bytes on disk; less than ``size`` for a sparse file.
         target: text of a link.
-        stamp: differs when the content of a regular file has changed, in practice; empty where nobody can tell.
+        stamp: changes with the content of a regular file, in practice; empty if unknown.
     """
 
     path: str
@@ -64,11 +64,11 @@ class FileStatus:
 
 
 class BundleFile(Protocol):
-    """One name met by ``BundleFiles.entries``; ``open`` is valid until the next one is met."""
+    """One result of ``BundleFiles.entries``; ``open`` is valid until the next result."""
 
     @property
     def status(self) -> FileStatus:
-        """What it is."""
+        """Its status."""
 
     def open(self) -> AbstractContextManager[BinaryIO]:
         """Opens a regular file for reading.
@@ -83,47 +83,48 @@ class BundleFiles(Protocol):
 
     @property
     def path(self) -> Path:
-        """Where the run lies, for messages; inside a packed file no such path exists."""
+        """The path of the run for messages; inside a packed file it does not exist on disk."""
 
     def status(self, name: str) -> FileStatus | None:
-        """Returns what a name stands for; None where there is nothing."""
+        """Returns the status of a name; None if it does not exist."""
 
     def entries(
         self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
     ) -> Iterator[BundleFile]:
-        """Yields everything below a folder, each folder before its content, names in the order of their bytes.
+        """Yields all entries below a folder, each folder before its content, sorted by the bytes of the names.
 
         Yields nothing if ``below`` is missing or is not a folder.
 
         Args:
             below: a folder; ``""`` for all files.
-            bounds: how much is looked at.
-            on_error: is given what cannot be listed, and the walk continues beside it; by default it is raised.
+            bounds: limits of the walk.
+            on_error: receives the error of a folder that cannot be listed, and the walk continues; by default the error
+                is raised.
 
         Raises:
-            BoundExceeded: there is more than ``bounds``.
+            BoundExceeded: the walk exceeds ``bounds``.
         """
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Opens a regular file for reading; the stream can seek.
 
         Raises:
-            StrangerFileError: it does not exist, is not a regular file, or a link is part of its name.
+            StrangerFileError: it does not exist, is not a regular file, or one of its parents is a link.
         """
 
     def read(self, name: str, limit: int) -> bytes:
         """Returns the content of a regular file.
 
         Raises:
-            BoundExceeded: it is larger than ``limit`` bytes; no more than that is read.
+            BoundExceeded: it is larger than ``limit`` bytes; at most that much is read.
             StrangerFileError: as ``open``.
         """
 
     def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
-        """Returns a hash that changes when a file does; contents are not read.
+        """Returns a hash over names, sizes and times; contents are not read.
 
         Args:
-            without: names (last parts) of files that do not count.
+            without: names (last parts) of files to ignore.
             folders: whether folders count.
         """
 
@@ -142,8 +143,10 @@ class FolderFiles:
     def status(self, name: str) -> FileStatus | None:
         """See ``BundleFiles.status``."""
         parts = name.split("/")
+        # For a null byte lstat raises ValueError, which the handler below would miss.
         if name.startswith("/") or ".." in parts or "\0" in name:
             return None
+        # lstat follows links in every part of a path but the last, so each part is examined by itself.
         for count in range(1, len(parts) + 1):
             part = "/".join(parts[:count])
             place = os.path.join(self._real, part)
@@ -180,7 +183,7 @@ class FolderFiles:
         """See ``BundleFiles.fingerprint``."""
         digest = hashlib.sha256()
         try:
-            # what cannot be listed counts with its name; reading the run reports why
+            # an error counts as content: the hash changes when the folder becomes readable
             for entry in walk(
                 self._real, RUN_BOUNDS, on_error=lambda error: digest.update(error.message.encode("utf-8", "replace"))
             ):
@@ -189,7 +192,7 @@ class FolderFiles:
                     if folders:  # an empty folder is a change too
                         digest.update(f"{entry.path}\0{status.st_mode}\0".encode("utf-8", "surrogateescape"))
                 elif entry.name not in without:
-                    # the time of the last change of a file's state cannot be set back, unlike that of its content
+                    # ctime too: unlike mtime, a program cannot set it back
                     stamps = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_mode}"
                     digest.update(f"{entry.path}\0{stamps}\0".encode("utf-8", "surrogateescape"))
         except StrangerFileError as error:
@@ -218,10 +221,10 @@ class PackedFiles:
     """The files of a run that lies in a packed file.
 
     Args:
-        path: the packed file, and behind it the name of the run inside of it, as ``find_runs`` returns it.
+        path: the packed file followed by the name of the run in it, as ``find_runs`` returns it.
 
     Raises:
-        PackedFileError: the file is not a packed run, or a damaged or hostile one.
+        PackedFileError: the file is not a packed run, or it is damaged or hostile.
     """
 
     def __init__(self, path: Path) -> None:
@@ -290,7 +293,7 @@ def files_of(path: Path) -> BundleFiles:
 
 
 def kind_at(path: Path) -> Kind | None:
-    """Returns what a path stands for, which may lead into a packed file; None where there is nothing."""
+    """Returns the kind of a path, which may lead into a packed file; None if it does not exist."""
     place = packed_place(path)
     if place is not None:
         member = opened_archive(place[0]).members.get(place[1])
@@ -302,7 +305,7 @@ def kind_at(path: Path) -> Kind | None:
 
 
 def names_at(folder: Path) -> list[str]:
-    """Returns the sorted names in a folder, which may lie in a packed file; none where it is not a folder."""
+    """Returns the sorted names in a folder, which may be in a packed file; an empty list if it is not a folder."""
     place = packed_place(folder)
     if place is not None:
         below = f"{place[1]}/" if place[1] else ""
@@ -315,7 +318,7 @@ def folders_of(top: Path, bounds: Bounds = RUN_BOUNDS) -> Iterator[tuple[str, li
     """Yields folders from the top down as ``stranger_files.folders`` does, with the folders in packed files.
 
     The folders in a packed file are yielded after the folder that holds the file, with paths that ``files_of`` takes.
-    Names that the caller takes out of either list are not descended into.
+    The caller removes names from either list to skip them.
 
     Raises:
         BoundExceeded: there are more names than ``bounds.entries``.
@@ -346,6 +349,7 @@ def _packed_folders(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         folder = stack.pop()
         names, others = below[folder]
         yield str(file / folder), names, others
+        # Read after the yield: the caller may have removed names. Reversed, because the stack takes from its end.
         stack += [f"{folder}/{name}" if folder else name for name in reversed(names)]
 
 
@@ -356,4 +360,5 @@ def _packed_status(path: str, member: Member, stamp: str) -> FileStatus:
 def _status(path: str, kind: Kind, found: os.stat_result, target: str) -> FileStatus:
     size = found.st_size if kind is Kind.FILE else 0
     stamp = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+    # st_blocks counts units of 512 bytes, whatever the block size of the file system.
     return FileStatus(path, kind, stat.S_IMODE(found.st_mode), size, found.st_blocks * 512, target, stamp)

@@ -1,8 +1,9 @@
-"""Finding the recorded runs at or below given paths.
+"""Finds the recorded runs in and below given paths.
 
-Layouts: bundles of a2perf, the folders of the earlier public platform, logs of Stable-Baselines3 and other trainers
-(event files, ``progress.csv``, ``monitor.csv``), and single CSV files. Symbolic links are never followed. What a packed
-file holds is found as if it lay unpacked beside the file; such runs have paths that only ``files_of`` understands.
+Layouts: bundles of a2perf, formats of installed packages (``formats``), the folders of the earlier public platform,
+logs of Stable-Baselines3 and other trainers (event files, ``progress.csv``, ``monitor.csv``), and single CSV files.
+Symbolic links are never followed. Runs in a packed file are found as if the file was unpacked beside itself; only
+``files_of`` understands their paths.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from a2perf.errors import UserError
 from a2perf.plain_text import plain_text
+from a2perf.runs import formats
 from a2perf.runs.files import files_of, folders_of
 from a2perf.runs.inventory import is_archived, is_bundle
 from a2perf.runs.layout import EARLIER_FILES, LOCK, METRICS, MODES, SCORES
@@ -25,10 +27,10 @@ from a2perf.stranger_files import Kind
 
 
 def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
-    """Finds every run at or below the given folders and files, in a stable order and each once.
+    """Finds all runs in and below the given folders and files, in a stable order and each once.
 
     Raises:
-        UserError: a path does not exist, or nothing recorded lies at any of them.
+        UserError: a path does not exist, there is no run, or a format of a package failed.
     """
     found: dict[str, RunFolder] = {}
     for given in paths:
@@ -37,11 +39,18 @@ def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
         for run in _find(given):
             found.setdefault(os.path.abspath(run.path), run)
     if not found:
+        failed = formats.problems().items()
+        broken = "".join(f"; the run format {name} could not be loaded ({why})" for name, why in failed)
         raise UserError(
-            f"nothing recorded in {', '.join(str(path) for path in paths)}",
+            f"nothing recorded in {', '.join(str(path) for path in paths)}{broken}",
             hint="give bundles, event files, progress.csv or monitor.csv, a CSV file, or a folder that holds some",
         )
-    runs = sorted(found.values(), key=lambda run: (run.label, str(run.path)))
+    return named_uniquely(found.values())
+
+
+def named_uniquely(found: Iterable[RunFolder]) -> list[RunFolder]:
+    """Returns runs in a stable order with unique labels and roots; runs of several searches can share theirs."""
+    runs = sorted(found, key=lambda run: (run.label, str(run.path)))
     if len({run.label for run in runs}) < len(runs):  # two folders given on one command line can hold the same names
         relative = _relative([run.path for run in runs])
         runs = [dataclasses.replace(run, label=label) for run, label in zip(runs, relative, strict=True)]
@@ -49,7 +58,7 @@ def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
 
 
 def fingerprint_of(run: RunFolder) -> str:
-    """Returns a hash of the names, sizes and modification times of a run's files; their content is not read."""
+    """Returns a hash over the names, sizes and times of a run's files; their content is not read."""
     digest = hashlib.sha256(f"{run.layout}\0{os.path.abspath(run.path)}\0{run.label}\0{run.links}".encode())
     if run.layout == TABLE:
         status = run.path.stat()
@@ -58,6 +67,8 @@ def fingerprint_of(run: RunFolder) -> str:
         digest.update(run.files().fingerprint().encode())
     else:
         digest.update(run.files().fingerprint((LOCK, SCORES), folders=False).encode())
+        if run.layout in formats.run_formats():
+            digest.update(formats.run_formats()[run.layout].stamp().encode())
     return digest.hexdigest()
 
 
@@ -86,10 +97,15 @@ def _find(given: Path) -> Iterator[RunFolder]:
             continue
         modes = [name for name in MODES if name in names and is_bundle(path / name)]
         if modes:
-            # the classic files beside bundles are views of them
+            # the files in metrics/ of a run root duplicate its bundles
             names[:] = [name for name in names if name != METRICS]
             continue
         links = tuple(sorted(name for name in [*names, *others] if _kind(path, name) is Kind.LINK))
+        if (found := formats.format_of(others)) is not None:
+            names.clear()
+            others.clear()
+            yield RunFolder(found.name, path, label, links)
+            continue
         if METRICS in names and any(_kind(path, f"{METRICS}/{name}") is not None for name in EARLIER_FILES):
             names.clear()
             others.clear()
@@ -99,11 +115,11 @@ def _find(given: Path) -> Iterator[RunFolder]:
 
 
 def _relative(paths: Sequence[Path], *, above: bool = False) -> list[str]:
-    """Returns paths below the folder that holds them all, as if packed files were unpacked where that is unique.
+    """Returns paths relative to their common folder, as if packed files were unpacked if that is unique.
 
     Args:
-        paths: of runs.
-        above: whether the folder holds the folder of each path, so that no path is the folder itself.
+        paths: paths of runs.
+        above: take the common folder of the parents, which no path can equal.
     """
     real = [Path(os.path.abspath(path)) for path in paths]
     shown = [unpacked_path(path) for path in real]
@@ -118,7 +134,7 @@ def _kind(folder: Path, name: str) -> Kind | None:
 
 
 def _root_names(found: Sequence[RunFolder]) -> list[str]:
-    """Names the root of each run by its path below what was given, or below all runs where that is not unique."""
+    """Names the root of each run by its path below the given folder, or below all runs if that is not unique."""
     roots, names = [], []
     for folder in found:
         path = Path(os.path.abspath(folder.path))

@@ -1,8 +1,8 @@
-"""Reading what others recorded: folders of the earlier public platform, trainers' logs, single CSV files.
+"""Reading runs that other programs recorded: folders of the earlier public platform, trainers' logs, single CSV files.
 
 The earlier platform's folders: ``<domain>/<experiment>/<task>/<algorithm>/<... seed_N ...>/<work unit>/`` with
 ``metrics/`` and, in distributed runs, ``collect/<host>/metrics/`` and ``collect/<host>/summaries/<i>/``. Its later
-launcher dropped most of that; then the folder's own name stands for the algorithm.
+launcher dropped most of these levels; the name of the folder is then the algorithm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DOMAINS = tuple(member.value for member in BenchmarkDomain)
 
 
 def identify(run: RunFolder) -> RunIdentity:
-    """Returns what a run is a run of, by its path."""
+    """Returns the identity of a run, guessed from its path."""
     path = unpacked_path(Path(os.path.abspath(run.path)))
     parts = path.parts
     seeded = [index for index, part in enumerate(parts) if _SEED.search(part)]
@@ -58,12 +58,12 @@ def identify(run: RunFolder) -> RunIdentity:
 
 
 def read(folder: RunFolder) -> Run:
-    """Reads a run of any layout but a bundle."""
+    """Reads a run of any built-in layout except a bundle."""
     if folder.layout == EARLIER:
         return _earlier(folder)
     run = Run(identify(folder), folder)
     if folder.layout == LOGS:
-        # a folder further down that holds logs is a run of its own
+        # only the logs of this folder: a folder below it that holds logs is another run
         _, _, names = next(folders_of(folder.path))
         logs = given_logs(folder.files(), sorted(name for name in names if is_trainer_log(name)))
     else:

@@ -1,6 +1,6 @@
 """Logs of other tools that can be imported: TensorBoard folders, CSV, offline tracker runs, Stable-Baselines3 logs.
 
-What a run is a run of comes from its own configuration, where it has one, else from the name of its folder:
+The identity of a run comes from its configuration or, without one, from the name of its folder:
 ``<env>__<experiment>__<seed>__<time>`` as single-file trainers name their folders, ``.../seed_3/...``, ``PPO_2``.
 """
 
@@ -41,19 +41,19 @@ _IDENTITY = {
 
 @dataclass
 class ForeignRun:
-    """One run that was found.
+    """A run that was found.
 
     Attributes:
         source: its format.
         path: its folder or file.
-        files: what is copied.
-        tables: what is written anew, by file name: header and rows.
-        name: the name that its identity is guessed from.
-        config: what it says of its configuration.
-        tags: tags that it had.
-        user: who ran it, where it says so.
+        files: the files to copy.
+        tables: the tables to write, by file name: header and rows.
+        name: the name from which its identity is guessed.
+        config: its configuration, as far as it is recorded.
+        tags: its tags.
+        user: the user who ran it; ``""`` if unknown.
         started_s: seconds since the epoch, 0 when unknown.
-        finished: whether it came to its end, as far as it says.
+        finished: whether it finished, according to its files.
     """
 
     source: str
@@ -72,14 +72,16 @@ def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[Foreign
     """Finds the runs at or below folders and files.
 
     Args:
-        paths: where to look.
+        paths: folders and files.
         kind: only runs of this format.
 
     Raises:
-        UserError: a path does not exist, there is no such format, or nothing is found.
+        UserError: a path does not exist, the format is unknown, or nothing is found.
     """
     if kind is not None and kind not in FORMATS:
-        raise UserError(f"{kind!r} is no format{did_you_mean(kind, FORMATS)}", hint=f"choose of {', '.join(FORMATS)}")
+        raise UserError(
+            f"{kind!r} is not a format{did_you_mean(kind, FORMATS)}", hint=f"choose one of {', '.join(FORMATS)}"
+        )
     found: list[ForeignRun] = []
     for path in paths:
         if not path.exists():
@@ -93,7 +95,7 @@ def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[Foreign
 
 
 def guess_identity(item: ForeignRun) -> dict[str, Any]:
-    """Returns ``experiment``, ``env_id`` and ``seed`` as far as the configuration or the name say them."""
+    """Returns ``experiment``, ``env_id`` and ``seed``, as far as the configuration or the name contain them."""
     found: dict[str, Any] = {"experiment": "", "env_id": "", "seed": None}
     named = _NAMED.match(item.name)
     seeded = next((match for part in reversed(item.path.parts) if (match := _SEEDED.search(part))), None)
@@ -122,7 +124,7 @@ def _below(top: Path) -> Iterator[ForeignRun]:
         here = [path / name for name in sorted(files) if stat.S_ISREG((path / name).lstat().st_mode)]
         logs = [file for file in here if file.suffix == ".wandb"]
         if logs:
-            names.clear()  # its own copies of what it was given lie below
+            names.clear()  # the folders below hold copies of the same data
             yield from (_of_wandb(file) for file in logs)
             continue
         known = [file for file in here if is_trainer_log(file.name)]
@@ -173,7 +175,7 @@ def _of_wandb(path: Path) -> ForeignRun:
 
 
 def _of_history(path: Path) -> list[ForeignRun]:
-    """A history that was exported line by line; numbers of each row, as the tracker's interface returns them."""
+    """A history with one JSON object per line, as the tracker's interface returns them."""
     rows = []
     if path.stat().st_size > MAX_BYTES:
         raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB", hint="export fewer rows or columns")
@@ -226,7 +228,7 @@ def _of_tracker(path: Path, table: CsvTable) -> list[ForeignRun]:
 
 
 def _of_csv(path: Path) -> list[ForeignRun]:
-    """A table of one run, or of several that columns such as ``env_id`` and ``seed`` tell apart."""
+    """A table of one run, or of several runs distinguished by columns such as ``env_id`` and ``seed``."""
     table = read_table(path)
     exported = _of_tracker(path, table)
     if exported:

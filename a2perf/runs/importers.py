@@ -1,7 +1,7 @@
-"""Imports of what others logged: each run is copied into a bundle ``R/imported`` of the store.
+"""Imports of logs of other tools: each run is copied into a bundle ``R/imported`` of the store.
 
-What a run is a run of is what the caller states first, then what ``foreign_logs`` found. A run is made beside the
-store's runs and renamed into its place; importing it again changes nothing.
+The identity of a run is the one that the caller states, otherwise the one that ``foreign_logs`` found. A run is written
+to a temporary folder of the store and renamed into its place; importing it again changes nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from a2perf.storage import write_record
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """What became of one run.
+    """The result of importing one run.
 
     Attributes:
         run_id: path below the store.
         source: its format.
-        new: whether it was not there before.
+        new: whether it was imported now; false if the store already had it.
         metrics: number of metrics that it logged.
     """
 
@@ -56,13 +56,16 @@ def import_run(
     Args:
         store: the store's folder.
         item: the run.
-        experiment: name of the experiment; what the run itself says when None.
-        env_id: the environment, likewise.
-        seed: the seed, likewise.
-        tags: tags beside those that it had.
+        experiment: name of the experiment; None takes it from the run.
+        env_id: the environment; None takes it from the run.
+        seed: the seed; None takes it from the run.
+        tags: further tags.
+
+    Returns:
+        The run in the store.
 
     Raises:
-        UserError: it does not say what it is a run of, or holds no numbers.
+        UserError: its experiment or environment is unknown, or it holds no numbers.
     """
     guessed = guess_identity(item)
     experiment = experiment or guessed["experiment"]
@@ -71,8 +74,8 @@ def import_run(
     if not experiment or not env_id:
         missing = "experiment" if not experiment else "environment"
         raise UserError(
-            f"{item.path} does not say which {missing} it is of",
-            hint=f"give {'--exp-name NAME' if not experiment else '--env-id ENV'}",
+            f"the {missing} of {item.path} is unknown",
+            hint=f"add {'--exp-name NAME' if not experiment else '--env-id ENV'}",
         )
     version = f"imported-{item.source}"
     leaf = f"{folder_name(item.name)}-{_content(item)[:8]}"

@@ -1,7 +1,7 @@
-"""The index of a store: what its bundles say, in one SQLite file. Never the truth; deleting it loses nothing.
+"""The index of a store: a cache of its bundles' records in one SQLite file. Deleting it loses nothing.
 
-Reading it compares names, sizes and times of the records on disk with those of the last reading and reads only records
-that changed. A damaged index is thrown away and made anew; where none can be written it lives in memory.
+Reading the index compares names, sizes and times of the records on disk with those of the last reading and reads only
+changed records. A damaged index is deleted and rebuilt; if none can be written, it is kept in memory.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from a2perf.storage import MAX_RECORD_BYTES, parse_record
 
 INDEX_FILE = "index.sqlite3"
 MAX_NAMES = 2_000_000
-"""In all folders of a store together, those below a run left out."""
+"""Limit on the names in all folders of a store together, without those below a run."""
 _VERSION = 3
 _BUSY_TIMEOUT_S = 30.0
 _NOT_RECORDED = "not recorded"
-"""What stands for the host of a run that was published without it."""
+"""Stands for the host of a run that was published without it."""
 _LARGEST = 1e300
 ROLLOUT_MODES = ("inference", "generalization")
-"""Modes whose episodes the evaluator measures."""
+"""Modes in which the evaluator measures episodes."""
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=str)
 _DECODER = msgspec.msgpack.Decoder(StoredRun, dec_hook=lambda kind, text: kind(text))
 _ORDER = (RunState.RUNNING, RunState.FAILED, RunState.INTERRUPTED, RunState.FINISHED)
@@ -63,7 +63,7 @@ class Index:
 
     Args:
         store: the folder of runs.
-        folder: where the index lies; None keeps it in memory.
+        folder: folder of the index; None keeps it in memory.
     """
 
     def __init__(self, store: Path, folder: Path | None) -> None:
@@ -72,7 +72,7 @@ class Index:
         self._memory: dict[str, tuple[str, bytes]] = {}
 
     def runs(self) -> list[StoredRun]:
-        """Brings the index up to date and returns every run, by path; one whose writer is gone is ``"killed"``."""
+        """Updates the index and returns every run, by path; a run without a living writer is ``"killed"``."""
         found = {run.run_id: run for run in find_run_folders(self.store)}
         known = self._load()
         vanished = [run_id for run_id in known if run_id not in found]
@@ -82,7 +82,7 @@ class Index:
             signature, content = known.get(run_id, ("", b""))
             stored: StoredRun | None = None
             if signature == run.signature:
-                # the index may have come with the store, or be damaged
+                # the index may be damaged, or another program's: it travels with a copied store
                 with contextlib.suppress(msgspec.MsgspecError, ValueError):
                     stored = _DECODER.decode(content)
             if stored is None:
@@ -102,6 +102,8 @@ class Index:
                     rows = connection.execute("SELECT run_id, signature, content FROM runs").fetchall()
                 return {run_id: (signature, content) for run_id, signature, content in rows}
             except sqlite3.OperationalError as error:
+                # Another process writes the index: reading every record instead is slow but right, and nothing is
+                # damaged.
                 if "locked" in str(error) or "busy" in str(error):
                     return {}
                 self._give_up_or_discard(attempt)
@@ -116,7 +118,7 @@ class Index:
             self._memory.update(fresh)
             return
         rows = [(run_id, signature, content) for run_id, (signature, content) in fresh.items()]
-        # an index that could not be brought up to date is brought up to date by the next reader
+        # if this update fails, the next reader repeats it
         with contextlib.suppress(sqlite3.DatabaseError), contextlib.closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("DELETE FROM runs WHERE run_id = ?", [(run_id,) for run_id in vanished])
@@ -143,9 +145,10 @@ class Index:
         return connection
 
     def _give_up_or_discard(self, attempt: int) -> None:
-        """Removes a damaged index; where it cannot be removed or made, the index goes on in memory."""
+        """Removes a damaged index; if that fails, or the new one fails too, keeps the index in memory."""
         assert self.folder is not None
         try:
+            # With its -wal and -shm files, which belong to the damaged file.
             for path in self.folder.glob(f"{INDEX_FILE}*"):
                 path.unlink()
         except OSError:
@@ -155,9 +158,9 @@ class Index:
 
 
 def find_run_folders(store: Path) -> Iterator[_FoundRun]:
-    """Yields every run below a folder; hidden folders, the attic and symbolic links are passed over.
+    """Yields every run below a folder; skips hidden folders, the attic and symbolic links.
 
-    A packed file counts as the folders that it holds.
+    A packed file counts as the folders in it.
 
     Raises:
         PackedFileError: a packed file is damaged or hostile.
@@ -172,11 +175,11 @@ def find_run_folders(store: Path) -> Iterator[_FoundRun]:
         try:
             with os.scandir(folder) as listing:
                 entries = list(itertools.islice(listing, MAX_NAMES + 1 - looked_at))
-        except OSError:  # removed meanwhile, or not ours to read
+        except OSError:  # removed since it was listed, or not readable for this user
             continue
         looked_at += len(entries)
         if looked_at > MAX_NAMES:
-            raise UserError(f"{store} holds more than {MAX_NAMES} names", hint="give the folder of the runs alone")
+            raise UserError(f"{store} holds more than {MAX_NAMES} names", hint="give a folder that holds only runs")
         names = [
             entry.name
             for entry in entries
@@ -200,7 +203,7 @@ def find_run_folders(store: Path) -> Iterator[_FoundRun]:
 
 
 def _packed_runs(top: Path, above: str) -> Iterator[_FoundRun]:
-    """Yields the runs in a packed file, or in a folder of one, with the names that they would have unpacked."""
+    """Yields the runs in a packed file, or in a folder of one, under the names that they would have unpacked."""
     for text, names, others in folders_of(top):
         folder = Path(text)
         names[:] = [name for name in names if not name.startswith(".") and name != layout.ATTIC]
@@ -215,7 +218,7 @@ def _packed_runs(top: Path, above: str) -> Iterator[_FoundRun]:
 
 
 def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> StoredRun:
-    """Reads the records of a run; one that is damaged becomes a problem of that run."""
+    """Reads the records of a run; a damaged record becomes a problem of that run."""
     problems: list[str] = []
     manifests: dict[str, Manifest] = {}
     for mode in modes:
@@ -262,7 +265,7 @@ def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
     states = [manifest.state for manifest in manifests]
     worst = next(state for state in _ORDER if state in states)
     deciding = manifests[states.index(worst)]
-    first = manifests[0]  # of several modes, the one that trains
+    first = manifests[0]  # modes are sorted: train comes first
     energy = first.tracking.get("energy")
     energy = energy if isinstance(energy, dict) else {}
     found: dict[str, Any] = {
@@ -288,7 +291,7 @@ def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
 
 
 def _logs(mode: str, manifest: Manifest) -> list[str] | None:
-    """Returns the files that may hold series, of a manifest that lists files."""
+    """Returns the files that may hold series, if the manifest lists files."""
     if not manifest.files and not manifest.inventory:
         return None
     names = [name.replace("\\\\", "\\") for name in manifest.files]
@@ -302,7 +305,7 @@ def _logs(mode: str, manifest: Manifest) -> list[str] | None:
 
 
 def _as_it_is(run: StoredRun, path: Path) -> StoredRun:
-    """Returns a run of the index as it is now: the store may have moved, the writer of the run may be gone."""
+    """Updates a run of the index: the store may have moved, and the writer of the run may have died."""
     state = run.state
     if state == RunState.RUNNING.value and run.writer:
         with contextlib.suppress(ValueError):
@@ -315,7 +318,7 @@ def _from_manifest(manifest: Manifest) -> ExperimentRun:
     version = (submission.git_commit or submission.sha256)[:10]
     if submission.git_dirty:
         version += f"-dirty-{submission.sha256[:8]}"
-    elif submission.git_commit and submission.scheme > 1:  # the commit is what the folder claims, its hash is a fact
+    elif submission.git_commit and submission.scheme > 1:  # the commit is a claim of the folder, the hash is computed
         version += f"-{submission.sha256[:8]}"
     return ExperimentRun(
         experiment=submission.name,
@@ -334,6 +337,7 @@ def _stamp(path: str) -> str:
         status = os.stat(path)
     except OSError:
         return ""
+    # Records are replaced by renaming, so the inode can show a change that size and time do not.
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 

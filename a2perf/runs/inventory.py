@@ -1,9 +1,9 @@
-"""The closed list of everything below a bundle, and where bundles lie.
+"""The inventory of a bundle, and the search for bundles.
 
 When a run ends, ``record_files`` lists every file, folder and link of its bundle in the manifest; ``problems`` compares
-the list with the disk. Nothing is followed: a link is an entry with a target, and fifos, sockets and devices are never
-part of a bundle. Manifests from before the list hold only the hash of each regular file; for them everything else on
-disk is a problem, but for what those versions left themselves.
+the list with the disk. Links are not followed: a link is an entry with a target. Fifos, sockets and devices are never
+part of a bundle. Older manifests hold only the hash of each regular file. For them every other entry on disk is a
+problem, except the files that those versions created.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from a2perf.storage import json_text, parse_record
 from a2perf.stranger_files import BoundExceeded, Kind, StrangerFileError, printable
 
 VERSION = 2
-"""Of the list; 1 is the hash of every regular file and nothing else."""
+"""Version of the list; version 1 holds only the hash of every regular file."""
 
 MAX_MANIFEST_BYTES = 256 << 20
 _PIECE_BYTES = 1 << 20
 _CHECKSUM_SINCE = 1  # schema of the manifest
-_HOLES_BYTES = 16 << 30  # more than this without content would take minutes to hash and holds no information
+_HOLES_BYTES = 16 << 30  # a sparse file with larger holes would take minutes to hash
 _SPARSE = "not hashed: almost nothing of its size is stored"
 _PARTS = (MANIFEST, CONFIG, LOGS, JOURNAL, LOCK)
-_OWN = (MANIFEST, SIGNATURE, LOCK)  # no list holds them
+_OWN = (MANIFEST, SIGNATURE, LOCK)  # never listed
 _MAX_PROBLEMS = 100
-# What a copy under another umask changes is left out: who else may read, write as the group, or enter a folder.
+# Permission bits that depend on the umask of a copy (group and others) do not count.
 _FILE_MODE, _FOLDER_MODE = 0o7713, 0o5702
 
 
 def record_files(bundle: Path, manifest: Manifest) -> None:
-    """Lists everything below the bundle in its manifest; what cannot be listed becomes a warning of the run."""
+    """Lists all entries below the bundle in its manifest; entries that cannot be listed become warnings of the run."""
     manifest.files, manifest.inventory, manifest.inventory_version = {}, {}, VERSION
     errors: list[str] = []
     try:
@@ -52,7 +52,7 @@ def record_files(bundle: Path, manifest: Manifest) -> None:
             if status.kind is Kind.FILE:
                 try:
                     manifest.files[name] = _hash(file, status)
-                except StrangerFileError as error:  # mode 000 of another user: validation says it again
+                except StrangerFileError as error:  # mode 000 of another user; validation reports it too
                     errors.append(error.message)
     except StrangerFileError as error:
         errors.append(error.message)
@@ -60,7 +60,7 @@ def record_files(bundle: Path, manifest: Manifest) -> None:
 
 
 def hash_files(bundle: Path) -> dict[str, str]:
-    """Returns the SHA-256 of every regular file of a bundle but its manifest, signature and lock, by relative path."""
+    """Returns the SHA-256 of every regular file of a bundle by relative path, without manifest, signature and lock."""
     return {
         _key(status.path, 1): _hash(file, status)
         for file in files_of(bundle).entries("", RUN_BOUNDS)
@@ -69,7 +69,7 @@ def hash_files(bundle: Path) -> dict[str, str]:
 
 
 def read_manifest(bundle: Path) -> Manifest:
-    """Reads the manifest of a bundle, which may be a stranger's.
+    """Reads the manifest of a bundle, which may come from another person.
 
     Raises:
         UserError: it does not exist, is not a regular file, is larger than any manifest, or is not a valid record.
@@ -91,8 +91,8 @@ def problems(files: BundleFiles, manifest: Manifest, *, unpublished: Iterable[st
         unpublished: folders at the top of the bundle that may be missing or incomplete; nothing may be added to them.
 
     Returns:
-        One sentence for everything that was added, removed or changed since, at most ``_MAX_PROBLEMS``; empty for a
-        run that is not over, since its manifest lists nothing yet.
+        One sentence per addition, removal or change, at most ``_MAX_PROBLEMS``; empty for a run that has not ended,
+        because its manifest lists nothing yet.
     """
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         return []
@@ -127,7 +127,7 @@ def problems(files: BundleFiles, manifest: Manifest, *, unpublished: Iterable[st
 
 
 def manifest_problems(files: BundleFiles) -> list[str]:
-    """Compares the manifest's bytes with what a2perf wrote."""
+    """Compares the manifest's content with its checksum."""
     try:
         text = _manifest_bytes(files).decode("utf-8", "surrogateescape")
         data = json.loads(text)
@@ -145,13 +145,13 @@ def manifest_problems(files: BundleFiles) -> list[str]:
 
 
 def checksum(data: dict[str, Any]) -> str:
-    """Returns the checksum of a manifest's content, which its field ``checksum`` holds."""
+    """Returns the checksum of a manifest's content without its field ``checksum``."""
     canonical = json.dumps({**data, "checksum": None}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether a folder is a bundle: named after a mode, with anything that the evaluator writes into one."""
+    """Whether a folder is a bundle: named after a mode, with at least one of the evaluator's files."""
     return folder.name in MODES and any(_holds(folder, name) for name in _PARTS)
 
 
@@ -161,9 +161,9 @@ def is_archived(folder: Path) -> bool:
 
 
 def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
-    """Finds the bundles at or below a folder, in a stable order.
+    """Finds the bundles in and below a folder, in a stable order.
 
-    Below a bundle nothing is a bundle, whatever a participant wrote there; links are not followed.
+    A folder below a bundle never counts as a bundle, because a participant may have written it. Links are not followed.
 
     Args:
         top: a bundle, which counts under any name if it holds a manifest, a folder that holds some, or a packed file.
@@ -189,7 +189,7 @@ def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
 
 
 def is_listed(manifest: Manifest | None, name: str) -> bool:
-    """Whether a reader may take a file of the bundle: its manifest lists it, or lists nothing, as before the end."""
+    """Whether a reader may use a file of the bundle: the manifest lists it, or lists nothing because the run runs."""
     if manifest is None or not (manifest.files or manifest.inventory):
         return True
     return _key(name, manifest.inventory_version) in manifest.files
@@ -203,12 +203,12 @@ def _holds(folder: Path, name: str) -> bool:
 
 def _manifest_bytes(files: BundleFiles) -> bytes:
     if files.status(MANIFEST) is None:
-        raise UserError(f"{files.path / MANIFEST} does not exist", hint="give the folder of a run made by a2perf")
+        raise UserError(f"{files.path / MANIFEST} does not exist", hint="give the folder of a run that a2perf recorded")
     return files.read(MANIFEST, MAX_MANIFEST_BYTES)
 
 
 def _own(status: FileStatus) -> list[str]:
-    """Checks the three files that no list holds: regular, not executable, the lock empty."""
+    """Checks the three files that are never listed: regular, not executable, the lock empty."""
     if status.kind is not Kind.FILE:
         return [f"{status.path} is a {status.kind}, not a regular file"]
     if status.path == LOCK:
@@ -288,7 +288,7 @@ def _hash(file: BundleFile, status: FileStatus) -> str:
 
 
 def _key(path: str, version: int) -> str:
-    """Returns the name under which a manifest, which is UTF-8, holds a path; different paths have different names."""
+    """Returns the name of a path in a manifest, which is UTF-8; different paths get different names."""
     text = path.replace("\\", "\\\\") if version >= VERSION else path
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 

@@ -1,4 +1,4 @@
-"""File and folder names of recorded runs. No other module spells them.
+"""File and folder names of recorded runs. No other module contains these names.
 
 Names are POSIX paths relative to a bundle (``R/<mode>``) unless a comment says otherwise. A run root ``R`` holds one
 bundle per mode and, in ``attic``, the bundles of archived attempts.
@@ -33,6 +33,7 @@ TRACKING_FILE = "tracking.json"
 ROLLOUTS_FILE = "rollouts.json"
 LATENCY_FILE = "latency.json"
 LATENCY_VALUES_FILE = "latency.npz"
+STEPS_FILE = "rollout_steps.npz"
 TRAIN_FILE = "train.json"
 TRACE_FILE = "system_trace.csv"
 OUTCOME_FILE = "outcome.json"
@@ -42,6 +43,7 @@ TRACKING = f"{METRICS}/{TRACKING_FILE}"
 ROLLOUTS = f"{METRICS}/{ROLLOUTS_FILE}"
 LATENCY = f"{METRICS}/{LATENCY_FILE}"
 LATENCY_VALUES = f"{METRICS}/{LATENCY_VALUES_FILE}"
+STEPS = f"{METRICS}/{STEPS_FILE}"
 TRAIN = f"{METRICS}/{TRAIN_FILE}"
 TRACE = f"{METRICS}/{TRACE_FILE}"
 DATASET_NOTES = "a2perf_datasets"  # below ``artifacts``
@@ -51,6 +53,7 @@ ATTIC = "attic"
 SCORES = "scores.json"
 RUN_RECORD = "rlops.json"
 TAG_JOURNAL = "tags.jsonl"  # of a store
+ATTESTATION_SUFFIX = ".intoto.jsonl"  # after the name of the bundle
 
 # The earlier platform's files below ``metrics``.
 INFERENCE_RESULTS_FILE = "inference_metrics_results.json"
@@ -76,17 +79,17 @@ EARLIER_FILES = (
 
 
 def manifest_path(bundle: Path) -> Path:
-    """Returns where the manifest of a bundle lies."""
+    """Returns the path of a bundle's manifest."""
     return bundle / MANIFEST
 
 
 def bundle_path(root: Path, mode: str) -> Path:
-    """Returns where the bundle of a mode lies below a run root."""
+    """Returns the path of a mode's bundle below a run root."""
     return root / mode
 
 
 def archive_path(root: Path, name: str) -> Path:
-    """Returns a fresh place in the attic for ``name``, a bundle or another folder of a run root."""
+    """Returns an unused path in the attic for ``name``, a bundle or another folder of a run root."""
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
     return root / ATTIC / f"{name}-{stamp}"
 

@@ -1,7 +1,7 @@
-"""The files of a run that may hold series: how they are found, and what one of them holds as columns.
+"""The files of a run that may hold series: finding them and reading one into columns.
 
 Event files, offline logs of Weights & Biases, ``progress.csv``, Monitor files of Stable-Baselines3, other tables, and
-the evaluator's own rollouts. Participants write most of them: reading must take neither all memory nor hours.
+the evaluator's rollouts. Participants write most of them, so reading is bounded in memory and time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_NAMED = 100
 
 
 class LogKind(StrEnum):
-    """Kinds of files that hold series, in the order in which they count."""
+    """Kinds of files that hold series, in order of precedence."""
 
     EVENTS = "event files"
     TRACKER = "tracker log"
@@ -41,11 +41,11 @@ class LogKind(StrEnum):
 
 
 TRAINER_KINDS = (LogKind.EVENTS, LogKind.PROGRESS, LogKind.MONITOR)
-"""Kinds that a file's name alone marks as the log of a trainer."""
+"""Kinds that are recognised as a trainer's log by the file name alone."""
 
 
 def log_kind(name: str) -> LogKind | None:
-    """Returns the kind of a file by its name; None for one that holds no series."""
+    """Returns the kind of a file by its name; None if it holds no series."""
     if "tfevents" in name:
         return LogKind.EVENTS
     if name == "progress.csv":
@@ -58,7 +58,7 @@ def log_kind(name: str) -> LogKind | None:
 
 
 def is_trainer_log(name: str) -> bool:
-    """Returns whether a file's name alone marks it as the log of a trainer."""
+    """Returns whether a file's name identifies it as a trainer's log."""
     return log_kind(name) in TRAINER_KINDS
 
 
@@ -67,10 +67,10 @@ class LogFiles:
     """The log files of one bundle.
 
     Attributes:
-        files: the run that they belong to.
-        found: status of each by kind, in the order of their names.
-        notes: what was not looked at.
-        is_chosen: whether the user named the files; then a table needs no column of steps.
+        files: the files of their run.
+        found: the status of each file by kind, sorted by name.
+        notes: files that were not read, with the reason.
+        is_chosen: whether the user named the files; a table then needs no column of steps.
     """
 
     files: BundleFiles
@@ -93,7 +93,7 @@ def find_logs(
     kinds: Collection[LogKind] = tuple(LogKind),
     is_listed: Callable[[str], bool] = lambda name: True,
 ) -> LogFiles:
-    """Finds the log files in a folder and below it; links are noted, not followed.
+    """Finds the log files in and below a folder; links are noted, not followed.
 
     Args:
         files: of the run.
@@ -129,7 +129,7 @@ def find_logs(
 
 
 def given_logs(files: BundleFiles, names: Sequence[str]) -> LogFiles:
-    """Returns log files whose names are known; what is missing or not a regular file is left out."""
+    """Returns the log files with the given names; skips names that are missing or not regular files."""
     result = LogFiles(files)
     for name in names:
         status = files.status(name)
@@ -142,8 +142,8 @@ def given_logs(files: BundleFiles, names: Sequence[str]) -> LogFiles:
 def reader_of(files: BundleFiles, name: str, kind: LogKind) -> Reader:
     """Returns the function that reads one log file into columns.
 
-    Event files, tracker logs and rollouts give steps, values and times by metric; tables one column by name, without
-    those that hold no number.
+    Event files, tracker logs and rollouts give steps, values and times by metric. Tables give one column per name,
+    without columns that hold no number.
     """
 
     def events(start: int) -> LogContent:

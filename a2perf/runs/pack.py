@@ -1,7 +1,7 @@
 """Packs finished runs into one file, and unpacks such a file.
 
-What is packed is what a copy keeps: names, contents, empty folders, and the permissions that a manifest lists. The same
-runs give the same bytes on every machine. ``packed_format`` holds the format and its limits.
+A packed file holds what a copy keeps: names, contents, empty folders, and the permissions that a manifest lists. The
+same runs give the same bytes on every machine. ``packed_format`` defines the format and its limits.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from a2perf.stranger_files import Bounds, FolderEntry, Kind, chunks, printable, 
 
 _LEVEL = 9
 _CHUNK_BYTES = 1 << 20
-# Who else may read a file or enter a folder is the umask's business and differs between copies of one run.
+# Permissions of group and others come from the umask and differ between copies of one run, so they are not packed.
 _FILE_MODE, _FILE_OTHERS, _FOLDER_MODE, _FOLDER_OTHERS = 0o713, 0o044, 0o702, 0o055
 
 
 def pack(runs: Sequence[Path], target: Path | None = None, *, force: bool = False) -> Path:
-    """Packs bundles, run roots or folders of runs into one file; the runs stay as they are.
+    """Packs bundles, run roots or folders of runs into one file; the runs stay unchanged.
 
     Args:
-        runs: folders of different names; each lies under its own name in the packed file.
+        runs: folders with different names; each keeps its name in the packed file.
         target: the file; by default ``<name>.zip`` beside a single folder.
         force: replace an existing file.
 
@@ -62,7 +62,7 @@ def pack(runs: Sequence[Path], target: Path | None = None, *, force: bool = Fals
 
     Raises:
         ConfigError: a folder does not exist or holds no run, two have the same name, or the file exists.
-        UserError: a run is not finished, is being written, or holds something that a packed file cannot.
+        UserError: a run is not finished, is being written, or holds an entry that cannot be packed.
     """
     tops: dict[str, Path] = {}
     for given in runs:
@@ -74,12 +74,12 @@ def pack(runs: Sequence[Path], target: Path | None = None, *, force: bool = Fals
         tops[folder.name] = folder
     if target is None:
         if len(tops) != 1:
-            raise ConfigError("several folders are given and no file", hint="name the file: -o FILE.zip")
+            raise ConfigError("several folders are given and no file", hint="add -o FILE.zip")
         target = next(iter(tops.values())).with_name(f"{next(iter(tops))}{SUFFIX}")
     if target.suffix != SUFFIX:
         raise ConfigError(f"{target} does not end in {SUFFIX}", hint=f"name the file {target.name}{SUFFIX}")
     if target.exists() and not force:
-        raise ConfigError(f"{target} exists already", hint="choose another name, or give --force to replace it")
+        raise ConfigError(f"{target} exists already", hint="choose another name, or add --force to replace it")
     for folder in tops.values():
         _check_ended(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -89,6 +89,7 @@ def pack(runs: Sequence[Path], target: Path | None = None, *, force: bool = Fals
             _write(out, tops)
             out.flush()
             os.fsync(out.fileno())
+        # mkstemp creates a file that only its owner can read.
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except BaseException:
@@ -100,18 +101,18 @@ def pack(runs: Sequence[Path], target: Path | None = None, *, force: bool = Fals
 def unpack(file: Path, folder: Path) -> list[Path]:
     """Writes the content of a packed file below a folder: the inverse of ``pack``.
 
-    Everything is written beside its place first, so that an interrupted or refused call leaves nothing half done.
+    The content is written to a temporary folder first and then renamed: an interrupted call leaves nothing behind.
 
     Args:
         file: a packed file.
-        folder: is made where it does not exist.
+        folder: created if it does not exist.
 
     Returns:
         The folders that were written, one per name at the top of the packed file.
 
     Raises:
         ConfigError: one of them exists already.
-        PackedFileError: the file is not a packed run, or a damaged or hostile one.
+        PackedFileError: the file is not a packed run, or it is damaged or hostile.
         UserError: the content of a member is damaged.
     """
     archive = opened_archive(file)
@@ -120,6 +121,7 @@ def unpack(file: Path, folder: Path) -> list[Path]:
         if os.path.lexists(top):
             raise ConfigError(f"{top} exists already", hint="choose another folder with -o DIR")
     folder.mkdir(parents=True, exist_ok=True)
+    # The umask can only be read by setting it.
     umask = os.umask(0)
     os.umask(umask)
     work = Path(tempfile.mkdtemp(prefix=".unpack.", suffix=".tmp", dir=folder))
@@ -129,7 +131,7 @@ def unpack(file: Path, folder: Path) -> list[Path]:
             if member.kind is Kind.FOLDER:
                 place.mkdir(mode=0o700)
                 continue
-            if member.kind is Kind.LINK:  # it stays inside its run, and nothing lies below it
+            if member.kind is Kind.LINK:  # safe: its target stays inside the run, and no member lies below a link
                 place.symlink_to(member.target)
                 continue
             try:
@@ -139,10 +141,14 @@ def unpack(file: Path, folder: Path) -> list[Path]:
                 if error.errno is not None:
                     raise
                 raise UserError(f"{printable(str(file))}: {error}", hint="get the file again") from error
-            os.chmod(place, member.mode & ~(umask & _FILE_OTHERS))
-        for member in reversed(archive.members.values()):  # a folder that may not be written is closed last
+            # The bits for others are not signed, so they are set as `pack` sets them, whatever the archive says.
+            os.chmod(place, (member.mode & _FILE_MODE | _FILE_OTHERS) & ~(umask & _FILE_OTHERS))
+        for member in reversed(
+            archive.members.values()
+        ):  # parents last: a read-only folder must stay writable until then
             if member.kind is Kind.FOLDER:
-                os.chmod(work / member.name, member.mode & ~(umask & _FOLDER_OTHERS))
+                mode = member.mode & _FOLDER_MODE | _FOLDER_OTHERS
+                os.chmod(work / member.name, mode & ~(umask & _FOLDER_OTHERS))
         for top in tops:
             _move(work / top.name, top)
     finally:
@@ -157,7 +163,7 @@ def _check_ended(folder: Path) -> None:
     if not bundles:
         from a2perf.runs import find_runs
 
-        find_runs([folder])  # runs of other layouts have no state; where there are none either, it says so
+        find_runs([folder])  # runs of other layouts have no state; raises if there are none either
     for bundle in bundles:
         state = read_manifest(bundle).state
         if state not in (RunState.FINISHED, RunState.FAILED):
@@ -177,7 +183,7 @@ def _is_locked(bundle: Path) -> bool:
         lock.acquire()
     except filelock.Timeout:
         return True
-    except OSError:  # of another user, read-only: a manifest that says "finished" is the evaluator's last write
+    except OSError:  # a read-only copy of another user; its manifest was the evaluator's last write
         return False
     lock.release()
     return False
@@ -234,7 +240,7 @@ def _planned(name: str, folder: Path, status: os.stat_result, entry: FolderEntry
 
 
 def _write_member(out: BinaryIO, planned: Member, path: Path) -> Member:
-    """Writes a member deflated, or stored where that is not larger or where it would look like a bomb."""
+    """Writes a member deflated, or stored if that is not larger or if deflate exceeds the ratio that readers accept."""
     start = out.tell()
     if planned.kind is Kind.FOLDER or planned.size == 0:
         member = replace(planned, size=0, offset=start)
@@ -247,6 +253,7 @@ def _write_member(out: BinaryIO, planned: Member, path: Path) -> Member:
         out.truncate()
         member = _write_content(out, replace(planned, offset=start), path)
     end = out.tell()
+    # Checksum and sizes are known only now; the format has no data descriptors behind members.
     out.seek(start)
     out.write(member.local_header())
     out.seek(end)
@@ -255,6 +262,7 @@ def _write_member(out: BinaryIO, planned: Member, path: Path) -> Member:
 
 def _write_content(out: BinaryIO, member: Member, path: Path) -> Member:
     out.write(member.local_header())
+    # Negative bits: ZIP stores raw deflate without the header of zlib.
     coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS) if member.method == DEFLATED else None
     crc = size = packed = 0
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -274,7 +282,7 @@ def _write_content(out: BinaryIO, member: Member, path: Path) -> Member:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Renames a folder, which its owner must be allowed to write for that."""
+    """Renames a folder; the kernel requires write permission on it, because its ``..`` changes."""
     mode = stat.S_IMODE(source.stat().st_mode)
     os.chmod(source, mode | 0o200)
     os.rename(source, target)
@@ -282,6 +290,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
+    # rmtree cannot empty a folder without write permission, and runs may hold such folders.
     for inner, _, _ in os.walk(folder):
         os.chmod(inner, 0o700)
     shutil.rmtree(folder)

@@ -1,6 +1,6 @@
-"""Reads packed runs, which may be a stranger's: the whole structure is checked before anything is read.
+"""Reads packed runs, which may come from another person: checks the whole structure before it reads any content.
 
-``packed_format`` states the one form that is accepted. Contents are streamed, never extracted.
+``packed_format`` defines the only accepted form. Contents are streamed, never extracted.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from a2perf.runs.packed_format import (
 )
 from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, Unreadable, printable
 
-_IN_MEMORY_BYTES = 8 << 20  # files of at most this size are inflated once, since readers of arrays seek in them
+_IN_MEMORY_BYTES = 8 << 20  # files up to this size are inflated once, because readers of arrays seek in them
 
 
 class PackedArchive:
-    """An open packed file whose directory has been checked; contents are read, and checked, on demand.
+    """An open packed file with a checked directory; contents are read and checked on demand.
 
-    Reading never moves the descriptor's position, so that threads and forked processes can share one archive.
+    Reads use ``pread`` and never move the descriptor's position: threads and forked processes share one archive.
 
     Args:
-        path: of the packed file.
-        descriptor: of the same, open for reading; the archive closes it.
+        path: the packed file.
+        descriptor: the same file, open for reading; the archive closes it.
 
     Attributes:
         members: every file, folder and link by name, in the order of a walk, without the marker.
-        stamp: text that changes when the packed file does.
+        stamp: a text that changes with the packed file.
 
     Raises:
         PackedFileError: it is not in the form that ``a2perf pack`` writes, or exceeds a limit.
@@ -62,7 +62,7 @@ class PackedArchive:
         return [name for name in self.members if "/" not in name]
 
     def below(self, folder: str) -> Iterator[Member]:
-        """Yields everything below a folder, ``""`` for all, each folder before its content; nothing for other names."""
+        """Yields all entries below a folder (``""``: of the archive), each folder before its content."""
         prefix = folder.encode().replace(b"/", b"\0") + b"\0" if folder else b""
         for index in range(bisect.bisect_left(self._keys, prefix), len(self._keys)):
             if not self._keys[index].startswith(prefix):
@@ -70,14 +70,14 @@ class PackedArchive:
             yield self._ordered[index]
 
     def open(self, name: str) -> BinaryIO:
-        """Opens a file for reading, from its beginning; it can be sought in, if it is large at the cost of reading.
+        """Opens a file for reading. The stream can seek; in a large file, seeking back inflates it again.
 
-        Reading raises ``OSError`` where the content is damaged.
+        Reading damaged content raises ``OSError``.
 
         Raises:
             NotRegular: it is a folder or a link.
             OSError: the content of a small file is damaged.
-            Unreadable: there is no such file.
+            Unreadable: the file does not exist.
         """
         member = self.members.get(name)
         if member is None:
@@ -85,9 +85,10 @@ class PackedArchive:
         if member.kind is not Kind.FILE:
             raise NotRegular(name, f"is a {member.kind}, not a regular file")
         try:
+            # ZipFile counts its open members without a lock, and threads share this archive.
             with self._lock:
                 stream = self._archive.open(name)
-        except (zipfile.BadZipFile, OSError, ValueError) as error:  # it was changed since it was checked
+        except (zipfile.BadZipFile, OSError, ValueError) as error:  # the packed file changed after the check
             raise Unreadable(name, f"is damaged in the packed file: {error}") from error
         reader = io.BufferedReader(_MemberStream(stream, name))
         if member.size > _IN_MEMORY_BYTES:
@@ -101,7 +102,7 @@ class PackedArchive:
         Raises:
             BoundExceeded: it is larger than ``limit`` bytes.
             NotRegular: it is a folder or a link.
-            Unreadable: there is no such file, or its content is damaged.
+            Unreadable: the file does not exist, or its content is damaged.
         """
         member = self.members.get(name)
         if member is not None and member.size > limit:
@@ -114,10 +115,10 @@ class PackedArchive:
 
 
 def opened_archive(path: Path) -> PackedArchive:
-    """Returns a packed file, opened and checked once for as long as it does not change.
+    """Returns an open packed file; it is opened and checked once until it changes.
 
     Raises:
-        PackedFileError: it is not a packed run, or a damaged or hostile one.
+        PackedFileError: it is not a packed run, or it is damaged or hostile.
         Unreadable: it cannot be opened.
     """
     try:
@@ -132,7 +133,7 @@ def opened_archive(path: Path) -> PackedArchive:
 
 
 def is_packed(path: Path | str) -> bool:
-    """Returns whether a regular file begins as a packed run; whether it is a sound one is not checked."""
+    """Returns whether a regular file starts like a packed run; its content is not checked."""
     text = os.fspath(path)
     try:
         if not text.endswith(SUFFIX) or not stat.S_ISREG((status := os.stat(text)).st_mode):
@@ -164,10 +165,10 @@ def packed_place(path: Path) -> tuple[Path, str] | None:
 
 
 def packed_top(path: Path) -> Path:
-    """Returns what a path stands for: the one folder at the top of a packed file, or the path itself.
+    """Returns the only folder at the top of a packed file, or the path itself for anything else.
 
     Raises:
-        PackedFileError: it is a damaged or hostile packed file.
+        PackedFileError: the packed file is damaged or hostile.
     """
     place = packed_place(path)
     if place is None or place[1]:
@@ -177,13 +178,13 @@ def packed_top(path: Path) -> Path:
 
 
 def unpacked_path(path: Path) -> Path:
-    """Returns where something in a packed file would lie if the file was unpacked beside itself."""
+    """Returns the path that an entry of a packed file would have after unpacking the file beside itself."""
     place = packed_place(path)
     return path if place is None else place[0].parent / place[1]
 
 
 class _MemberStream(io.RawIOBase):
-    """A member's content; damage is an ``OSError``, as on a disk."""
+    """A member's content; damage raises ``OSError``, as for a file on a broken disk."""
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
         self._stream, self._name = stream, name
@@ -219,6 +220,7 @@ class _MemberStream(io.RawIOBase):
 @lru_cache(maxsize=64)
 def _opened(path: Path, status: tuple[int, ...]) -> PackedArchive:
     try:
+        # O_NONBLOCK: if a pipe has replaced the file since its check, opening it must not block.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise Unreadable(str(path), f"cannot be read: {error.strerror}") from error
@@ -231,6 +233,7 @@ def _opened(path: Path, status: tuple[int, ...]) -> PackedArchive:
 
 @lru_cache(maxsize=1024)
 def _begins_marked(path: str, stamp: tuple[int, ...]) -> bool:
+    # Only a part of the cache's key: a changed file is examined again.
     del stamp
     with open(path, "rb") as stream:
         return is_marked(stream.read(LOCAL_HEADER.size + len(MARKER)))

@@ -1,6 +1,6 @@
-"""Compares the whole structure of a packed file with the one form that is accepted, before anything is read from it.
+"""Compares the structure of a packed file with the only accepted form before any content is read.
 
-``packed_format`` states the form.
+``packed_format`` defines the form.
 """
 
 from __future__ import annotations
@@ -40,26 +40,27 @@ from a2perf.runs.packed_format import (
 )
 from a2perf.stranger_files import Kind, printable
 
-_HINT = "ask for a file that `a2perf pack` made"
+_HINT = "ask for a file made by `a2perf pack`"
 
 
 class PackedFileError(UserError):
-    """A packed file is damaged, hostile, or not a packed run.
+    """The file is damaged, hostile, or not a packed run.
 
     Args:
         path: of the packed file.
-        message: what is wrong with it.
+        message: the problem.
     """
 
     def __init__(self, path: Path | str, message: str) -> None:
         super().__init__(f"{printable(str(path))}: {message}", hint=_HINT)
 
+    # The inherited one would pass message and hint, which this constructor does not take.
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (self.message,))
 
 
 class PositionedFile(io.RawIOBase):
-    """Reads a descriptor at a position of its own, since the descriptor's is shared by forked processes."""
+    """A stream over a descriptor with a separate position, because forked processes share the descriptor's."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self._at = descriptor, 0
@@ -79,30 +80,31 @@ class PositionedFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves this reader's own position."""
+        """Moves the position of this reader."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
         self._at = offset + (os.fstat(self.descriptor).st_size if base is None else base)
         return self._at
 
     def tell(self) -> int:
-        """Returns this reader's own position."""
+        """Returns the position of this reader."""
         return self._at
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Reads at this reader's own position."""
+        """Reads from the position of this reader."""
         count = os.preadv(self.descriptor, [buffer], self._at)
         self._at += count
         return count
 
 
 def checked_archive(path: Path, source: PositionedFile) -> tuple[zipfile.ZipFile, dict[str, Member]]:
-    """Opens an archive and compares its whole structure with what ``a2perf pack`` would have written."""
+    """Opens an archive and compares its structure with that of a file written by ``a2perf pack``."""
     descriptor = source.descriptor
     size = os.fstat(descriptor).st_size
     if not is_marked(os.pread(descriptor, LOCAL_HEADER.size + len(MARKER), 0)):
         raise PackedFileError(path, "it is not a packed run")
     if size > MAX_FILE_BYTES:
         raise PackedFileError(path, f"it is larger than {MAX_FILE_BYTES} bytes")
+    # At the very end and not searched for: ZIP readers would also find it before a comment.
     end = os.pread(descriptor, END_RECORD.size, max(0, size - END_RECORD.size))
     if len(end) != END_RECORD.size or not end.startswith(b"PK\x05\x06"):
         raise PackedFileError(path, "it was cut off, or something was appended to it")
@@ -151,6 +153,7 @@ def checked_archive(path: Path, source: PositionedFile) -> tuple[zipfile.ZipFile
 
 
 def _member(path: Path, info: zipfile.ZipInfo) -> Member:
+    # Not info.filename, which zipfile cuts at a null byte.
     name, full_mode = info.orig_filename, info.external_attr >> 16
     kind = Kind.FOLDER if name.endswith("/") else Kind.FILE
     name = name.removesuffix("/")
@@ -210,7 +213,7 @@ def _check_together(path: Path, members: list[Member]) -> None:
 
 
 def is_marked(beginning: bytes) -> bool:
-    """Returns whether a file that begins with these bytes is a packed run, sound or not."""
+    """Returns whether a file that starts with these bytes claims to be a packed run."""
     return beginning.startswith(b"PK\x03\x04") and beginning[LOCAL_HEADER.size :] == MARKER.encode()
 
 

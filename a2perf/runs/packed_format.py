@@ -1,8 +1,8 @@
-"""The file format of packed runs: a ZIP archive in one canonical form.
+"""The file format of packed runs: a ZIP archive in canonical form.
 
-``a2perf pack`` writes this form and nothing else is accepted, so two readers cannot see two different contents: members
-lie without gaps in one order, headers hold no comments, extra fields or times, names are plain relative paths, and the
-directory ends the file. ``docs/reference/packed_runs.md`` states the format and its limits.
+``a2perf pack`` writes this form and readers accept nothing else. Otherwise two programs could read different contents
+from one file. Members are contiguous and sorted, headers have no comments, extra fields or times, names are plain
+relative paths, and the directory ends the file. ``docs/reference/packed_runs.md`` documents the format and its limits.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from a2perf.stranger_files import Kind, printable
 SUFFIX = ".zip"
 FORMAT = 1
 MARKER = "a2perf-packed-runs.json"
-"""Name of the first member, which tells packed runs from other archives; it holds the version and the symbolic links.
+"""Name of the first member, which identifies packed runs; it holds the version and the symbolic links.
 
-Links are data of this member and never members of the archive, so no other program makes one of them.
+Links are data of this member and not members of the archive, so other programs cannot create them while unpacking.
 """
 
-MAX_MEMBERS = 65_534
+MAX_MEMBERS = 65_533  # with the marker one below 0xFFFF, which announces the 64-bit extension of ZIP
 MAX_FILE_BYTES = MAX_MEMBER_BYTES = 0xFFFF_FFFE
-"""Of the packed file and of one member: the bounds of ZIP without its 64-bit extension."""
+"""Limit on the packed file and on one member: that of ZIP without its 64-bit extension."""
 MAX_CONTENT_BYTES = 64 << 30
 MAX_DIRECTORY_BYTES = MAX_MARKER_BYTES = 64 << 20
 MAX_RATIO, RATIO_FREE_BYTES = 250, 1 << 20
@@ -41,7 +41,8 @@ LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4sBB5H3L5H2L")
 END_RECORD = struct.Struct("<4s4H2LH")
 ENCRYPTED, _UTF8 = 0x1, 0x800  # flags of a member
-_VERSION, _UNIX, _DATE, _FOLDER_FLAG = 20, 3, (1 << 5) | 1, 0x10  # the date is 1 January 1980, the first there is
+# ZIP 2.0 is the first version with folders and deflate; 0x10 is the DOS attribute of a folder.
+_VERSION, _UNIX, _DATE, _FOLDER_FLAG = 20, 3, (1 << 5) | 1, 0x10  # the date is 1 January 1980, the earliest of ZIP
 PERMISSIONS = 0o777
 
 
@@ -78,17 +79,17 @@ class Member:
 
     @property
     def full_name(self) -> str:
-        """The name in the archive: that of a folder ends in ``/``."""
+        """The name in the archive; a folder's name ends in ``/``."""
         return f"{self.name}/" if self.kind is Kind.FOLDER else self.name
 
     def local_header(self) -> bytes:
-        """Returns the header in front of the content, in its one canonical form."""
+        """Returns the header in front of the content, in canonical form."""
         name = self.full_name.encode()
         numbers = (_flags(name), self.method, 0, _DATE, self.crc, self.packed_size, self.size, len(name), 0)
         return LOCAL_HEADER.pack(b"PK\x03\x04", _VERSION, *numbers) + name
 
     def directory_entry(self) -> bytes:
-        """Returns the entry in the directory, in its one canonical form."""
+        """Returns the entry in the directory, in canonical form."""
         name = self.full_name.encode()
         numbers = (_flags(name), self.method, 0, _DATE, self.crc, self.packed_size, self.size, len(name))
         folder = self.kind is Kind.FOLDER
@@ -98,7 +99,7 @@ class Member:
 
     @property
     def end(self) -> int:
-        """Where the next member begins."""
+        """Offset of the next member."""
         return self.offset + LOCAL_HEADER.size + len(self.full_name.encode()) + self.packed_size
 
 
@@ -107,7 +108,7 @@ def _flags(name: bytes) -> int:
 
 
 def name_problem(name: str) -> str | None:
-    """Returns what keeps a relative path out of packed files, or None."""
+    """Returns why a relative path cannot be packed; None if it can."""
     parts = name.split("/")
     try:
         encoded = name.encode()
@@ -129,9 +130,10 @@ def name_problem(name: str) -> str | None:
 
 
 def names_problem(names: Iterable[str]) -> str | None:
-    """Returns why names cannot lie in one packed file, or None: some file systems take two of them for the same."""
+    """Returns why names cannot be in one packed file, or None: some file systems treat two names as equal."""
     seen: dict[str, str] = {}
     for name in names:
+        # Case folding can undo the normalisation, so it is applied again.
         folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
         if folded in seen:
             same = seen[folded] == name
@@ -142,9 +144,9 @@ def names_problem(names: Iterable[str]) -> str | None:
 
 
 def link_problem(name: str, target: str) -> str | None:
-    """Returns what keeps a link out of packed files, or None for one that cannot lead out of the run.
+    """Returns why a link cannot be packed; None for a link that cannot lead out of the run.
 
-    ``..`` may only begin a target: the folders above a link are no links, and behind them every link stays inside too.
+    ``..`` is allowed only at the start of a target: the parents of a link are real folders, so these steps stay inside.
     """
     parts = target.split("/")
     up = next((index for index, part in enumerate(parts) if part != ".."), len(parts))
@@ -155,12 +157,12 @@ def link_problem(name: str, target: str) -> str | None:
     if not target or target.startswith("/") or ".." in parts[up:] or up >= name.count("/"):
         return "is a link that may lead out of its run"
     if "\\" in target or not target.replace("/", "").isprintable() or length > MAX_TARGET_BYTES:
-        return "is a link whose target is too long, or has a character that is not accepted"
+        return "is a link: its target is too long, or has a character that is not accepted"
     return None
 
 
 def marker(links: Mapping[str, str]) -> tuple[Member, bytes]:
-    """Returns the first member with its content.
+    """Returns the first member and its content.
 
     Args:
         links: target of each link by name.
@@ -175,13 +177,14 @@ def end_of_archive(members: Sequence[Member], offset: int) -> bytes:
     """Returns the directory and the record that end an archive.
 
     Args:
-        members: the marker, then all that are not links, in the order of the archive.
-        offset: where the directory begins.
+        members: the marker, then all members except links, in the order of the archive.
+        offset: offset of the directory.
     """
     directory = b"".join(member.directory_entry() for member in members)
     return directory + END_RECORD.pack(b"PK\x05\x06", 0, 0, len(members), len(members), len(directory), offset, 0)
 
 
 def order(member: Member) -> bytes:
-    """Returns the key of the order of a walk: each folder before its content, names in the order of their bytes."""
+    """Returns the sort key: each folder before its content, sorted by the bytes of the names."""
+    # A null byte sorts before every character of a name: `a/b` stays behind `a` and before `a-b`.
     return member.name.encode().replace(b"/", b"\0")

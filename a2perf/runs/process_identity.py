@@ -1,7 +1,8 @@
-"""The one rule of liveness: a process is named by host, boot, PID namespace, process id and start time.
+"""Whether a process is alive: it is identified by host, boot id, PID namespace, process id and start time.
 
-A process id alone is reused; with the start time of the process and the boot id of the host it is not. Process ids
-mean nothing across PID namespaces, so the namespace belongs to the name. A zombie is dead.
+The kernel reuses process ids; together with the start time of the process and the boot id of the host they are unique.
+Another PID namespace (a container) has different ids for the same processes, so the namespace is part of the identity.
+A zombie counts as dead: it executes nothing and holds no locks.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class ProcessIdentity:
 
     Attributes:
         host: name of the host.
-        boot: boot id of its kernel and, behind ``/``, the PID namespace; each may be empty where it was not recorded.
-        pid: process id there.
-        started: start of the process in clock ticks after the boot; None where it was not recorded.
+        boot: boot id of its kernel and, after ``/``, the PID namespace; either is empty if it was not recorded.
+        pid: process id in that namespace.
+        started: start of the process in clock ticks after the boot; None if it was not recorded.
     """
 
     host: str
@@ -38,10 +39,10 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity:
-        """Returns the identity of a living process of this host.
+        """Returns the identity of a live process of this host.
 
         Raises:
-            ProcessLookupError: there is none.
+            ProcessLookupError: there is no such process.
         """
         started = start_ticks(pid)
         if started is None:
@@ -55,17 +56,17 @@ class ProcessIdentity:
 
     @classmethod
     def of_attempt(cls, attempt: Attempt) -> ProcessIdentity:
-        """Returns the identity of the evaluator that made an attempt; older records know less of it."""
+        """Returns the identity of the evaluator of an attempt; older records contain only a part of it."""
         return cls(attempt.host, f"{attempt.boot_id}/{attempt.pid_namespace}", attempt.pid, attempt.start_ticks)
 
     def alive(self) -> bool | None:
-        """Returns whether the process lives; ``None`` when that cannot be seen from here."""
+        """Returns whether the process is alive; ``None`` if this process cannot see it."""
         if self.host != socket.gethostname():
             return None
         boot, _, namespace = self.boot.partition("/")
         boot_here, _, namespace_here = this_boot().partition("/")
         if boot and boot != boot_here:
-            return False  # this host has been restarted since
+            return False  # the host has rebooted since
         if namespace and namespace != namespace_here:
             return None
         started = start_ticks(self.pid)
@@ -76,10 +77,10 @@ class ProcessIdentity:
 
     @classmethod
     def parse(cls, text: str) -> ProcessIdentity:
-        """Returns the identity that ``str`` wrote.
+        """Returns the identity from the text that ``str`` wrote.
 
         Raises:
-            ValueError: it is not one.
+            ValueError: the text is not an identity.
         """
         host, boot, pid, started = text.split("|")
         return cls(host, boot, int(pid), None if started == "None" else int(started))
@@ -96,26 +97,28 @@ def this_boot() -> str:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Returns when a process started, in clock ticks after the boot; ``None`` when it is gone or only a zombie.
+    """Returns when a process started, in clock ticks after the boot; ``None`` if it has ended or is a zombie.
 
-    A process whose parent was killed too stays a zombie until the host's first process reaps it.
+    If its parent was killed too, a dead process stays a zombie until the host's first process reaps it.
     """
     try:
+        # The second field, the program's name in parentheses, may itself contain spaces and parentheses.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        # The list begins with field 3 of the file, the state; the start time is field 22.
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
     except (OSError, IndexError):
         return None
 
 
 def mark() -> str:
-    """Returns this process as part of a file's name or a label on this host: PID namespace, process id, start time."""
+    """Returns this process's PID namespace, id and start time, for file names and labels on this host."""
     return f"{_namespace()}-{os.getpid()}-{start_ticks(os.getpid())}"
 
 
 def left_behind(text: str) -> bool:
-    """Returns whether a name that begins with a ``mark`` was made by a process that is gone.
+    """Returns whether a name starts with the ``mark`` of a process that has ended.
 
-    False for names without a mark, and for marks of another PID namespace, whose processes cannot be seen.
+    False for names without a mark, and for marks of another PID namespace: its processes are not visible here.
     """
     found = _MARK.match(text)
     return (

@@ -1,4 +1,4 @@
-"""What a recorded run is: where it lies, what it is a run of, and its content in memory."""
+"""A recorded run: its folder, its identity, and its content in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
-from a2perf.records import Episode, Failure, Manifest, TrainResults
+from a2perf.records import Episode, Failure, Manifest, SubmissionInfo, TrainResults
 from a2perf.runs.layout import MODES
 from a2perf.runs.tracking_record import TrackingReport, nothing_tracked
 
@@ -27,14 +27,14 @@ BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training lo
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where a run lies.
+    """The folder of a run.
 
     Attributes:
-        layout: ``BUNDLE``, ``EARLIER``, ``LOGS`` or ``TABLE``.
+        layout: ``BUNDLE``, ``EARLIER``, ``LOGS``, ``TABLE`` or the name of a ``RunFormat``.
         path: the folder, or the file of ``TABLE``.
-        label: path below the folder that was given; stable when the whole tree moves.
-        links: symbolic links met on the way that were not followed, below ``path``.
-        root: name of the run root (submission x task x seed), unique among the runs found together.
+        label: path below the folder that the user gave; stable if the whole tree moves.
+        links: symbolic links below ``path`` that were not followed.
+        root: name of the run root (submission x task x seed), unique among the runs of one search.
     """
 
     layout: str
@@ -56,17 +56,17 @@ IN_MEMORY = RunFolder("in memory", Path(), "")
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """What a run is a run of; runs that agree in domain, task and algorithm are seeds of one another.
+    """The identity of a run; runs that agree in domain, task and algorithm are seeds of one another.
 
     Attributes:
         domain: the domain, ``""`` when unknown.
         task: the task, ``""`` when unknown or when there are several.
         algorithm: name of the submission or algorithm.
         version: hash of the submission's files, ``""`` when unknown.
-        fingerprint: hash of the environment's behaviour, ``""`` when unknown; different ones are never pooled.
+        fingerprint: hash of the environment's behaviour, ``""`` when unknown; runs with different ones are not pooled.
         mode: ``"train"``, ``"inference"``, ``"generalization"``, or ``""`` for a folder of all of them.
         seed: the root seed, None when unknown.
-        state: how the run ended, ``"recorded"`` when the layout does not say.
+        state: how the run ended; ``"recorded"`` if the layout does not record it.
         env_kwargs: arguments of the environment, as ``seed_groups.env_arguments`` writes them.
     """
 
@@ -88,7 +88,7 @@ class MediaFile:
     Attributes:
         name: path below the bundle.
         size: bytes.
-        folder: where its run lies.
+        folder: folder of its run.
     """
 
     name: str
@@ -106,15 +106,15 @@ class MediaFile:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """What is shown of a run but never scored.
+    """Details of a run that are shown but not scored.
 
     Attributes:
-        trace: samples of the process tree; None where there are none.
+        trace: samples of the process tree; None without samples.
         train: the evaluator's record of a training run.
-        task_failures: why tasks of a generalization run failed.
+        task_failures: failures of the tasks of a generalization run.
         media: pictures and films of the first episodes.
         log_tail: the last lines of the log that a failure names.
-        conditions: what a reader should know of these files.
+        conditions: problems of these files.
     """
 
     trace: CsvTable | None = None
@@ -125,9 +125,9 @@ class RunDetails:
     conditions: tuple[str, ...] = ()
 
     def clock(self) -> Values | None:
-        """Returns the time of each row of the trace in seconds; after a resume it continues from the last row before.
+        """Returns the time of each row of the trace in seconds; a resumed run continues from the last row before.
 
-        None without a trace, or if a time in it is not known.
+        None without a trace, or if a time in it is unknown.
         """
         seconds = None if self.trace is None else self.trace.numbers("elapsed_s")
         if seconds is None or not seconds.size or not np.isfinite(seconds).all():
@@ -138,32 +138,33 @@ class RunDetails:
 
 
 def no_details(run: Run) -> RunDetails:
-    """Returns nothing to show, for a run that was not read from files."""
+    """Returns empty details, for a run that was not read from files."""
     return RunDetails()
 
 
 @dataclass
 class Run:
-    """One recorded run, whichever layout it was read from.
+    """One recorded run, independent of its layout on disk.
 
     Attributes:
-        identity: what it is a run of.
-        folder: where it lies; ``IN_MEMORY`` for a run that was not read from files.
-        curve: training returns, where logged.
+        identity: its identity.
+        folder: its folder; ``IN_MEMORY`` for a run that was not read from files.
+        curve: training returns; None if none were logged.
         returns: episode returns by mode (``"inference"``, ``"generalization"``) and task.
-        successes: 0 or 1 per episode by mode and task, where the environment reports it.
-        latency_s: seconds per timed call, warm-up left out, by call.
+        successes: 0 or 1 per episode by mode and task, if the environment reports it.
+        latency_s: seconds per timed call without warm-up, by call.
         latency_first_s: seconds of the very first call, by call.
-        tracking: costs by the trackers; of a run of several tasks their totals. Missing values are NaN.
+        tracking: costs measured by the trackers; for several tasks, their totals. Missing values are NaN.
         tracking_by_task: costs of each task in a run of several tasks.
         emissions: columns of the emissions table by mode.
         wall_clock_s: seconds of the participant's phase, by the evaluator's clock.
         manifest: of a bundle; None in other layouts and if it cannot be read.
         episodes: the records behind ``returns`` by task; only bundles have them.
-        datasets: what a training run noted about the offline data that it used.
-        changed: whether the bundle differs from what was recorded; the conditions name the differences.
-        conditions: what a reader should know, in words, each with its file.
-        read_details: reads ``details``; given by whoever reads the run.
+        datasets: notes of a training run about the offline datasets that it used.
+        changed: whether the bundle was changed after the run; the conditions name the differences.
+        info: description of its submission; empty without one.
+        conditions: problems and remarks, one sentence each, with the file.
+        read_details: reads ``details``; set by the reader of the run.
     """
 
     identity: RunIdentity
@@ -181,6 +182,7 @@ class Run:
     episodes: dict[str, list[Episode]] = field(default_factory=dict)
     datasets: list[DatasetNote] = field(default_factory=list)
     changed: bool = False
+    info: SubmissionInfo = field(default_factory=SubmissionInfo)
     conditions: list[str] = field(default_factory=list)
     read_details: Callable[[Run], RunDetails] = field(default=no_details, repr=False, compare=False)
 
@@ -210,7 +212,7 @@ class Run:
         return plain_text(self.identity.algorithm)
 
     def modes(self) -> list[str]:
-        """Returns the modes that the run holds something of, in the order of ``MODES``."""
+        """Returns the modes for which the run holds data, in the order of ``MODES``."""
         if self.identity.mode:
             return [self.identity.mode]
         held = {*self.emissions, *self.returns}

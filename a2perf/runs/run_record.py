@@ -1,7 +1,7 @@
-"""``rlops.json``: what a run is a run of, beside the bundles of its modes.
+"""``rlops.json``: the identity of a run, stored beside the bundles of its modes.
 
-The record is written once, before the run starts, so that a run that was killed at once is still known. What changes
-later lies elsewhere: the state in the bundles' manifests, the tags in the store's journal.
+The record is written once, before the run starts, because a run that is killed at once must still be listed. Data that
+changes later is stored elsewhere: the state in the bundles' manifests, the tags in the store's journal.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from a2perf.runs import layout
 RUN_FILE = layout.RUN_RECORD
 TAGS_FILE = layout.TAG_JOURNAL
 MODES = ("command", *layout.MODES, "imported")
-"""Bundles that a run of a store may have: those of a submission, of a plain command, of an import."""
+"""Bundles of a run in a store: of a submission, of a plain command, of an import."""
 
 
 class AutotagRecord(Record, kw_only=True):
-    """Which version of the code ran.
+    """The version of the code that ran.
 
     Attributes:
         tag: the tag of the run, ``describe`` with a mark of uncommitted changes.
-        describe: what ``git describe --tags`` said, ``no-tag-<count>-g<sha>`` without tags, or
+        describe: the output of ``git describe --tags``, ``no-tag-<count>-g<sha>`` without tags, or
             ``no-git-<content hash>`` outside version control.
         sha: the full commit, None outside version control.
         dirty: whether there were uncommitted or untracked files.
@@ -54,17 +54,17 @@ class ExperimentRun(Record, kw_only=True):
     Attributes:
         experiment: name of the experiment, by default the script's or submission's name.
         env_id: the environment.
-        seed: the seed, None when an imported run does not say.
-        tags: the tags that the run was born with; later changes are in the store's journal.
+        seed: the seed; None for an imported run with an unknown seed.
+        tags: the tags at creation; later changes are in the store's journal.
         user: who started it.
-        config: what it was configured with; words of a command line as Python values.
+        config: its configuration; arguments of a command line as Python values.
         source: ``"command"``, ``"submission"``, or what it was imported from.
-        command: the words that were run, for a person.
+        command: the command line, for people.
         version: the version folder's name.
-        autotag: the version of the code, where known.
+        autotag: the version of the code; None if unknown.
         created_at: ISO 8601 in UTC.
         wall_s: of an imported run, from its first to its last logged value.
-        notes: what a reader should know.
+        notes: remarks for people.
         packages: versions of the packages that the command's Python has, by lower-case name; empty when unknown.
     """
 
@@ -86,7 +86,7 @@ class ExperimentRun(Record, kw_only=True):
 
 
 def user_name() -> str:
-    """Returns the user's name, empty where the system has none for this process."""
+    """Returns the user's name; ``""`` if the system has none for this process."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -101,8 +101,8 @@ def folder_name(text: str) -> str:
 def config_of(words: Sequence[str]) -> dict[str, Any]:
     """Reads flags off a command line: ``--learning-rate 3e-4`` becomes ``{"learning_rate": 0.0003}``.
 
-    A flag followed by another flag is true. Words that are Python literals become values, others stay text; only what
-    follows the first flag counts.
+    A flag followed by another flag is true. Arguments that are Python literals become values, others stay text.
+    Arguments before the first flag are ignored.
     """
     found: dict[str, Any] = {}
     name: str | None = None
@@ -125,7 +125,7 @@ def config_of(words: Sequence[str]) -> dict[str, Any]:
 
 
 def literal(text: str) -> Any:
-    """Returns the number, truth value or list that a text spells, or the text."""
+    """Returns a text as number, truth value or list, or unchanged if it is none of these."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -1,8 +1,8 @@
 """Which recorded runs are seeds of one another: the one rule of scores, reports, leaderboards and comparisons.
 
-Runs are seeds of one another when they agree in every field of ``SeedKey``: they ran the same version of the same
-algorithm on the same task, in environments of the same behaviour that were made with the same arguments, in the same
-mode. What is unknown is equal only to what is unknown as well. Seed, host, time and outcome do not count.
+Runs are seeds of one another if they agree in every field of ``SeedKey``: the same version of the same algorithm on the
+same task in the same mode, in environments with the same behaviour and arguments. An unknown value equals only another
+unknown one. Seed, host, time and outcome do not count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class SeedKey(NamedTuple):
-    """What runs must agree in to be seeds of one another; keys are in the order of reports.
+    """The values that seeds of one another share; sorting keys gives the order of reports.
 
     Attributes:
         domain: the domain, ``""`` when unknown.
@@ -26,9 +26,9 @@ class SeedKey(NamedTuple):
         version: hash of the submission's files, ``""`` when unknown.
         fingerprint: hash of the environment's behaviour, ``""`` when unknown.
         mode: ``"train"``, ``"inference"``, ``"generalization"``, or ``""`` for a folder of all of them.
-        layout: how the runs lie on disk; numbers of different recorders are not pooled.
+        layout: layout on disk; numbers of different recorders are not pooled.
         env_kwargs: arguments of the environment, as ``env_arguments`` writes them; ``""`` when unknown or none.
-        alone: path of a run whose manifest cannot be read, which is a group of its own; else ``""``.
+        alone: path of a run with an unreadable manifest, which forms a separate group; otherwise ``""``.
     """
 
     domain: str
@@ -43,7 +43,7 @@ class SeedKey(NamedTuple):
 
 
 def seed_key(identity: RunIdentity, folder: RunFolder) -> SeedKey:
-    """Returns what a run must share with its seeds."""
+    """Returns the values that a run shares with its seeds."""
     return SeedKey(
         domain=identity.domain,
         task=identity.task,
@@ -64,12 +64,12 @@ def differing(keys: Iterable[SeedKey]) -> dict[str, set[str]]:
 
 
 def env_arguments(env_kwargs: Mapping[str, Any]) -> str:
-    """Returns the arguments of an environment as JSON with sorted keys, so that equal ones are equal texts."""
+    """Returns the arguments of an environment as JSON with sorted keys: equal arguments give equal texts."""
     return json.dumps(env_kwargs, sort_keys=True, default=str) if env_kwargs else ""
 
 
 def grouped(runs: Iterable[T], key: Callable[[T], SeedKey]) -> dict[SeedKey, list[T]]:
-    """Returns runs by what they share, in the order of the keys; within a group in the given order."""
+    """Returns runs grouped by key, in the order of the keys; within a group in the given order."""
     found: dict[SeedKey, list[T]] = {}
     for run in runs:
         found.setdefault(key(run), []).append(run)

@@ -1,11 +1,11 @@
-"""Series of a run: the one reader of learning curves and other values over steps, whatever file they were logged to.
+"""Series of a run: the reader of learning curves and other values over steps, for all kinds of log files.
 
 Scores, reports and verdicts read the same points, by these rules:
 
-* A metric keeps the name that its writer gave it. Where several kinds of files hold it, the first in the order of
+* A metric keeps the name that its writer gave it. If several kinds of files hold it, the first in the order of
   ``LogKind`` counts. The return is the metric with the first name of ``RETURN_TAGS`` in the first kind that has any.
-* A point whose step was written again after a restart is discarded; the resumed one counts (``kept_points``). Event
-  files of one folder that follow one another in time are sessions of one writer.
+* If a restart wrote a step again, the earlier point is discarded (``kept_points``). Event files of one folder that
+  follow one another in time are sessions of one writer.
 * Values that several writers logged for the same step are averaged, as in the earlier platform.
 """
 
@@ -30,7 +30,7 @@ RETURN_TAGS = (
     "return", "mean_return", "episode_return", "average_return", "return_mean", "AverageReturn", "reward", "value", "r",
 )  # fmt: skip
 EVALUATED_RETURN = "inference/episode_return"
-"""The evaluator's own measurement; the return of a run that logged none."""
+"""The evaluator's measurement; it is the return of a run that logged none."""
 STEP_COLUMNS = (
     "env_steps", "total_env_steps", "environment_steps", "time/total_timesteps", "total_timesteps", "timesteps",
     "total_steps", "steps", "step", "iteration",
@@ -50,16 +50,16 @@ class Series:
     """One metric of one run.
 
     Attributes:
-        name: the metric, as its writer named it.
+        name: the metric; its writer chose the name.
         source: kind of file and name.
         steps: float64, shape ``(n,)``, not decreasing; the same step may repeat.
         values: float64, shape ``(n,)``; may hold NaN.
-        times_s: float64, shape ``(n,)``: when each value was logged by the writer's clock, in seconds; None where the
-            files do not state it.
+        times_s: float64, shape ``(n,)``: when each value was logged by the writer's clock, in seconds; None if the
+            files do not contain it.
         times_since: ``"epoch"`` or ``"start"`` of the run.
         began_s: for ``"epoch"``, when the run logged its first value.
-        restarts: of each restart, the step before it and the one that it went back to.
-        notes: what a reader should know of it.
+        restarts: for each restart, the step before it and the step at which it resumed.
+        notes: remarks for people.
     """
 
     name: str
@@ -82,21 +82,23 @@ class Series:
 def kept_points(
     steps: Values, sessions: Sequence[int] = ()
 ) -> tuple[NDArray[np.bool_], tuple[tuple[float, float], ...]]:
-    """Returns which points of one writer count, and its restarts: the step before each and the one it went back to.
+    """Returns which points of one writer count, and its restarts: the step before each and the step after it.
 
     A point is discarded when a later restart began at its step or before.
 
     Args:
-        steps: in the order of writing.
+        steps: the steps in the order of writing.
         sessions: places at which another session of the writer begins.
     """
     back = steps[1:] < steps[:-1]
     for place in sessions:
         if 0 < place < steps.size:
+            # A step may repeat within a session; at the start of another session a repeated step is a restart.
             back[place - 1] |= steps[place] == steps[place - 1]
     starts = np.flatnonzero(back) + 1
     if not starts.size:
         return np.ones(steps.size, bool), ()
+    # From the end: any later restart discards a point, not only the next one.
     landing = np.minimum.accumulate(steps[starts][::-1])[::-1]
     earliest = np.full(steps.size, np.inf)
     segment = np.searchsorted(starts, np.arange(steps.size), side="right")
@@ -107,7 +109,7 @@ def kept_points(
 
 def restart_note(discarded: int, restarts: int) -> str:
     """Returns the sentence about points that restarts discarded."""
-    return f"the step counter went back {restarts} time(s); {discarded} points that were gone over again are left out"
+    return f"the step counter went back {restarts} time(s); {discarded} points from before a restart are left out"
 
 
 class SeriesReader:
@@ -116,10 +118,10 @@ class SeriesReader:
     Args:
         logs: its log files.
         cache: of log files; None reads them directly.
-        mode: of the bundle; it begins the names of the evaluator's rollouts.
+        mode: mode of the bundle, a prefix of the names of the evaluator's rollouts.
 
     Attributes:
-        notes: what a reader should know, of the files that were opened.
+        notes: remarks about the opened files.
     """
 
     def __init__(self, logs: LogFiles, cache: SeriesCache | None = None, mode: str = "") -> None:
@@ -161,7 +163,7 @@ class SeriesReader:
         return dict.fromkeys(name for _, log in logs for name in log.names)
 
     def series(self, name: str, kind: LogKind) -> Series | None:
-        """Reads a metric from the files of a kind; None when they do not have it."""
+        """Reads a metric from the files of a kind; None if they do not have it."""
         if name not in self.names(kind):
             return None
         if kind is LogKind.EVENTS:
@@ -236,7 +238,7 @@ class SeriesReader:
         return None
 
     def _columns(self, kind: LogKind, status: FileStatus, log: CachedLog, name: str) -> Columns:
-        """Reads columns; where the cache file is damaged the log file is read again."""
+        """Reads columns; if the cache file is damaged, reads the log file again."""
         found = log.read(name)
         if found is None:
             fresh = self._open(kind, status, again=True)
@@ -258,7 +260,7 @@ class SeriesReader:
         return replace(series, times_since="epoch", began_s=float(began) if np.isfinite(began) else 0.0)
 
     def _table_names(self, kind: LogKind, log: CachedLog) -> list[str]:
-        """Returns the metrics of a table: all columns over that of steps, or the returns by row where it has none."""
+        """Returns the metrics of a table: all columns over the step column, or the returns by row if it has none."""
         names = log.names
         step = next((name for name in STEP_COLUMNS if name in names), None)
         if step is not None:
@@ -278,7 +280,7 @@ class SeriesReader:
         times = None if time_name is None else self._columns(kind, status, log, time_name)[0]
         if steps.size != values.size or (times is not None and times.size != values.size):
             return None  # the file was replaced while it was read
-        # an empty cell states that nothing was logged at that row
+        # an empty cell means that the metric was not logged in that row
         logged = ~np.isnan(steps) & ~np.isnan(values)
         if not logged.any():
             return None
@@ -287,7 +289,7 @@ class SeriesReader:
         )
 
     def _monitor_series(self, name: str) -> Series:
-        """Joins Monitor files: a column over the steps of all environments together, in order of time."""
+        """Joins Monitor files: a column over the summed steps of all environments, in order of time."""
         held = [(status, log) for status, log in self._of(LogKind.MONITOR) if _is_monitor(log)]
         columns = []
         for status, log in held:
@@ -306,7 +308,7 @@ class SeriesReader:
 def read_returns(
     logs: LogFiles, cache: SeriesCache | None = None, kinds: Collection[LogKind] = _ALL
 ) -> tuple[Series | None, list[str]]:
-    """Reads the return of a training run, and what a reader should know of it and its files.
+    """Reads the return of a training run, and the remarks about it and its files.
 
     Args:
         logs: the run's log files.
@@ -318,8 +320,8 @@ def read_returns(
     if series is None:
         return None, reader.notes
     unknown = int(np.count_nonzero(~np.isfinite(series.values)))
-    said = [f"{unknown} value(s) of the curve are not finite"] if unknown else []
-    return series, [*reader.notes, *series.notes, *said]
+    unknown_note = [f"{unknown} value(s) of the curve are not finite"] if unknown else []
+    return series, [*reader.notes, *series.notes, *unknown_note]
 
 
 def _is_monitor(log: CachedLog) -> bool:
@@ -338,7 +340,7 @@ def _of_one_writer(
 
 
 def _of_writers(name: str, source: str, pieces: Sequence[tuple[str, Columns]]) -> Series:
-    """Joins the files of several writers; files of one folder that follow one another in time are of one writer.
+    """Joins the files of several writers; files of one folder that follow one another in time have one writer.
 
     Args:
         name: the metric.
@@ -346,7 +348,7 @@ def _of_writers(name: str, source: str, pieces: Sequence[tuple[str, Columns]]) -
         pieces: folder, and steps, values and times, of each file.
     """
     writers: list[list[Columns]] = []
-    ended: dict[str, list[tuple[float, int]]] = {}  # by folder, a heap of when each writer logged its last value
+    ended: dict[str, list[tuple[float, int]]] = {}  # by folder: a heap with the time of each writer's last value
     for folder, columns in sorted(pieces, key=lambda piece: _span(piece[1])[0]) if len(pieces) > 1 else pieces:
         first, last = _span(columns)
         known = ended.setdefault(folder, [])
@@ -366,8 +368,9 @@ def _of_writers(name: str, source: str, pieces: Sequence[tuple[str, Columns]]) -
         return parts[0]
     steps = np.concatenate([part.steps for part in parts])
     distinct, inverse, counts = np.unique(steps, return_inverse=True, return_counts=True)
-    # the mean of a step is known when the last of its writers has logged it
+    # the mean of a step counts from the time at which the last of its writers logged it
     times = np.full(distinct.size, -np.inf)
+    # Not indexed assignment, which would keep only one of the writers of a step.
     np.maximum.at(times, inverse, np.concatenate([part.elapsed_s() for part in parts]))
     values = np.bincount(inverse, weights=np.concatenate([part.values for part in parts])) / counts
     restarts = tuple(restart for part in parts for restart in part.restarts)

@@ -1,10 +1,10 @@
-"""What log files hold, as columns, and the one cache of it: decoding the same gigabytes twice is waste.
+"""The cache of log files as columns: decoding gigabytes of event files takes minutes.
 
-One cache file per log file: segments of a JSON head (state of the log file, problems, place and checksum of each
-column) and raw little-endian float64 columns, so one series is read without the others. It is used while size and
-times of the log file agree. An event file that grew, with both ends of the earlier reading unchanged, is decoded from
-there on and gets one more segment; in every other case the cache file is replaced. A damaged cache file counts as
-none. Losing the cache loses only time; files that nobody has read for 90 days are deleted.
+One cache file per log file: segments of a JSON head (state of the log file, problems, offset and checksum of each
+column) and raw little-endian float64 columns, so one series is read without the others. The cache file is valid while
+size and times of the log file agree. If an event file grew and both ends of the part read before are unchanged, only
+the new part is decoded and appended as a segment; otherwise the cache file is replaced. A damaged cache file counts as
+missing. The cache can be deleted at any time; files that were not read for 90 days are deleted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from a2perf.runs.files import BundleFiles, FileStatus
 
 Columns = NDArray[np.float64]
 Problem = tuple[int, str]
-"""Byte of an event file, -1 for other files, and what is wrong there."""
+"""Byte offset in an event file (-1 for other files), and the problem."""
 
 _HEAD = struct.Struct("<8sIQI")  # magic and version, bytes of JSON, bytes of columns, checksum of the JSON
 _MAGIC = b"a2ser\x00\x00\x01"
@@ -43,15 +43,15 @@ _DAY_S = 86_400
 
 @dataclass
 class LogContent:
-    """What one reading of a log file found.
+    """The result of reading a log file once.
 
     Attributes:
         columns: float64 arrays of shape ``(width, points)`` by name: steps, values and times of a series, or one column
             of a table.
-        problems: what is wrong with the file.
-        start: byte that the reading began at.
-        end: byte that it accounted for; a later reading may begin there. 0 where it may not.
-        ends: what surrounds ``end``, to recognise a file that merely grew: its first bytes and those before ``end``.
+        problems: problems of the file.
+        start: byte at which the reading began.
+        end: byte up to which it read; a later reading may begin there. 0 if it may not.
+        ends: the first bytes of the file and those before ``end``, to recognise a file that only grew.
     """
 
     columns: dict[str, Columns]
@@ -78,10 +78,10 @@ class _DamagedCache(Exception):
 
 
 class CachedLog:
-    """One log file, of which series are read when they are asked for.
+    """One log file; its series are read on demand.
 
     Attributes:
-        problems: what is wrong with it.
+        problems: its problems.
         began_s: earliest time of a series in it; None for a table.
     """
 
@@ -92,18 +92,18 @@ class CachedLog:
         self.began_s: float | None = min(began) if began else None
         self.problems: list[Problem] = []
         for at, segment in enumerate(segments):
-            # what was said of the file's end at that time is judged again by the next segment
+            # the next segment reads the former end of the file again, so its problems there are outdated
             settled = segment.state["end"] if at + 1 < len(segments) else float("inf")
             self.problems += [(offset, detail) for offset, detail in segment.state["problems"] if offset < settled]
 
     @classmethod
     def of(cls, content: LogContent, status: FileStatus) -> CachedLog:
-        """Returns a log file that no cache holds."""
+        """Returns a log file that is not in the cache."""
         return cls(Path(), [_segment(content, status)])
 
     @functools.cached_property
     def names(self) -> dict[str, int]:
-        """Number of points by name, in the order of the names of series and of the file's columns."""
+        """Number of points by name: series sorted by name, columns in the order of the file."""
         found: dict[str, int] = {}
         for segment in self._segments:
             for name, (_, _, points, _) in segment.index.items():
@@ -111,7 +111,7 @@ class CachedLog:
         return found
 
     def read(self, name: str) -> Columns | None:
-        """Returns the columns of a series, shape ``(width, points)``; None where the cache file is damaged.
+        """Returns the columns of a series, shape ``(width, points)``; None if the cache file is damaged.
 
         Raises:
             KeyError: there is no such series.
@@ -120,7 +120,7 @@ class CachedLog:
         return None if found is None else found[name]
 
     def content(self) -> LogContent | None:
-        """Returns everything; None where the cache file is damaged."""
+        """Returns all columns; None if the cache file is damaged."""
         columns = self._read(sorted(self.names))
         last = self._segments[-1].state
         if columns is None:
@@ -156,15 +156,15 @@ class SeriesCache:
     """The cache of every log file that this user reads.
 
     Args:
-        folder: where its files lie; a2perf's own cache folder when not given. Where it cannot be written, log files are
-            read without a cache.
+        folder: folder of its files, by default a2perf's cache folder. If it cannot be written, log files are read
+            without a cache.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder if folder is not None else assets.cache_dir() / "series"
 
     def fresh(self, files: BundleFiles, status: FileStatus) -> CachedLog | None:
-        """Returns a log file as the cache holds it; None when it must be read.
+        """Returns a log file from the cache; None if it must be read.
 
         Args:
             files: the run's files.
@@ -175,13 +175,13 @@ class SeriesCache:
         return CachedLog(target, segments) if segments and segments[-1].state["stamp"] == status.stamp else None
 
     def read(self, files: BundleFiles, status: FileStatus, reader: Reader, *, again: bool = False) -> CachedLog:
-        """Returns a log file, from the cache as far as that is still right.
+        """Returns a log file, from the cache as far as that is valid.
 
         Args:
             files: the run's files.
             status: of the log file.
             reader: reads it.
-            again: the cache file is damaged; do not use it.
+            again: ignore the cache file because it is damaged.
 
         Raises:
             StrangerFileError: the log file cannot be opened.
@@ -207,6 +207,7 @@ class SeriesCache:
 def _segment(content: LogContent, status: FileStatus) -> _Segment:
     firsts = [float(found[2].min()) for found in content.columns.values() if found.shape[0] == 3 and found.shape[1]]
     state = {
+        # NaN is not equal to itself and is left out: min would depend on its place.
         "began_s": min((first for first in firsts if first == first), default=None),
         "stamp": status.stamp, "size": status.size, "start": content.start, "end": content.end,
         "ends": list(content.ends), "problems": [list(problem) for problem in content.problems],
@@ -218,7 +219,7 @@ def _segment(content: LogContent, status: FileStatus) -> _Segment:
 def _extended(
     segments: list[_Segment], files: BundleFiles, status: FileStatus, reader: Reader, target: Path
 ) -> list[_Segment]:
-    """Returns the segments with what was added to the file, or none when the file did not merely grow."""
+    """Returns the segments with the part that was appended to the file; none if the file changed otherwise."""
     last = segments[-1].state
     if status.size <= last["size"] or last["end"] <= 0 or not last["ends"][0]:
         return []
@@ -257,6 +258,7 @@ def _merged(target: Path, segments: list[_Segment], status: FileStatus) -> _Segm
 def surroundings(stream: Any, end: int) -> tuple[str, str]:
     """Returns the first bytes of an open event file and those before ``end``, as hexadecimal text."""
     stream.seek(0)
+    # 12 bytes: length of the first record and its checksum. 4 bytes: checksum of the last record that was read.
     first = stream.read(12)
     stream.seek(max(0, end - 4))
     return first.hex(), stream.read(min(end, 4)).hex()
@@ -274,14 +276,14 @@ def _encoded(state: dict[str, Any], content: LogContent) -> Iterable[bytes]:
 
 
 def _load(target: Path) -> list[_Segment]:
-    """Returns the segments of a cache file that follow one another without a gap; none when anything is wrong."""
+    """Returns the contiguous segments of a cache file; none if the file is damaged."""
     segments: list[_Segment] = []
     try:
         with target.open("rb", buffering=0) as stream:
             descriptor = stream.fileno()
             status = os.fstat(descriptor)
             if time.time() - status.st_mtime > _DAY_S:
-                os.utime(descriptor)  # it is still in use
+                os.utime(descriptor)  # _sweep deletes by modification time: mark as used
             position = 0
             while position < status.st_size:
                 data = os.pread(descriptor, _FIRST_READ, position)
@@ -296,7 +298,7 @@ def _load(target: Path) -> list[_Segment]:
                     return []
                 state = json.loads(head)
                 if state["start"] != (segments[-1].state["end"] if segments else 0):
-                    return []  # two processes appended the same records
+                    return []  # two processes appended the same segment: files are not locked, checking here is enough
                 index = {name: (offset, width, points, crc) for name, offset, width, points, crc in state["columns"]}
                 segments.append(_Segment(state, index, base))
                 position = base + size
@@ -306,12 +308,13 @@ def _load(target: Path) -> list[_Segment]:
 
 
 def _sweep(folder: Path) -> None:
-    """Deletes, at most once a day, the cache files that nobody has read for long."""
+    """Deletes the cache files that were not read for a long time; runs at most once a day."""
     stamp = folder / ".swept"
     now = time.time()
     with contextlib.suppress(OSError):
         if stamp.exists() and now - stamp.stat().st_mtime < _DAY_S:
             return
+        # Before the search: processes that start during it do not repeat it.
         stamp.touch()
         os.utime(stamp, (now, now))
         for path in folder.glob("*.columns"):
@@ -320,7 +323,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _replace(target: Path, state: dict[str, Any], content: LogContent) -> None:
-    """Writes a cache file in one step, without waiting for the disk: checksums tell when a crash damaged it."""
+    """Writes a cache file atomically but without ``fsync``: its checksums reveal damage by a crash."""
     temporary = ""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

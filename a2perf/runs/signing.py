@@ -1,9 +1,9 @@
-"""Signs bundles with Ed25519 and verifies them: who vouches for a run.
+"""Signs bundles with Ed25519 and verifies signatures.
 
-A signature is a statement about one manifest, which in turn lists everything else in the bundle, so one signature
-covers the whole bundle. It lies beside the manifest as ``signature.json``. Signed are the bytes of the statement in
-its one canonical form: JSON with sorted keys and no spaces. A key that verifies says nothing about whose it is; that is
-what trusted keys are for. The cryptography is the library's (``pip install 'a2perf[signing]'``).
+A signature is a statement about one manifest. The manifest lists all other files, so one signature covers the whole
+bundle. It is stored beside the manifest as ``signature.json``. The signed bytes are the statement in canonical form:
+JSON with sorted keys and no spaces. A valid signature does not prove who the signer is; for that, the verifier needs a
+list of trusted keys. Needs the package ``cryptography`` (``pip install 'a2perf[signing]'``).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _MAX_SIGNATURE_BYTES = 1 << 16
 
 
 class Statement(Record, kw_only=True):
-    """What is signed.
+    """The signed statement.
 
     Attributes:
         manifest_sha256: hash of the bytes of ``manifest.json``.
-        submission_sha256: hash of the submission's content, as the manifest says.
-        signed_at: time of signing, ISO 8601 in UTC; the signer's word.
+        submission_sha256: hash of the submission's content, from the manifest.
+        signed_at: time of signing according to the signer, ISO 8601 in UTC.
     """
 
     schema: int = 1
@@ -57,7 +57,7 @@ class Statement(Record, kw_only=True):
 class BundleSignature(Record, kw_only=True):
     """``signature.json``: a statement, the public key as base64 of its 32 bytes, and the signature as base64.
 
-    The version of its schema stands in the statement, where it is signed.
+    The schema version is part of the statement and therefore signed.
     """
 
     statement: Statement
@@ -67,13 +67,13 @@ class BundleSignature(Record, kw_only=True):
 
 @dataclass(frozen=True)
 class SignatureVerdict:
-    """What verifying a bundle found.
+    """The result of verifying a bundle.
 
     Attributes:
-        problems: everything that speaks against it, in words; empty when it is sound, signed and trusted.
-        key_id: the key that signed, where there is a signature.
+        problems: one sentence per problem; empty if the bundle is sound, signed and trusted.
+        key_id: the signing key; None without a signature.
         signer: name of the trusted key.
-        signed_at: the signer's word for the time.
+        signed_at: time of signing according to the signer.
     """
 
     problems: list[str]
@@ -83,7 +83,7 @@ class SignatureVerdict:
 
 
 def new_key(file: Path) -> Path:
-    """Makes a key pair: the private key in ``file``, readable by its owner alone, the public one in ``file.pub``.
+    """Creates a key pair: the private key in ``file``, readable only by its owner, the public one in ``file.pub``.
 
     Returns:
         The path of the public key.
@@ -109,21 +109,24 @@ def new_key(file: Path) -> Path:
 def sign(bundle: Path, key_file: Path) -> BundleSignature:
     """Signs a finished bundle and writes ``signature.json`` into it.
 
+    Args:
+        bundle: folder of a finished bundle.
+        key_file: the private key.
+
+    Returns:
+        The content of ``signature.json``.
+
     Raises:
         ConfigError: the key cannot be read, or others can read it.
-        UserError: the bundle is not finished, or was changed since: nothing is signed then.
+        UserError: the bundle is not finished, or was changed after the run; it is not signed then.
         MissingDependency: the library is not installed.
     """
-    private = _private_key(key_file)
+    private = read_private_key(key_file)
     if packed_place(bundle) is not None:
         raise UserError(f"{bundle} is packed, and packed files are never changed", hint="sign the run, then pack it")
-    manifest = read_manifest(bundle)
-    if manifest.state not in (RunState.FINISHED, RunState.FAILED):
-        raise UserError(f"{bundle} is not finished (state: {manifest.state.value})", hint="sign it when it has ended")
-    if problems := integrity(bundle, manifest):
-        raise UserError(f"{bundle} is not what was recorded: {problems[0]}", hint=f"see `a2perf validate {bundle}`")
+    manifest = unchanged_manifest(bundle)
     statement = Statement(
-        manifest_sha256=_sha256_of(bundle, MANIFEST),
+        manifest_sha256=manifest_sha256(bundle),
         submission_sha256=manifest.submission.sha256,
         signed_at=now(),
     )
@@ -136,12 +139,29 @@ def sign(bundle: Path, key_file: Path) -> BundleSignature:
     return signature
 
 
+def unchanged_manifest(bundle: Path) -> Manifest:
+    """Returns the manifest of a bundle that may be signed.
+
+    Raises:
+        UserError: the bundle is not finished, or was changed after the run.
+    """
+    manifest = read_manifest(bundle)
+    if manifest.state not in (RunState.FINISHED, RunState.FAILED):
+        raise UserError(f"{bundle} is not finished (state: {manifest.state.value})", hint="sign it when it has ended")
+    if problems := integrity(bundle, manifest):
+        raise UserError(f"{bundle} is not what was recorded: {problems[0]}", hint=f"see `a2perf validate {bundle}`")
+    return manifest
+
+
 def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> SignatureVerdict:
-    """Checks a bundle: its files, its signature, and whose key it is.
+    """Checks a bundle: its files, its signature, and whether the key is trusted.
 
     Args:
         bundle: the folder.
-        trusted: names and raw bytes of the keys that count; ``None`` takes any key.
+        trusted: names and raw bytes of the trusted keys; ``None`` accepts any key.
+
+    Returns:
+        The problems, the key and its owner; without problems the signature is valid.
 
     Raises:
         MissingDependency: the library is not installed.
@@ -159,11 +179,14 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Signatu
         return SignatureVerdict([*problems, "it is not signed"])
     try:
         text = files.read(SIGNATURE, _MAX_SIGNATURE_BYTES)
-        found = parse_record(text, BundleSignature, SIGNATURE)
-        raw, mark = _decoded(found.public_key), _decoded(found.signature)
-        public = _public_key(raw)
-    except (UserError, ValueError) as error:
+        found = parse_record(text, BundleSignature, "its content")
+        raw, mark = decoded_base64(found.public_key), decoded_base64(found.signature)
+        public = public_key_of(raw)
+    except UserError as error:
+        return SignatureVerdict([*problems, f"{SIGNATURE} cannot be read: {error.message}"])
+    except ValueError as error:
         return SignatureVerdict([*problems, f"{SIGNATURE} cannot be read: {error}"])
+    # The signature covers the statement only; this detects changes of the file around it.
     if text != json_text(msgspec.to_builtins(found)).encode():
         problems.append(f"{SIGNATURE} was changed")
     problems += _against(found.statement, mark, public, bundle, manifest)
@@ -176,10 +199,10 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Signatu
 
 
 def bundles_of(given: Iterable[str]) -> list[Path]:
-    """Returns the bundles at or below folders, each once; what a participant wrote into a bundle is never one.
+    """Returns the bundles in and below folders, each once; folders below a bundle do not count.
 
     Raises:
-        ConfigError: a folder does not exist, or holds none.
+        ConfigError: a folder does not exist or holds no bundle.
     """
     found: dict[Path, None] = {}
     for name in given:
@@ -197,10 +220,10 @@ def trusted_keys(given: Path) -> list[tuple[str, bytes]]:
     """Reads the public keys of a file or of all ``.pub`` and ``.pem`` files of a folder.
 
     Returns:
-        Names and raw bytes; a file's name without its ending, numbered where it holds several keys.
+        Names and raw bytes; the name is the file's without suffix, numbered if it holds several keys.
 
     Raises:
-        ConfigError: there is no key, or one cannot be read.
+        ConfigError: there is no key, or a key cannot be read.
         MissingDependency: the library is not installed.
     """
     serialization, ed25519 = _library()
@@ -210,10 +233,10 @@ def trusted_keys(given: Path) -> list[tuple[str, bytes]]:
         for number, block in enumerate(_pem_blocks(file), start=1):
             try:
                 key = serialization.load_pem_public_key(block)
-            except Exception as error:  # the library raises many kinds for what is no key
+            except Exception as error:  # for invalid keys the library raises exceptions of many types
                 raise ConfigError(f"{file} holds no public key: {error}", hint=_KEY_HINT) from error
             if not isinstance(key, ed25519.Ed25519PublicKey):
-                raise ConfigError(f"{file} holds a key of another kind than {ALGORITHM}", hint=_KEY_HINT)
+                raise ConfigError(f"{file} holds a key that is not of type {ALGORITHM}", hint=_KEY_HINT)
             keys.append((file.stem if number == 1 else f"{file.stem}#{number}", key.public_bytes_raw()))
     if not keys:
         raise ConfigError(f"{given} holds no public key", hint=_KEY_HINT)
@@ -225,7 +248,7 @@ def key_id(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:_KEY_ID_LENGTH]
 
 
-_KEY_HINT = "make one with `a2perf sign --new-key FILE`, and hand out FILE.pub"
+_KEY_HINT = "create one with `a2perf sign --new-key FILE` and publish FILE.pub"
 
 
 def _against(
@@ -240,30 +263,37 @@ def _against(
         problems.append("the signature does not fit its statement")
     if statement.algorithm != ALGORITHM:
         problems.append(f"it is signed with {statement.algorithm}, which is not {ALGORITHM}")
-    if statement.manifest_sha256 != _sha256_of(bundle, MANIFEST):
+    if statement.manifest_sha256 != manifest_sha256(bundle):
         problems.append("manifest.json is not the one that was signed")
     elif statement.submission_sha256 != manifest.submission.sha256:
         problems.append("the signature is about another submission")
     return problems
 
 
-def _sha256_of(bundle: Path, name: str) -> str:
-    return hashlib.sha256(files_of(bundle).read(name, MAX_MANIFEST_BYTES)).hexdigest()
+def manifest_sha256(bundle: Path) -> str:
+    """Returns the SHA-256 of the bytes of a bundle's manifest, which lists the hashes of all other files."""
+    return hashlib.sha256(files_of(bundle).read(MANIFEST, MAX_MANIFEST_BYTES)).hexdigest()
 
 
 def _canonical(statement: Statement) -> bytes:
     return json.dumps(msgspec.to_builtins(statement), sort_keys=True, separators=(",", ":")).encode()
 
 
-def _decoded(text: str) -> bytes:
-    """Decodes base64; of the several texts for the same bytes only the canonical one is taken."""
+def decoded_base64(text: str) -> bytes:
+    """Decodes base64; accepts only the canonical one of several texts for the same bytes."""
     data = base64.b64decode(text, validate=True)
     if base64.b64encode(data).decode() != text:
         raise ValueError("not the canonical base64")
     return data
 
 
-def _private_key(file: Path) -> Ed25519PrivateKey:
+def read_private_key(file: Path) -> Ed25519PrivateKey:
+    """Reads a private key that ``new_key`` created.
+
+    Raises:
+        ConfigError: it cannot be read, is not an Ed25519 key without a pass phrase, or others can read it.
+        MissingDependency: the library is not installed.
+    """
     serialization, ed25519 = _library()
     try:
         status, data = os.stat(file), file.read_bytes()
@@ -273,15 +303,21 @@ def _private_key(file: Path) -> Ed25519PrivateKey:
         raise ConfigError(f"the private key {file} can be read by others", hint=f"chmod 600 {file}")
     try:
         key = serialization.load_pem_private_key(data, password=None)
-    except Exception as error:  # the library raises many kinds for what is no key
+    except Exception as error:  # for invalid keys the library raises exceptions of many types
         raise ConfigError(f"{file} holds no private key without a pass phrase: {error}", hint=_KEY_HINT) from error
     if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise ConfigError(f"{file} holds a key of another kind than {ALGORITHM}", hint=_KEY_HINT)
+        raise ConfigError(f"{file} holds a key that is not of type {ALGORITHM}", hint=_KEY_HINT)
     private: Ed25519PrivateKey = key
     return private
 
 
-def _public_key(raw: bytes) -> Ed25519PublicKey:
+def public_key_of(raw: bytes) -> Ed25519PublicKey:
+    """Returns the public key with these 32 bytes.
+
+    Raises:
+        ValueError: these bytes are not a key.
+        MissingDependency: the library is not installed.
+    """
     _, ed25519 = _library()
     key: Ed25519PublicKey = ed25519.Ed25519PublicKey.from_public_bytes(raw)
     return key

@@ -1,9 +1,9 @@
 """The experiment store: a folder of runs, read through an index.
 
-A run is a folder ``R`` with ``rlops.json`` and the bundles of its modes; the benchmark matrix puts it at
-``<store>/<experiment>/<env id>/<version>/seed_<n>``. A folder of bundles that has no ``rlops.json`` is a run as well.
-The bundles are the truth; the index under ``.index`` and the cache of series may be deleted at any time. Nothing is
-locked for reading, so a store can be read while runs are being written.
+A run is a folder ``R`` with ``rlops.json`` and the bundles of its modes; the benchmark matrix creates it at
+``<store>/<experiment>/<env id>/<version>/seed_<n>``. A folder of bundles without ``rlops.json`` is a run as well. The
+index under ``.index`` and the cache of series are derived from the bundles and may be deleted at any time. Readers take
+no locks, so a store can be read while runs are being written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STORE_VARIABLE = "A2PERF_STORE"
 DEFAULT_AXIS = "global_step"
 RETURN_METRICS = (*RETURN_TAGS, EVALUATED_RETURN)
 _AXES = (DEFAULT_AXIS, "step", "_step", "steps")
-_FEW = 8  # runs that are read faster here than by processes that must start first
+_FEW = 8  # up to this many runs, starting processes takes longer than reading
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class RunCurve:
 
 
 def store_folder(given: str | Path | None) -> Path:
-    """Returns the store that is meant: the one given, ``A2PERF_STORE``, or ``runs`` in the current folder."""
+    """Returns the path of the store: the given one, ``A2PERF_STORE``, or ``runs`` in the current folder."""
     return Path(given or os.environ.get(STORE_VARIABLE) or "runs").expanduser()
 
 
 class RunStore:
-    """A folder of runs, or a packed file of some, which is only read.
+    """A folder of runs, or a packed file of runs, which is read-only.
 
     Args:
         path: the folder or packed file.
-        create: make it when it is not there.
+        create: create it if it does not exist.
 
     Raises:
-        UserError: it is not there, or is no folder.
+        UserError: it does not exist, or is not a folder.
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
@@ -78,12 +78,12 @@ class RunStore:
                 self.path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise UserError(
-                    f"the store {path} cannot be made: {error.strerror}", hint="give --store DIR"
+                    f"the store {path} cannot be created: {error.strerror}", hint="choose another one with --store DIR"
                 ) from error
         if not self.path.is_dir() and packed_place(self.path) is None:
             raise UserError(
                 f"there is no store at {path}",
-                hint=f"give --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops import` make one",
+                hint=f"add --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops import` create it",
             )
         self.index_folder = self._index_folder()
         self._index = Index(self.path, self.index_folder)
@@ -103,7 +103,7 @@ class RunStore:
         return dict(sorted(counted.items()))
 
     def notes(self, run: StoredRun) -> list[str]:
-        """Returns what a reader should know of the files of a run: damage, what was left out."""
+        """Returns the remarks about the files of a run: damage and omitted files."""
         return self._reader(run).notes()
 
     def curve(self, run: StoredRun, metric: str | None = None, *, xaxis: str = DEFAULT_AXIS) -> RunCurve | None:
@@ -111,11 +111,11 @@ class RunStore:
 
         Args:
             run: the run.
-            metric: its name; when None, the return while training under the first of its usual names.
-            xaxis: ``"global_step"`` for the steps at which it was logged, or another metric logged at the same steps.
+            metric: its name; None stands for the training return.
+            xaxis: ``"global_step"`` for the logged steps, or another metric that was logged at the same steps.
 
         Returns:
-            The curve, or None when the run has no such metric.
+            The curve, or None if the run does not have the metric.
         """
         return _curve(self._reader(run), metric, xaxis)
 
@@ -127,13 +127,13 @@ class RunStore:
         xaxis: str = DEFAULT_AXIS,
         processes: int | None = None,
     ) -> dict[str, RunCurve]:
-        """Reads one metric of many runs, by ``run_id``; runs that do not have it are absent.
+        """Reads one metric of many runs, by ``run_id``; runs without it are absent.
 
         Args:
             runs: the runs.
             metric: as for ``curve``.
             xaxis: as for ``curve``.
-            processes: how many may read files that the cache does not hold; one per processor when None.
+            processes: number of processes that read files missing in the cache; None for one per processor.
         """
         readers = self._readers(runs, processes)
         found = {run_id: _curve(reader, metric, xaxis) for run_id, reader in readers.items()}
@@ -143,13 +143,14 @@ class RunStore:
         return _RunReader(run, self._cache)
 
     def _readers(self, runs: Sequence[StoredRun], processes: int | None = None) -> dict[str, _RunReader]:
-        """Returns readers of runs; what the cache does not hold is read in several processes when it is much."""
+        """Returns readers of runs; many files that are missing in the cache are read by several processes."""
         readers = {run.run_id: self._reader(run) for run in runs}
         stale = [run for run in runs if not readers[run.run_id].is_cached()]
         workers = min(len(os.sched_getaffinity(0)) if processes is None else processes, len(stale) // _FEW)
         if workers > 1:
             fill = functools.partial(_fill, folder=self._cache.folder)
             with worker_pool(workers) as pool:
+                # The list is needed: map raises the errors of workers only when its results are read.
                 list(pool.map(fill, stale, chunksize=max(1, min(16, len(stale) // (4 * workers)))))
         return readers
 
@@ -207,7 +208,7 @@ def _curve(reader: _RunReader, metric: str | None, xaxis: str) -> RunCurve | Non
     if series is None:
         return None
     if xaxis in _AXES:
-        # copies, so that what was read with them can be freed
+        # copies: a view would keep the whole array that was read in memory
         return RunCurve(series.name, series.steps.copy(), series.values.copy(), series.elapsed_s())
     axis = reader.series(xaxis)
     if axis is None or not len(axis.steps):

@@ -1,4 +1,4 @@
-"""One run of a store, as comparisons, tags and tests see it."""
+"""One run of a store: the record that comparisons, tags and the index use."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class StoredRun:
         path: the run's folder.
         experiment: name of the experiment.
         env_id: the environment.
-        seed: the seed, None when an imported run does not say.
+        seed: the seed; None for an imported run with an unknown seed.
         version: of the code.
-        tags: the tags it was born with; from a store with a journal, those it has now.
-        user: who started it.
+        tags: the tags at creation or, in a store with a journal, the current ones.
+        user: the user who started it.
         state: ``"queued"`` before the first bundle, then the state of its bundles taken together: ``"running"``,
-            ``"finished"``, ``"failed"``, ``"interrupted"``, ``"killed"`` (its writer is gone), ``"unreadable"``.
-        config: what it was configured with.
+            ``"finished"``, ``"failed"``, ``"interrupted"``, ``"killed"`` (its writer has died), ``"unreadable"``.
+        config: its configuration.
         started_at: ISO 8601 in UTC.
         wall_s: wall time in seconds.
         source: ``"command"``, ``"submission"``, or what it was imported from.
@@ -34,16 +34,16 @@ class StoredRun:
         energy_quality: ``"measured"`` or ``"estimated"``.
         memory_bytes: peak resident memory.
         fingerprint: hash of the environment's behaviour, empty when unknown.
-        host: where it ran, empty when unknown.
+        host: the host where it ran, empty when unknown.
         python: implementation and version of the Python that recorded it, empty when unknown.
         packages: versions of the packages it ran with, by lower-case name; empty when unknown.
         modes: the modes that have a bundle.
         exit_code: exit status.
-        failure: what went wrong, in words.
-        problems: records of the run that could not be read, in words.
+        failure: the failure, in one sentence.
+        problems: one sentence per record that could not be read.
         env_kwargs: arguments of the environment, as JSON with sorted keys; empty when unknown.
-        writer: of a run whose bundle says ``running``, its process as ``ProcessIdentity`` writes it.
-        logs: by mode, the files that may hold series, where the manifest lists its files.
+        writer: identity of the writing process of a run in state ``running``, as ``ProcessIdentity`` writes it.
+        logs: by mode, the files that may hold series, if the manifest lists its files.
     """
 
     run_id: str
@@ -77,7 +77,7 @@ class StoredRun:
 
     @property
     def seed_key(self) -> SeedKey:
-        """What the run must share with its seeds; all modes of a stored run count as one."""
+        """The values that the run shares with its seeds; all modes of a stored run count as one."""
         return SeedKey(
             domain=str(self.config.get("domain") or ""),
             task=str(self.config.get("task") or self.env_id),

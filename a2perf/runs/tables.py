@@ -1,7 +1,7 @@
-"""CSV files of measured rows and of training curves, by column, whatever state their writers left them in.
+"""CSV files of measurements and training curves, read by column, complete or damaged.
 
-A file may hold rows of two generations of its writer (a second header line in the middle, or rows of another width), a
-last line that a crash cut off, and cells that are no numbers. Nothing of that stops the reading; it is stated.
+A file may hold rows of two versions of its writer (a second header line in the middle, or rows of another width), an
+incomplete last line, and cells that are not numbers. Reading continues, and each of these becomes a condition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Column = NDArray[np.float64] | list[str]
 MAX_BYTES = 256 << 20
 MAX_CELLS = 10_000_000  # about a gigabyte of memory
 MAX_COLUMNS, MAX_LINE_CHARACTERS, MAX_HEADERS = 10_000, 1 << 20, 100
-_MOST_NAME = 100  # characters of a column's name in a condition
+_MOST_NAME = 100  # limit on the characters of a column's name in a condition
 _LEFT_OUT = "what follows was left out"
 _EMPTY = frozenset(("", "None", "nan", "NaN", "null"))
 
@@ -32,9 +32,9 @@ class CsvTable:
     """Columns of equal length.
 
     Attributes:
-        columns: float64 with NaN where a cell is empty or no number; a list of text where hardly a cell is a number.
-        rows: their length.
-        conditions: what a reader should know, in words.
+        columns: float64 with NaN for empty and non-numeric cells; a list of text if hardly any cell is a number.
+        rows: number of rows.
+        conditions: problems, one sentence each.
     """
 
     columns: dict[str, Column] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class CsvTable:
     conditions: list[str] = field(default_factory=list)
 
     def numbers(self, name: str) -> NDArray[np.float64] | None:
-        """Returns a numeric column, or None when there is none of that name."""
+        """Returns a numeric column; None if there is none of that name."""
         column = self.columns.get(name)
         return column if isinstance(column, np.ndarray) else None
 
@@ -56,13 +56,13 @@ def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, need
     """Reads a CSV file with a header line.
 
     Args:
-        files: of the run.
-        name: of the file.
-        skip_comments: leave out leading lines that begin with ``#``, as Monitor files have.
-        needs: columns whose absence is stated.
+        files: the files of the run.
+        name: name of the file.
+        skip_comments: skip leading lines that begin with ``#``, as in Monitor files.
+        needs: columns that become a condition if they are missing.
 
     Returns:
-        The table; a file that cannot be read is an empty one with a condition.
+        The table; an unreadable file gives an empty table with a condition.
     """
     try:
         text = files.read(name, MAX_BYTES).decode("utf-8")
@@ -83,7 +83,7 @@ def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, need
 
 
 def stacked(tables: Sequence[CsvTable]) -> CsvTable:
-    """Returns tables of several writers or generations one below the other; absent columns are NaN."""
+    """Concatenates tables of several writers or versions; absent columns are NaN."""
     if len(tables) == 1:
         return tables[0]
     result = CsvTable(rows=sum(table.rows for table in tables))
@@ -139,7 +139,7 @@ def _table(text: str, needs: Sequence[str]) -> CsvTable:
         conditions.append(f"mixed headers: rows of {len(generations)} generations, joined by column name")
     complete = text.endswith("\n") or bool(conditions and conditions[0].endswith(_LEFT_OUT))
     if not complete and parts[-1][1] and rows[-1] is parts[-1][1][-1]:
-        # the last number may have lost digits, and nothing would show it
+        # an incomplete last number may still look like a number
         parts[-1][1].pop()
         conditions.append("the last row is cut off; it was left out")
     result = stacked([_columns(names, cells, conditions) for names, cells in parts if cells or len(parts) == 1])
@@ -183,7 +183,7 @@ def _columns(header: list[str], rows: list[list[str]], conditions: list[str]) ->
             table.columns[name] = list(cells)
             continue
         if bad:
-            conditions.append(f"{bad} cell(s) of column {name[:_MOST_NAME]} are no numbers")
+            conditions.append(f"{bad} cell(s) of column {name[:_MOST_NAME]} are not numbers")
         table.columns[name] = values
     return table
 

@@ -1,7 +1,7 @@
-"""Costs of a run of several tasks, put together from the tracking report of each.
+"""Costs of a run with several tasks, combined from the tracking report of each task.
 
-Energy, emissions, processor time and traffic are sums over the tasks; memory is the highest of them. Tasks that ran
-side by side share counters of the whole machine; ``method`` then says so.
+Energy, emissions, processor time and traffic are sums over the tasks; memory is the maximum. Tasks that ran at the same
+time share counters of the whole machine; ``method`` then contains a remark.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from a2perf.runs.tracking_record import (
 
 
 def summed(reports: Sequence[TrackingReport]) -> TrackingReport | None:
-    """Returns one report for tasks that belong to one run; None without reports.
+    """Returns one report for the tasks of one run; None without reports.
 
-    Power and wall clock of the result are not known: tasks may have run at the same time.
+    Power and wall time of the result are unknown, because tasks may have run at the same time.
     """
     if not reports:
         return None

@@ -1,4 +1,4 @@
-"""CSV tables that trackers export: a run's history, the curves of a chart, and runs that openrlbenchmark keeps.
+"""CSV tables that trackers export: a run's history, the curves of a chart, and runs saved by openrlbenchmark.
 
 A history has columns such as ``_step``, ``_timestamp`` and ``global_step`` beside its metrics; a chart has a column of
 steps and columns named ``<run> - <metric>``; a kept run is ``run_df.csv`` with ``run.json`` beside it.
@@ -75,10 +75,10 @@ def chart_curves(table: CsvTable, path: Path) -> dict[str, TableSeries]:
 
 
 def kept_run(path: Path) -> dict[str, Any]:
-    """Returns what ``run.json`` beside a table says of the run: name, state, config, tags, user.
+    """Returns the run's name, state, config, tags and user from ``run.json`` beside a table.
 
     Raises:
-        UserError: the file is there and cannot be read.
+        UserError: the file exists but cannot be read.
     """
     beside = path.with_name(RUN_JSON)
     if path.name != RUN_TABLE or not beside.exists():

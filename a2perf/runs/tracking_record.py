@@ -1,9 +1,9 @@
-"""``tracking.json``: what tracking one run found. Units are part of every name; percentages are 0..100.
+"""``tracking.json``: the costs of one run. Units are part of every name; percentages are 0..100.
 
-``method`` states how a number was found (``"rapl"``, ``"nvml"``, ``"tdp_model:<source>"``, ...), ``quality`` whether it
-was ``"measured"`` by a counter or sensor or ``"estimated"`` by a model. Trackers write these records and
-``read_tracking`` reads them. In a record that was read, what is missing or damaged is NaN (a float), 0 (a count),
-``""`` or empty: a file of an older version has fewer fields.
+``method`` names the source of a number (``"rapl"``, ``"nvml"``, ``"tdp_model:<source>"``, ...); ``quality`` is
+``"measured"`` (by a counter or sensor) or ``"estimated"`` (by a model). Trackers write these records and
+``read_tracking`` reads them. Files of older versions have fewer fields: in a record that was read, missing and damaged
+values are NaN (a float), 0 (a count), ``""`` or empty.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class ComponentEnergy(msgspec.Struct, kw_only=True):
     """Energy and power of one component (processor, GPUs, memory); all values include the PUE.
 
     Attributes:
-        gross_kwh: all that the component is charged with, over the tracked time.
-        net_kwh: without the idle draw; where the gross is the whole machine's, only the tree's share of processor time.
+        gross_kwh: total energy attributed to the component over the tracked time.
+        net_kwh: energy above idle; if the gross covers the whole machine, only the tree's share by processor time.
         power_mean_w: gross energy over wall time.
         power_peak_w: highest mean over one sampling interval.
-        idle_w: draw of the idle baseline; 0 where the model charges nothing to an idle tree.
-        scope: ``"tree"``, ``"machine"`` or ``"device"``: what the gross covers.
-        account: how the tree's part was found: ``"control group"``, ``"kernel task clock"``,
+        idle_w: power of the idle baseline; 0 if the model attributes nothing to an idle tree.
+        scope: ``"tree"``, ``"machine"`` or ``"device"``: the extent of the gross energy.
+        account: source of the tree's share: ``"control group"``, ``"kernel task clock"``,
             ``"process tree sampling"`` or ``"device"``.
     """
 
@@ -47,7 +47,7 @@ class TrackedEnergy(msgspec.Struct, kw_only=True):
 
     Attributes:
         method: the components' methods, ``"cpu=rapl;gpu=nvml;ram=ram_model:rss"``.
-        quality: ``"measured"`` when every component that drew power is, else ``"estimated"``.
+        quality: ``"measured"`` if every component that drew power was measured, otherwise ``"estimated"``.
     """
 
     cpu: ComponentEnergy = msgspec.field(default_factory=ComponentEnergy)
@@ -63,12 +63,12 @@ class TrackedEnergy(msgspec.Struct, kw_only=True):
 
 
 class IdleBaseline(msgspec.Struct, kw_only=True):
-    """What the machine drew without the participant, taken while the run is set up.
+    """Power of the machine without the participant, measured while the run is set up.
 
     Attributes:
         window_s: length of the baseline.
         taken: ``"before the participant process started"`` or ``"while the participant process started up"``.
-        cpu_utilization_percent: of the whole machine in the window.
+        cpu_utilization_percent: utilization of the whole machine in the window.
         cpu_w: processor power in the window.
         gpu_w: power of the selected GPUs in the window.
         ram_w: memory power in the window.
@@ -83,14 +83,14 @@ class IdleBaseline(msgspec.Struct, kw_only=True):
 
 
 class Emissions(msgspec.Struct, kw_only=True):
-    """Emissions of the run: the gross energy above times the carbon intensity of its place.
+    """Emissions of the run: the gross energy times the carbon intensity of its place.
 
     Attributes:
-        method: ``"a2perf:<energy method>+factor:<place>"``, with the factor out of codecarbon's data files. Records
+        method: ``"a2perf:<energy method>+factor:<place>"``, with the factor from codecarbon's data files. Records
             of older versions also have ``"a2perf:<energy method>+codecarbon"``.
-        quality: that of the energy.
-        factor_source: the place that the factor is for, ``"USA/Massachusetts"``.
-        note: why a coarser factor than the one asked for was used.
+        quality: quality of the energy.
+        factor_source: the place of the factor, ``"USA/Massachusetts"``.
+        note: why a coarser factor than the requested one was used.
     """
 
     kg_co2eq: float = 0.0
@@ -117,12 +117,12 @@ class Gpu(msgspec.Struct, kw_only=True):
 
 
 class HostConditions(msgspec.Struct, kw_only=True):
-    """How quiet the machine was.
+    """Disturbance by other load of the machine.
 
     Attributes:
-        other_cpu_percent: processor time of everything but the tree and the evaluator, of all processors together.
-        steal_percent: time that the hypervisor gave to others.
-        noisy: whether a timing taken meanwhile should be doubted; ``reasons`` says why.
+        other_cpu_percent: processor time of all other processes than the tree and the evaluator, over all processors.
+        steal_percent: processor time that the hypervisor gave to other machines.
+        noisy: whether the timings of this run are unreliable; ``reasons`` lists the causes.
     """
 
     load_1m_start: float = 0.0
@@ -138,16 +138,16 @@ class HostConditions(msgspec.Struct, kw_only=True):
 
 
 class Account(msgspec.Struct, kw_only=True):
-    """How the costs of the tree were counted, and what may be missing.
+    """How the costs of the process tree were counted, and how much may be missing.
 
     Attributes:
         cpu: ``"control group"``, ``"kernel task clock"`` or ``"process tree sampling"``.
         memory: ``"control group"`` (peak with file cache, shared memory and buffers) or ``"resident sets, sampled"``.
         complete: whether the kernel's account covers every process of the tree.
         cpu_not_accounted_max_s: upper bound of the tree's processor time that ``cpu_seconds`` may miss, in seconds;
-            ``None`` where the account is complete or the machine's own is not known.
-        processes_started: processes and threads that the whole host started meanwhile.
-        warning: what the record of the run should say of it; empty where it is nothing.
+            ``None`` if the account is complete or the machine's total is unknown.
+        processes_started: processes and threads that the whole host started during the run.
+        warning: warning for the record of the run; empty if there is none.
     """
 
     cpu: str = ""
@@ -159,7 +159,7 @@ class Account(msgspec.Struct, kw_only=True):
 
 
 class PhaseCost(msgspec.Struct, kw_only=True):
-    """What one phase of the run took."""
+    """Duration and cost of one phase of the run."""
 
     wall_s: float = 0.0
     cpu_seconds: float = 0.0
@@ -168,27 +168,27 @@ class PhaseCost(msgspec.Struct, kw_only=True):
 
 
 class TrackerFailure(msgspec.Struct, kw_only=True):
-    """A tracker that was switched off because it raised."""
+    """A tracker that was disabled because it raised an exception."""
 
     tracker: str
     error: str
 
 
 class TrackingReport(msgspec.Struct, kw_only=True):
-    """Everything that the trackers found out about one run.
+    """All results of the trackers for one run.
 
     Attributes:
         wall_s: from ``attach`` to ``stop``.
         samples: samples of the tree.
-        cpu_seconds: processor time of the tree, dead processes included; ``cpu_method`` says how it was counted.
-        account: what that method can miss.
-        rss_peak_bytes: highest sum over the tree seen, or a higher mark that the kernel kept; see ``account.memory``.
-        pss_peak_bytes: ``None`` when no proportional set size could be read.
-        io_read_bytes: fetched from storage.
+        cpu_seconds: processor time of the tree, including ended processes; ``cpu_method`` names the method.
+        account: method of counting, and what it can miss.
+        rss_peak_bytes: highest observed sum over the tree, or the kernel's peak if higher; see ``account.memory``.
+        pss_peak_bytes: ``None`` if no proportional set size could be read.
+        io_read_bytes: bytes read from storage.
         phases: cost of each phase, in the order of their first mark.
-        own_cpu_seconds: processor time of the sampling itself, in the evaluator.
-        own_cpu_percent: the same of one core over the wall time.
-        files: what was written, by kind.
+        own_cpu_seconds: processor time of the sampling in the evaluator.
+        own_cpu_percent: the same in percent of one core over the wall time.
+        files: the written files, by kind.
     """
 
     schema: int = 1
@@ -230,11 +230,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def read_tracking(content: Any, problems: list[str] | None = None) -> TrackingReport:
-    """Returns the content of ``tracking.json`` as a record, whichever version wrote it.
+    """Returns the content of ``tracking.json`` of any version as a record.
 
     Args:
         content: the decoded JSON document.
-        problems: receives one sentence for each value that has the wrong type and was left out.
+        problems: receives one sentence per value that was left out because of its type.
     """
     return _lenient(content, TrackingReport, "", [] if problems is None else problems)
 
@@ -246,12 +246,12 @@ def nothing_tracked() -> TrackingReport:
 
 @functools.cache
 def _nothing_tracked() -> bytes:
-    # decoding is ten times as fast as building it field by field, and every run that is read needs one
+    # decoding is ten times as fast as building the record field by field, and reading a run needs one every time
     return msgspec.msgpack.encode(_lenient({}, TrackingReport, "", []))
 
 
 def recorded(value: float | None) -> float | None:
-    """Returns a number of a record that was read, None where it is not known."""
+    """Returns a number of a record that was read; None if it is unknown."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
@@ -291,7 +291,7 @@ _LARGEST = 1.7e308
 
 @functools.cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any, type[msgspec.Struct] | None, Any], ...]:
-    """Returns name, type, record (where the type is one) and the value that stands for a missing one."""
+    """Returns name, type, record type (None for other types) and the value that stands for a missing one."""
     found = []
     for name, wanted in typing.get_type_hints(kind).items():
         inner = wanted if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct) else None

@@ -29,7 +29,7 @@ _BLOCK_BYTES = 32 << 10
 _CHUNK = struct.Struct("<IHB")
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _STEP_KEYS = ("global_step", "_step")
-# Whoever ran it wrote the file: reading it must take neither all memory nor hours.
+# The file may come from another person: reading is bounded in memory and time.
 MAX_BYTES, MAX_RECORD_BYTES = 512 << 20, 64 << 20
 MAX_RECORDS, MAX_VALUES = 4_000_000, 10_000_000
 MAX_PROBLEMS = 100
@@ -39,20 +39,20 @@ _NOT_METRICS = ("_step", "_timestamp", "_runtime", "_wandb")
 
 @dataclass
 class WandbLog:
-    """What an offline run holds.
+    """The content of an offline run.
 
     Attributes:
         run_id: its identifier.
-        entity: account or team, empty when none was given.
+        entity: account or team; empty without one.
         project: its project.
         name: its display name.
         tags: its tags.
         config: its configuration.
-        host: where it ran.
+        host: the host where it ran.
         started_s: seconds since the epoch, 0 when unknown.
-        exit_code: None when the run has no end.
-        rows: what was logged, one mapping a call, nested names joined by dots.
-        problems: what was wrong with the file, in words.
+        exit_code: exit code; None if the run did not end.
+        rows: one mapping per logging call, nested names joined by dots.
+        problems: problems of the file, one sentence each.
     """
 
     run_id: str = ""
@@ -70,7 +70,7 @@ class WandbLog:
     def series(self) -> dict[str, tuple[Column, Column, Column]]:
         """Returns steps, values and seconds since the first row of every number that was logged.
 
-        The step is ``global_step`` where the row has it, as the tracker itself draws it, else the tracker's own.
+        The step is ``global_step`` if the row has it, as in the tracker's charts, otherwise the tracker's step.
         """
         found: dict[str, list[tuple[float, float, float]]] = {}
         began = next((_number(row.get("_timestamp")) for row in self.rows if "_timestamp" in row), np.nan)
@@ -88,7 +88,7 @@ _SPECIAL = ("NaN", "Infinity", "-Infinity")
 
 
 def read_wandb_log(path: Path) -> WandbLog:
-    """Reads the log of an offline run, also one that was cut off; damage is stated and costs only what follows it."""
+    """Reads the log of an offline run, even an incomplete one; damage becomes a problem, and its rest is skipped."""
     log = WandbLog()
     try:
         data = read_bounded(path, MAX_BYTES)
@@ -102,7 +102,7 @@ def read_wandb_log(path: Path) -> WandbLog:
 
 
 def parse_wandb_log(data: bytes) -> WandbLog:
-    """Returns what the content of a log holds; as ``read_wandb_log``."""
+    """Decodes the content of a log; see ``read_wandb_log``."""
     log = WandbLog()
     if not data.startswith(_HEADER):
         log.problems.append("not the log of an offline run")
@@ -128,6 +128,7 @@ def _records(data: bytes, problems: list[str]) -> Iterator[bytes]:
     open_record = False
     while position + _CHUNK.size <= len(data):
         left = _BLOCK_BYTES - position % _BLOCK_BYTES
+        # The format never begins a chunk where its header does not fit into the block.
         if left < _CHUNK.size:
             position += left
             continue
@@ -135,7 +136,7 @@ def _records(data: bytes, problems: list[str]) -> Iterator[bytes]:
         payload = data[position + _CHUNK.size : position + _CHUNK.size + length]
         if len(payload) < length:
             break
-        if kind == 0 and length == 0:  # space that was set aside
+        if kind == 0 and length == 0:  # preallocated space
             position += left
             continue
         if zlib.crc32(payload, zlib.crc32(bytes([kind]))) != stored:

@@ -1,15 +1,15 @@
-"""Which files a command wrote, when others write beside it into the same folders.
+"""Finds the files that a command wrote while other commands write into the same folders.
 
-A plain script logs where it likes, ``runs/<name>`` below the working directory as a rule, and several of them run at
-once. A file that is new or changed since the start is taken to be a run's by the first of these that holds:
+A plain script chooses where it logs, usually ``runs/<name>`` below the working directory, and several scripts run at
+the same time. A file that is new or changed since the start belongs to a run by the first of these rules that applies:
 
-1. a process of the run had it open for writing (its descriptors are looked at while it runs);
-2. its name carries the process id of one of them and this host, as the names of TensorBoard event files do;
-3. the path names this run's environment and seed as whole words, ``CartPole-v1__ppo__1__1700000000/progress.csv``;
-4. its folder holds an event file of the run, by rule 1 or 2, and none of another;
-5. the run was alone, and the file may hold a curve.
+1. A process of the run had it open for writing (the run's descriptors are inspected while it executes).
+2. Its name contains this host and the process id of one of them, like the names of TensorBoard event files.
+3. The path contains this run's environment and seed as whole words, ``CartPole-v1__ppo__1__1700000000/progress.csv``.
+4. Its folder holds an event file of the run, by rule 1 or 2, and none of another run.
+5. No other run was executing, and the file may hold a curve.
 
-What none of them gives to the run stays out. ``A2PERF_RUN_DIR`` needs no rule: what lies there is the run's.
+Other files are not collected. Files in ``A2PERF_RUN_DIR`` need no rule: they all belong to the run.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _EVENT_PID = re.compile(r"tfevents\.\d+\.(?P<host>.+?)\.(?P<pid>\d+)\.\d+")
 
 @dataclass
 class WrittenFiles:
-    """The files below a folder before a run and what its processes were seen to do.
+    """The files below a folder before a run, and the observed processes and open files of the run.
 
     Args:
         folder: the working directory of the run.
         env_id: environment of the run.
         seed: its seed.
-        alone: whether nothing else was run beside it.
+        alone: whether no other run executed at the same time.
     """
 
     folder: Path
@@ -56,13 +56,13 @@ class WrittenFiles:
         self._before = dict(self._listed())
 
     def look(self, pids: Iterable[int]) -> None:
-        """Notes which files the run's processes have open for writing; cheap, to be called again and again."""
+        """Records which files the run's processes have open for writing; cheap enough to be called in a loop."""
         for pid in pids:
             self.pids.add(pid)
             self.opened.update(_open_for_writing(pid))
 
     def found(self) -> dict[Path, str]:
-        """Returns the run's files, each with the rule that gave it to the run."""
+        """Returns the run's files, each with the rule that applied."""
         changed = [Path(name) for name, state in self._listed() if self._before.get(name) != state]
         owned = {path: rule for path in changed if (rule := self._certain(path))}
         others = {path.parent for path in changed if path not in owned and "tfevents" in path.name}
@@ -71,7 +71,7 @@ class WrittenFiles:
         for path in changed:
             if path in owned:
                 continue
-            # an event file of a process that was not seen may be one that ended at once, or another run's
+            # the process of an event file may have ended before it was observed, or belong to another run
             foreign = _event_pid(path.name) is not None and has_events
             if self._named(path) and not foreign:
                 owned[path] = "name of environment and seed"
@@ -89,7 +89,9 @@ class WrittenFiles:
             path = Path(name)
             if not _may_hold_curve(path.name) or not path.is_file() or path.is_relative_to(self.folder):
                 continue
-            if not any((parent / RUN_FILE).exists() for parent in path.parents):  # else it is in a store already
+            if not any(
+                (parent / RUN_FILE).exists() for parent in path.parents
+            ):  # files of a store belong to other runs
                 yield path
 
     def _certain(self, path: Path) -> str | None:
@@ -104,7 +106,7 @@ class WrittenFiles:
         if not re.search(rf"(?<![A-Za-z0-9]){env}(?![A-Za-z0-9])", text):
             return False
         rest = re.sub(rf"(?<![A-Za-z0-9]){env}(?![A-Za-z0-9])", " ", text)
-        # a number after the seed is another word: a time, a version
+        # a number after the seed is something else: a time, a version
         return re.search(rf"(?<![A-Za-z0-9.])(?:s|seed)?[_\-=]?{self.seed}(?![A-Za-z0-9])", rest) is not None
 
     def _listed(self) -> Iterator[tuple[str, tuple[int, int, int]]]:
@@ -138,7 +140,7 @@ class WrittenFiles:
 
 
 def descendants(pid: int) -> list[int]:
-    """Returns the processes below one, children first; those that end meanwhile are left out."""
+    """Returns the descendants of a process, children first; skips processes that end during the search."""
     found: list[int] = []
     pending = [pid]
     while pending:
@@ -147,6 +149,7 @@ def descendants(pid: int) -> list[int]:
             threads = os.listdir(f"/proc/{parent}/task")
         except OSError:
             continue
+        # The kernel lists a child only with the thread that started it.
         for thread in threads:
             try:
                 with open(f"/proc/{parent}/task/{thread}/children") as stream:
@@ -185,7 +188,7 @@ def _open_for_writing(pid: int) -> Iterator[str]:
 
 
 def _event_pid(name: str) -> int | None:
-    """Returns the process id in an event file's name, where the name is that of a file written on this host."""
+    """Returns the process id from an event file's name if the file was written on this host; otherwise None."""
     found = _EVENT_PID.search(name)
     if found is None or found["host"] != socket.gethostname():
         return None

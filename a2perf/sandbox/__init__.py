@@ -1,7 +1,8 @@
-"""How one child process is confined; knows nothing of submissions.
+"""Confines one child process; knows nothing about submissions.
 
-``get_sandbox("process").start(SandboxSpec(...))`` returns a ``Confined`` whose tree ends with it, with its caller, or
-with the caller's death. Levels register themselves; see ``interface``.
+``get_sandbox("process").start(SandboxSpec(...))`` returns a ``Confined``. Its process tree ends with the program, with
+``kill_tree``, or with the death of the caller. The built-in levels are registered here; an installed package adds its
+own through the entry point ``a2perf.sandboxes``, see ``interface``.
 """
 
 import os
@@ -14,6 +15,7 @@ from a2perf.sandbox.interface import (
     DEFAULT_ARTIFACT_ENTRIES,
     DEFAULT_OUTPUT_BYTES,
     DEFAULT_SCRATCH_BYTES,
+    GROUP,
     LADDER,
     STRONGEST,
     Confined,
@@ -27,6 +29,8 @@ from a2perf.sandbox.interface import (
     get_sandbox,
     hint_of,
     is_linux,
+    levels,
+    problems,
     register_sandbox,
     strongest_level,
     why_unavailable,
@@ -37,6 +41,7 @@ __all__ = [
     "DEFAULT_ARTIFACT_ENTRIES",
     "DEFAULT_OUTPUT_BYTES",
     "DEFAULT_SCRATCH_BYTES",
+    "GROUP",
     "LADDER",
     "MOST_DEPTH",
     "STRONGEST",
@@ -54,6 +59,8 @@ __all__ = [
     "get_sandbox",
     "hint_of",
     "is_linux",
+    "levels",
+    "problems",
     "register_sandbox",
     "strongest_level",
     "why_unavailable",
@@ -66,7 +73,13 @@ def _needs_linux() -> str | None:
 
 register_sandbox("none", Level(lambda: ProcessSandbox(confined=False), _needs_linux))
 register_sandbox("process", Level(lambda: ProcessSandbox(confined=True), _needs_linux))
-register_sandbox("bubblewrap", Level(BubblewrapSandbox, bubblewrap.why_unavailable, bubblewrap.HINT))
+register_sandbox("bubblewrap", Level(BubblewrapSandbox, bubblewrap.why_unavailable, bubblewrap.HINT, hides_files=True))
 register_sandbox(
-    "docker", Level(DockerSandbox, lambda: container.why_unavailable(os.environ.get("DOCKER_HOST")), container.HINT)
+    "docker",
+    Level(
+        DockerSandbox,
+        lambda: container.why_unavailable(os.environ.get("DOCKER_HOST")),
+        container.HINT,
+        hides_files=True,
+    ),
 )

@@ -1,14 +1,15 @@
-"""The level 'bubblewrap': the program of the same name around the child, between it and the guard.
+"""The level 'bubblewrap': the guard starts ``bwrap``, which starts the participant.
 
-Namespaces of its own for users, processes, mounts, network, System V objects, host name and control groups; a file
-system that holds only what ``view`` lists; no capability; a system-call filter. The guard, the limits and the captured
-output are those of the level 'process', and inherited descriptors pass through, so the transport is the same.
+The participant gets private namespaces for users, processes, mounts, network, System V objects, host name and control
+groups; a file system with only what ``view`` lists; no capabilities; and a system-call filter. Guard, limits and output
+capture are those of the level 'process'. ``bwrap`` passes inherited descriptors through, so the wire is the same too.
 """
 
 from __future__ import annotations
 
 import marshal
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from a2perf.sandbox.process import GUARANTEES_OF_LIMITS, GUARD_FOLDER, LIFECYCLE
 
 PROBE_TIMEOUT_S = 30.0
 PROBE_TRIES = 3
-"""A probe that somebody killed must not make the level seem absent: the default would be a weaker one."""
+"""A probe that was killed by a signal is repeated: otherwise the default would silently become a weaker level."""
 
 OWN_PROCESSES = 2
 """bubblewrap itself, outside and inside the new process namespace."""
@@ -35,55 +36,51 @@ OWN_PROCESSES = 2
 HINT = "apt-get install bubblewrap, and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
 
 _GUARANTEES = (
-    "it sees the system, its interpreter and the submission read-only, its artefact folder, and nothing else of the"
-    " host's files",
-    "/tmp and /dev/shm are its own, of a limited size, and end with it",
+    "of the host's files it sees only the system, its interpreter and the submission (read-only) and its artifacts"
+    " folder",
+    "private /tmp and /dev/shm of limited size, deleted at its end",
     "it sees, signals and traces only its own processes",
-    "it has neither capabilities nor new privileges, and its device files are not the host's to change",
-    "system calls for tracing, mounts, namespaces, keys, kernel programs, the host's clock, leases, set-user-ID modes"
-    " and System V objects are refused, and sockets that are neither Unix nor Internet ones",
-    f"inotify instances ({SYSCTLS['max_inotify_instances']}) and watches, open files, pending signals, timers, locked"
-    " memory and message queues are bounded apart from those of the evaluator's user",
+    "no capabilities, no new privileges, and no changes to the host's device files",
+    "refused system calls: tracing, mounts, namespaces, keys, kernel programs, the host's clock, leases, set-user-ID"
+    " modes, System V objects, and sockets other than Unix and Internet ones",
+    f"limits on inotify instances ({SYSCTLS['max_inotify_instances']}) and watches, open files, pending signals,"
+    " timers, locked memory and message queues, counted apart from the evaluator's user",
 )
 _OWN_ID = (
-    f"it is user {view.USER_ID} inside and on the host an id drawn for this run, which owns nothing there"
-    f" ({host_id.RANGE.start} to {host_id.RANGE.stop - 1}, in small containers {host_id.SMALL_RANGE.start} to"
+    f"it is user {view.USER_ID} inside; on the host it has an id drawn for this run, which owns nothing"
+    f" ({host_id.RANGE.start} to {host_id.RANGE.stop - 1}; in small containers {host_id.SMALL_RANGE.start} to"
     f" {host_id.SMALL_RANGE.stop - 1})"
 )
-_SAME_ID = f"it is user {view.USER_ID} inside, which is the evaluator's user on the host"
-_OVERLAYS = (
-    "locks and watches on what it may only read do not reach the host's files, except in a folder with further mounts"
-)
-_NO_OVERLAYS = "its locks on files that it may only read reach the host's files (no overlay file systems here)"
-_SHARES_ID = (
-    "what the kernel counts per user without a bound of its own (memory of pipes) it shares with the evaluator's user"
-)
-_IS_ROOT = "it is root of the evaluator's container, which has no other id to give"
+_SAME_ID = f"it is user {view.USER_ID} inside; on the host it has the id of the evaluator's user"
+_OVERLAYS = "its locks and watches on read-only files do not reach the host's files, except in folders that hold mounts"
+_NO_OVERLAYS = "locks on the host's files that it may read (no overlay file systems here)"
+_SHARES_ID = "using up pipe memory, which the kernel counts together with that of the evaluator's user"
+_IS_ROOT = "acting as root of the evaluator's container, which has no other id to give"
 _SECRETS = ("keys", "key-users", "timer_list", "kcore")
-_NO_NETWORK = "no network but a loopback of its own"
+_NO_NETWORK = "no network except a private loopback"
 _MISSING = (
-    "pseudo-terminals are counted for all participants of a host together (the host keeps a reserve)",
-    "a fault of the kernel can let it out",
+    "using up pseudo-terminals, which the kernel counts for all participants together (the host keeps a reserve)",
+    "escape through a kernel bug",
 )
 
 
 def why_unavailable() -> str | None:
-    """Returns why this host cannot offer the level, or ``None``; it starts a program once to find out."""
+    """Returns why this host cannot offer the level, or ``None``. The first call starts a program to find out."""
     program = shutil.which("bwrap")
     if program is None:
-        return "there is no bwrap program on PATH"
+        return "the program bwrap is not on PATH"
     if not seccomp.supported():
-        return "there is no system-call filter for this processor"
+        return f"no system-call filter for the processor {platform.machine()}"
     return _probe(program).refusal or None
 
 
 @dataclass(frozen=True)
 class _Probe:
-    """What a start on this host found.
+    """Result of a trial start.
 
     Attributes:
-        refusal: why it failed; empty where it did not.
-        overlays: whether the kernel offered overlays, which keep locks apart from the host's files.
+        refusal: why it failed; empty on success.
+        overlays: whether the kernel allows overlays, which keep locks away from the host's files.
     """
 
     refusal: str
@@ -92,16 +89,16 @@ class _Probe:
 
 @cache
 def _probe(program: str) -> _Probe:
-    """Starts a program once as a participant is started."""
+    """Starts ``/bin/true`` in the way in which a participant is started."""
     entry = {"uid": host_id.draw(), "places": [("0", "read", "/usr", True)], "tasks": None}
-    words = [program, *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "/bin/true"]
+    argv = [program, *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "/bin/true"]
     code = (
         "import sys, os, marshal; sys.path.append(sys.argv[1]); from guard import entry, stage;"
-        " values, words = marshal.loads(bytes.fromhex(sys.argv[2])); entry.enter(values);"
+        " values, argv = marshal.loads(bytes.fromhex(sys.argv[2])); entry.enter(values);"
         " print('overlay', 'overlay ' + stage.STAGE in open('/proc/self/mounts').read(), flush=True);"
-        " os.execve(words[0], words, {})"
+        " os.execve(argv[0], argv, {})"
     )
-    text = marshal.dumps((entry, words)).hex()
+    text = marshal.dumps((entry, argv)).hex()
     try:
         for _ in range(PROBE_TRIES):
             done = subprocess.run(
@@ -114,12 +111,12 @@ def _probe(program: str) -> _Probe:
                 timeout=PROBE_TIMEOUT_S,
                 check=False,
             )
-            if done.returncode >= 0:
+            if done.returncode >= 0:  # negative: a signal ended it, which says nothing about the host
                 break
     except (OSError, subprocess.TimeoutExpired) as error:
-        return _Probe(f"bwrap could not be run: {error}")
+        return _Probe(f"bwrap could not be started: {error}")
     if done.returncode != 0:
-        return _Probe(f"bwrap cannot make namespaces here: {done.stderr.strip()[-200:]}")
+        return _Probe(f"bwrap cannot create namespaces here: {done.stderr.strip()[-200:]}")
     return _Probe("", "overlay True" in done.stdout)
 
 
@@ -130,7 +127,7 @@ _NAMESPACES = (
 
 
 class BubblewrapSandbox:
-    """Starts a child in namespaces of its own."""
+    """Starts a child in private namespaces."""
 
     level = "bubblewrap"
 
@@ -138,7 +135,7 @@ class BubblewrapSandbox:
         self._inner = ProcessSandbox(confined=True, own_processes=OWN_PROCESSES, hides_signals=True)
 
     def guarantees(self, *, network: bool = False) -> list[str]:
-        """Says what holds at this level."""
+        """Returns what the level enforces."""
         identity = _SAME_ID if host_id.draw() is None else _OWN_ID
         kept_apart = (_OVERLAYS,) if self._has_overlays() else ()
         alone = () if network else (_NO_NETWORK,)
@@ -148,8 +145,8 @@ class BubblewrapSandbox:
         ]  # fmt: skip
 
     def missing(self, *, network: bool = False) -> list[str]:
-        """Says what a participant can still do."""
-        reaches = ("it reaches the network, as it was allowed to",) if network else ()
+        """Returns what the level does not prevent."""
+        reaches = ("using the network, which the configuration allows",) if network else ()
         shares = () if host_id.draw() is not None else (_SHARES_ID if os.geteuid() else _IS_ROOT,)
         locks = () if self._has_overlays() else (_NO_OVERLAYS,)
         return [*reaches, *shares, *locks, *_MISSING, *self._inner.uncounted()]
@@ -159,38 +156,39 @@ class BubblewrapSandbox:
         return program is not None and _probe(program).overlays
 
     def unenforceable(self, limits: Limits) -> list[str]:
-        """Says which limits this host cannot enforce."""
+        """Returns which limits this host cannot enforce."""
         return self._inner.unenforceable(limits)
 
     def start(self, spec: SandboxSpec) -> Confined:
         """Starts the program.
 
         Raises:
-            InfrastructureError: bubblewrap, the program or a path that it shall see is missing.
+            InfrastructureError: bubblewrap, the program or a path that it has to see is missing.
         """
         program = shutil.which("bwrap")
         if program is None:
-            raise InfrastructureError("there is no bwrap program on PATH", hint=HINT)
+            raise InfrastructureError("the program bwrap is not on PATH", hint=HINT)
         if not os.access(spec.argv[0], os.X_OK):
-            raise InfrastructureError(f"{spec.argv[0]} could not be started in {spec.cwd}: it is not a program")
+            raise InfrastructureError(f"{spec.argv[0]} could not be started: it is not an executable file")
         if not spec.cwd.is_dir():
-            raise InfrastructureError(f"{spec.argv[0]} could not be started in {spec.cwd}: it is not a folder")
+            raise InfrastructureError(f"{spec.argv[0]} could not be started: {spec.cwd} is not a folder")
         opened: list[int] = []
         try:
             try:
                 shown = view.places(spec)
                 uid = host_id.draw()
                 entry = _entry(spec, shown, uid)
-                words = arguments(spec, shown, uid, opened)
+                options = arguments(spec, shown, uid, opened)
             except FileNotFoundError as error:
                 raise InfrastructureError(f"{error.filename} does not exist; the participant has to see it") from error
-            listing = _memory_file("a2perf-arguments", b"".join(os.fsencode(word) + b"\0" for word in words))
+            # A memory file: the options hold the participant's environment and can exceed the kernel's limit on argv.
+            listing = _memory_file("a2perf-arguments", b"".join(os.fsencode(word) + b"\0" for word in options))
             opened.append(listing)
             inner = replace(
                 spec,
                 argv=(program, "--args", str(listing), "--", *spec.argv),
-                cwd=Path("/"),  # bubblewrap changes to the participant's, which its id may not reach outside
-                env={},  # the participant's own is among the arguments
+                cwd=Path("/"),  # bwrap changes to the participant's folder, which its id may not reach outside
+                env={},  # the participant's environment is among the options
                 fds=(*spec.fds, *opened),
             )
             return self._inner.start(inner, entry)
@@ -200,16 +198,16 @@ class BubblewrapSandbox:
 
 
 def _entry(spec: SandboxSpec, shown: list[view.VisiblePath], uid: int | None) -> dict[str, object]:
-    """Returns what ``guard.entry`` does before bubblewrap runs.
+    """Returns the argument of ``guard.entry.enter``, which runs before bubblewrap.
 
     Raises:
-        InfrastructureError: a device file belongs to the evaluator's user, and so to the participant too.
+        InfrastructureError: a device file belongs to the evaluator's user, and the participant has the same id.
     """
     for place in shown if uid is None else ():
         if place.kind == "device" and os.stat(place.source).st_uid == os.geteuid():
             raise InfrastructureError(
-                f"{place.source} belongs to the evaluator's user, so that the participant could change its mode",
-                hint="give the device file to root, with a group or a mode that lets this user open it",
+                f"{place.source} belongs to the evaluator's user: the participant could change its mode",
+                hint=f"chown root {place.source}, with a group or a mode that lets this user open it",
             )
     system = (*view.SYSTEM, *view.NETWORK, *view.DEVICES, *view.SHORTCUTS)
     tasks = spec.limits.processes
@@ -225,41 +223,42 @@ def _entry(spec: SandboxSpec, shown: list[view.VisiblePath], uid: int | None) ->
 
 
 def _is_staged(place: view.VisiblePath, uid: int | None) -> bool:
-    """Returns whether ``guard.stage`` puts up what bubblewrap binds."""
+    """Returns whether ``guard.stage`` prepares the place before bubblewrap binds it."""
     if place.kind == "device":
         return uid is not None
     return place.kind in ("read", "write") and not place.source.startswith("/sys/")
 
 
 def arguments(spec: SandboxSpec, shown: list[view.VisiblePath], uid: int | None, opened: list[int]) -> list[str]:
-    """Returns bubblewrap's arguments; descriptors that they name are added to ``opened``.
+    """Returns bubblewrap's options; descriptors that they refer to are appended to ``opened``.
 
     Args:
         spec: the program and its bounds.
         shown: the places that it sees.
-        uid: the host's id that it gets, ``None`` for the evaluator's.
-        opened: gets the descriptors.
+        uid: its id on the host, ``None`` for the evaluator's.
+        opened: list that receives the descriptors; the caller closes them.
     """
-    words = [*_NAMESPACES]
+    options = [*_NAMESPACES]
     if spec.network:
-        words.append("--share-net")
-    words += ["--proc", "/proc", *_kernel_files(), "--dev", "/dev"]
+        options.append("--share-net")
+    options += ["--proc", "/proc", *_kernel_files(), "--dev", "/dev"]
     for number, place in enumerate(shown):
         staged = replace(place, source=f"{STAGE}/{number}") if _is_staged(place, uid) else place
-        words += _of_place(staged, opened)
-    words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(spec.cwd), "--clearenv"]
+        options += _of_place(staged, opened)
+    # Last: bubblewrap has to create mount points in both before they become read-only.
+    options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(spec.cwd), "--clearenv"]
     for name, value in spec.env.items():
-        words += ["--setenv", name, value]
+        options += ["--setenv", name, value]
     filter_file = _memory_file("a2perf-filter", seccomp.program(pinned=seccomp.processors_are_restricted()))
     opened.append(filter_file)
-    return [*words, "--seccomp", str(filter_file)]
+    return [*options, "--seccomp", str(filter_file)]
 
 
 def _kernel_files() -> Iterator[str]:
-    """Yields arguments that take from ``/proc`` what root could change or is alone to read.
+    """Yields options that protect the parts of ``/proc`` that root can change or that only root may read.
 
-    In a container with a single id the participant has root's, and the kernel lets root write its settings even without
-    any capability. bubblewrap itself leaves such folders writable in that case.
+    In a container with a single id the participant has root's id, and the kernel lets root write its settings even
+    without capabilities. bubblewrap itself leaves such folders writable in that case.
     """
     for entry in sorted(os.scandir("/proc"), key=lambda entry: entry.name):
         if entry.name.isdigit() or entry.is_symlink():
@@ -289,5 +288,6 @@ def _of_place(place: view.VisiblePath, opened: list[int]) -> Iterable[str]:
 def _memory_file(name: str, content: bytes) -> int:
     descriptor = os.memfd_create(name)
     os.write(descriptor, content)
+    # bubblewrap inherits the open file with its position and would read nothing from the end.
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor

@@ -1,10 +1,10 @@
-"""The level 'docker': the guard and the participant in a container of a local engine, through the docker SDK.
+"""The level 'docker': guard and participant in a container of a local engine, through the docker SDK.
 
-The image holds empty folders only; the system, the interpreter and the submission are mounted read-only, as ``view``
-lists them, so nothing is built or pulled. The guard is the container's first process. It fetches its descriptors from
-the evaluator over a socket in a mounted folder (``guard.arrival``); since they are the same descriptors as at the other
-levels, so are the wire, its speed and the captured output. When the evaluator dies, the guard's control socket closes,
-the guard ends, and with it the container, which the engine removes.
+The image holds only empty folders. The system, the interpreter and the submission are mounted read-only, as ``view``
+lists them: nothing is built or pulled. The guard is the container's first process. It receives its descriptors from the
+evaluator over a socket in a mounted folder (``guard.arrival``). They are the descriptors of the other levels, so the
+wire, its speed and the captured output are the same. When the evaluator dies, the guard's control socket closes and the
+guard ends. That ends the container, and the engine removes it.
 """
 
 from __future__ import annotations
@@ -46,45 +46,46 @@ PROBE_TIMEOUT_S = 5.0
 DOOR = "/run/a2perf/door"
 GUARD = "/run/a2perf/guard"
 ARRIVAL_CODE = "import sys; sys.path.append(sys.argv[1]); from guard.arrival import arrive; arrive(sys.argv[2])"
+# Far above the numbers of ``SandboxSpec.fds``, which are kept, and below the usual limit of 1024 open files.
 _FIRST_NUMBER = 900
 _BY_ENGINE = ("/proc/", "/sys/", "/dev/", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf")
 
 _GUARANTEES = (
-    "it sees the system, its interpreter and the submission read-only, its artefact folder, and nothing else of the"
-    " host's files",
-    "/tmp and /dev/shm are its own, of a limited size, and end with it",
+    "of the host's files it sees only the system, its interpreter and the submission (read-only) and its artifacts"
+    " folder",
+    "private /tmp and /dev/shm of limited size, deleted at its end",
     "it sees, signals and traces only processes of its container",
-    "it has neither capabilities nor new privileges, and its device files are not the host's to change",
+    "no capabilities, no new privileges, and no changes to the host's device files",
     "system calls are filtered by the engine's list and by that of the level 'bubblewrap'",
     "limits per tree on memory, processes and threads, processor time by the kernel (the engine's control groups)",
 )
 _OWN_ID = (
-    "on the host its id is one drawn for this run, which owns nothing there"
+    "on the host it has an id drawn for this run, which owns nothing"
     f" ({host_id.RANGE.start} to {host_id.RANGE.stop - 1})"
 )
-_SAME_ID = "on the host its id is that of the evaluator's user"
-_LOCKS = "its locks on files that it may only read reach the host's files"
-_INOTIFY = "inotify instances and pipes are counted with those of the evaluator's user"
+_SAME_ID = "on the host it has the id of the evaluator's user"
+_LOCKS = "locks on the host's files that it may read"
+_INOTIFY = "using up inotify instances and pipes, which the kernel counts together with those of the evaluator's user"
 _LOOPBACK_SETTINGS = {f"net.ipv6.conf.{which}.disable_ipv6": "0" for which in ("all", "lo")}
-_NO_NETWORK = "no network but a loopback of its own"
+_NO_NETWORK = "no network except a private loopback"
 
 
 @cache
 def why_unavailable(address: str | None = None) -> str | None:
-    """Returns why this host cannot offer the level, or ``None``; ``address`` is that of the engine."""
+    """Returns why this host cannot offer the level, or ``None``; ``address`` is the engine's and keys the cache."""
     try:
         import docker
     except ImportError:
-        return "the docker SDK is not installed"
+        return "the Python package docker is not installed"
     try:
         client = docker.DockerClient(**_options(PROBE_TIMEOUT_S))
         with contextlib.closing(client):
             client.ping()
             if not client.api.base_url.startswith("http+docker://"):
-                return "the engine is on another machine; a sandbox mounts files of this one"
+                return "the engine is on another machine, but a sandbox mounts files of this one"
     except docker.errors.DockerException as error:
         address = os.environ.get("DOCKER_HOST", "the default socket")
-        return f"no engine answers at {address} ({type(error).__name__})"
+        return f"no Docker engine answers at {address} ({type(error).__name__})"
     return None
 
 
@@ -95,31 +96,31 @@ def _options(timeout_s: float) -> dict[str, Any]:
 
 
 class DockerSandbox:
-    """Starts a child in a container of its own."""
+    """Starts a child in a new container."""
 
     level = "docker"
 
     def guarantees(self, *, network: bool = False) -> list[str]:
-        """Says what holds at this level."""
+        """Returns what the level enforces."""
         identity = _SAME_ID if os.getuid() else _OWN_ID
         alone = () if network else (_NO_NETWORK,)
         return [*LIFECYCLE, identity, *_GUARANTEES, *alone, *GUARANTEES_OF_LIMITS, *pinned_guarantee()]
 
     def missing(self, *, network: bool = False) -> list[str]:
-        """Says what a participant can still do."""
-        reaches = ("it reaches the network, as it was allowed to",) if network else ()
+        """Returns what the level does not prevent."""
+        reaches = ("using the network, which the configuration allows",) if network else ()
         shares = (_INOTIFY,) if os.getuid() else ()
-        return [*reaches, *shares, _LOCKS, "a fault of the kernel can let it out"]
+        return [*reaches, *shares, _LOCKS, "escape through a kernel bug"]
 
     def unenforceable(self, limits: Limits) -> list[str]:
-        """The engine enforces every limit."""
+        """Returns an empty list: the engine enforces every limit."""
         return []
 
     def start(self, spec: SandboxSpec) -> Confined:
         """Starts the program.
 
         Raises:
-            InfrastructureError: the engine refused it, or a path that it shall see is missing.
+            InfrastructureError: the engine refused it, or a path that it has to see is missing.
         """
         import docker
 
@@ -133,12 +134,13 @@ class DockerSandbox:
             _remove_forgotten(client)
             with _listening(door, user) as listener:
                 container = _create(client, spec, door, user)
-                said = container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})
+                # Before the start: the engine deletes the output together with a container that ends at once.
+                output = container.attach_socket(params={"stdout": 1, "stderr": 1, "stream": 1})
                 for folder in written(spec):
                     if os.getuid() == 0:
                         give(str(folder), user, user)
                 container.start()
-                stream = _accept(listener, container, said)
+                stream = _accept(listener, container, output)
             logs = [_open_log(path) for path in (spec.stdout, spec.stderr)]
             given = [theirs.fileno(), *logs, *spec.fds]
             numbers = [*range(_FIRST_NUMBER, _FIRST_NUMBER + 3), *spec.fds]
@@ -160,7 +162,7 @@ class DockerSandbox:
             theirs.close()
             for descriptor in logs:
                 os.close(descriptor)
-            shutil.rmtree(door, ignore_errors=True)  # what is mounted stays in the container
+            shutil.rmtree(door, ignore_errors=True)  # the container keeps what it has mounted
         try:
             guarded.instruct(document)
             guarded.await_start()
@@ -168,7 +170,7 @@ class DockerSandbox:
             guarded.kill_tree()
             raise
         finally:
-            for folder in spec.temporary:  # the program has a copy
+            for folder in spec.temporary:  # the container has its own copy
                 shutil.rmtree(folder, ignore_errors=True)
         return guarded
 
@@ -182,10 +184,11 @@ class ContainedProcess(GuardedProcess):
 
     @property
     def pid(self) -> int:
-        """Process id of the program on this host; that of the guard where the program cannot be found any more."""
+        """Process id of the program on this host; the guard's once the program has ended."""
         for pid in descendants(self.tree_root):
             with contextlib.suppress(OSError, IndexError):
                 status = Path(f"/proc/{pid}/status").read_text()
+                # The guard reported the id in its own PID namespace, which is the last number of the line.
                 if status.split("NSpid:")[1].split("\n")[0].split()[-1] == str(self._pid):
                     return pid
         return self.tree_root
@@ -199,7 +202,7 @@ class ContainerKeeper:
     """A guard that is the first process of a container.
 
     Attributes:
-        collected: as in ``Ending``.
+        collected: see ``Ending``.
     """
 
     def __init__(self, client: DockerClient, container: Container, spec: SandboxSpec) -> None:
@@ -210,7 +213,7 @@ class ContainerKeeper:
         self.collected = (0, 0, 0)
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until the engine has removed the container; then the artefacts are the evaluator's own again."""
+        """Waits until the engine has removed the container, then gives the artifacts back to the evaluator's user."""
         import requests
 
         import docker
@@ -218,6 +221,7 @@ class ContainerKeeper:
         try:
             self._container.wait(timeout=timeout_s, condition="removed")
         except docker.errors.NotFound:
+            # The engine removes it at its end, which may be before this request.
             pass
         except (docker.errors.APIError, requests.exceptions.RequestException):
             return False
@@ -232,7 +236,7 @@ class ContainerKeeper:
         _remove(self._container)
 
     def sweep(self, pid: int) -> None:
-        """A container leaves nothing."""
+        """Does nothing: no process outlives its container."""
 
 
 def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> Container:
@@ -249,8 +253,9 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
         elif place.kind == "nothing":
             binds.append(f"{os.devnull}:{place.path}:ro")
         elif place.kind == "tmpfs" or Path(place.path) in spec.temporary:
-            # The engine gives it the mode of the folder below, so it has to be the user's own; and it makes the folders
-            # above other mounts for root, so that the user could make no temporary folder among them.
+            # By default the engine gives a tmpfs the mode of the folder that it covers, and creates the parent folders
+            # of mounts as root: the user could not write there. So each one gets the user's id and an open mode.
+            # At least one page: a tmpfs of size 0 has no limit.
             size = max(4096, place.size or spec.limits.scratch_bytes)
             tmpfs[place.path] = f"size={size},mode=1777,exec,uid={user},gid={user}"
     limits = spec.limits
@@ -260,6 +265,7 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
         auto_remove=True,
         cap_drop=["ALL"],
         cgroupns="private",
+        # Given explicitly: the engine starts the container, so it does not inherit the evaluator's processors.
         cpuset_cpus=",".join(map(str, sorted(os.sched_getaffinity(0)))),
         devices=[f"{path}:{path}:rw" for path in spec.devices],
         environment={},
@@ -267,6 +273,7 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
         ipc_mode="private",
         labels={LABEL: mark()},
         mem_limit=limits.memory_bytes,
+        # The engine's bound on swap includes memory: the same number means no swap.
         memswap_limit=limits.memory_bytes,
         nano_cpus=None if limits.cpus is None else int(limits.cpus * 1e9),
         network_mode="default" if spec.network else "none",
@@ -274,7 +281,7 @@ def _create(client: DockerClient, spec: SandboxSpec, door: Path, user: int) -> C
         read_only=True,
         security_opt=["no-new-privileges:true"],
         shm_size=limits.scratch_bytes,
-        # a loopback as other networks have it: a browser driver chooses its port on the one of IPv6
+        # Without network, engines switch IPv6 off, but drivers of browsers bind their port on the IPv6 loopback.
         sysctls=None if spec.network else _LOOPBACK_SETTINGS if os.path.exists("/proc/sys/net/ipv6") else None,
         tmpfs=tmpfs,
         user=f"{user}:{os.getgid() if os.getuid() else user}",
@@ -293,7 +300,7 @@ def _document(spec: SandboxSpec, client: DockerClient, numbers: list[int]) -> di
         "stdout": numbers[1],
         "stderr": numbers[2],
         "temporary": [],
-        "collect": [],  # the container's user could not give the files back; the evaluator does both
+        "collect": [],  # the container's user may not change owners; ContainerKeeper.wait collects instead
         "filter": seccomp.program(pinned=seccomp.processors_are_restricted()) if seccomp.supported() else b"",
         "written": [str(path) for path in written(spec)],
         "folders": [place.path for place in inside if place.kind == "folder"],
@@ -301,7 +308,7 @@ def _document(spec: SandboxSpec, client: DockerClient, numbers: list[int]) -> di
             (place.source, place.path) for place in inside if place.kind == "link" and place.path not in view.SHORTCUTS
         ],
         "confined": True,
-        "evaluator": 0,  # the guard is the first process of its namespace
+        "evaluator": 0,  # the guard is the first process of its namespace, where getppid() returns 0
         "own_processes": 0,
         "grouped": ["cpus", "memory_bytes", "processes"],
         "cgroup": {"counters": control_groups.counters(version, folders)},
@@ -320,11 +327,11 @@ def _listening(door: Path, user: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def _accept(listener: socket.socket, container: Container, said: Any) -> socket.socket:
-    """Waits for the guard.
+def _accept(listener: socket.socket, container: Container, output: Any) -> socket.socket:
+    """Waits for the guard to connect.
 
     Raises:
-        OSError: the container ended before; the text is what it said.
+        OSError: the container ended before; the message quotes its output.
     """
     import docker
 
@@ -342,12 +349,13 @@ def _accept(listener: socket.socket, container: Container, said: Any) -> socket.
             peer = struct.unpack("3i", stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
             if peer == container.attrs["State"]["Pid"]:
                 return stream
-            stream.close()  # a stranger of the same user
-    raise OSError(f"it ended before the guard spoke: {said.read(4096)[8:].decode(errors='replace').strip()}")
+            stream.close()  # another process of the same user must not receive the run's descriptors
+    # An attached stream frames its data; the first 8 bytes are the header of a frame.
+    raise OSError(f"it ended before the guard connected: {output.read(4096)[8:].decode(errors='replace').strip()}")
 
 
 def _remove_forgotten(client: DockerClient) -> None:
-    """Removes containers that were made and never started by evaluators that are gone."""
+    """Removes containers that an evaluator created and did not start before it was killed."""
     for container in client.containers.list(all=True, filters={"label": LABEL, "status": "created"}):
         if left_behind(container.labels[LABEL]):
             _remove(container)
@@ -362,7 +370,7 @@ def _remove(container: Container | None) -> None:
 
 
 def _groups_of(pid: int) -> tuple[Path, ...]:
-    """Returns the folders of a process's control group, where this process sees them."""
+    """Returns the folders of a process's control group, as far as this process sees them."""
     try:
         membership = Path(f"/proc/{pid}/cgroup").read_text()
         where = control_groups.find_place(Path("/proc/self/mountinfo").read_text(), membership)

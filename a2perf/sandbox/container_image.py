@@ -1,4 +1,4 @@
-"""The image of the level 'docker': empty folders, into which a container mounts what its program sees."""
+"""The image of the level 'docker': empty folders as mount points for what the program sees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPOSITORY = "a2perf-sandbox"
 
 
 def empty_image(client: DockerClient) -> str:
-    """Returns the image of empty folders; it is imported where the engine does not have it."""
+    """Returns the name of the image of empty folders; imports it into the engine on first use."""
     import docker
 
     content = _skeleton()

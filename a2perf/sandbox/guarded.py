@@ -1,4 +1,4 @@
-"""A process tree behind its guard: what the guard is told to start, and what it reports until the tree has ended."""
+"""The evaluator's end of a guarded process tree: instructs the guard and reads its reports until the tree has ended."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ _SIGNALS = frozenset(int(number) for number in signal.Signals)
 
 
 def guard_document(spec: SandboxSpec) -> dict[str, object]:
-    """Returns what a specification means to the guard, whatever the level."""
+    """Returns the part of the guard's instructions that is the same at every level."""
     names = (
         "wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes", "artifact_bytes", "artifact_entries",
     )  # fmt: skip
     values = {name: getattr(spec.limits, name) for name in names}
     if spec.limits.artifact_bytes is not None:
         if spec.limits.file_size_bytes is None:
+            # The kernel stops one huge file at the bound at once; the walks over the folder come about once per second.
             values["file_size_bytes"] = spec.limits.artifact_bytes
         if spec.limits.artifact_entries is None:
             values["artifact_entries"] = DEFAULT_ARTIFACT_ENTRIES
@@ -58,12 +59,12 @@ def guard_document(spec: SandboxSpec) -> dict[str, object]:
 
 
 def written(spec: SandboxSpec) -> list[Path]:
-    """Returns the folders in which the tree leaves something behind."""
+    """Returns the writable folders that outlive the tree."""
     return [path for path in spec.writable if path not in spec.temporary]
 
 
 class Keeper(Protocol):
-    """Whatever holds the guard: a child of this process, or a container."""
+    """Handle of the guard: a child of this process, or a container."""
 
     @property
     def pid(self) -> int:
@@ -71,15 +72,15 @@ class Keeper(Protocol):
         ...
 
     def wait(self, timeout_s: float) -> bool:
-        """Collects the guard; returns whether it has ended."""
+        """Waits for the guard and reaps it; returns whether it has ended."""
         ...
 
     def kill(self) -> None:
-        """Ends the guard at once."""
+        """Kills the guard."""
         ...
 
     def sweep(self, pid: int) -> None:
-        """Ends what a guard that was killed may have left of its child ``pid``."""
+        """Kills what a killed guard may have left of its child ``pid``."""
         ...
 
 
@@ -145,7 +146,7 @@ class GuardedProcess:
 
     @property
     def pid(self) -> int:
-        """Process id of the program, or of what the level puts around it."""
+        """Process id of the program, or of the level's own program around it."""
         return self._pid
 
     @property
@@ -160,7 +161,7 @@ class GuardedProcess:
 
     @property
     def cpu_clock(self) -> Callable[[], float] | None:
-        """Reads the kernel's clock of the tree, where it has no control group that counts its time."""
+        """Reads the tree's task clock; ``None`` if a control group counts its time or there is no clock."""
         return self._clock.seconds if self._clock is not None else None
 
     def fileno(self) -> int:
@@ -168,22 +169,22 @@ class GuardedProcess:
         return self._control.fileno()
 
     def instruct(self, document: dict[str, object]) -> None:
-        """Tells the guard what to start."""
+        """Sends the guard its instructions."""
         data = marshal.dumps(document)
-        self._control.setblocking(True)
+        self._control.setblocking(True)  # the document may exceed the socket buffer
         self._control.sendall(len(data).to_bytes(4, "little") + data)
         self._control.setblocking(False)
 
     def await_start(self) -> None:
-        """Waits for the guard's word that the program runs.
+        """Waits until the guard reports that the program runs.
 
         Raises:
-            InfrastructureError: it does not.
+            InfrastructureError: the program could not be started, or the guard does not answer.
         """
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._pid and self._start_error is None and not self._closed:
             if not self._await_news(deadline):
-                raise InfrastructureError(f"the guard process said nothing for {START_TIMEOUT_S:.0f} s")
+                raise InfrastructureError(f"the guard process did not answer for {START_TIMEOUT_S:.0f} s")
             self._read_news()
         if self._start_error is not None:
             raise InfrastructureError(
@@ -210,13 +211,16 @@ class GuardedProcess:
         return self._ending()
 
     def kill_tree(self) -> Ending:
-        """Asks the guard to kill the tree; where it does not obey in time, kills both from here."""
+        """Asks the guard to kill the tree; kills both from here if it does not do so in time."""
         if not self._closed:
+            # poll() reads the reports that have arrived: a program that has ended by itself was not killed from here.
             self._killed = self._status is None and self.poll() is None
-            with contextlib.suppress(OSError):  # it may be on its way out already
+            with contextlib.suppress(OSError):  # it may be ending already
                 self._control.send(b"K", socket.MSG_NOSIGNAL)
             while self.wait(KILL_TIMEOUT_S) is None:
-                if time.monotonic() - self._last_beat > KILL_TIMEOUT_S:  # it collects no files either
+                # A guard that still collects a large folder sends a heartbeat; only a silent one is stuck.
+                if time.monotonic() - self._last_beat > KILL_TIMEOUT_S:
+                    # The tree before the guard: without the guard its processes get another parent and cannot be found.
                     kill_descendants(self._keeper.pid)
                     self._keeper.kill()
                     self._closed = True
@@ -238,6 +242,7 @@ class GuardedProcess:
             except BlockingIOError:
                 return
             except OSError:
+                # A guard that died with an unread byte in its socket resets the connection instead of closing it.
                 data = b""
             if not data:
                 self._closed = True
@@ -253,6 +258,7 @@ class GuardedProcess:
         elif word == "failed":
             self._start_error = f"{os.strerror(int(values[0]))} {' '.join(values[1:])}".rstrip()
         elif word == "limit":
+            # The first limit is the cause; the guard's last look at the disk can report a second one.
             self._limit = self._limit or (values[0], float(values[1]))
         elif word == "exited":
             self._status = int(values[0])
@@ -264,22 +270,23 @@ class GuardedProcess:
             self._done = values
 
     def _bury(self) -> None:
-        """Collects the guard; where it was killed itself, takes the program's session along."""
+        """Reaps the guard; if it was killed itself, kills and cleans up what it left."""
         if self._control.fileno() < 0:
             return
+        # Before the guard is reaped: the clock reads the guard's time by its process id, which can be reused.
         if self._clock is not None:
             self._clock.close()
         if not self._keeper.wait(KILL_TIMEOUT_S):
             self._keeper.kill()
             self._keeper.wait(KILL_TIMEOUT_S)
-        if self._done is None and self._pid:
+        if self._done is None and self._pid:  # the guard did not report its end: it was killed, by us or by others
             self._keeper.sweep(self._pid)
             control_groups.empty(self._cgroups)
             orphans.clear(self._cgroups, self._spec.temporary)
             left = Collection(os.geteuid(), os.getegid())
             left.collect(map(str, written(self._spec)))
             self._collected = (left.removed, left.changed, left.failed)
-        for folder in self._cgroups:  # the guard does it, where it could
+        for folder in self._cgroups:  # a no-op if the guard has removed them
             with contextlib.suppress(OSError):
                 folder.rmdir()
         self._control.close()

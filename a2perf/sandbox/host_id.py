@@ -1,8 +1,8 @@
-"""The id of the host that a participant has where the evaluator is root.
+"""The user id on the host that a participant gets if the evaluator is root.
 
-Drawn per run, so that participants are strangers to the host and to each other: the kernel counts, and lets signal,
-trace and lock, per id. No account, container tool or directory service of a common Linux system uses the range
-(systemd's ``UIDS-GIDS`` lists it as unused). A container with few ids of its own uses a small one instead.
+Each run draws its own: the kernel decides per id who may signal, trace and lock, and counts resources per id. A drawn
+id separates participants from the host and from each other. No account, container tool or directory service of a common
+Linux system uses the range (systemd's ``UIDS-GIDS`` lists it as unused). A container with few ids uses a small range.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SMALL_RANGE = range(60706, 61184)
 
 
 def draw() -> int | None:
-    """Returns an id, or ``None`` where the evaluator is not root or a container gives it no other id."""
+    """Returns an id, or ``None`` if the evaluator is not root or its container maps no other id."""
     if os.geteuid() != 0:
         return None
     maps = [Path("/proc/self", name).read_text() for name in ("uid_map", "gid_map")]
@@ -28,7 +28,7 @@ def draw() -> int | None:
 
 
 def _covers(lines: Iterable[str], ids: range) -> bool:
-    """Returns whether one line of a map of ids (``user_namespaces(7)``) has all of them."""
+    """Returns whether one line of an id map (``user_namespaces(7)``) covers all of ``ids``."""
     for line in lines:
         first, _, count = map(int, line.split())
         if first <= ids.start and ids.stop <= first + count:

@@ -1,12 +1,13 @@
 """How one child process is confined: the specification, the handle, and the registry of levels.
 
-A level is a rung of the ladder none < process < bubblewrap < docker. A caller that asks for a level gets that level
-or a ``UserError`` which names what this host has; nothing is downgraded in silence. This room knows nothing of
-submissions.
+The built-in levels, weakest first, are none < process < bubblewrap < docker. An installed package adds its own through
+the entry point ``a2perf.sandboxes``, which names a ``Level``. A caller gets the level it requests, or a ``UserError``
+that lists the levels of this host; a weaker level is never used silently. This package knows nothing about submissions.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +16,16 @@ from types import MappingProxyType
 from typing import Protocol
 
 from a2perf.errors import UserError, did_you_mean
+from a2perf.plugins import RejectedPlugin, load_plugins
+
+GROUP = "a2perf.sandboxes"
+"""The entry point group of levels: its name is the level's name, its value names a ``Level``."""
 
 LADDER = ("none", "process", "bubblewrap", "docker")
-"""Every level the design knows, weakest first."""
+"""The built-in levels, weakest first."""
 
 STRONGEST = "strongest"
-"""What a caller asks for who takes the better one of 'process' and 'bubblewrap' that the host offers."""
+"""Requests 'bubblewrap' if the host offers it, else 'process'."""
 
 DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
 DEFAULT_SCRATCH_BYTES = 1024 * 1024 * 1024
@@ -37,12 +42,13 @@ class Limits:
         cpus: how many processors' worth of time the tree gets; needs a control group.
         memory_bytes: private memory of one process, and memory of the tree.
         processes: number of processes in the tree.
-        file_size_bytes: size of one file that the tree writes; ``artifact_bytes`` unless given.
-        artifact_bytes: what the writable folders hold, a file with its size or its disk space, whichever is more.
-        artifact_entries: files and folders in the writable folders; ``DEFAULT_ARTIFACT_ENTRIES`` where
-            ``artifact_bytes`` is given.
-        output_bytes: how much of each of stdout and stderr is kept; what exceeds it is dropped, never blocked on.
-        scratch_bytes: size of ``/tmp`` and of ``/dev/shm``, where the level gives the tree ones of its own.
+        file_size_bytes: size of one file that the tree writes; by default ``artifact_bytes``.
+        artifact_bytes: total size of the files in the writable folders. Each file counts with its length or its disk
+            space, whichever is larger.
+        artifact_entries: files and folders in the writable folders; by default ``DEFAULT_ARTIFACT_ENTRIES`` if
+            ``artifact_bytes`` is set.
+        output_bytes: bytes kept of each of stdout and stderr; further output is read and dropped.
+        scratch_bytes: size of a private ``/tmp`` and of a private ``/dev/shm``, at levels that provide them.
     """
 
     wall_s: float | None = None
@@ -65,18 +71,18 @@ class SandboxSpec:
         argv: program (an absolute path) and arguments.
         cwd: working directory.
         env: the complete environment; nothing is inherited.
-        readable: paths it must be able to read, where the level hides the rest; the program's own installation is
-            found from ``argv``.
-        writable: paths it must be able to write, where the level protects the rest.
-        hidden: paths it must not see even inside a readable folder, where the level hides anything.
-        devices: device files it may use, where the level hides the rest.
-        network: whether it reaches the network, where the level can keep it from that.
+        readable: paths it must be able to read, at levels that hide the rest. The program's own installation is
+            derived from ``argv``.
+        writable: paths it must be able to write, at levels that protect the rest.
+        hidden: paths it must not see, even inside a readable folder, at levels that can hide files.
+        devices: device files it may use, at levels that hide the rest.
+        network: whether it may use the network, at levels that can prevent it.
         limits: bounds on the tree.
-        fds: open descriptors it keeps, under the same numbers; every other one is closed.
+        fds: open descriptors it keeps under the same numbers; all others are closed.
         stdout: file that captures its standard output; ``None`` drops it.
         stderr: file that captures its standard error; ``None`` drops it.
-        temporary: folders that are deleted when the tree has ended, also when the caller was killed before. A level
-            with a ``/tmp`` of its own gives the tree a private copy of their folders and links there.
+        temporary: folders that are deleted when the tree has ended, even if the caller was killed before. At a level
+            with a private ``/tmp`` the tree gets a private copy of their folders and links there.
     """
 
     argv: Sequence[str]
@@ -99,20 +105,20 @@ class Ending:
     """How a confined process ended, and what its tree used.
 
     Attributes:
-        exit_code: its status, where it ended by itself.
+        exit_code: its exit status; ``None`` if a signal ended it.
         signal: number of the signal that ended it, else ``None``.
         limit: name of the bound in ``Limits`` that the tree broke, ``"artifact_depth"`` or ``"artifact_unreadable"``,
-            else ``None``; bounds on what it writes are also checked when it has ended.
+            else ``None``. Bounds on files are checked once more after the end.
         limit_value: the value that broke the bound.
-        killed: the caller asked for the end.
-        cpu_s: CPU time of all processes of the tree together, dead ones included, in seconds.
+        killed: whether the caller ended the tree.
+        cpu_s: CPU time of all processes of the tree, dead ones included, in seconds.
         max_rss_bytes: largest resident set of one process of the tree.
-        peak_memory_bytes: most memory that the tree ever held, file cache included; from its control group.
+        peak_memory_bytes: peak memory of the tree, file cache included, from its control group.
         oom_kills: processes of the tree that the kernel killed at the memory limit of its control group.
         refused_forks: how often the control group refused the tree another process or thread.
         dropped_bytes: bytes of output beyond the cap, by stream name.
-        collected: after the end, how many names in the writable folders were removed since they were neither file,
-            folder nor link; were made plain (set-ID bits, access lists, a mode that kept their owner out); or resisted.
+        collected: three counts over the writable folders after the end: entries removed (neither file, folder nor
+            link), entries reset (set-ID bits, access lists, a mode that locks out the owner), and entries that failed.
     """
 
     exit_code: int | None
@@ -139,35 +145,35 @@ class Confined(Protocol):
 
     @property
     def tree_root(self) -> int:
-        """Process id whose descendants are the whole tree, orphans included; itself it is not part of it."""
+        """Process id of an ancestor of the whole tree, orphans included; it is not part of the tree itself."""
         ...
 
     @property
     def cgroups(self) -> tuple[Path, ...]:
-        """Folders of the control group that holds the tree and nothing else; empty where there is none."""
+        """Folders of the control group that holds exactly this tree; empty without a control group."""
         ...
 
     @property
     def cpu_clock(self) -> Callable[[], float] | None:
-        """Returns the seconds of processor time of the tree, as the kernel counts them where there is no control group.
+        """A function that returns the tree's processor time in seconds, from the kernel's task clock.
 
-        ``None`` where a control group counts, and where neither can be had.
+        ``None`` if a control group counts the time, or if the host offers neither.
         """
         ...
 
     def fileno(self) -> int:
-        """Descriptor that becomes readable when there may be news; for use with ``select.poll``."""
+        """Descriptor that becomes readable when the state may have changed; for use with ``select.poll``."""
         ...
 
     def poll(self) -> Ending | None:
         """Returns how the program ended, or ``None`` while it runs. Never blocks.
 
-        The tree's remains may still be on their way out; ``wait`` waits for them.
+        Other processes of the tree may still be ending; ``wait`` waits for them.
         """
         ...
 
     def wait(self, timeout_s: float | None = None) -> Ending | None:
-        """Waits until the program has ended and nothing of its tree is left; ``None`` when the time is over first."""
+        """Waits until no process of the tree is left. Returns ``None`` on timeout."""
         ...
 
     def kill_tree(self) -> Ending:
@@ -180,19 +186,19 @@ class Sandbox(Protocol):
 
     @property
     def level(self) -> str:
-        """Its name on the ladder."""
+        """The name under which it is registered."""
         ...
 
     def guarantees(self, *, network: bool = False) -> list[str]:
-        """Says, one sentence each, what it enforces on this host, with or without the network allowed."""
+        """Returns what it enforces on this host, one phrase each; ``network``: whether the network is allowed."""
         ...
 
     def missing(self, *, network: bool = False) -> list[str]:
-        """Says, one sentence each, what it does not keep a participant from doing."""
+        """Returns what it does not prevent on this host, one phrase each."""
         ...
 
     def unenforceable(self, limits: Limits) -> list[str]:
-        """Says, one sentence each, which of these limits it cannot enforce on this host."""
+        """Returns which of these limits it cannot enforce on this host, one phrase each."""
         ...
 
     def start(self, spec: SandboxSpec) -> Confined:
@@ -210,13 +216,19 @@ class Level:
 
     Attributes:
         make: builds the sandbox.
-        unavailable: returns why this host cannot offer it, or ``None`` when it can.
-        hint: what makes it available.
+        unavailable: returns why this host cannot offer it, or ``None`` if it can.
+        hint: how to make it available.
+        above: the built-in level that this one is stronger than. Lists sort it behind that level, and
+            ``allow_weaker`` falls back to it. A built-in level takes its place from ``LADDER``.
+        hides_files: whether the program sees only the host's files that ``SandboxSpec`` names. Links out of a
+            submission are harmless at such a level, and errors of the submission at any other.
     """
 
     make: Callable[[], Sandbox]
     unavailable: Callable[[], str | None] = lambda: None
     hint: str | None = None
+    above: str = "none"
+    hides_files: bool = False
 
 
 _levels: dict[str, Level] = {}
@@ -227,91 +239,127 @@ def register_sandbox(name: str, level: Level) -> None:
     _levels[name] = level
 
 
+def levels() -> Mapping[str, Level]:
+    """Returns every registered level by name, weakest first; those of installed packages are included."""
+    found = {**_installed()[0], **_levels}
+    return MappingProxyType(dict(sorted(found.items(), key=lambda item: _rank(*item))))
+
+
+def problems() -> Mapping[str, str]:
+    """Returns, by name, why an entry point of an installed package could not be used."""
+    return MappingProxyType(_installed()[1])
+
+
+@functools.cache
+def _installed() -> tuple[dict[str, Level], dict[str, str]]:
+    found: dict[str, Level] = {}
+
+    def accept(name: str, level: object) -> None:
+        # A package must not be able to replace a level on which competitions and the rules on retries rely.
+        if name in (*LADDER, STRONGEST):
+            raise RejectedPlugin(f"the name {name!r} is taken")
+        if not isinstance(level, Level):
+            raise RejectedPlugin(f"{level!r} is not a Level")
+        if level.above not in LADDER:
+            raise RejectedPlugin(f"above={level.above!r} is not one of {', '.join(LADDER)}")
+        found[name] = level
+
+    problems = load_plugins(GROUP, accept)
+    return found, {name: str(problem) for name, problem in problems.items()}
+
+
+def _rank(name: str, level: Level) -> tuple[int, bool, str]:
+    built_in = name in LADDER
+    return LADDER.index(name if built_in else level.above), not built_in, name
+
+
 def available_levels() -> list[str]:
     """Returns the levels that this host can offer, weakest first."""
-    order = {name: index for index, name in enumerate(LADDER)}
-    names = [name for name, level in _levels.items() if level.unavailable() is None]
-    return sorted(names, key=lambda name: (order.get(name, len(order)), name))
+    return [name for name, level in levels().items() if level.unavailable() is None]
 
 
 def get_sandbox(level: str) -> Sandbox:
-    """Returns the sandbox of that level; ``"strongest"`` is the better one of 'process' and 'bubblewrap' here.
+    """Returns the sandbox of that level; ``"strongest"`` is 'bubblewrap' if this host offers it, else 'process'.
 
     Raises:
-        UserError: the level is unknown, or this host cannot offer it; the message says why, the hint what to do.
+        UserError: the level is unknown, or this host cannot offer it.
     """
     if level == STRONGEST:
         level = strongest_level()
     reason = why_unavailable(level)
+    known = levels()
     if reason is None:
-        return _levels[level].make()
-    offered = f"this host offers: {', '.join(available_levels())}"
-    if level not in _levels:
-        known = [*_levels, STRONGEST]
-        raise UserError(f"{level!r} is not a sandbox level{did_you_mean(level, known)}", hint=offered)
-    raise _not_to_be_had(level, reason, offered)
+        return known[level].make()
+    if level not in known:
+        wrong = f": {problems()[level]}" if level in problems() else did_you_mean(level, [*known, STRONGEST])
+        hint = f"choose one of: {', '.join([*available_levels(), STRONGEST])}"
+        raise UserError(f"{level!r} is not a sandbox level{wrong}", hint=hint)
+    raise _refusal(level, reason, f"or choose a level of this host: {', '.join(available_levels())}")
 
 
-def _not_to_be_had(level: str, reason: str, otherwise: str) -> UserError:
-    hint = _levels[level].hint
+def _refusal(level: str, reason: str, otherwise: str) -> UserError:
+    hint = hint_of(level)
     return UserError(
         f"sandbox level {level!r} is not available on this host: {reason}",
-        hint=f"{hint}; {otherwise}" if hint else otherwise,
+        hint=f"{hint}; {otherwise}" if hint else otherwise.removeprefix("or "),
     )
 
 
 def why_unavailable(level: str) -> str | None:
-    """Returns why this host cannot offer a level, or ``None`` when it can."""
-    return _levels[level].unavailable() if level in _levels else "it is not known"
+    """Returns why this host cannot offer a level, or ``None`` if it can."""
+    known = levels()
+    return known[level].unavailable() if level in known else "unknown level"
 
 
 def hint_of(level: str) -> str | None:
-    """Returns what makes a level available."""
-    return _levels[level].hint if level in _levels else None
+    """Returns how to make a level available, or ``None`` if that is unknown."""
+    known = levels()
+    return known[level].hint if level in known else None
 
 
 def strongest_level(at_most: str = "bubblewrap") -> str:
-    """Returns the strongest level of the ladder that this host can offer, up to the given one."""
+    """Returns the strongest built-in level that this host can offer, up to and including ``at_most``."""
     for name in reversed(LADDER[: LADDER.index(at_most) + 1]):
         if why_unavailable(name) is None:
             return name
-    raise UserError("this host can confine nothing", hint="a2perf runs submissions on Linux only")
+    raise UserError("this host cannot confine a process", hint="run a2perf on Linux")
 
 
 def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) -> tuple[Sandbox, list[str]]:
-    """Returns a sandbox that keeps what was asked for, or, where that was allowed, the strongest that comes near.
+    """Returns the requested sandbox; with ``allow_weaker`` the strongest level below it if the host cannot offer it.
 
     Args:
         asked: a level, or ``"strongest"``.
         limits: the bounds that have to hold.
-        allow_weaker: whether less than what was asked for will do.
+        allow_weaker: whether a weaker level, or the level without some limits, is acceptable.
 
     Returns:
-        The sandbox, and one sentence for everything that was asked for and is not in force.
+        The sandbox, and one phrase for each requested property that is not in force.
 
     Raises:
-        UserError: the level or a limit cannot be had on this host, and ``allow_weaker`` is not set.
+        UserError: this host cannot offer the level or enforce a limit, and ``allow_weaker`` is not set.
     """
     lost: list[str] = []
     level = strongest_level() if asked == STRONGEST else asked
-    reason = why_unavailable(level) if level in _levels else None
+    known = levels()
+    reason = known[level].unavailable() if level in known else None
     if reason is not None and not allow_weaker:
-        raise _not_to_be_had(level, reason, "or accept the strongest level that this host offers with --allow-weaker")
-    if reason is not None and level in LADDER:
-        weaker = strongest_level(LADDER[LADDER.index(level) - 1])
-        lost.append(f"the level {level!r} that was asked for: {reason}")
-        level = weaker
+        raise _refusal(level, reason, "or add --allow-weaker to use the strongest level that this host offers")
+    if reason is not None:
+        below = LADDER[LADDER.index(level) - 1] if level in LADDER else known[level].above
+        lost.append(f"the requested level {level!r}: {reason}")
+        level = strongest_level(below)
     sandbox = get_sandbox(level)
     without = sandbox.unenforceable(limits)
     if without and not allow_weaker:
         raise UserError(
-            f"what was asked for cannot be enforced at level {level!r} on this host: {'; '.join(without)}",
-            hint="leave the limit out, choose a stronger level (`a2perf doctor` shows what this host can enforce),"
-            " or accept less with --allow-weaker",
+            f"level {level!r} cannot enforce these limits on this host: {'; '.join(without)}",
+            hint="remove the limit, choose a stronger level (`a2perf doctor` shows what this host can enforce),"
+            " or add --allow-weaker to run without it",
         )
     return sandbox, lost + without
 
 
 def is_linux() -> bool:
-    """Whether the host has what the guard needs: ``/proc`` and ``prctl``."""
+    """Returns whether the host has what the guard needs: ``/proc`` and ``prctl``."""
     return os.path.exists("/proc/self/stat")

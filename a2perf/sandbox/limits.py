@@ -1,9 +1,9 @@
-"""Control groups of either version: bounds on a whole process tree that it cannot leave, and exact counters of it.
+"""Control groups, versions 1 and 2: bounds that a process tree cannot leave, and exact counters of it.
 
-Version 1 keeps one tree of folders per controller, version 2 a single one in which a group with processes of its own
-can have no groups with controllers below it; both can be mounted beside each other. Facts: the kernel's
-``Documentation/admin-guide/cgroup-v1`` and ``cgroup-v2.rst``. A host where nothing of it can be written has resource
-limits and sampling only, see ``guard``.
+Version 1 has one folder tree per controller. Version 2 has a single tree, in which a group that holds processes cannot
+have child groups with controllers. Both can be mounted at the same time. Source: the kernel's
+``Documentation/admin-guide/cgroup-v1`` and ``cgroup-v2.rst``. On a host without writable control groups only resource
+limits and sampling remain, see ``guard``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class GroupParent:
-    """Where this process may make groups.
+    """Where this process may create groups.
 
     Attributes:
-        version: of the control groups, 1 or 2.
-        parents: by controller, the folder in which a group would be made. Version 2 has no ``cpuacct``: every group
+        version: version of the control groups, 1 or 2.
+        parents: by controller, the folder in which a group would be created. Version 2 has no ``cpuacct``: every group
             counts its processor time.
     """
 
@@ -45,19 +45,19 @@ class GroupParent:
 
     @property
     def enforces(self) -> frozenset[str]:
-        """Names in ``Limits`` that a group made here enforces."""
+        """Names in ``Limits`` that a group created here enforces."""
         names = {"memory": "memory_bytes", "pids": "processes", "cpu": "cpus"}
         return frozenset(names[controller] for controller in self.parents if controller in names)
 
 
 @cache
 def place() -> GroupParent:
-    """Returns where this process may make groups; version 1 wins where both are mounted and it has the controllers."""
+    """Returns where this process may create groups; version 1 wins if both are mounted and it has controllers."""
     return find_place(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
 
 
 def find_place(mountinfo: str, membership: str) -> GroupParent:
-    """Reads the host's control groups from the text of ``/proc/self/mountinfo`` and ``/proc/self/cgroup``.
+    """Finds writable control groups from the text of ``/proc/self/mountinfo`` and ``/proc/self/cgroup``.
 
     Changes nothing; folders that this user cannot write are left out.
     """
@@ -75,6 +75,7 @@ def find_place(mountinfo: str, membership: str) -> GroupParent:
                     first[name] = _below(point, root, own[name])
         elif kind == "cgroup2" and "" in own:
             base = _below(point, root, own[""])
+            # _delegate may have moved this process into that child group; new groups belong beside it, not below it.
             base = base.parent if base.name == _EVALUATORS else base
             with contextlib.suppress(OSError):
                 offered = (base / "cgroup.controllers").read_text().split()
@@ -95,7 +96,7 @@ def _mounts(mountinfo: str) -> Iterator[tuple[str, list[str], str, Path]]:
 
 
 def _below(point: Path, root: str, own: str) -> Path:
-    """Returns a group's folder: a container may see only the part of the tree from ``root`` on."""
+    """Returns a group's folder; ``root`` is the group that is mounted at ``point`` (not "/" in a container)."""
     relative = own[len(root) :] if root != "/" and own.startswith(root) else own
     return point / relative.lstrip("/")
 
@@ -104,11 +105,11 @@ class ControlGroup:
     """One group for one process tree.
 
     Args:
-        where: folders to make it in.
-        limits: what it enforces, as far as ``where`` has the controllers.
+        where: folders to create it in.
+        limits: the bounds; those without a controller in ``where`` are not set.
 
     Raises:
-        OSError: the host refused it; nothing of it is left then.
+        OSError: the host refused it; partly created folders are removed.
     """
 
     def __init__(self, where: GroupParent, limits: Limits) -> None:
@@ -123,7 +124,7 @@ class ControlGroup:
             sweep(where)
             for controller, parent in where.parents.items():
                 folder = parent / name
-                folder.mkdir(exist_ok=True)  # controllers can be mounted together
+                folder.mkdir(exist_ok=True)  # version 1 can mount several controllers in one folder
                 self.folders[controller] = folder
             self._set(limits)
         except OSError:
@@ -141,7 +142,7 @@ class ControlGroup:
         return "cpu" in counters(self.version, self.folders)
 
     def document(self) -> dict[str, object]:
-        """Returns what ``guard.accounts`` needs."""
+        """Returns the argument of ``guard.accounts.Accounts``."""
         return {
             "join": [str(folder / "cgroup.procs") for folder in self.paths],
             "remove": [str(folder) for folder in self.paths],
@@ -149,7 +150,7 @@ class ControlGroup:
         }
 
     def remove(self) -> None:
-        """Deletes it, where no process is left in it."""
+        """Deletes the group; a folder that still holds a process stays."""
         for folder in self.paths:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -159,7 +160,9 @@ class ControlGroup:
         first = self.version == 1
         if limits.memory_bytes is not None:
             swap = "memory.memsw.limit_in_bytes" if first else "memory.swap.max"
+            # First: version 1 refuses a bound on memory with swap below the one on memory, which starts unlimited.
             values["memory", "memory.limit_in_bytes" if first else "memory.max"] = limits.memory_bytes
+            # Version 1 bounds memory and swap together, so the same number means no swap; version 2 bounds swap alone.
             optional = {swap: limits.memory_bytes if first else 0}
             if first:  # version 2 counts the buffers of TCP with the rest
                 optional["memory.kmem.tcp.limit_in_bytes"] = limits.memory_bytes
@@ -169,6 +172,7 @@ class ControlGroup:
         if limits.processes is not None:
             values["pids", "pids.max"] = most_tasks(limits.processes)
         if limits.cpus is not None:
+            # The scheduler refuses quotas below one millisecond.
             quota = max(1000, int(limits.cpus * PERIOD_US))
             if first:
                 values["cpu", "cpu.cfs_period_us"] = PERIOD_US
@@ -181,9 +185,9 @@ class ControlGroup:
 
 
 def _without_scheduling(where: GroupParent) -> GroupParent:
-    """Leaves the controller ``cpu`` out, and what is mounted together with it.
+    """Returns ``where`` without the controller ``cpu`` and controllers mounted together with it.
 
-    A group of its own in the scheduler makes the wake-ups of every step slower; a tree without a limit needs none.
+    A separate group in the scheduler makes the wake-up of every step slower; a tree without a limit does not need one.
     """
     scheduling = where.parents.get("cpu") if where.version == 1 else None
     kept = {name: path for name, path in where.parents.items() if name != "cpu" and path != scheduling}
@@ -191,12 +195,12 @@ def _without_scheduling(where: GroupParent) -> GroupParent:
 
 
 def most_tasks(processes: int) -> int:
-    """Returns the bound for a controller that counts threads too, of which a process may have several."""
+    """Returns the bound on processes and threads together, which the controller ``pids`` counts."""
     return 4 * processes + 64
 
 
 def counters(version: int, folders: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
-    """Returns by name the file and the key of its line, for the counters that these folders hold."""
+    """Returns, by counter name, the file and the key of its line (empty: the file is one number)."""
     by_version: dict[int, dict[str, tuple[str, str, str]]] = {
         1: {
             "cpu": ("cpuacct", "cpuacct.usage", ""),
@@ -223,7 +227,7 @@ def cpu_unit_s(version: int) -> float:
 
 
 def _delegate(where: GroupParent) -> None:
-    """Hands the controllers on to groups below; processes of the group itself move into one of these first."""
+    """Enables the controllers for child groups; processes of the group itself move into a child group if necessary."""
     for base in set(where.parents.values()):
         wanted = [name for name, parent in where.parents.items() if parent == base]
         enabled = (base / "cgroup.subtree_control").read_text().split()
@@ -233,6 +237,7 @@ def _delegate(where: GroupParent) -> None:
         try:
             (base / "cgroup.subtree_control").write_text(text)
         except OSError:
+            # Version 2: a group with processes cannot enable controllers for its children ("no internal processes").
             leaf = base / _EVALUATORS
             leaf.mkdir(exist_ok=True)
             for pid in (base / "cgroup.procs").read_text().split():
@@ -242,12 +247,15 @@ def _delegate(where: GroupParent) -> None:
 
 
 def empty(folders: tuple[Path, ...]) -> None:
-    """Kills every process in a group whose guard was killed: some may not be bound to their parent's life yet."""
+    """Kills every process in the group of a guard that was killed.
+
+    A process that was between ``fork`` and the parent-death signal's set-up does not end with its guard.
+    """
     deadline = time.monotonic() + EMPTY_S
     for folder in folders:
         while time.monotonic() < deadline:
             try:
-                # 0 is a process of a namespace above, and would be this process's own group to kill(2)
+                # The kernel shows a process outside of this PID namespace as 0, and kill(0) would hit our own group.
                 members = [int(pid) for pid in (folder / "cgroup.procs").read_text().split() if pid != "0"]
             except OSError:
                 break
@@ -260,7 +268,7 @@ def empty(folders: tuple[Path, ...]) -> None:
 
 
 def sweep(where: GroupParent) -> None:
-    """Removes groups of evaluators and guards that were killed together, with what is left in them."""
+    """Removes groups left by an evaluator that was killed together with its guard, and kills their processes."""
     for folder in _groups(where):
         if left_behind(folder.name.removeprefix(_PREFIX)):
             empty((folder,))

@@ -1,7 +1,7 @@
-"""What a guard that was killed itself left behind: processes without a guard, and the tree's temporary folders.
+"""Cleans up after a guard that was killed: processes of its tree, and the tree's temporary folders.
 
-Members of the tree's control group are found whatever they did; where there is none, they are known by the temporary
-home in their environment, which a process that was given another one by ``exec`` no longer has.
+Members of the tree's control group are always found. Without a control group processes are recognised by the temporary
+home in their environment; a process that changed ``HOME`` in ``exec`` is missed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ PATIENCE_S = 5.0
 
 
 def clear(cgroups: Iterable[Path], temporary: Sequence[Path]) -> None:
-    """Kills every process of a tree whose guard is gone, and deletes its temporary folders.
+    """Kills every process of a tree that has lost its guard, and deletes its temporary folders.
 
     Args:
-        cgroups: folders of the control group that holds the tree and nothing else.
-        temporary: folders that were made for this tree alone.
+        cgroups: folders of the control group that holds exactly this tree.
+        temporary: folders created for this tree.
     """
     folders = tuple(cgroups)
     deadline = time.monotonic() + PATIENCE_S
@@ -43,6 +43,7 @@ def _members(cgroups: Iterable[Path]) -> set[int]:
             found.update(map(int, (folder / "cgroup.procs").read_text().split()))
         except OSError:
             continue
+    # The kernel shows a process outside of this PID namespace as 0, and kill(0) would hit our own group.
     return found - {0, os.getpid()}
 
 
@@ -55,7 +56,7 @@ def _marked(temporary: Sequence[Path]) -> set[int]:
         try:
             variables = Path("/proc", entry, "environ").read_bytes().split(b"\0")
         except OSError:
-            continue  # it ended, or it is another user's
+            continue  # it has ended, or it belongs to another user
         if any(mark in variables for mark in marks):
             found.add(int(entry))
     return found

@@ -1,7 +1,7 @@
 """The levels 'none' and 'process': one child under a guard process, without namespaces.
 
-Both start the program through ``guard.py``, so at both nothing outlives the evaluator and output is captured under a
-cap. 'process' adds resource limits, a clean descriptor table and no-new-privileges; 'none' enforces no limit at all.
+Both start the program through the package ``guard``: no process outlives the evaluator, and captured output is capped.
+'process' adds resource limits, a clean descriptor table and no-new-privileges; 'none' enforces no limit.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ GUARD_FOLDER = Path(__file__).parent
 GUARD_CODE = "import sys; sys.path.append(sys.argv[1]); from guard.main import main; main(int(sys.argv[2]))"
 
 LIFECYCLE = (
-    "every process of the tree ends with the run, or with the evaluator, however that ends",
-    "the environment holds only what was given",
-    "stdout and stderr are captured, each up to a cap",
-    "what it leaves behind becomes plain files of the evaluator: without devices, pipes, sockets, set-ID bits, access"
-    " lists, and folders that nobody may open",
+    "all its processes end with the run, or when the evaluator ends, even if the evaluator is killed",
+    "its environment variables are only those it was given",
+    "its stdout and stderr are captured, each up to a cap",
+    "its files become plain files of the evaluator at the end: devices, pipes and sockets are deleted; set-ID bits,"
+    " access lists and modes that lock out the owner are removed",
 )
 GUARANTEES_OF_LIMITS = (
-    "a session of its own, no open descriptor but those given, no core dumps, no new privileges",
+    "private session, only the given open descriptors, no core dumps, no new privileges",
     "limits per process on CPU time, private memory and file size",
-    f"limits on the disk space and the number of what it writes, also of files without a name, checked every"
-    f" {INTERVAL_S:g} s and at its end",
+    f"limits on the size and number of files it writes, deleted but open files included, checked every {INTERVAL_S:g} s"
+    " and at its end",
 )
 _SAMPLED = f"limits per tree on wall time, memory and number of processes, checked every {SAMPLE_INTERVAL_S} s"
-_PINNED = "it stays on the processors that the evaluator was given"
-_AS_ROOT = "it runs as root, as the evaluator does: it can change everything on this host"
+_PINNED = "it stays on the processors that the evaluator may use"
+_AS_ROOT = "any change to this host (it runs as root, like the evaluator)"
 _OPEN = (
-    "it reads and writes every file that the user can",
-    "it reaches the network",
-    "it can signal every process of the user, the guard and the evaluator too",
+    "reading and writing all files of the user",
+    "using the network",
+    "signals to all processes of the user, guard and evaluator included",
 )
 
 
@@ -54,8 +54,8 @@ class ProcessSandbox:
 
     Args:
         confined: whether limits are enforced ('process') or not ('none').
-        own_processes: processes of the tree that are the level's and not the participant's.
-        hides_signals: the child tells of a program that a signal ended by a status of 128 and its number.
+        own_processes: processes of the tree that belong to the level, not to the participant.
+        hides_signals: whether the child reports a program that a signal ended as exit status 128 + signal number.
     """
 
     def __init__(self, *, confined: bool, own_processes: int = 0, hides_signals: bool = False) -> None:
@@ -69,56 +69,57 @@ class ProcessSandbox:
         return "process" if self._confined else "none"
 
     def guarantees(self, *, network: bool = False) -> list[str]:
-        """Says what holds at this level."""
+        """Returns what the level enforces."""
         if not self._confined:
             return list(LIFECYCLE)
         return [*LIFECYCLE, *GUARANTEES_OF_LIMITS, *pinned_guarantee(), *self.grouped_guarantees()]
 
     def grouped_guarantees(self) -> list[str]:
-        """Says what the host's control groups add."""
+        """Returns what the host's control groups add."""
         where = control_groups.place()
         names = {"memory_bytes": "memory", "processes": "processes and threads", "cpus": "processor time"}
-        held = [words for name, words in names.items() if name in where.enforces]
+        held = [label for name, label in names.items() if name in where.enforces]
         by_kernel = f"limits per tree on {', '.join(held)} by the kernel (control groups, version {where.version})"
         return [_SAMPLED, *([by_kernel] if held else ())]
 
     def uncounted(self) -> list[str]:
-        """Says which bounds on the whole tree do not hold here, and what of its costs is not counted."""
+        """Returns which bounds on the whole tree do not hold here, and which costs are not counted."""
         where, lost = control_groups.place(), []
         if self._confined and "memory_bytes" not in where.enforces:
             lost.append(
-                "without a control group a limit on memory binds each process; of the tree it counts resident sets, its"
-                " own tmpfs, open memory files, pipes and sockets, and not what is hidden in other ways"
+                "hiding memory from a limit (no control group: the limit binds each process; for the tree it counts"
+                " resident sets, private tmpfs, open memory files, pipes and sockets)"
             )
         counted = "cpuacct" in where.parents or (where.version == 2 and where.parents)
         if not (self._confined and counted):
             reason = task_clock.why_unavailable()
             lost.append(
-                "processor time and energy miss programs that their user may not read (no control group: kernel clock)"
+                "uncounted processor time and energy of programs without read permission (no control group: kernel"
+                " clock)"
                 if reason is None
-                else "processor time and energy miss children that nobody waits for (no control group, and no kernel"
-                f" clock: {reason}; {task_clock.HINT})"
+                else "uncounted processor time and energy of children that no process waits for (no control group and"
+                f" no kernel clock: {reason}; {task_clock.HINT})"
             )
         return lost
 
     def missing(self, *, network: bool = False) -> list[str]:
-        """Says what a participant can still do."""
+        """Returns what the level does not prevent."""
         root = (_AS_ROOT,) if os.geteuid() == 0 else ()
-        free = () if self._confined else ("nothing limits its time, memory or number of processes",)
+        free = () if self._confined else ("unlimited time, memory and number of processes",)
         return [*root, *_OPEN, *free, *self.uncounted()]
 
     def unenforceable(self, limits: Limits) -> list[str]:
-        """Says which limits this host cannot enforce at this level."""
+        """Returns which limits this host cannot enforce at this level."""
         if not self._confined:
             names = ("wall_s", "cpu_s", "cpus", "memory_bytes", "file_size_bytes")
             return [f"{name} needs the level 'process'" for name in names if getattr(limits, name) is not None]
         enforced, lost = control_groups.place().enforces, []
         if limits.cpus is not None and "cpus" not in enforced:
-            lost.append("cpus needs a control group with the controller 'cpu' that this user may write")
+            lost.append("cpus needs a writable control group with the controller 'cpu'")
         if limits.memory_bytes is not None and "memory_bytes" not in enforced:
             lost.append(
-                "memory_bytes needs a control group with the controller 'memory' that this user may write: without one"
-                " it binds each process, and the tree only as far as its memory shows"
+                "memory_bytes needs a writable control group with the controller 'memory' (without one it binds each"
+                " process, and the tree only by sampling)"
             )
         return lost
 
@@ -127,7 +128,7 @@ class ProcessSandbox:
 
         Args:
             spec: the program and its bounds.
-            entry: what ``guard.entry.enter`` does before the program runs; ``None``: nothing.
+            entry: argument of ``guard.entry.enter``, called before the program runs; ``None`` skips the call.
 
         Raises:
             InfrastructureError: the program or its folder is missing, or the host refused a new process.
@@ -141,6 +142,7 @@ class ProcessSandbox:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), *spec.fds),
+                # Ctrl-C and Ctrl-Z of a terminal go to its whole foreground group; the guard has to keep running.
                 start_new_session=True,
             )
         except OSError as error:
@@ -152,7 +154,8 @@ class ProcessSandbox:
             theirs.close()
         clock = None
         if group is None or not group.counts_cpu:
-            # Only now: it counts what the guard starts later, and the guard may not be looked into once it has begun.
+            # The clock counts only processes started after it is opened, and the guard makes itself unreadable
+            # (PR_SET_DUMPABLE) once it has its instructions: this is the only moment at which it can be opened.
             with contextlib.suppress(OSError):
                 clock = TaskClock(popen.pid)
         guarded = GuardedProcess(
@@ -167,10 +170,10 @@ class ProcessSandbox:
         return guarded
 
     def _group(self, limits: Limits) -> ControlGroup | None:
-        """Returns a new control group; where the host refuses one after all, what needs it fails and the rest does not.
+        """Returns a new control group, or ``None`` if the host refuses one and no limit depends on it.
 
         Raises:
-            InfrastructureError: a limit that only a group can enforce was asked for.
+            InfrastructureError: the host refuses one, and ``limits.cpus`` needs it.
         """
         where = control_groups.place()
         if not self._confined or not where.parents:
@@ -179,7 +182,10 @@ class ProcessSandbox:
             return ControlGroup(where, limits)
         except OSError as error:
             if limits.cpus is not None:
-                raise InfrastructureError(f"the control group could not be made: {error}") from error
+                raise InfrastructureError(
+                    f"no control group for the limit cpus={limits.cpus:g}: {error}",
+                    hint="remove Submission.cpu_limit, or run under systemd-run --user --scope -p Delegate=yes",
+                ) from error
             return None
 
     def _document(self, spec: SandboxSpec, group: ControlGroup | None) -> dict[str, object]:
@@ -197,5 +203,5 @@ class ProcessSandbox:
 
 
 def pinned_guarantee() -> tuple[str, ...]:
-    """Returns the sentence on processors where the evaluator may use some of them only, and a filter can keep that."""
+    """Returns the guarantee on processors if the evaluator may use only some of them and a filter can enforce that."""
     return (_PINNED,) if seccomp.supported() and seccomp.processors_are_restricted() else ()

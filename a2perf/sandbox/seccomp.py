@@ -1,10 +1,10 @@
 """The system-call filter of the level 'bubblewrap', as a classic BPF program.
 
-A namespace hides the host's files and processes; the filter closes ways around it that a user of the host has by
-default: tracing and reading other processes' memory, new namespaces with their kernel interfaces, mounts, keys, kernel
-programs and counters. A refused call fails with EPERM (``clone3`` with ENOSYS, so that the C library falls back to
-``clone``, whose flags a filter can see). Numbers and structures: ``linux/filter.h``, ``linux/seccomp.h``,
-``asm/unistd_64.h``, ``asm-generic/unistd.h`` of the kernel.
+Namespaces hide the host's files and processes. The filter closes ways around them that every user of the host has:
+tracing and reading the memory of other processes, new namespaces with their kernel interfaces, mounts, keys, kernel
+programs and counters. A refused call fails with EPERM. ``clone3`` fails with ENOSYS: a filter cannot read its flags,
+which are behind a pointer, and the C library then falls back to ``clone``, which passes them in a register. Numbers and
+structures: ``linux/filter.h``, ``linux/seccomp.h``, ``asm/unistd_64.h``, ``asm-generic/unistd.h`` of the kernel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _NETLINK, _ROUTE = 16, 0
 _SET_USER_ID, _SET_GROUP_ID = 0o4000, 0o2000
 
 REFUSED: dict[str, tuple[int, int]] = {
-    # other processes: name: (x86_64, aarch64); -1 where there is none
+    # name: (x86_64, aarch64); -1 if the processor does not have the call
+    # other processes
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -95,11 +96,11 @@ REFUSED: dict[str, tuple[int, int]] = {
 }
 
 ABSENT: dict[str, tuple[int, int]] = {
-    # flags that a filter cannot see; the C library falls back to clone and openat
+    # flags behind a pointer, which a filter cannot read; the C library falls back to clone and openat
     "clone3": (435, 435),
     "openat2": (437, 437),
     "fchmodat2": (452, 452),
-    # memory that no process shows and nothing but a control group bounds
+    # memory that does not appear in any process and that only a control group can bound
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
     "msgget": (68, 186),
@@ -125,27 +126,27 @@ _CREATIONS: dict[str, tuple[int, int, int, int | None]] = {
     "openat": (257, 56, 3, 2),
 }
 _CREATES = 0o100 | 0o20000000
-"""O_CREAT and O_TMPFILE: without them the mode is whatever the register held."""
+"""O_CREAT and O_TMPFILE: without them the mode argument is not set, and its register holds an arbitrary value."""
 _IOCTL, _FCNTL = (16, 29), (72, 25)
 _IOCTLS = (0x5412, 0x541C, 0x541D)
 """TIOCSTI, TIOCLINUX and TIOCCONS, which type into or take over a terminal."""
 _FCNTLS = (1024, 1026, 1031)
-"""F_SETLEASE and F_NOTIFY, which reach other users of a file; F_SETPIPE_SZ, whose memory the host counts per user."""
+"""F_SETLEASE and F_NOTIFY affect other users of a file; F_SETPIPE_SZ takes memory that the host counts per user."""
 _PERSONALITY = (135, 92)
 _PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
-"""Linux, 32 bit, both without a version suffix, and the question which one it is."""
+"""PER_LINUX and PER_LINUX32, each also with UNAME26, and the query 0xFFFFFFFF."""
 _SCHED_SETAFFINITY = (203, 122)
 
 _Line = tuple[int, str, str, int]
 
 
 def supported() -> bool:
-    """Whether there is a filter for this host's processor."""
+    """Returns whether there is a filter for this host's processor."""
     return platform.machine() in _ARCHITECTURES
 
 
 def processors_are_restricted() -> bool:
-    """Whether this process may run on some of the processors only."""
+    """Returns whether this process may run on only some of the processors."""
     return len(os.sched_getaffinity(0)) < (os.cpu_count() or 1)
 
 
@@ -153,9 +154,9 @@ def program(machine: str | None = None, *, pinned: bool = False) -> bytes:
     """Returns the filter of a confined participant as an array of ``struct sock_filter``.
 
     Args:
-        machine: as ``platform.machine()`` says; this host's unless given.
-        pinned: whether the participant keeps the processors that it was given. Then ``sched_setaffinity`` does nothing
-            and succeeds: numeric libraries that place their threads would end where it failed.
+        machine: a value of ``platform.machine()``; by default this host's.
+        pinned: whether the participant must stay on its processors. Then ``sched_setaffinity`` does nothing and
+            reports success, because numeric libraries that place their threads abort if it fails.
 
     Raises:
         KeyError: there is no filter for that machine.
@@ -165,7 +166,7 @@ def program(machine: str | None = None, *, pinned: bool = False) -> bytes:
     calls: list[_Line] = []
 
     def rule(number: int, name: str, *lines: _Line) -> None:
-        """Sends a system call to a block, which is made unless it is there."""
+        """Makes a system call jump to a block, which is created on first use."""
         if number >= 0:
             calls.append((_EQUAL, name, "", number))
             if lines:
@@ -176,14 +177,15 @@ def program(machine: str | None = None, *, pinned: bool = False) -> bytes:
             rule(numbers[column], verdict)
     for name, forbidden in (("clone", _CLONE_FLAGS_OF_CLONE), ("unshare", _CLONE_NEW)):
         rule(_WITH_FLAGS[name][column], name, _argument(0), (_ANY_BIT, "refuse", "allow", forbidden))
+    # The C library opens a route socket in getaddrinfo and getifaddrs: this protocol has to stay allowed.
     for numbers in _SOCKETS.values():
         rule(
             numbers[column], "socket", _argument(0), *_one_of(_FAMILIES, "allow"), (_EQUAL, "", "family", _NETLINK),
             _argument(2), (_EQUAL, "allow", "family", _ROUTE),
         )  # fmt: skip
     for *numbers_, which in _CHANGES_OF_MODE.values():
-        # A set-group-ID bit alone is dropped as the kernel drops it for files of other groups: folders of shared
-        # projects have it, and a copy of one has to succeed.
+        # A set-group-ID bit alone is not an error: folders of shared projects have it, and copying one has to succeed.
+        # The call reports success without an effect, like the kernel's own handling of files of other groups.
         rule(
             numbers_[column], f"change {which}", _argument(which), (_ANY_BIT, "refuse", "", _SET_USER_ID),
             (_ANY_BIT, "pretend", "allow", _SET_GROUP_ID),
@@ -206,14 +208,15 @@ def program(machine: str | None = None, *, pinned: bool = False) -> bytes:
 
 
 def affinity_program(machine: str | None = None) -> bytes:
-    """Returns a filter that does nothing but keep the processors that a process was given; see ``program``."""
+    """Returns a filter that only makes ``sched_setaffinity`` ineffective; see ``program``."""
     column, architecture = _ARCHITECTURES[machine or platform.machine()]
     calls = [(_EQUAL, "pretend", "", _SCHED_SETAFFINITY[column])]
     return _assembled(architecture, calls, {}, x32=column == 0)
 
 
 def _argument(which: int) -> _Line:
-    """The lower half of an argument: all that the kernel reads of a mode, a command or flags."""
+    """Loads the lower 32 bits of an argument, which are all that the kernel reads of a mode, a command or flags."""
+    # Both processors are little-endian: the lower half of a 64-bit argument comes first.
     return (_LOAD, "", "", _ARGUMENTS_AT + 8 * which)
 
 
@@ -222,7 +225,10 @@ def _one_of(values: tuple[int, ...], then: str) -> list[_Line]:
 
 
 def _assembled(architecture: int, calls: list[_Line], blocks: dict[str, list[_Line]], *, x32: bool) -> bytes:
-    """Returns the machine code; jumps are symbolic before: (code, when true, when false, value)."""
+    """Returns the machine code of lines (code, label if true, label if false, value).
+
+    The program checks the architecture first: in another mode (i386, x32) the same number is another system call.
+    """
     listing: list[_Line] = [
         (_LOAD, "", "", _ARCHITECTURE_AT),
         (_EQUAL, "", "kill", architecture),
@@ -231,6 +237,7 @@ def _assembled(architecture: int, calls: list[_Line], blocks: dict[str, list[_Li
         *calls,
         (_RETURN, "", "", _ALLOW),
     ]
+    # "pretend" has the error number 0: the kernel then skips the call and returns success.
     verdicts = {
         "allow": _ALLOW, "refuse": _ERRNO | errno.EPERM, "absent": _ERRNO | errno.ENOSYS, "pretend": _ERRNO,
         "family": _ERRNO | errno.EAFNOSUPPORT, "kill": _KILL_PROCESS,
@@ -241,6 +248,7 @@ def _assembled(architecture: int, calls: list[_Line], blocks: dict[str, list[_Li
         listing.extend(lines)
 
     def jump(label: str, position: int) -> int:
+        # A jump goes only forwards and at most 255 lines, so all targets follow the calls; struct.pack fails beyond.
         return labels[label] - position - 1 if label else 0
 
     return b"".join(

@@ -1,8 +1,8 @@
-"""The kernel's own clock of a whole process tree, for hosts where it can have no control group.
+"""The kernel's task clock of a process tree, for hosts without a writable control group.
 
-A software event of ``perf_event_open(2)`` that ``fork`` passes on counts the processor time of every descendant, also
-of daemons and of children that nobody waits for. Any user may open one where ``kernel.perf_event_paranoid`` is 2 or
-less. The kernel ends it in a process that executes a file which its user may not read: its time is a lower bound.
+A software event of ``perf_event_open(2)`` that is inherited by ``fork`` counts the processor time of every descendant,
+including daemons and children that no process waits for. Any user may open one if ``kernel.perf_event_paranoid`` is 2
+or less. The kernel closes it in a process that executes a file without read permission, so the time is a lower bound.
 Structure: ``linux/perf_event.h``.
 """
 
@@ -22,7 +22,7 @@ _CALL = {"x86_64": 298, "aarch64": 241}
 _ATTRIBUTE_BYTES = 128
 _FLAGS_AT = 40
 _SOFTWARE, _TASK_CLOCK = 1, 1
-_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6  # what an ordinary user has to exclude
+_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6  # an ordinary user has to set the last two
 _CLOSE_ON_EXEC = 8
 
 
@@ -30,10 +30,10 @@ class TaskClock:
     """Counts the processor time of all descendants that a process starts from now on.
 
     Args:
-        root: the process; its own time does not count.
+        root: the process; its own time is not included.
 
     Raises:
-        OSError: the kernel refuses it.
+        OSError: the kernel refuses the event.
     """
 
     def __init__(self, root: int) -> None:
@@ -41,15 +41,15 @@ class TaskClock:
         self._root = root
         self._root_before_s = self._root_s = _own_seconds(root) or 0.0
         self._last_s = 0.0
-        self._lock = threading.Lock()  # the sampler reads in a thread while the caller ends the tree
+        self._lock = threading.Lock()  # a sampler thread may read while the caller closes the descriptor
 
     def seconds(self) -> float:
-        """Returns the processor time of the tree so far, with kernel time and that of dead processes."""
+        """Returns the processor time of the tree so far, including kernel time and dead processes."""
         with self._lock:
             return self._read()
 
     def close(self) -> None:
-        """Reads it for the last time; ``seconds`` stays as it is from here."""
+        """Reads the clock for the last time; ``seconds`` returns this value from now on."""
         with self._lock:
             if self._descriptor >= 0:
                 self._read()
@@ -59,7 +59,8 @@ class TaskClock:
     def _read(self) -> float:
         if self._descriptor >= 0:
             (nanoseconds,) = struct.unpack("=Q", os.read(self._descriptor, 8))
-            self._root_s = _own_seconds(self._root) or self._root_s  # the last known when it has ended
+            self._root_s = _own_seconds(self._root) or self._root_s  # the last known value once it has ended
+            # The two clocks are read one after the other, so their difference can go back by a little.
             self._last_s = max(self._last_s, nanoseconds / 1e9 - (self._root_s - self._root_before_s))
         return self._last_s
 

@@ -1,7 +1,7 @@
-"""What a confined program sees of the host's files: a list of places, built from a ``SandboxSpec``.
+"""The host's files that a confined program sees: a list of places, built from a ``SandboxSpec``.
 
-Everything that is not listed does not exist inside. The list is the same for namespaces and for containers; each level
-turns it into its own arguments.
+Anything that is not listed does not exist inside. Namespaces and containers share the list; each level translates it
+into its own arguments.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SYSTEM = (
     "/etc/pki/tls/certs", "/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
     "/etc/timezone", "/etc/vulkan", "/sys/devices/system/cpu",
 )  # fmt: skip
-"""Programs, libraries and settings without secrets; what a host lacks is left out."""
+"""Programs, libraries and settings without secrets; paths that a host does not have are skipped."""
 
 NETWORK = ("/etc/resolv.conf", "/etc/hosts")
 DEVICES = ("/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/sys/class/drm")
-"""What drivers of devices look up beside the device files."""
+"""Folders that device drivers read in addition to the device files."""
 
 SHORTCUTS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 USER_ID = 1000
@@ -36,13 +36,13 @@ HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 
 @dataclass(frozen=True)
 class VisiblePath:
-    """One thing that the program sees.
+    """One path that the program sees.
 
     Attributes:
-        path: where it sees it.
-        kind: ``"read"``, ``"write"`` or ``"device"``: ``source`` of the host; ``"folder"``: an empty one in the
-            scratch space; ``"link"``: a symbolic link to ``source``; ``"tmpfs"``: an empty file system of its own,
-            ``size`` bytes; ``"nothing"``: an empty file; ``"text"``: a file with the content ``source``.
+        path: the path inside.
+        kind: ``"read"``, ``"write"`` or ``"device"``: ``source`` of the host; ``"folder"``: an empty folder in the
+            scratch space; ``"link"``: a symbolic link to ``source``; ``"tmpfs"``: an empty file system of ``size``
+            bytes; ``"nothing"``: an empty file; ``"text"``: a file with the content ``source``.
         source: a path or a text.
         size: in bytes.
     """
@@ -54,7 +54,7 @@ class VisiblePath:
 
 
 def places(spec: SandboxSpec) -> list[VisiblePath]:
-    """Returns what the program of ``spec`` sees beside ``/proc`` and ``/dev``; a folder before what lies in it.
+    """Returns what the program of ``spec`` sees besides ``/proc`` and ``/dev``, folders before their content.
 
     Raises:
         FileNotFoundError: a path that the caller names does not exist.
@@ -84,13 +84,13 @@ def places(spec: SandboxSpec) -> list[VisiblePath]:
 
 
 def installation(program: Path) -> list[Path]:
-    """Returns the folders that an interpreter needs: its virtual environment and the Python below it.
+    """Returns the folders that an interpreter needs: its virtual environment and the base installation.
 
-    The search path that ``.pth`` files add belongs to it only for the evaluator's own interpreter: in any other
-    environment a package of a stranger may have brought such a file, and its lines would choose what is visible.
+    Folders named in ``.pth`` files are included only for the evaluator's own interpreter. In any other environment such
+    a file may come from a participant's package, and its lines would choose what becomes visible.
 
     Args:
-        program: its absolute path; every link on the way to the file is followed.
+        program: absolute path of the interpreter; the prefix of every link on the way to the file is included.
     """
     folders: list[Path] = []
     seen: set[Path] = set()
@@ -111,25 +111,29 @@ def _prefix(program: Path) -> list[Path]:
     prefix = program.parent.parent
     if program.parent.name != "bin":
         return [program]
-    if prefix == Path("/") or _is_below(str(Path.home()), str(prefix)):  # never a whole home for a bin/ in it
+    if prefix == Path("/") or _is_below(str(Path.home()), str(prefix)):  # ~/bin/python must not expose the whole home
         names = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
         return [prefix / name for name in names if prefix != Path("/")]
     return [prefix]
 
 
 def path_lines(folder: Path) -> Iterator[Path]:
-    """Yields the folders that ``.pth`` files of an environment add to its search path; only for one that is trusted."""
+    """Yields the folders that ``.pth`` files of a trusted environment add to its search path.
+
+    Of a checkout of a2perf only the package: runs, keys and other submissions may lie beside it.
+    """
     for file in folder.glob("lib/python3*/site-packages/*.pth"):
         for line in file.read_text(errors="replace").splitlines():
             if line.startswith("/") and os.path.isdir(line):
-                yield Path(line)
+                is_checkout = all(os.path.isfile(f"{line}/{name}") for name in ("pyproject.toml", "a2perf/__init__.py"))
+                yield Path(line, "a2perf") if is_checkout else Path(line)
 
 
 def _hidden(spec: SandboxSpec, found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
-    """Yields an empty place wherever something hidden would be seen, by whatever path either of them was given.
+    """Yields an empty place over every hidden file or folder that would otherwise be visible.
 
-    Files are compared without their links. A path that lies openly inside a hidden one was meant to be seen; one that
-    leads there through a link was not. A hard link cannot be told from the file itself.
+    Paths are compared after resolving links. A readable path that is given inside a hidden folder is meant to be seen;
+    one that leads there only through a link is not. A hard link cannot be distinguished from the file.
     """
     visible = [(place, os.path.realpath(place.source)) for place in found if place.kind in ("read", "write")]
     meant = (str(spec.cwd), *map(str, spec.hidden))
@@ -160,7 +164,7 @@ def _system(spec: SandboxSpec) -> Iterator[VisiblePath]:
 
 
 def _private_copy(folder: Path, scratch: int) -> Iterator[VisiblePath]:
-    """Yields folders and links of a temporary folder anew, so that what is written there is in the scratch space."""
+    """Yields a copy of a temporary folder's folders and links in the scratch space, which bounds what is written."""
     top = str(folder)
     yield VisiblePath(top, "folder") if _is_below(top, "/tmp") else VisiblePath(top, "tmpfs", size=scratch)
     for root, folders, files in os.walk(folder):
@@ -177,8 +181,8 @@ def _private_copy(folder: Path, scratch: int) -> Iterator[VisiblePath]:
 def _compiled_code(found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
     """Yields writable copies of the folders in which Numba keeps compiled code of a2perf.
 
-    Numba uses a folder only when it may write there; in one that is read-only it would compile for a minute instead.
-    The copy is of links to the host's files, which a new version replaces and never writes through.
+    Numba uses a cache folder only if it may write there; with a read-only one it would compile for a minute. The copy
+    holds links to the host's files. Numba replaces such a link with a new file and never writes through it.
     """
     package = str(Path(__file__).resolve().parents[1])
     if not any(_is_below(package, place.path) for place in found if place.kind == "read"):
@@ -195,7 +199,7 @@ def _compiled_code(found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
 
 
 def _ordered(found: Iterable[VisiblePath]) -> list[VisiblePath]:
-    """Sorts by depth; of several places at the same path the last one counts, but writing wins over reading."""
+    """Sorts by depth. Of several places with the same path the last one wins, but "write" wins over "read"."""
     chosen: dict[str, VisiblePath] = {}
     for place in found:
         before = chosen.get(place.path)
@@ -205,7 +209,7 @@ def _ordered(found: Iterable[VisiblePath]) -> list[VisiblePath]:
     for place in sorted(chosen.values(), key=lambda place: place.path.count("/")):
         above = _nearest(place.path, result) if place.kind == "read" else None
         if above is None or above.kind != "read" or place.source != above.source + place.path[len(above.path) :]:
-            result.append(place)  # else it is visible already
+            result.append(place)  # else a folder above already shows it
     return result
 
 

@@ -1,4 +1,4 @@
 """Runs submissions: the contract, the participant process, the evaluator and its modes.
 
-Nothing is imported here: the participant process loads ``a2perf.submission.participant.worker`` alone.
+Nothing is imported here: the participant process loads only ``a2perf.submission.participant.worker``.
 """

@@ -1,6 +1,7 @@
-"""Gin files: loaded by whose they are, and their errors turned into sentences that name file, line and nearest name.
+"""Loads gin files: the organizer's are evaluated by gin, a participant's is read as data.
 
-Parsing happens in the process that uses the configuration, never at import.
+Errors of gin become messages with file, line and the nearest valid name. Parsing happens in the process that uses the
+configuration, never at import.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ def find_gin_file(given: str, *, submission: Path | None, domain: str | None) ->
 
 
 def load(file: GinFile, bindings: Sequence[str], *, trusted: bool = False) -> None:
-    """Makes a gin file and then the organizer's bindings the configuration in force, and checks it.
+    """Loads a gin file and then the organizer's bindings into gin's global configuration, and checks the result.
 
-    A participant's file is read as data (``participant_settings`` says what it may set) and the bindings override it;
-    where they name the environment, they name the whole task.
+    A participant's file is read as data; ``participant_settings`` lists what it may set. The bindings override it. If
+    they choose an environment, the file's arguments of the environment are dropped: they belong to another task.
 
     Args:
         file: the file.
-        bindings: the organizer's, ``Name.parameter = value``.
-        trusted: whether a participant's file, and what other files include from its folder, is evaluated by gin.
+        bindings: the organizer's bindings, ``Name.parameter = value``.
+        trusted: whether gin evaluates a participant's file, and files that others include from its folder.
 
     Raises:
-        ConfigError: a syntax error, an unknown name, or one that a participant may not set; with file and line.
+        ConfigError: a syntax error, an unknown name, or a name that a participant may not set; with file and line.
     """
     global _record
     trusts = trusted or file.origin != "participant"
@@ -69,14 +70,14 @@ def load(file: GinFile, bindings: Sequence[str], *, trusted: bool = False) -> No
 
 
 def record() -> ConfigurationRecord | None:
-    """Returns which gin file is in force; None where ``load`` made none so."""
+    """Returns which gin file ``load`` loaded last, or None."""
     return _record
 
 
 def parse(files: Sequence[Path], bindings: Sequence[str]) -> None:
-    """Lets gin evaluate files and then bindings into its global configuration, which is cleared first.
+    """Clears gin's global configuration and evaluates files and then bindings.
 
-    Only for files of the organizer: gin imports modules and calls functions. ``load`` decides.
+    Only for files of the organizer: gin imports modules and calls functions. ``load`` checks that.
 
     Raises:
         ConfigError: a syntax error, an unknown name or a module that cannot be imported; with file and line.
@@ -90,32 +91,32 @@ def parse(files: Sequence[Path], bindings: Sequence[str]) -> None:
 def _bind(bindings: Sequence[str]) -> None:
     for binding in bindings:
         if "=" not in binding:
-            raise ConfigError(f"the gin binding {binding!r} has no '='", hint="write `Name.parameter = value`")
-        _parse_one(lambda binding=binding: gin.parse_config(binding), f"--gin_bindings {binding!r}")
+            raise ConfigError(f"--gin-bindings {binding!r} has no '='", hint="write `Name.parameter = value`")
+        _parse_one(lambda binding=binding: gin.parse_config(binding), f"--gin-bindings {binding!r}")
 
 
 def clear() -> None:
-    """Forgets every binding."""
+    """Removes every binding."""
     global _record
     gin.clear_config()
     _record = None
 
 
 def restore(text: str) -> None:
-    """Parses a whole configuration that ``text()`` returned, in another process."""
+    """Parses a configuration that ``text()`` returned in another process."""
     gin.clear_config()
     gin.parse_config(text)
 
 
 def finalise() -> None:
-    """Checks that every macro that a binding names exists.
+    """Checks that every macro (``%Name``) in a binding exists.
 
     Raises:
-        ConfigError: an unknown ``%Name``, with the nearest known one.
+        ConfigError: an unknown macro, with the nearest known one.
     """
     try:
         gin.finalize()
-        # Domains make their own names configurable when they are imported, which a locked configuration forbids.
+        # Domains register their configurable names when they are imported, which a locked configuration forbids.
         gin.config._set_config_is_locked(False)
     except ValueError as error:
         macro = re.search(r"for '([^/']+)/gin.macro'", str(error))
@@ -157,13 +158,13 @@ def _bound_name(binding: str) -> str:
 
 @contextmanager
 def _includes_outside(submission: Path | None) -> Iterator[None]:
-    """Lets gin include no file of a submission: it looks for them in the working directory, which may be just that."""
+    """Keeps gin from including a submission's files: it searches the working directory, which may be the submission."""
 
     def opened(name: str) -> TextIO:
         if submission is not None and origin_of(Path(name).absolute(), submission).origin == "participant":
             raise ConfigError(
-                f"the gin file includes {printable(name)}, which lies in the submission",
-                hint=f"include a file outside of it; {TRUST_FLAG} accepts it, for code of your own",
+                f"the gin file includes {printable(name)}, which is inside the submission",
+                hint=f"include a file outside of the submission, or add {TRUST_FLAG} if you trust its code",
             )
         return open(name, encoding="utf-8")
 
@@ -186,7 +187,9 @@ def _parse_one(action: Any, source: str) -> None:
             f"{source}, line {line}: {error.args[0]}", hint="close the bracket or quotation mark"
         ) from error
     except SyntaxError as error:
-        raise ConfigError(f"{source}, line {error.lineno}: {error.msg}") from error
+        raise ConfigError(
+            f"{source}, line {error.lineno}: {error.msg}", hint="write one `Name.parameter = value` per line"
+        ) from error
     except ImportError as error:
         raise ConfigError(
             f"{_where(error, source)}: {_first_line(error)}", hint="fix or remove the import line"
@@ -202,15 +205,15 @@ def _readable(error: Exception, source: str) -> ConfigError:
         name = unknown.group(1)
         known = sorted(set(_configurables()))
         return ConfigError(
-            f"{where}: nothing configurable is called {name!r}{did_you_mean(name, known)}",
-            hint=f"known names: {', '.join(known)}",
+            f"{where}: {name!r} is not a configurable name{did_you_mean(name, known)}",
+            hint=f"choose one of: {', '.join(known)}",
         )
     if misspelt := re.search(r"Configurable '([^']+)' doesn't have a parameter named '([^']+)'", message):
         owner, name = misspelt.groups()
         known = _parameters(owner)
         return ConfigError(
             f"{where}: {owner} has no parameter {name!r}{did_you_mean(name, known)}",
-            hint=f"its parameters are: {', '.join(known)}",
+            hint=f"choose one of: {', '.join(known)}",
         )
     if macro := re.search(r"for '([^/']+)/gin.macro'", message):
         return _unknown_macro(macro.group(1), where)
@@ -221,7 +224,7 @@ def _unknown_macro(name: str, where: str = "the configuration") -> ConfigError:
     constants = [key.removeprefix("a2perf.constants.") for key in gin.config._CONSTANTS._selector_map]
     return ConfigError(
         f"{where}: %{name} is not defined{did_you_mean(name, constants)}",
-        hint=f"known constants: {', '.join(sorted(key for key in constants if key.startswith('Benchmark')))}",
+        hint=f"choose one of: {', '.join(sorted(key for key in constants if key.startswith('Benchmark')))}",
     )
 
 

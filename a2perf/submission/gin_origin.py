@@ -1,7 +1,7 @@
-"""Where a gin file lies and whose it is: the organizer's, a packaged one, or the participant's.
+"""Finds a gin file and determines its origin: organizer, package, or participant.
 
-A file in the submission's folder is the participant's, however its path is written. A link inside the submission
-leads to no other file: what it names would be the participant's choice. Any other file is the organizer's.
+A file in the submission's folder is the participant's, however its path is written. Links inside the submission are not
+followed, because the participant chooses their targets. Any other file is the organizer's.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class GinFile:
     """A gin file that was found.
 
     Attributes:
-        path: resolved.
-        origin: whose it is.
-        submission: the submission's resolved folder; None where no submission was given.
+        path: resolved path.
+        origin: who wrote it.
+        submission: the submission's resolved folder; None if no submission was given.
     """
 
     path: Path
@@ -36,7 +36,7 @@ class GinFile:
 
     @property
     def name(self) -> str:
-        """Its path as records and messages give it; safe to show."""
+        """Its path for records and messages; safe to print."""
         if self.origin == "packaged":
             domain, _, *below = self.path.relative_to(DOMAINS_FOLDER.resolve()).parts
             return "/".join((domain, *below))
@@ -54,18 +54,21 @@ class GinFile:
         return read_regular_file(self.submission, self.path.relative_to(self.submission), max_bytes=MAX_BYTES)
 
 
-def locate(given: str, *, submission: Path | None, domain: str | None, trusted: bool = False) -> GinFile:
-    """Finds a gin file: the caller's folder, the submission's folder, then the packaged files of the domain.
+def locate(
+    given: str, *, submission: Path | None, domain: str | None, task: str | None = None, trusted: bool = False
+) -> GinFile:
+    """Finds a gin file in the working directory, in the submission's folder, or among the domain's packaged files.
 
     Args:
         given: the path or name as it was typed.
         submission: the submission's folder.
-        domain: name of the domain whose packaged files are searched.
+        domain: name of the domain that the packaged files belong to.
+        task: name of a task: it selects the domain if none is given, and its folder if several packaged files match.
         trusted: whether links inside the submission are followed.
 
     Raises:
-        ConfigError: found nowhere (every place is listed), several packaged files match, it is not a regular file, or
-            a link inside the submission leads to it.
+        ConfigError: it does not exist (the message lists every place), several packaged files match, it is not a
+            regular file, or its path goes through a link inside the submission.
     """
     path = Path(given).expanduser()
     places = [path if path.is_absolute() else Path.cwd() / path]
@@ -80,6 +83,8 @@ def locate(given: str, *, submission: Path | None, domain: str | None, trusted: 
     earlier = _at_earlier_place(path)
     if earlier is not None:
         return origin_of(earlier, None)
+    if domain is None and task is not None:
+        domain = next((one.name for one in domains().values() if any(known.name == task for known in one.tasks)), None)
     packaged: list[Path] = []
     if domain is not None and not path.is_absolute():
         folder = gin_folder(domain)
@@ -87,6 +92,8 @@ def locate(given: str, *, submission: Path | None, domain: str | None, trusted: 
         if exact.is_file():
             return origin_of(exact, None)
         packaged = sorted(found for found in folder.rglob(path.name) if found.match(str(path)))
+        if task is not None and len(packaged) > 1 and (of_task := folder / task / path) in packaged:
+            packaged = [of_task]
         places.append(folder)
     if len(packaged) == 1:
         return origin_of(packaged[0], None)
@@ -94,16 +101,16 @@ def locate(given: str, *, submission: Path | None, domain: str | None, trusted: 
         names = ", ".join(str(found.relative_to(gin_folder(str(domain)))) for found in packaged)
         raise ConfigError(
             f"{given!r} matches {len(packaged)} packaged files of {domain}: {names}",
-            hint="name one of them with its folder, `--gin_config FOLDER/FILE`",
+            hint="name one with its folder, `--gin-config FOLDER/FILE`, or a task that has one, `--task NAME`",
         )
     raise ConfigError(
-        f"the gin file {given!r} does not exist; looked at {', '.join(str(place) for place in places)}",
-        hint="give an existing file, or a packaged one with `--domain NAME`",
+        f"the gin file {given!r} does not exist; tried {', '.join(str(place) for place in places)}",
+        hint="give an existing file, or add `--domain NAME` for a packaged one",
     )
 
 
 def _at_earlier_place(path: Path) -> Path | None:
-    """Returns the packaged file that lay at ``submission/configs/DOMAIN/...`` before, as commands in use name it."""
+    """Returns a packaged file for its earlier path ``submission/configs/DOMAIN/...``, which existing commands use."""
     parts = path.parts
     for index in range(len(parts) - 3):
         if parts[index : index + 2] == ("submission", "configs") and parts[index + 2] in domains():
@@ -113,15 +120,15 @@ def _at_earlier_place(path: Path) -> Path | None:
 
 
 def origin_of(place: Path, submission: Path | None, *, trusted: bool = False) -> GinFile:
-    """Returns a gin file at a place with its owner.
+    """Returns the gin file at a path together with its origin.
 
     Args:
-        place: absolute path of a file, as it was found: with its links and ``..``.
+        place: absolute path of a file, unresolved.
         submission: the submission's folder.
         trusted: whether links inside the submission are followed.
 
     Raises:
-        ConfigError: a link inside the submission leads to it.
+        ConfigError: the path goes through a link inside the submission.
     """
     if submission is None or not submission.is_dir():
         return GinFile(place.resolve(), _origin_outside(place.resolve()))
@@ -130,7 +137,7 @@ def origin_of(place: Path, submission: Path | None, *, trusted: bool = False) ->
     inner = _inside(resolved.parent, folder)
     if inner is None:
         return GinFile(resolved, _origin_outside(resolved), folder)
-    # the path below the folder, also where a bind mount shows the folder at a second place
+    # The path below the folder, even if a bind mount shows the folder at a second place.
     return GinFile(folder / resolved.relative_to(inner), "participant", folder)
 
 
@@ -139,13 +146,13 @@ def _origin_outside(resolved: Path) -> Origin:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Returns whether a file or folder that exists lies in a folder, or is it, however either path is written."""
+    """Returns whether an existing path is inside a folder or is the folder itself, however either path is written."""
     resolved = path.resolve()
     return _inside(resolved if resolved.is_dir() else resolved.parent, folder.resolve()) is not None
 
 
 def _inside(resolved: Path, folder: Path) -> Path | None:
-    """Returns the parent of a resolved folder, or itself, that is ``folder``; compared by identity, not by name."""
+    """Returns the parent of a resolved folder, or the folder itself, that is ``folder``, compared by inode."""
     wanted = os.stat(folder)
     for parent in (resolved, *resolved.parents):
         if os.path.samestat(os.stat(parent), wanted):

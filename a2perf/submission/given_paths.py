@@ -1,7 +1,7 @@
-"""Paths that an organizer gives, resolved once, before anything is made, read or shown to a participant.
+"""Resolves paths that an organizer gives, once, before anything is created, read or shown to a participant.
 
-A path may go through links of the organizer's own. A link inside the submission is the participant's and would choose
-the file: such a path is refused.
+A path may go through the organizer's links. It may not go through a link inside the submission: the participant would
+then choose the file.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _MOST_LINKS = 40
 
 
 def settled(given: str | Path, submission: Path | None, what: str) -> Path:
-    """Returns the absolute path without links that ``given`` stands for; its last parts need not exist.
+    """Returns ``given`` as an absolute path without links; its last parts need not exist.
 
     Args:
-        given: relative to the working directory, ``~`` is the home.
-        submission: the submission's folder; ``None`` where there is none.
-        what: names the setting in the error.
+        given: relative to the working directory; ``~`` is the home.
+        submission: the submission's folder, or ``None``.
+        what: name of the setting for the error.
 
     Raises:
-        ConfigError: a link inside the submission is part of the path, or its links are a loop.
+        ConfigError: the path goes through a link inside the submission, or its links form a loop.
     """
     stranger = None if submission is None else os.path.realpath(submission)
     waiting = str(Path(given).expanduser().absolute()).split("/")[::-1]
@@ -42,11 +42,11 @@ def settled(given: str | Path, submission: Path | None, what: str) -> Path:
         if stranger is not None and (current == stranger or current.startswith(stranger + "/")):
             raise ConfigError(
                 f"{what} {given} goes through {place}, a link inside the submission",
-                hint="give a path that the submission cannot redirect",
+                hint="give a path without links inside the submission",
             )
         followed += 1
         if followed > _MOST_LINKS:
-            raise ConfigError(f"{what} {given} has a loop of links", hint="give the path of a real file or folder")
+            raise ConfigError(f"{what} {given}: its links form a loop", hint="give the path of a real file or folder")
         target = os.readlink(place)
         current = "/" if target.startswith("/") else current
         waiting += target.split("/")[::-1]

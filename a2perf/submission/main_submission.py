@@ -20,13 +20,13 @@ from typing import Any
 import click
 
 from a2perf.constants import BenchmarkMode, ExitCode
-from a2perf.errors import ConfigError, UserError
+from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.runs.layout import MANIFEST, METRICS
 from a2perf.sandbox import limits
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import participant_home
 from a2perf.submission.evaluator.folder_content import bundle_folder
-from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.progress import RunProgress, run_progress
 from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.given_paths import settled
 from a2perf.submission.options import normalised, parse_participant_args
@@ -36,38 +36,53 @@ from a2perf.terminal import guarded
 
 
 @click.command(context_settings=normalised())
-@click.option("--submission-gin-config-path", "--gin-config", "gin_config", required=True, metavar="FILE")
-@click.option("--participant-module-path", "--submission", "submission", metavar="DIR")
-@click.option("--participant-args", default="", metavar="K=V,...")
-@click.option("--root-dir", metavar="DIR", help="Folder of the run; a temporary one by default.")
-@click.option("--extra-gin-bindings", "--gin-bindings", "bindings", multiple=True, metavar="BINDING")
-@click.option("--domain", metavar="NAME")
-@click.option("--task", metavar="NAME")
-@click.option("--seed", type=int)
+@click.option(
+    "--submission-gin-config-path",
+    "--gin-config",
+    "gin_config",
+    required=True,
+    metavar="FILE",
+    help="Gin file: a path, or the name of a packaged file of the domain.",
+)
+@click.option("--participant-module-path", "--submission", "submission", metavar="DIR", help="Submission folder.")
+@click.option("--participant-args", default="", metavar="K=V,...", help="Arguments of train() and load_policy().")
+@click.option("--root-dir", metavar="DIR", help="Folder of the run. Default: a temporary folder.")
+@click.option(
+    "--extra-gin-bindings",
+    "--gin-bindings",
+    "bindings",
+    multiple=True,
+    metavar="BINDING",
+    help="Gin binding `Name.parameter = value` that overrides the gin file; repeatable.",
+)
+@click.option("--domain", metavar="NAME", help="Domain; overrides the gin file.")
+@click.option("--task", metavar="NAME", help="Task; overrides the environment of the gin file.")
+@click.option("--seed", type=int, help="Root seed of the run.")
 @run_options(one_run=True)
-@click.option("--force", is_flag=True)
-@click.option("--json", "as_json", is_flag=True)
-@click.option("--verbosity", default=None, help="Accepted for old command lines.")
+@click.option("--force", is_flag=True, help="Archive an existing bundle and start again.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--verbosity", default=None, help="Accepted for old command lines, without effect.")
 def main(**flags: Any) -> None:
     """Runs one submission in one mode on one task."""
     with guarded():
         status = _status(flags)
         sys.stdout.flush()
         sys.stderr.flush()
-    # A tracker library may still be importing in a daemon thread; a finished run does not wait for it.
+    # Skip the interpreter's shutdown, which would wait for a tracker library that is importing in a daemon thread.
     os._exit(status)
 
 
 def _status(flags: dict[str, Any]) -> int:
+    progress = run_progress()
     try:
         flags.pop("verbosity")
-        return evaluate(options=RunOptions.taken_from(flags), **flags)
+        return evaluate(options=RunOptions.taken_from(flags), progress=progress, **flags)
     except UserError as error:
-        click.echo(f"a2perf: {error}", err=True)
+        progress.refused(error)
         return int(error.exit_code)
     except KeyboardInterrupt:
         return 130
-    except Exception:  # a bug of ours is never counted against the participant
+    except Exception:  # a bug in a2perf must not count as a failure of the participant
         traceback.print_exc()
         return int(ExitCode.INFRASTRUCTURE)
 
@@ -85,8 +100,11 @@ def evaluate(
     options: RunOptions = RunOptions(),  # noqa: B008 -- immutable
     force: bool = False,
     as_json: bool = False,
+    progress: RunProgress | None = None,
 ) -> int:
     """Parses the configuration and runs the submission; the arguments are the flags of the same names.
+
+    ``progress`` receives progress; by default it is printed to standard error.
 
     Returns:
         The exit status.
@@ -98,8 +116,9 @@ def evaluate(
 
     folder = None if submission is None else _existing_folder(submission)
     trusted = options.trusts_submission
-    config = locate(gin_config, submission=folder, domain=domain, trusted=trusted)
-    configuration.load(config, [*task_bindings(domain, task), *bindings], trusted=trusted)
+    of_task = task_bindings(domain, task)  # first: an unknown task is a clearer error than a missing gin file
+    config = locate(gin_config, submission=folder, domain=domain, task=task, trusted=trusted)
+    configuration.load(config, [*of_task, *bindings], trusted=trusted)
     flags: dict[str, Any] = {
         "root_dir": str(_writable_folder(root_dir, folder)),
         "participant_module_path": None if folder is None else str(folder),
@@ -110,11 +129,11 @@ def evaluate(
     given = {name: value for name, value in flags.items() if value is not None}
     settings = submission_util.Submission(**given, **options.settings())
     if folder is None and not settings.run_offline_metrics_only:
-        raise ConfigError("no submission was given", hint="add `--submission DIR`")
+        raise ConfigError("the option --submission is missing", hint="add `--submission DIR`")
     if folder is not None and is_inside(Path.cwd(), folder):
         settings = _from_here(settings)
     with outside_of(folder):
-        status = run(settings, force=force, progress=RunProgress())
+        status = run(settings, force=force, progress=progress or RunProgress())
     if as_json:
         print(json.dumps(_result(settings, status), indent=2))
     return status
@@ -124,33 +143,34 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     """Runs the configured mode to its bundle.
 
     Args:
-        settings: of the run.
+        settings: the settings of the run.
         force: archive an existing bundle and start again.
-        progress: where progress is shown; standard error by default.
+        progress: receives progress; by default it is printed to standard error.
 
     Returns:
         The exit status: 0 success, 1 the participant failed, 3 infrastructure, 130 interrupted.
 
     Raises:
-        UserError: something the caller gave is wrong.
+        UserError: a setting or the submission is wrong.
     """
     if settings.run_offline_metrics_only:
         from a2perf.submission import rescoring
 
         return rescoring.run(settings, progress=progress)
-    # Also for a run that turns out to be finished: the one that finished it may have been killed while it ended.
+    # Even if the run turns out to be finished: the process that finished it may have been killed before its clean-up.
     participant_home.sweep()
     limits.sweep(limits.place())
-    # Each mode is the module of its name; only the one that runs is imported.
+    # The module has the name of the mode; the other modes are not imported.
     module = importlib.import_module(f"a2perf.submission.evaluator.{BenchmarkMode(settings.mode).value}")
     return int(module.run(settings, force=force, progress=progress))
 
 
 @contextlib.contextmanager
 def outside_of(submission: Path | None) -> Iterator[None]:
-    """Leaves a submission's folder for as long: libraries read settings from the working directory.
+    """Changes the working directory if it is inside the submission.
 
-    What numba (``.numba_config.yaml``) or codecarbon (``.codecarbon.config``) finds there would be the participant's.
+    numba (``.numba_config.yaml``) and codecarbon (``.codecarbon.config``) read settings from the working directory,
+    which would let the participant configure the evaluator.
     """
     if submission is None or not is_inside(Path.cwd(), submission):
         yield
@@ -160,7 +180,7 @@ def outside_of(submission: Path | None) -> Iterator[None]:
 
 
 def _from_here(settings: Submission) -> Submission:
-    """Returns the settings with paths that do not depend on the working directory."""
+    """Returns the settings with absolute paths."""
 
     def absolute(given: str) -> str:
         is_path = "://" not in given and (os.sep in given or Path(given).exists())
@@ -189,10 +209,10 @@ def _result(settings: Any, status: int) -> dict[str, Any]:
 
 
 def task_bindings(domain: str | None, task: str | None) -> list[str]:
-    """Returns the gin bindings that choose a task by its name; none for ``None``.
+    """Returns the gin bindings that select a task by name; an empty list for ``None``.
 
     Raises:
-        ConfigError: no domain has it.
+        ConfigError: no domain has a task of that name.
     """
     if task is None:
         return []
@@ -201,7 +221,10 @@ def task_bindings(domain: str | None, task: str | None) -> list[str]:
     owners = [get_domain(domain)] if domain else [known for known in domains().values() if _has_task(known, task)]
     if not owners:
         names = [entry.name for known in domains().values() for entry in known.tasks]
-        raise ConfigError(f"{task!r} is not a task of any domain", hint=f"choose one of: {', '.join(names)}")
+        raise ConfigError(
+            f"{task!r} is not a task of any domain{did_you_mean(task, names)}",
+            hint="choose a task from `a2perf envs list`",
+        )
     found = owners[0].task(task)
     return [
         f"Submission.domain = {owners[0].name!r}",
@@ -219,7 +242,7 @@ def _existing_folder(given: str) -> Path:
     if not folder.is_dir():
         kind = "is a file" if folder.exists() else "does not exist"
         raise ConfigError(
-            f"the submission folder {given} {kind}", hint="give the folder that holds train.py and inference.py"
+            f"the submission folder {given} {kind}", hint="give the folder that contains train.py and inference.py"
         )
     return folder.resolve()
 
@@ -234,12 +257,12 @@ def _writable_folder(given: str | None, submission: Path | None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"the root directory {given} cannot be made: {error.strerror}",
-            hint="choose a --root_dir that you may write",
+            f"the root directory {given} cannot be created: {error.strerror}",
+            hint="give a --root-dir that you may write to",
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"the root directory {given} cannot be written", hint="choose a --root_dir that you may write"
+            f"no write access to the root directory {given}", hint="give a --root-dir that you may write to"
         )
     return folder
 

@@ -1,4 +1,4 @@
-"""How command lines are read, for every a2perf program: dashes or underscores, ``k=v`` lists, lists of bindings."""
+"""Conventions of every a2perf command line: dashes or underscores in flags, and ``k=v`` lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from a2perf.errors import ConfigError
 
 
 def normalised() -> dict[str, Any]:
-    """Click context settings under which ``--root_dir`` and ``--root-dir`` are the same flag."""
+    """Returns click context settings that make ``--root_dir`` and ``--root-dir`` the same flag."""
     return {"token_normalize_func": lambda token: token.replace("_", "-"), "help_option_names": ["-h", "--help"]}
 
 

@@ -1,9 +1,9 @@
 """A participant's gin file, read as data: nothing in it is imported, registered, referenced or evaluated.
 
-The language is the part of gin that a submission needs: comments, the import lines of the packaged files (which do
-nothing here) and bindings ``Configurable.parameter = literal``. Literals are strings, numbers, ``True``, ``False``,
-``None``, the enum constants that gin files name (``%BenchmarkMode.TRAIN``), and lists, tuples and dictionaries of them.
-What a submission may bind is the matter of ``participant_settings``.
+The language is a subset of gin: comments, the import lines of the packaged files (which do nothing here) and bindings
+``Configurable.parameter = literal``. Literals are strings, numbers, ``True``, ``False``, ``None``, enum constants
+(``%BenchmarkMode.TRAIN``), and lists, tuples and dictionaries of them. ``participant_settings`` lists what a submission
+may bind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_BYTES = 64 * 2**10
 """Largest file in bytes."""
 MAX_BINDINGS = 500
 MAX_DEPTH = 8
-"""Lists, tuples and dictionaries inside each other."""
+"""Nested lists, tuples and dictionaries."""
 MAX_INTEGER = 2**63
 
 IMPORTS = (
@@ -34,13 +34,13 @@ IMPORTS = (
     "a2perf.metrics.trackers.emissions",
     "a2perf.constants",
 )
-"""Modules whose import line is accepted and ignored."""
+"""Modules that may be imported; the import lines are ignored."""
 
 _ENUMS = (BenchmarkMode, BenchmarkDomain, ReliabilityMetrics, SystemMetrics)
 CONSTANTS = {f"{kind.__name__}.{name}": member for kind in _ENUMS for name, member in kind.__members__.items()}
-"""Every constant by the name after its ``%``; ``a2perf.constants.`` may stand before it."""
+"""Every constant by the name after its ``%``, which may have the prefix ``a2perf.constants.``."""
 
-_WORDS = {"True": True, "False": False, "None": None}
+_KEYWORDS = {"True": True, "False": False, "None": None}
 _SKIPPED = (tokenize.COMMENT, tokenize.NL, tokenize.ENCODING)
 _ENDS = (tokenize.NEWLINE, tokenize.ENDMARKER)
 _CLOSING = {"[": "]", "(": ")"}
@@ -53,7 +53,7 @@ class Binding:
     Attributes:
         name: as written, ``"Submission.mode"``.
         value: a literal; a constant is its enum member.
-        line: number of the line in the file, from 1.
+        line: line number in the file, from 1.
     """
 
     name: str
@@ -65,20 +65,20 @@ def parse(content: bytes, source: str) -> list[Binding]:
     """Returns the bindings of a gin file in their order.
 
     Args:
-        content: of the file.
-        source: what messages call the file; safe to show.
+        content: content of the file.
+        source: name of the file for messages; safe to print.
 
     Raises:
-        ConfigError: it is too large, not UTF-8, or holds anything but literal bindings; with file and line.
+        ConfigError: the file is too large, not UTF-8, or contains more than literal bindings; with file and line.
     """
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{source} is larger than {MAX_BYTES} bytes", hint="shorten it")
+        raise ConfigError(f"{source} has {len(content):,} bytes; at most {MAX_BYTES:,} are allowed", hint="shorten it")
     found: list[Binding] = []
     for statement in _statements(_text(content, source), source):
         if (binding := _Statement(statement, source).binding()) is not None:
             found.append(binding)
         if len(found) > MAX_BINDINGS:
-            raise ConfigError(f"{source} has more than {MAX_BINDINGS} bindings", hint="shorten it")
+            raise ConfigError(f"{source} has more than {MAX_BINDINGS} bindings", hint="remove some")
     return found
 
 
@@ -100,7 +100,7 @@ def _text(content: bytes, source: str) -> str:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{source}, line {line}: it is not UTF-8", hint="save the file as UTF-8") from error
+        raise ConfigError(f"{source}, line {line}: not UTF-8", hint="save the file as UTF-8") from error
     for number, line_text in enumerate(text.split("\n"), start=1):
         if bad := next((char for char in line_text if not char.isprintable() and char != "\t"), None):
             raise ConfigError(f"{source}, line {number}: {bad!r} is a control character", hint="remove it")
@@ -122,8 +122,8 @@ def _statements(text: str, source: str) -> Iterator[list[tokenize.TokenInfo]]:
         raise ConfigError(
             f"{source}, line {line}: {error.args[0]}", hint="close the bracket or quotation mark"
         ) from error
-    except SyntaxError as error:  # an unindent to a column that no line had
-        raise ConfigError(f"{source}, line {error.lineno}: {error.msg}", hint="start every line at its left") from error
+    except SyntaxError as error:  # inconsistent indentation
+        raise ConfigError(f"{source}, line {error.lineno}: {error.msg}", hint="remove the indentation") from error
 
 
 class _Statement:
@@ -133,39 +133,41 @@ class _Statement:
         self._tokens, self._source, self._next = tokens, source, 0
 
     def binding(self) -> Binding | None:
-        """Returns the binding, or None for an import line that is ignored."""
+        """Returns the binding, or None for an ignored import line."""
         line = self._tokens[0].start[0]
         word = self._text()
         if self._tokens[0].type in (tokenize.INDENT, tokenize.DEDENT):
-            self._refuse("the line is indented", "start every line at its left")
+            self._refuse("the line is indented", "remove the indentation")
         if word in ("import", "from", "include") and self._text(1) not in ("=", "."):
             self._line_without_binding(word)
             return None
-        name = self._dotted("a binding starts with a name")
+        name = self._dotted("a name")
         if self._text() == "/":
-            self._refuse("a submission's gin file has no scopes", "write the name without the part before '/'")
+            self._refuse("a submission's gin file may not use scopes", "write the name without the part before '/'")
         if self._text() != "=":
-            self._refuse(f"{self._shown()} stands where '=' is due", "write one `Name.parameter = value` per line")
+            self._refuse(f"expected '=', found {self._quoted()}", "write one `Name.parameter = value` per line")
         self._next += 1
         value = self._value(0)
         if self._next < len(self._tokens):
-            self._refuse(f"{self._shown()} follows the value", "write one `Name.parameter = value` per line")
+            self._refuse(f"unexpected {self._quoted()} after the value", "write one `Name.parameter = value` per line")
         return Binding(name, value, line)
 
     def _line_without_binding(self, word: str) -> None:
         if word == "include":
-            self._refuse("a submission's gin file includes no other file", "write the bindings of that file here")
+            self._refuse(
+                "a submission's gin file may not include files", "copy the bindings of that file into this one"
+            )
         self._next += 1
-        name = self._dotted("an import names a module") if word == "import" else ""
+        name = self._dotted("a module") if word == "import" else ""
         if name not in IMPORTS or self._next < len(self._tokens):
             self._refuse(
-                "a submission's gin file imports no modules",
+                "a submission's gin file may not import modules",
                 "remove the line; only `import a2perf.submission.submission_util` is accepted (and not needed)",
             )
 
     def _value(self, depth: int) -> Any:
         if depth > MAX_DEPTH:
-            self._refuse(f"more than {MAX_DEPTH} brackets inside each other", "use a flatter value")
+            self._refuse(f"more than {MAX_DEPTH} nested brackets", "use a flatter value")
         kind, text = self._type(), self._text()
         if text in _CLOSING:
             return self._items(text, depth)
@@ -175,17 +177,17 @@ class _Statement:
             return self._constant()
         if kind == tokenize.STRING:
             return self._string()
-        if text in _WORDS:
+        if text in _KEYWORDS:
             self._next += 1
-            return _WORDS[text]
+            return _KEYWORDS[text]
         sign = text if text in ("-", "+") else ""
         self._next += len(sign)
         if self._type() == tokenize.NUMBER:
             return self._number(negative=sign == "-")
         if text == "@":
-            self._refuse("a submission's gin file has no references (@)", "write a literal value")
+            self._refuse("a submission's gin file may not use references (@)", "write a literal value")
         return self._refuse(
-            f"{self._shown()} is not a literal", "write a string in quotation marks, a number, True or False"
+            f"{self._quoted()} is not a literal", "write a string in quotation marks, a number, True, False or None"
         )
 
     def _items(self, opening: str, depth: int) -> Any:
@@ -207,7 +209,7 @@ class _Statement:
             if not isinstance(key, str | int | float):
                 self._refuse("a key is neither a string nor a number", "write {'name': value}")
             if self._text() != ":":
-                self._refuse(f"{self._shown()} stands where ':' is due", "write {'name': value}")
+                self._refuse(f"expected ':', found {self._quoted()}", "write {'name': value}")
             self._next += 1
             found[key] = self._value(depth + 1)
             self._comma("}")
@@ -219,16 +221,16 @@ class _Statement:
             self._next += 1
             return 1
         if self._text() != closing:
-            self._refuse(f"{self._shown()} stands where ',' or {closing!r} is due", "put commas between values")
+            self._refuse(f"expected ',' or {closing!r}, found {self._quoted()}", "put commas between values")
         return 0
 
     def _constant(self) -> Any:
         self._next += 1
-        name = self._dotted("a constant has a name").removeprefix("a2perf.constants.")
+        name = self._dotted("a constant").removeprefix("a2perf.constants.")
         if name not in CONSTANTS:
             self._refuse(
-                f"%{name[:80]} is not a constant that a submission may name{did_you_mean(name, CONSTANTS)}",
-                f"known constants: {', '.join(known for known in CONSTANTS if known.startswith('Benchmark'))}",
+                f"%{name[:80]} is not a constant that a submission may use{did_you_mean(name, CONSTANTS)}",
+                f"choose one of: {', '.join(known for known in CONSTANTS if known.startswith('Benchmark'))}",
             )
         return CONSTANTS[name]
 
@@ -250,21 +252,19 @@ class _Statement:
         return -number if negative else number
 
     def _literal(self, text: str) -> Any:
-        """Returns the value of one string or number token, which holds nothing to evaluate."""
+        """Returns the value of one string or number token; ``literal_eval`` executes nothing."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an unknown escape in a string
                 return ast.literal_eval(text)
         except (SyntaxError, ValueError, OverflowError) as error:
-            self._refuse(f"{self._shown()} cannot be read", "write a plain string or number", error)
+            self._refuse(f"{self._quoted()} is not a valid literal", "write a plain string or number", error)
 
     def _dotted(self, expected: str) -> str:
         parts: list[str] = []
         while True:
             if self._type() != tokenize.NAME:
-                self._refuse(
-                    f"{self._shown()} stands where a name is due: {expected}", "write `Name.parameter = value`"
-                )
+                self._refuse(f"expected {expected}, found {self._quoted()}", "write `Name.parameter = value`")
             parts.append(self._text())
             self._next += 1
             if self._text() != ".":
@@ -278,7 +278,7 @@ class _Statement:
         index = self._next + ahead
         return self._tokens[index].string if index < len(self._tokens) else ""
 
-    def _shown(self) -> str:
+    def _quoted(self) -> str:
         return repr(self._text()[:40]) if self._text() else "the end of the line"
 
     def _refuse(self, message: str, hint: str, cause: Exception | None = None) -> NoReturn:

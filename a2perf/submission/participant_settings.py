@@ -1,8 +1,8 @@
-"""What a participant's gin file may set, and within which bounds; everything else is the organizer's.
+"""What a participant's gin file may set, and within which bounds; everything else belongs to the organizer.
 
-A submission may say what it is made for, pass arguments to its own code, bound its own training run, and choose how
-much is measured and recorded. It may not set anything that decides how it is confined, what the evaluator reads,
-writes or executes, which seeds are used, or how costs are accounted.
+A submission may choose its task and mode, pass arguments to its code, bound its training run, and choose how much is
+measured and recorded. It may not set how it is confined, what the evaluator reads, writes or executes, which seeds are
+used, or how costs are counted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _MODULES = {
     "create_domain": "a2perf.domains.tfa.suite_gym",
     "track_emissions_decorator": "a2perf.metrics.trackers.emissions",
 }
-"""What may stand before a name, in whole or from its last parts: ``suite_gym.create_domain.env_name``."""
+"""Module that a name may be prefixed with, in full or by its last parts: ``suite_gym.create_domain.env_name``."""
 
 _OF_ENVIRONMENT = "create_domain."
 _ENVIRONMENT = f"{_OF_ENVIRONMENT}env_name"
 _ELSEWHERE = (
-    "or move the line to a gin file outside of the submission, or give it with --gin_bindings; "
-    f"{TRUST_FLAG} accepts every line, for code of your own"
+    "or move the line to a gin file outside of the submission, or pass it with --gin-bindings; "
+    f"{TRUST_FLAG} accepts every line if you trust the submission"
 )
 _MAX_TEXT = 4096
 
@@ -38,8 +38,8 @@ class Rule:
     """The values that a parameter may have.
 
     Attributes:
-        fits: whether a literal is one of them.
-        valid: them in words.
+        fits: returns whether a literal is valid.
+        valid: description of the valid values.
     """
 
     fits: Callable[[Any], bool]
@@ -48,13 +48,13 @@ class Rule:
 
 def _number(low: float, high: float, kind: type = float, *, none: bool = False) -> Rule:
     kinds = (int,) if kind is int else (int, float)
-    words = f"{'a whole number' if kind is int else 'a number'} from {low:g} to {high:g}"
+    valid = f"{'an integer' if kind is int else 'a number'} from {low:g} to {high:g}"
     return Rule(
         lambda value: (
             (none and value is None)
             or (isinstance(value, kinds) and not isinstance(value, bool) and low <= value <= high)
         ),
-        f"{words} or None" if none else words,
+        f"{valid} or None" if none else valid,
     )
 
 
@@ -74,11 +74,11 @@ def _is_domain(value: Any) -> bool:
     return isinstance(value, BenchmarkDomain) or (isinstance(value, str) and value.lower() in domains())
 
 
-def _list_of(fits: Callable[[Any], bool], most: int, words: str) -> Rule:
+def _list_of(fits: Callable[[Any], bool], most: int, items: str) -> Rule:
     def all_fit(value: Any) -> bool:
         return isinstance(value, list | tuple) and len(value) <= most and all(map(fits, value))
 
-    return Rule(all_fit, f"a list of at most {most} {words}")
+    return Rule(all_fit, f"a list of at most {most} {items}")
 
 
 def _are_arguments(value: Any) -> bool:
@@ -95,20 +95,22 @@ def _is_text(value: Any, longest: int) -> bool:
 
 
 def _among(value: Any, values: Collection[Any]) -> bool:
-    """Returns whether a value is one of these and of the same type: ``True`` is not 1."""
+    """Returns whether a value equals one of these and has the same type: ``True`` does not equal 1 here."""
     return any(type(value) is type(known) and value == known for known in values)
 
 
 _FLAG = _one_of(True, False)
 
 ALLOWED: dict[str, Rule] = {
-    # what it is made for
+    # mode and task
     "Submission.mode": Rule(_is_mode, "%BenchmarkMode.TRAIN, .INFERENCE or .GENERALIZATION"),
     "Submission.domain": Rule(_is_domain, "%BenchmarkDomain.X or the name of a domain (`a2perf envs list`)"),
     "Submission.generalization_tasks": _list_of(lambda value: _is_text(value, 200), 100, "names of tasks"),
     _ENVIRONMENT: _text(200),
     # its own code and its own training run
-    "Submission.participant_args": Rule(_are_arguments, f"a dictionary of printable strings of at most {_MAX_TEXT}"),
+    "Submission.participant_args": Rule(
+        _are_arguments, f"a dictionary of at most 100 printable strings of at most {_MAX_TEXT} characters"
+    ),
     "Submission.train_time_limit_s": _number(1e-3, 1e9, none=True),
     "Submission.train_energy_limit_kwh": _number(1e-9, 1e6, none=True),
     # how much is measured
@@ -132,21 +134,21 @@ ALLOWED: dict[str, Rule] = {
     "track_emissions_decorator.region": _text(100),
     "track_emissions_decorator.log_level": _one_of("debug", "info", "warning", "error", "critical"),
     "track_emissions_decorator.save_to_file": _FLAG,
-    # the packaged files have these lines; another value is the organizer's
+    # The packaged files contain these lines; any other value is reserved for the organizer.
     "Submission.run_offline_metrics_only": _one_of(False),
     "track_emissions_decorator.offline": _one_of(True),
     "track_emissions_decorator.save_to_logger": _one_of(False),
     "track_emissions_decorator.gpu_ids": _one_of(None),
 }
-"""Every parameter but the keyword arguments of environments, for which see ``_check_environment``."""
+"""Every parameter except the keyword arguments of environments; ``_check_environment`` checks these."""
 
 
 def permitted(bindings: Sequence[Binding], source: str) -> dict[str, Any]:
     """Returns the values of a participant's gin file by canonical name; a later line overrides an earlier one.
 
     Args:
-        bindings: what the file says.
-        source: what messages call the file.
+        bindings: the bindings of the file.
+        source: name of the file for messages.
 
     Raises:
         ConfigError: a name or value that a participant may not set; with file, line, what is valid and the fix.
@@ -171,7 +173,7 @@ def gin_lines(values: Mapping[str, Any]) -> list[str]:
 
 
 def defines_task(name: str) -> bool:
-    """Returns whether ``"create_domain.num_macros"`` is an argument by which registered tasks differ."""
+    """Returns whether a name such as ``"create_domain.num_macros"`` is an argument of a registered task."""
     return any(f"{_OF_ENVIRONMENT}{key}" == name for _, task in _tasks() for key in task.kwargs)
 
 
@@ -184,7 +186,7 @@ def _canonical(name: str) -> str:
 
 
 def _check_environment(found: dict[str, Binding], source: str) -> None:
-    """Checks that ``create_domain`` describes a registered task, or a part of one, in the way its domain allows."""
+    """Checks that the arguments of ``create_domain`` belong to one registered task or are settable in its domain."""
     tasks, settable = list(_tasks()), [domain.settable for domain in domains().values()]
     environment = found.pop(_ENVIRONMENT, None)
     if environment is not None:

@@ -1,7 +1,7 @@
-"""Offline re-scoring: the metric files are recomputed from recorded bundles; nothing of the participant runs.
+"""Offline re-scoring: recomputes the metric files from recorded bundles without running the participant.
 
-The classic files of the configured mode are written again, and ``scores.json`` beside them with the metrics of every
-mode recorded under the root directory, as ``a2perf score`` computes them.
+The classic files of the configured mode are rewritten. ``scores.json`` next to them gets the metrics of every mode
+recorded under the root directory, as ``a2perf score`` computes them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
         if _is_earlier(settings.root):
             return _score_earlier(settings, progress)
         raise ConfigError(
-            f"{path} holds no recorded run", hint="run the mode first, or give the --root_dir of a recorded run"
+            f"{path} is not a recorded run", hint="run the mode first, or give the --root-dir of a recorded run"
         )
+    progress.opened(path)
     manifest = read_manifest(path)
     for problem in problems(files_of(path), manifest):
         progress.say(f"CHANGED: {path}: {problem}")
-    ended = manifest.state in (RunState.FINISHED, RunState.FAILED)  # its files are listed and never written again
+    # The files of an ended run are listed with their hashes in its manifest and must not be rewritten.
+    ended = manifest.state in (RunState.FINISHED, RunState.FAILED)
     for journal in [] if ended else sorted(path.rglob(JOURNAL)):
         folder = journal.parent if mode == "generalization" else path / METRICS
         rollouts = folder / ROLLOUTS_FILE
@@ -67,18 +69,18 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
 def _is_earlier(root: Path) -> bool:
     try:
         return any(run.layout == EARLIER for run in find_runs([root]))
-    except UserError:  # nothing is recorded there
+    except UserError:  # no run is recorded there
         return False
 
 
 def _score_earlier(settings: Submission, progress: RunProgress) -> int:
-    """Scores folders of the earlier platform, which are the classic files already."""
+    """Scores folders of the earlier platform, which already consist of the classic files."""
     from a2perf.metrics.scores import score_runs
 
     file = results.values_folder(settings) / SCORES
     file.parent.mkdir(parents=True, exist_ok=True)
     write_json(file, _selected(score_runs([settings.root]), settings))
-    progress.say(f"re-scored {settings.root}, of the earlier platform; the scores are in {file}")
+    progress.say(f"re-scored {settings.root} (recorded by the earlier platform); the scores are in {file}")
     return int(ExitCode.SUCCESS)
 
 

@@ -1,7 +1,7 @@
-"""The options of every run: flags of the commands that start runs, and of the evaluator that they start.
+"""The options of every run: flags of the commands that start runs, and of the evaluator process.
 
-An option is declared once, with its setting in ``settings``; one option more, ``--trust-submission-config``, belongs to
-the gin files and not to a setting. A command gets the flags with ``run_options`` and passes what was given on as one
+An option is declared once, with its setting in ``settings``. Only ``--trust-submission-config`` belongs to the loading
+of gin files and not to a setting. A command adds the flags with ``run_options`` and passes them on as one
 ``RunOptions``.
 """
 
@@ -24,12 +24,12 @@ class RunOption:
     """One option.
 
     Attributes:
-        name: of the setting, and of the parameter that click fills.
-        help: what ``--help`` says.
-        kind: the setting's type as it is annotated; ``"bool"`` makes a flag without a value.
-        metavar: what ``--help`` shows for the value.
-        one_run: whether it is for a single run only.
-        takes_value: whether a flag may have a value too.
+        name: name of the setting and of the click parameter.
+        help: text in ``--help``.
+        kind: annotated type of the setting; ``"bool"`` makes a flag without a value.
+        metavar: placeholder of the value in ``--help``.
+        one_run: whether it applies to a single run only.
+        takes_value: whether a boolean flag may also have a value.
     """
 
     name: str
@@ -45,11 +45,11 @@ class RunOption:
         return f"--{self.name.replace('_', '-')}"
 
     def declare(self, function: Any, **changes: Any) -> Any:
-        """Adds the option to a click command; what is not given is ``None`` or ``()``.
+        """Adds the option to a click command; its default is ``None`` or ``()``.
 
         Args:
             function: the command's function.
-            changes: arguments of ``click.option`` that differ for this command: ``help``, ``type``, ``show_default``.
+            changes: arguments of ``click.option`` for this command: ``help``, ``type``, ``show_default``.
         """
         given: dict[str, Any] = {"help": self.help, "default": None, "metavar": self.metavar}
         if self.takes_value:
@@ -79,16 +79,16 @@ def _declared() -> Iterator[RunOption]:
             yield RunOption(entry.name, kind=str(entry.type), **declared)
     yield RunOption(
         _TRUST,
-        "Evaluate gin files in the submission's folder in full, which runs what they import; for your own code.",
+        "Let gin evaluate files inside the submission, which executes what they import. Only for your own code.",
         kind="bool",
     )
 
 
 OPTIONS: Mapping[str, RunOption] = MappingProxyType({one.name: one for one in _declared()})
-"""Every option by its name."""
+"""Every option by name."""
 
 TRUST_FLAG = OPTIONS[_TRUST].flag
-"""The flag under which a submission's own gin file is evaluated in full."""
+"""The flag that lets gin evaluate a submission's gin file."""
 
 
 def run_options(
@@ -97,10 +97,10 @@ def run_options(
     """Returns a decorator that adds options to a click command.
 
     Args:
-        names: which ones; all by default.
-        without: which of all not.
-        one_run: whether those of a single run are among all.
-        changes: by option, arguments of ``click.option`` that differ for this command.
+        names: names of the options; all by default.
+        without: options to leave out.
+        one_run: whether to include the options of a single run.
+        changes: by option name, arguments of ``click.option`` for this command.
     """
     chosen = names or [name for name, one in OPTIONS.items() if (one_run or not one.one_run) and name not in without]
 
@@ -114,10 +114,10 @@ def run_options(
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options that were given for a run, or for every run of an experiment; all others are the gin file's matter.
+    """The options given for a run or for every run of an experiment; the gin file decides about the others.
 
     Attributes:
-        given: values by the name of the option.
+        given: values by option name.
     """
 
     given: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -139,16 +139,16 @@ class RunOptions:
         return cls({name: parameters.pop(name) for name in OPTIONS if name in parameters})
 
     def with_(self, **given: Any) -> Self:
-        """Returns these options with others; ``None`` takes one away."""
+        """Returns a copy with these options changed; ``None`` removes one."""
         return type(self)({**self.given, **given})
 
     def get(self, name: str) -> Any:
-        """Returns the value of an option, or ``None`` where it was not given."""
+        """Returns the value of an option, or ``None`` if it was not given."""
         return self.given.get(name)
 
     @property
     def trusts_submission(self) -> bool:
-        """Whether a submission's own gin file is evaluated in full."""
+        """Whether gin evaluates a submission's gin file."""
         return bool(self.given.get(_TRUST))
 
     def settings(self) -> dict[str, Any]:
@@ -161,5 +161,5 @@ class RunOptions:
 
 
 def _is_given(option: RunOption, value: Any) -> bool:
-    """Returns whether a value says anything; a flag's ``False`` does so only if it can be given as ``--name=False``."""
+    """Returns whether a value was given; ``False`` counts only for a flag that can be given as ``--name=False``."""
     return value not in (None, "", (), []) and not (value is False and not option.takes_value)

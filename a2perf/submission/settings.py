@@ -1,7 +1,7 @@
-"""The settings of one run: a typed record that checks its own values, runs nothing and knows no gin.
+"""The settings of one run: a typed record that checks its values. It runs nothing and does not depend on gin.
 
-A field that is also an option of the commands is declared with ``option`` and nowhere else: ``run_options`` makes the
-command-line flags from it, for the evaluator and for every command that starts runs.
+A field that is also a command-line option is declared with ``option``. ``run_options`` derives the flags from it, for
+the evaluator and for every command that starts runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHOICES = {
     "python_env": ("shared", "isolated"),
     "fresh_policy": ("run", "episode"),
 }
-"""The values of the settings that have few."""
+"""The valid values of enumerated settings."""
 
 _AT_LEAST_ONE = ("num_inference_episodes", "num_generalization_episodes", "num_recorded_observations")
 
@@ -36,11 +36,11 @@ def option(
     """Declares a setting that is also an option of the commands.
 
     Args:
-        default: of the setting; an option that is not given leaves the setting to the gin file.
-        help: what ``--help`` says.
-        metavar: what ``--help`` shows for the value.
+        default: default of the setting; if the option is not given, the gin file decides.
+        help: text in ``--help``.
+        metavar: placeholder of the value in ``--help``.
         one_run: whether it is an option of a single run only, not of every run of an experiment.
-        takes_value: whether a boolean option may be given as ``--name=False`` too.
+        takes_value: whether a boolean option can also be given as ``--name=False``.
         path: whether the value names a file or folder.
     """
     metadata = {"help": help, "metavar": metavar, "one_run": one_run, "takes_value": takes_value, "path": path}
@@ -57,84 +57,85 @@ class Submission:
     """One run of one submission; every field can be bound in a gin file (``submission_util`` registers it).
 
     Attributes:
-        mode: what to do; the enum or ``"train"``, ``"inference"``, ``"generalization"``.
+        mode: what to run: the enum, or ``"train"``, ``"inference"`` or ``"generalization"``.
         domain: the enum or a registered name.
-        root_dir: folder of the run; each mode makes a bundle below it.
-        metric_values_dir: where the classic result files go; ``<root_dir>/metrics`` by default.
+        root_dir: folder of the run; each mode writes one bundle in it.
+        metric_values_dir: folder of the classic result files; ``<root_dir>/metrics`` by default.
         participant_module_path: the submission's folder.
-        participant_args: passed to ``train`` and ``load_policy``; the values are strings.
-        run_offline_metrics_only: recompute the metrics from the recorded bundle and run nothing.
-        num_inference_steps: calls of ``infer_once`` that are timed.
-        num_warmup_steps: calls made before, counted apart.
-        num_inference_episodes: rollouts of the inference mode.
-        num_generalization_episodes: rollouts per task of the generalization mode.
-        time_participant_code: whether the latency phase runs at all.
-        measure_emissions: whether the classic emissions file is published, with codecarbon's own outputs where
-            ``track_emissions_decorator`` asks for them; time, memory, power and energy are always in the bundle.
-        inference_data: ``"fresh"`` times on observations of rollouts, each as the policy meets it for the first time;
-            ``"sampled"`` on random samples of the observation space (the earlier platform's way). ``"recorded"`` is
+        participant_args: arguments of ``train`` and ``load_policy``; the values are strings.
+        run_offline_metrics_only: recompute the metrics of the recorded bundle without running the submission.
+        num_inference_steps: number of timed calls of ``infer_once``.
+        num_warmup_steps: number of untimed calls before them.
+        num_inference_episodes: episodes in inference mode.
+        num_generalization_episodes: episodes per task in generalization mode.
+        time_participant_code: whether to measure latency.
+        measure_emissions: whether to write the classic emissions file, and codecarbon's own files if
+            ``track_emissions_decorator`` asks for them. Time, memory, power and energy are always in the bundle.
+        inference_data: ``"fresh"`` measures latency on observations of rollouts that the policy has not seen before,
+            ``"sampled"`` on random samples of the observation space (as the earlier platform did). ``"recorded"`` is
             accepted for older files and means ``"fresh"``.
-        num_recorded_observations: accepted for older files; every timed call has an observation of its own.
-        generalization_tasks: names of the tasks; the domain's own list by default.
+        num_recorded_observations: accepted for older files, without effect.
+        generalization_tasks: names of the tasks; by default the domain's list.
         num_parallel_tasks: tasks that run at the same time; by default one per two processors, at least one.
         reliability_metrics: selection for the report; all by default.
         seed: root seed of everything random in the run.
-        public_seeds: whether all seeds follow from the root seed alone, which the participant can find; by default
-            they are keyed with a secret of the evaluator, see ``seeds``.
-        seeds_from: a bundle: the seeds are those of its record, as on the host that made it.
-        fresh_policy: ``"run"`` loads the policy once for all episodes, ``"episode"`` starts a new participant process
-            for each one, so that nothing is remembered.
-        held_out_task: file of a task that the inference mode runs instead of the one of ``create_domain``; the
-            participant hears of a public task of its kind.
-        trained_root_dir: root directory of the training run that the policy comes from; this run's own by default.
+        public_seeds: derive every seed from the root seed alone, which lets the participant compute them. By default
+            they also depend on a secret of the evaluator, see ``seeds``.
+        seeds_from: a bundle; its recorded seeds are used again, for example on another host.
+        fresh_policy: ``"run"`` loads the policy once for all episodes. ``"episode"`` starts a new participant process
+            for each episode, which prevents memory between episodes.
+        held_out_task: file of a task that the inference mode runs instead of the one of ``create_domain``. The
+            participant is given a public task of the same kind.
+        trained_root_dir: root directory of the training run that made the policy; by default this run's.
         evaluation_seeds_file: file of episode seeds that the participant never sees.
-        train_time_limit_s: wall-clock limit of ``train()`` in seconds; None is no limit. Reaching it is no failure.
-        train_energy_limit_kwh: energy above idle in kWh that ``train()`` may use; None is no limit. Reaching it is no
+        train_time_limit_s: wall-clock limit of ``train()`` in seconds, or None. Reaching it is not a failure.
+        train_energy_limit_kwh: energy above idle in kWh that ``train()`` may use, or None. Reaching it is not a
             failure.
-        call_timeout_s: limit of one ``infer_once`` in seconds.
+        call_timeout_s: limit of one ``infer_once`` call in seconds.
         load_timeout_s: limit of importing the submission and of ``load_policy`` in seconds.
-        memory_limit_bytes: memory limit of each participant process and of all of them together; None is no limit.
-        cpu_limit: how many processors' worth of time the participant gets; None is no limit.
-        process_limit: how many processes it may have; None is no limit.
-        file_size_limit_bytes: how large one file that it writes may be; None is no limit.
-        artifact_limit_bytes: how much it may write to its artifact folder; None is no limit.
-        scratch_limit_bytes: size of its ``/tmp`` and of its ``/dev/shm`` where the sandbox gives it its own.
-        output_limit_bytes: how much of its standard output and error is kept, each.
-        sandbox: ``"none"``, ``"process"``, ``"bubblewrap"`` or ``"docker"``; ``"strongest"`` is the better one of
-            process and bubblewrap that this host offers.
-        allow_weaker: whether to run when the sandbox or a limit that was asked for cannot be had here; the manifest
-            then says what is missing.
-        network: whether the participant may reach the network.
-        readable_paths: files and folders of the host that it may read beside its submission and its interpreter.
-        hidden_paths: files and folders that it must not see even where something readable holds them.
+        memory_limit_bytes: limit on the memory of each participant process and of all of them together, or None.
+        cpu_limit: number of processors that the participant's processes may use together, or None.
+        process_limit: number of participant processes, or None.
+        file_size_limit_bytes: size of the largest file that the participant may write, or None.
+        artifact_limit_bytes: total size of the participant's artifacts, or None.
+        scratch_limit_bytes: size of a private ``/tmp`` and of a private ``/dev/shm``, at sandbox levels that have them.
+        output_limit_bytes: bytes kept of standard output and of standard error.
+        sandbox: ``"none"``, ``"process"``, ``"bubblewrap"``, ``"docker"`` or a level of an installed package.
+            ``"strongest"`` is bubblewrap if this host offers it, else process.
+        allow_weaker: run even if this host cannot provide the requested sandbox or limit. The manifest lists what is
+            missing.
+        network: whether the participant may use the network.
+        readable_paths: files and folders of the host that the participant may read in addition to its submission and
+            its interpreter.
+        hidden_paths: files and folders that the participant must not see, even inside a readable folder.
         python_env: ``"shared"`` runs the participant with the evaluator's packages, ``"isolated"`` in an environment
-            of its own that is made of its requirements.txt, kept and used again.
-        python_env_find_links: folders of wheels that an isolated environment may be made of, beside the index.
-        python_env_offline: whether an isolated environment is made without the index.
-        python_env_builds: whether packages without a wheel may be built for it, which runs their code in the sandbox
-            of the installation.
+            that is built from its requirements.txt and kept for later runs.
+        python_env_find_links: folders of wheels for an isolated environment, in addition to the index.
+        python_env_offline: build an isolated environment without the index.
+        python_env_builds: whether packages without a wheel may be built, which runs their code in the sandbox of the
+            installation.
         python_env_size_bytes: size of the largest isolated environment.
-        participant_python: interpreter of the participant process, or the one an isolated environment is made of;
-            the evaluator's own by default.
+        participant_python: interpreter of the participant process, or base interpreter of an isolated environment; by
+            default the evaluator's.
         datasets_path: folder of Minari datasets; the participant gets it as ``MINARI_DATASETS_PATH``.
         pass_environment: names of further environment variables that the participant gets.
         clip_actions: clip finite actions into the box (as the earlier platform did) instead of refusing them.
-        record_frames: frames of the picture strip of the first episode; 0 makes none.
-        record_videos: episodes of which a video is made.
+        record_frames: number of pictures of the first episode; 0 records none.
+        record_videos: number of episodes recorded as video.
         sampling_interval_s: longest period of the trackers in seconds; 1 by default.
-        plot_metrics: accepted for older files; the report makes the plots.
+        plot_metrics: accepted for older files, without effect; the report draws the plots.
     """
 
     mode: BenchmarkMode | str | None = None
     domain: BenchmarkDomain | str | None = None
     root_dir: str | None = None
     metric_values_dir: str | None = option(
-        None, "Where the classic result files go; ROOT/metrics by default.", metavar="DIR", one_run=True, path=True
+        None, "Folder of the classic result files. Default: ROOT/metrics.", metavar="DIR", one_run=True, path=True
     )
     participant_module_path: str | None = None
     participant_args: dict[str, str] = field(default_factory=dict)
     run_offline_metrics_only: bool = option(
-        False, "Recompute the metrics of a recorded run and run nothing.", one_run=True, takes_value=True
+        False, "Recompute the metrics of a recorded run without running it.", one_run=True, takes_value=True
     )
     num_inference_steps: int = 1000
     num_warmup_steps: int = 10
@@ -150,10 +151,10 @@ class Submission:
     seed: int = 0
     public_seeds: bool = option(
         False,
-        "Derive every seed from the root seed alone, as the submission can, too; for comparisons and teaching.",
+        "Derive every seed from the root seed alone, so the submission can compute them too; for comparisons.",
     )
     seeds_from: str | None = option(
-        None, "Repeat with the seeds that a bundle of another host recorded.", metavar="BUNDLE", path=True
+        None, "Use the seeds recorded in this bundle, for example to repeat a run.", metavar="BUNDLE", path=True
     )
     fresh_policy: str = "run"
     held_out_task: str | None = _path()
@@ -164,7 +165,7 @@ class Submission:
     call_timeout_s: float = 60.0
     load_timeout_s: float = 300.0
     memory_limit_bytes: int | None = option(
-        None, "Memory of each participant process and of all of them together.", metavar="BYTES"
+        None, "Memory limit of each participant process and of all of them together.", metavar="BYTES"
     )
     cpu_limit: float | None = None
     process_limit: int | None = 512
@@ -174,27 +175,28 @@ class Submission:
     output_limit_bytes: int = 10 * 2**20
     sandbox: str = option(
         STRONGEST,
-        "How the participant process is confined: none, process, bubblewrap or docker; by default the better one of "
-        "process and bubblewrap that this host offers.",
+        "Sandbox level: none, process, bubblewrap or docker. Default: bubblewrap if this host offers it, else process.",
         metavar="LEVEL",
     )
-    allow_weaker: bool = option(False, "Run although the sandbox or a limit cannot be had here; it is recorded.")
+    allow_weaker: bool = option(
+        False, "Run even if this host cannot provide the sandbox level or a limit; the record lists what is missing."
+    )
     network: bool = False
     readable_paths: Sequence[str] = _path(())
     hidden_paths: Sequence[str] = _path(())
     python_env: str = option(
         "shared",
-        "Packages of the participant process: shared (a2perf's own) or isolated (made of its requirements.txt).",
+        "Packages of the participant: shared (those of a2perf) or isolated (installed from its requirements.txt).",
         metavar="KIND",
     )
     python_env_find_links: Sequence[str] = option(
-        (), "Folder of wheels for an isolated environment.", metavar="DIR", path=True
+        (), "Folder of wheels for an isolated environment; repeatable.", metavar="DIR", path=True
     )
     python_env_offline: bool = False
     python_env_builds: bool = False
     python_env_size_bytes: int = 8 * 1024**3
     participant_python: str | None = option(None, "Interpreter of the participant process.", metavar="FILE", path=True)
-    datasets_path: str | None = option(None, "Folder of datasets.", metavar="DIR", path=True)
+    datasets_path: str | None = option(None, "Folder of Minari datasets.", metavar="DIR", path=True)
     pass_environment: Sequence[str] = ()
     clip_actions: bool = True
     record_frames: int = 8
@@ -204,15 +206,16 @@ class Submission:
 
     def __post_init__(self) -> None:
         for entry in fields(self):
-            _check(entry.name, str(entry.type), getattr(self, entry.name))
+            check_value(entry.name, str(entry.type), getattr(self, entry.name))
         if self.mode is None:
             raise ConfigError(
-                "Submission.mode is not set", hint=f"add `Submission.mode = {_choices(BenchmarkMode)}` to the gin file"
+                "Submission.mode is not set",
+                hint=f"add `Submission.mode = {_choices(BenchmarkMode)}` to the gin file",
             )
         if self.domain is None:
             raise ConfigError(
                 "Submission.domain is not set",
-                hint=f"add `Submission.domain = {_choices(BenchmarkDomain)}` to the gin file, or give `--domain NAME`",
+                hint=f"add `Submission.domain = {_choices(BenchmarkDomain)}` to the gin file, or `--domain NAME`",
             )
         object.__setattr__(self, "mode", _mode(self.mode))
         object.__setattr__(self, "domain", get_domain(self.domain).name)
@@ -259,7 +262,7 @@ def _choices(kind: type[enum.Enum]) -> str:
 _ENUMS: dict[str, type[enum.Enum]] = {"BenchmarkMode": BenchmarkMode, "BenchmarkDomain": BenchmarkDomain}
 _TYPES: dict[str, tuple[Any, str]] = {
     "bool": (bool, "True or False"),
-    "int": (Annotated[int, msgspec.Meta(ge=0)], "a whole number that is not negative"),
+    "int": (Annotated[int, msgspec.Meta(ge=0)], "an integer, 0 or more"),
     "float": (Annotated[float, msgspec.Meta(gt=0)], "a number above 0"),
     "str": (str, "a string in quotation marks"),
     "Sequence[str]": (list[str], "a list of strings"),
@@ -267,10 +270,20 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "dict[str, str]": (dict[Any, Any], "a dictionary of strings"),
     "None": (None, "None"),
 }
-"""What each annotation of a setting accepts, as a type and in words."""
+"""The type that each annotation accepts, and its description."""
 
 
-def _check(name: str, annotation: str, value: Any) -> None:
+def check_value(name: str, annotation: str, value: Any) -> None:
+    """Checks the type of a setting's value.
+
+    Args:
+        name: name of the setting, for the message.
+        annotation: its type as it is annotated in ``Submission``.
+        value: the value.
+
+    Raises:
+        ConfigError: the value has another type, or is out of range.
+    """
     kinds = [kind.strip() for kind in annotation.split("|")]
     if any(isinstance(value, _ENUMS[kind]) for kind in kinds if kind in _ENUMS):
         return

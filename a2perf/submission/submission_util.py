@@ -1,7 +1,7 @@
 """The names that gin files import: ``Submission``, ``track_emissions_decorator``, ``create_domain`` and the enums.
 
-``import a2perf.submission.submission_util`` is the first line of a gin file; it makes every configurable name known and
-imports nothing heavy.
+``import a2perf.submission.submission_util`` is the first line of a gin file. It registers every configurable name and
+does not import large packages.
 """
 
 from __future__ import annotations

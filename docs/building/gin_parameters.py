@@ -1,4 +1,4 @@
-"""The page of gin: everything that a gin file can bind, with type, default and meaning."""
+"""The page of gin parameters: everything that a gin file can bind, with type, default and meaning."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from typing import Any
 import gin
 
 import a2perf
+from a2perf.metrics.trackers.emissions import RENAMED, EmissionsSettings
 from docs.building.markdown import code, described, described_with_bases, summary, table
 
 _SOURCE = Path(a2perf.__file__).parent
+# parameters of a function that are fields of a class; earlier names of a field are described by the new name
+_FIELDS_OF = {"track_emissions_decorator": (EmissionsSettings, RENAMED)}
 _ASKS_FOR = re.compile(r"gin\.(external_)?configurable|completed_by_gin\(")
 
 
@@ -27,19 +30,19 @@ class Configurable:
 
     Attributes:
         name: shortest name, ``"Submission"``.
-        module: what may stand before it, ``"a2perf.submission"``.
-        owner: the class or function whose parameters count.
-        said: what its docstring says, by parameter.
+        module: optional prefix of the name, ``"a2perf.submission"``.
+        owner: the class or function that takes the parameters.
+        descriptions: from its docstring, by parameter.
     """
 
     name: str
     module: str
     owner: Callable[..., Any]
-    said: dict[str, str]
+    descriptions: dict[str, str]
 
     @property
     def parameters(self) -> list[inspect.Parameter]:
-        """Those that a file can bind."""
+        """Parameters that a file can bind."""
         several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
         given = inspect.signature(self.owner).parameters.values()
         return [item for item in given if item.kind not in several and item.name not in ("self", "fn")]
@@ -57,13 +60,18 @@ def all_configurables() -> list[Configurable]:
             continue
         module, _, name = selector.rpartition(".")
         owner = _owner(name, registered.wrapped)
-        said = described_with_bases(owner) if inspect.isclass(owner) else described(owner)
-        found.append(Configurable(name, module, owner, {**described(registered.wrapped), **said}))
+        if name in _FIELDS_OF:
+            owner, renamed = _FIELDS_OF[name]
+            earlier = {old: f"Earlier name of `{new}`." for old, new in renamed.items()}
+            found.append(Configurable(name, module, registered.wrapped, {**earlier, **described_with_bases(owner)}))
+            continue
+        of_owner = described_with_bases(owner) if inspect.isclass(owner) else described(owner)
+        found.append(Configurable(name, module, owner, {**described(registered.wrapped), **of_owner}))
     return sorted(found, key=lambda one: (one.name != "Submission", one.module, one.name))
 
 
 def _owner(name: str, wrapped: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the class that takes the parameters, where what is registered only passes them on as keywords."""
+    """Returns the class that takes the parameters if the registered function only passes keywords on."""
     kinds = {item.kind for item in inspect.signature(wrapped).parameters.values()}
     if kinds != {inspect.Parameter.VAR_KEYWORD}:
         return wrapped
@@ -82,19 +90,18 @@ def write(path: Path) -> None:
     text = [
         "# Gin parameters",
         "",
-        "What a gin file, or `--gin_bindings`, can bind: `Name.parameter = value`. If names are alike, the module "
-        "in brackets tells them apart: `a2perf.submission.Submission.seed = 3`. A misspelt name is an error that says "
-        "the nearest one. Enums are constants, `%BenchmarkMode.TRAIN`; what a run really used is in its `config.gin`.",
+        "A gin file, or `--gin-bindings`, binds parameters: `Submission.seed = 3`. If two names are alike, write the "
+        "module in brackets before them: `a2perf.submission.Submission.seed = 3`. Enums are constants: "
+        "`%BenchmarkMode.TRAIN`. A misspelt name is an error that suggests the nearest one. The `config.gin` of a run "
+        "records what it used.",
         "",
-        "Every argument of an environment can be given in two ways: as a keyword of `gymnasium.make`, or bound here.",
+        "Arguments of an environment can be bound here or passed to `gymnasium.make`.",
         "",
     ]
     for one in all_configurables():
         text += [f"## {one.name}", "", f"({code(one.module)}) {summary(one.owner)}", ""]
-        rows = [
-            [code(item.name), code(_kind(item)), _default(item), one.said.get(item.name, "")] for item in one.parameters
-        ]
-        text.append(table(["parameter", "type", "default", "meaning"], rows) or "It has no parameters.\n")
+        rows = [[code(item.name), _facts(item), one.descriptions.get(item.name, "")] for item in one.parameters]
+        text.append(table(["parameter", "type and default", "meaning"], rows) or "It has no parameters.\n")
     path.write_text("\n".join(text), encoding="utf-8")
 
 
@@ -102,6 +109,10 @@ def _kind(item: inspect.Parameter) -> str:
     if item.annotation is item.empty:
         return ""
     return item.annotation if isinstance(item.annotation, str) else getattr(item.annotation, "__name__", "")
+
+
+def _facts(item: inspect.Parameter) -> str:
+    return ", ".join(text for text in (code(_kind(item)), _default(item)) if text)
 
 
 def _default(item: inspect.Parameter) -> str:

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "a2perf"
 FOUNDATIONS = "foundations"
 ORDER = (
-    "cli", "datasets", "rlops", "report", "experiments", "launch", "submission", "learning", "metrics", "sandbox",
-    "domains", "runs", FOUNDATIONS,
+    "cli", "integrations", "api", "datasets", "rlops", "exporters", "report", "experiments", "launch", "submission",
+    "learning", "metrics", "sandbox", "domains", "runs", FOUNDATIONS,
 )  # fmt: skip
 """From top to bottom: imports point down."""
 
@@ -116,6 +116,8 @@ def between_packages(graph: Mapping[str, frozenset[str]]) -> Counter[tuple[str, 
     """Returns how many modules of one package import modules of another."""
     found: Counter[tuple[str, str]] = Counter()
     for module, others in graph.items():
+        if module in (PACKAGE, f"{PACKAGE}.__main__"):  # the entry points, which name modules of every package
+            continue
         pairs = {(package_of(module), package_of(other)) for other in others if other != PACKAGE}
         found.update(pair for pair in pairs if pair[0] != pair[1])
     return found

@@ -1,4 +1,4 @@
-"""Pieces of Markdown, and what docstrings say of parameters and fields."""
+"""Pieces of Markdown, and descriptions of parameters and fields from docstrings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def code(text: object) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns a table, or nothing where there are no rows."""
+    """Returns a table, or an empty text without rows."""
     lines = [f"| {' | '.join(cell(text) for text in row)} |" for row in rows]
     if not lines:
         return ""
@@ -36,7 +36,7 @@ def summary(documented: object) -> str:
 
 
 def described(documented: object) -> dict[str, str]:
-    """Returns what the ``Args`` and ``Attributes`` of a docstring say, by name; ``a, b: text`` counts for both."""
+    """Returns the ``Args`` and ``Attributes`` of a docstring by name; ``a, b: text`` describes both."""
     lines = (inspect.getdoc(documented) or "").splitlines()
     found: dict[str, str] = {}
     names: list[str] = []
@@ -60,7 +60,7 @@ def described(documented: object) -> dict[str, str]:
 
 
 def described_with_bases(kind: type) -> dict[str, str]:
-    """Returns what the docstrings of a class, its initialiser and its bases say."""
+    """Returns descriptions by name from the docstrings of a class, its initialiser and its bases."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if base.__module__.partition(".")[0] != "builtins":

@@ -1,4 +1,4 @@
-"""The page of metrics: all of the registry, those of installed packages included."""
+"""The page of metrics: all that are registered, including those of installed packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TITLES = {
     "system": "System: what it costs",
     "data": "Data: what the training data cost",
 }
-_BETTER = {"max": "more", "min": "less", "none": "neither"}
+_BETTER = {"max": "higher", "min": "lower", "none": "neither"}
 
 
 def write(path: Path) -> None:
@@ -25,24 +25,29 @@ def write(path: Path) -> None:
     text = [
         "# Metrics",
         "",
-        f"The {len(metrics)} metrics of the registry, as `a2perf score` computes them. The unit is that of the reward "
-        "where none is given. Every value says from how many runs it comes, how it was obtained (measured, estimated, "
-        "recorded), and why there is none where there is none; [scores](scores.md) tells how they are put together.",
+        f"`a2perf score` computes these {len(metrics)} metrics. Every value comes with the number of runs, its "
+        "provenance (measured, estimated or recorded) and, if it is missing, the reason. [Scores](scores.md) explains "
+        "how values of several runs and tasks are combined.",
         "",
     ]
     for category in get_args(Category):
         chosen = [metric for metric in metrics if metric.category == category]
-        rows = [
-            [code(one.name), one.label, one.unit or "reward", _BETTER[one.direction], one.provenance, one.needs]
-            for one in chosen
-        ]
+        rows = [[code(one.name), one.label, one.unit or "reward", _BETTER[one.direction]] for one in chosen]
         text += [f"## {_TITLES.get(category, category.capitalize())}", ""]
-        text.append(table(["name", "label", "unit", "better", "provenance", "least data"], rows))
-        text += [line for one in chosen for line in _definition(one)]
+        text.append(table(["name", "label", "unit", "better"], rows))
+        text += _definitions(chosen)
         text.append("")
     path.write_text("\n".join(text), encoding="utf-8")
 
 
-def _definition(metric: Metric) -> list[str]:
-    source = f" *Source:* {cell(metric.source)}." if metric.source else ""
-    return [f"* {code(metric.name)}: {cell(metric.formula).rstrip('.')}.{source}"]
+def _definitions(metrics: list[Metric]) -> list[str]:
+    """Returns one item per definition; metrics that differ in their names only share one."""
+    groups: dict[tuple[str, str, str, str], list[Metric]] = {}
+    for metric in metrics:
+        groups.setdefault((metric.formula, metric.needs, metric.provenance, metric.source), []).append(metric)
+    lines = []
+    for (formula, needs, provenance, source), group in groups.items():
+        names = ", ".join(code(metric.name) for metric in group)
+        line = f"* {names}: {cell(formula).rstrip('.')}. *Needs:* {cell(needs)}. *Provenance:* {provenance}."
+        lines.append(f"{line} *Source:* {cell(source)}." if source else line)
+    return lines

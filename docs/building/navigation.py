@@ -1,31 +1,48 @@
-"""The tables of contents: which pages stand where. A page that no pattern names is an error of the build."""
+"""The tables of contents. A page that no pattern matches is an error of the build."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 # Heading -> patterns of pages in order; those of a folder in the order of their names.
 CONTENTS = {
     "Tutorials": (
-        "tutorials/first_submission", "beginners_guide", "tutorials/train_infer_generalize",
-        "tutorials/your_framework", "tutorials/your_own_domain", "tutorials/your_own_metric",
-        "tutorials/scores_and_papers", "tutorials/competition", "tutorials/rlops_in_ci", "tutorials/*",
+        "tutorials/first_submission", "tutorials/python", "tutorials/beginners_guide",
+        "tutorials/train_infer_generalize", "tutorials/competition", "tutorials/*",
     ),
-    "How to": ("organizing_a_competition", "rlops", "coming_from", "howto/*"),
-    "Explanation": ("explanation/*",),
+    "Notebooks": (
+        "notebooks/first_evaluation", "notebooks/comparing_two_algorithms", "notebooks/figure_and_table_for_a_paper",
+        "notebooks/*",
+    ),
+    "How-to guides": (
+        "how_to/your_framework", "how_to/scores_and_papers", "how_to/organizing_a_competition", "how_to/rlops",
+        "how_to/rlops_in_ci", "how_to/wrap_a_script", "how_to/coming_from", "how_to/your_own_domain",
+        "how_to/your_own_metric", "how_to/your_own_*", "how_to/*",
+    ),
+    "Explanation": (
+        "architecture", "explanation/why_these_metrics", "explanation/energy", "explanation/statistics",
+        "explanation/threat_model", "explanation/*",
+    ),
     "Environments": (
-        "environments/quadruped_locomotion", "environments/ids_quadruped_locomotion", "environments/web_navigation",
-        "environments/ids_web_navigation", "environments/circuit_training", "environments/ids_circuit_training",
-        "environments/ids_*", "environments/tasks", "environments/data_files", "environments/*",
+        "environments/index", "environments/quadruped_locomotion", "environments/web_navigation",
+        "environments/circuit_training", "environments/*_*", "environments/tasks", "environments/data_files",
+        "environments/*",
     ),
     "Examples and results": ("report/technical_report", "results", "examples/*", "benchmarks", "report/*"),
     "Reference: generated from the code": (
-        "commands/index", "reference/gin_parameters", "reference/metrics", "reference/file_schemas",
+        "reference/python_api", "commands/index", "reference/gin_parameters", "reference/metrics",
+        "reference/file_schemas",
     ),
     "Reference": ("reference/*",),
-    "Project": ("contributing", "docker", "notices"),
+    "Project": ("contributing", "changelog", "security", "docker", "notices"),
 }  # fmt: skip
+
+
+def is_environment(page: Path) -> bool:
+    """Returns whether a page describes one environment; the page of its domain lists it."""
+    return page.parent.name == "environments" and re.search(r"-v\d+$", page.stem) is not None
 
 
 def contents(pages: Sequence[Path]) -> str:
@@ -35,10 +52,11 @@ def contents(pages: Sequence[Path]) -> str:
         pages: all pages, relative to the top.
 
     Raises:
-        ValueError: a page stands nowhere.
+        ValueError: no pattern matches a page.
     """
-    left = [page.with_suffix("") for page in sorted(pages) if page.name != "index.md" or page.parent.name == "commands"]
+    left = [page.with_suffix("") for page in sorted(pages) if page != Path("index.md")]
     left = [page for page in left if page.parent.name != "commands" or page.name == "index"]
+    left = [page for page in left if not is_environment(page)]
     text = []
     for heading, patterns in CONTENTS.items():
         chosen: list[Path] = []

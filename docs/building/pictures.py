@@ -1,6 +1,8 @@
-"""Pictures and videos of the environments, made anew by every build: the examples' policies play, the camera runs.
+"""Moving pictures of the environments, made by every build of the site.
 
-What a host cannot draw (a data file or a package is missing) is left out, and the page says why.
+The policies of ``examples`` act, and the environments draw themselves; of a generated gait the reference motion is
+shown. Each environment gets an animated WebP, which needs no player and loops, and a still PNG for readers who prefer
+no motion. If a data file or a package is missing, the page gives the reason.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,141 +24,192 @@ from a2perf.domains.registry import Domain, Environment
 from a2perf.errors import UserError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+CYCLES = 4  # of a generated gait
+HOLD_S = 1.5  # the last picture stays before the loop starts again, if the episode ended
 Frame = NDArray[np.uint8]
 Act = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Player:
-    """Who plays the environments of a domain.
+class Scene:
+    """The policy that acts in the environments of a domain, and how it is filmed.
 
     Attributes:
         example: folder of the submission.
-        said: what it is, for the caption.
-        arguments: its participant arguments.
-        only: the ids that it can play contain this.
+        text: the policy in a few words, for the caption.
+        arguments: participant arguments of the submission.
         fps: frames per second.
-        steps: at most so many steps.
-        stride: steps a frame.
+        steps: maximum number of steps.
+        stride: steps per frame.
+        size: width and height of the pictures, px; None keeps those of the environment and cuts off its empty end.
+        lossless: compress without loss: smaller for flat colours, larger for rendered scenes.
     """
 
     example: str
-    said: str
+    text: str
     arguments: tuple[tuple[str, str], ...] = ()
-    only: str = ""
     fps: float = 10.0
     steps: int = 200
     stride: int = 1
+    size: tuple[int, int] | None = (480, 360)
+    lossless: bool = True
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Pictures of an episode.
+
+    Attributes:
+        frames: RGB, all of one shape.
+        caption: policy, number of steps and return.
+        ended: whether the episode ended within the recorded steps.
+    """
+
+    frames: list[Frame]
+    caption: str
+    ended: bool
 
 
 @dataclass(frozen=True)
 class Filmed:
-    """What was drawn of one environment.
+    """The files that show an environment.
 
     Attributes:
-        still: file name of the picture, None where ``missing`` says why there is none.
-        video: file name of the video, where one was asked for and could be written.
-        caption: who plays, and the return.
-        missing: why there is no picture, or no video.
+        moving: file name of the animated WebP, None if there is none.
+        still: file name of the PNG.
+        size: width and height, px.
+        caption: policy, number of steps and return.
+        missing: why there is no picture.
     """
 
+    moving: str | None = None
     still: str | None = None
-    video: str | None = None
+    size: tuple[int, int] = (0, 0)
     caption: str = ""
     missing: str = ""
 
 
-PLAYERS = {
-    "quadruped_locomotion": Player(
-        "motion_imitation", "the published policy", only="-Dog", fps=11, steps=120, stride=3
+SCENES = {
+    "quadruped_locomotion": Scene(
+        "motion_imitation", "The published policy", fps=15, steps=80, stride=2, lossless=False
     ),
-    "web_navigation": Player("web_solver", "the scripted solver", fps=2, steps=25),
-    "circuit_training": Player(
-        "annealing_placer", "a placement found by annealing", (("time_budget_s", "2"),), fps=15, steps=400
+    "web_navigation": Scene("web_solver", "The scripted solver", fps=1.5, steps=25, size=None),
+    "circuit_training": Scene(
+        "annealing_placer", "A placement found by simulated annealing", (("time_budget_s", "2"),), fps=15, steps=400
     ),
 }
-VIDEOS = (
-    "QuadrupedLocomotion-DogPace-v0",
-    "QuadrupedLocomotion-DogTrot-v0",
-    "QuadrupedLocomotion-DogSpin-v0",
-    "QuadrupedLocomotion-VariedTrot-v0",
-    "CircuitTraining-ArianeTwin-v0",
-    "WebNavigation-Difficulty-01-v0",
-    "WebNavigation-Difficulty-03-v0",
-)
+_ANYBODY = Scene("minimal", "Random actions", steps=50)
+_MAX_FRAMES = 60
+_WEBSITES = 300  # of a level, to choose one from
 
 
 def film(domain: Domain, environment: Environment, folder: Path) -> Filmed:
-    """Plays one episode and writes ``<id>.png``, and ``<id>.mp4`` where the id is in ``VIDEOS``.
+    """Records one episode and writes ``<id>.webp`` and ``<id>.png``.
 
     Args:
         domain: of the environment.
-        environment: what to play.
+        environment: what to show.
         folder: gets the files.
     """
-    player = PLAYERS.get(domain.name, Player("minimal", "random actions", steps=50))
-    moving = environment.id in VIDEOS
+    scene = SCENES.get(domain.name, _ANYBODY)
     try:
-        frames, caption = _play(player, environment, everything=moving)
+        recording = record(scene, environment)
     except (UserError, ImportError) as error:
         return Filmed(missing=str(error).splitlines()[0])
     folder.mkdir(parents=True, exist_ok=True)
-    still = f"{environment.id}.png"
-    _write_still(frames[len(frames) // 2], folder / still)
-    if not moving:
-        return Filmed(still=still, caption=caption)
-    try:
-        _write_video(frames, folder / f"{environment.id}.mp4", player.fps)
-    except ImportError as error:
-        return Filmed(still=still, caption=caption, missing=f"no video: {error}")
-    return Filmed(still=still, video=f"{environment.id}.mp4", caption=caption)
+    moving, still = f"{environment.id}.webp", f"{environment.id}.png"
+    write_animation(recording, folder / moving, scene)
+    _write_still(recording.frames[-1], folder / still)
+    height, width = recording.frames[0].shape[:2]
+    return Filmed(moving, still, (width, height), recording.caption)
 
 
-def _play(player: Player, environment: Environment, *, everything: bool) -> tuple[list[Frame], str]:
-    """Returns the frames of an episode, or its middle alone, and the caption."""
+def record(scene: Scene, environment: Environment) -> Recording:
+    """Returns the pictures of an episode, or of the reference motion of a generated gait."""
+    clip = str(environment.kwargs.get("clip", ""))
+    if clip.startswith(("synthetic_", "varied_")):
+        return _reference_motion(scene, environment)
     env = gymnasium.make(
         environment.id,
         render_mode="rgb_array",
         disable_env_checker=True,
-        **_testing(environment),
+        **({"mode": "test"} if clip else {}),
         **environment.example,
     )
     try:
-        act, said = _policy(player, environment, env)
-        observation, _ = env.reset(seed=1)
-        frames, total, ended, step = [_frame(env)], 0.0, False, 0
-        while not ended and step < player.steps:
+        act = _policy(scene, environment, env)
+        observation, _ = env.reset(seed=1, options=_options(environment))
+        frames, total, ended, step = [_picture(env)], 0.0, False, 0
+        while not ended and step < scene.steps:
             observation, reward, terminated, truncated, _ = env.step(act(observation))
             total, ended, step = total + float(reward), bool(terminated or truncated), step + 1
-            if (step % player.stride == 0 or ended) if everything else (step == player.steps // 2 or ended):
-                frames.append(_frame(env))
+            if step % scene.stride == 0 or ended:
+                frames.append(_picture(env))
     finally:
         env.close()
-    if not everything:
-        frames = frames[-1:]
-    return frames, f"{said}; return after {step} steps: {total:.2f}"
+    caption = f"{scene.text}: return {total:.2f} after {step} steps"
+    return Recording(_sized(_thinned(frames), scene.size), caption, ended)
 
 
-def _testing(environment: Environment) -> dict[str, Any]:
-    """Returns the arguments that make an environment of two modes the one that is evaluated on."""
-    return {"mode": "test"} if "Quadruped" in environment.id else {}
+def _reference_motion(scene: Scene, environment: Environment) -> Recording:
+    """Returns pictures of the generated gait that the robot is rewarded for following; no physics is involved."""
+    from a2perf.domains.quadruped_locomotion.reference import reference_pose
+    from a2perf.domains.quadruped_locomotion.rendering import HEIGHT, WIDTH, Camera
+
+    env = gymnasium.make(environment.id, mode="test", disable_env_checker=True)
+    camera = Camera()
+    frames = []
+    try:
+        env.reset(seed=1, options={"phase": 0.0})
+        motion = env.unwrapped.reference  # type: ignore[attr-defined]
+        pose, count = np.zeros(19), round(CYCLES * motion.clip.duration * scene.fps)
+        for time in np.arange(count) * CYCLES * motion.clip.duration / count:  # whole cycles, so the legs loop smoothly
+            reference_pose(motion.clip.data, motion.placement, False, time, pose)
+            camera.show(pose)
+            width, height = scene.size or (WIDTH, HEIGHT)
+            frames.append(camera.picture(np.array([*pose[:2], 0.35]), width=width, height=height, yaw=20.0))
+    finally:
+        camera.close()
+        env.close()
+    return Recording(frames, "The reference motion, which the robot is rewarded for following", ended=False)
 
 
-def _frame(env: gymnasium.Env[Any, Any]) -> Frame:
-    picture: Frame = np.asarray(env.render())
-    height, width = (side - side % 2 for side in picture.shape[:2])  # what the video's colour planes need
-    return picture[:height, :width]
+def _options(environment: Environment) -> dict[str, Any] | None:
+    """Returns the options of a reset that choose the website with the longest solution: most of level 1 are empty."""
+    if not environment.id.startswith("WebNavigation"):
+        return None
+    from a2perf.domains.web_navigation.gallery import of_level
+
+    level = int(environment.kwargs.get("difficulty", environment.example.get("difficulty", 1)))
+    return {"design": max(of_level(level)[:_WEBSITES], key=lambda one: (one.length, len(one.design.fields))).design}
 
 
-def _policy(player: Player, environment: Environment, env: gymnasium.Env[Any, Any]) -> tuple[Act, str]:
-    if player.only and player.only not in environment.id:
-        from a2perf.domains.quadruped_locomotion.gallery import track_targets
+def _picture(env: gymnasium.Env[Any, Any]) -> Frame:
+    return np.asarray(env.render())
 
-        return track_targets, "a plain controller that steers to the next pose"
-    with _as_submission(EXAMPLES / player.example, environment):
-        module = _load(EXAMPLES / player.example / "inference.py")
-        policy = module.load_policy(env, **dict(player.arguments))
-    return lambda observation: module.infer_once(policy, module.preprocess_observation(observation)), player.said
+
+def _thinned(frames: list[Frame]) -> list[Frame]:
+    """Returns at most ``_MAX_FRAMES`` of the frames, the last one included."""
+    if len(frames) <= _MAX_FRAMES:
+        return frames
+    chosen = np.linspace(0, len(frames) - 1, _MAX_FRAMES).round().astype(int)
+    return [frames[index] for index in chosen]
+
+
+def _sized(frames: list[Frame], size: tuple[int, int] | None) -> list[Frame]:
+    if size is not None:
+        from PIL import Image
+
+        return [np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.LANCZOS)) for frame in frames]
+    used = max(int(np.flatnonzero((frame != frame[-1, -1]).any(axis=(1, 2))).max(initial=0)) for frame in frames)
+    return [frame[: min(used + 16, len(frame))] for frame in frames]
+
+
+def _policy(scene: Scene, environment: Environment, env: gymnasium.Env[Any, Any]) -> Act:
+    with _as_submission(EXAMPLES / scene.example, environment):
+        module = _load(EXAMPLES / scene.example / "inference.py")
+        policy = module.load_policy(env, **dict(scene.arguments))
+    return lambda observation: module.infer_once(policy, module.preprocess_observation(observation))
 
 
 @contextmanager
@@ -188,9 +241,15 @@ def _write_still(frame: Frame, path: Path) -> None:
     Image.fromarray(frame).quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
-def _write_video(frames: list[Frame], path: Path, fps: float) -> None:
-    import imageio.v2 as imageio
+def write_animation(recording: Recording, path: Path, scene: Scene, *, quality: int = 45) -> None:
+    """Writes an animated WebP that loops for ever; its last picture stays for ``HOLD_S`` if the episode ended."""
+    from PIL import Image
 
-    importlib.import_module("imageio_ffmpeg")  # the plug-in that writes MP4
-    shown = [*frames, *[frames[-1]] * round(fps)]  # the end stays for a second
-    imageio.mimwrite(path, shown, fps=fps, macro_block_size=2, codec="libx264", quality=7, pixelformat="yuv420p")
+    first, *others = [Image.fromarray(frame) for frame in recording.frames]
+    durations: Sequence[int] = [round(1000 / scene.fps)] * len(recording.frames)
+    if recording.ended:
+        durations = [*durations[:-1], round(1000 * HOLD_S)]
+    first.save(
+        path, save_all=True, append_images=others, duration=durations, loop=0, lossless=scene.lossless,
+        quality=quality, method=4,
+    )  # fmt: skip

@@ -43,18 +43,18 @@ def write(page: Path, schemas: Path, run_record: Path) -> None:
     """Writes the page, and one JSON Schema per record into ``schemas``.
 
     Args:
-        page: to write.
-        schemas: folder of the JSON files; beside the page, so that it can link to them.
-        run_record: the page whose tables say what the fields of the manifest mean.
+        page: file to write.
+        schemas: folder of the JSON files; the page links to them, so it is beside the page.
+        run_record: the page with tables that describe the fields of the manifest.
     """
     schemas.mkdir(parents=True, exist_ok=True)
     by_hand = _meanings(run_record.read_text(encoding="utf-8"))
     text = [
         "# File schemas",
         "",
-        "Every file that a2perf writes is a typed record. Readers accept any record whose `schema` is not newer than "
-        "theirs; unknown fields are ignored, a missing field takes its default. The ending of a name is its unit. "
-        "[The record of a run](run_record.md) says which file is which.",
+        "Every file that a2perf writes is a typed record. A reader accepts records with a `schema` up to its own; it "
+        "ignores unknown fields and fills in defaults for missing ones. The suffix of a field's name is its unit. "
+        "[The record of a run](run_record.md) explains the files.",
         "",
     ]
     for module, kinds in all_records().items():
@@ -101,7 +101,7 @@ def _meanings(page: str) -> dict[str, str]:
 def _json_schema(module: str, kind: type[msgspec.Struct], folder: Path) -> str | None:
     try:
         made = msgspec.json.schema(kind)
-    except TypeError:  # a field of a type that JSON has no word for: such a record is never a file of its own
+    except TypeError:  # a field of a type that JSON cannot express: the record is only a part of other records
         return None
     name = f"{module.removeprefix('a2perf.')}.{kind.__name__}.json"
     (folder / name).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """Stages the sources of the site: the pages of ``docs``, and the pages of the repository that they belong with.
 
-Links between pages stay links; a link to something that is no page (a folder, a program) becomes its name.
+Links between pages stay links. A link to anything else (a folder, a program) becomes its name.
 """
 
 from __future__ import annotations
@@ -8,16 +8,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FROM_REPOSITORY = {
     "CONTRIBUTING.md": "contributing.md",
-    "benchmarks/README.md": "benchmarks.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "compatibility/benchmarks/README.md": "benchmarks.md",
     "results/README.md": "results.md",
     "third_party/NOTICES.md": "notices.md",
     "docker/README.md": "docker.md",
 }
+FRONT = Path("docs/index.md")
+"""The only page that may link to generated pages: the others are read on code hosts as well."""
 PICTURES = (".png", ".svg", ".gif", ".webp", ".jpg")
 _LEFT_OUT = ("_", ".")  # parts of other pages
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
@@ -29,7 +34,7 @@ class DeadLink(Exception):
 
 
 def pages() -> dict[Path, Path]:
-    """Returns where each page of the repository stands on the site: both paths relative to their tops."""
+    """Returns the place of each page on the site; both paths are relative to their tops."""
     found = {
         path.relative_to(REPOSITORY): path.relative_to(REPOSITORY / "docs")
         for path in sorted((REPOSITORY / "docs").rglob("*.md"))
@@ -40,11 +45,17 @@ def pages() -> dict[Path, Path]:
             found[Path(page)] = Path(place)
     for readme in sorted(REPOSITORY.glob("examples/*/README.md")):
         found[readme.relative_to(REPOSITORY)] = Path("examples", f"{readme.parent.name}.md")
+    for notebook in sorted(REPOSITORY.glob("docs/notebooks/*.ipynb")):
+        found[notebook.relative_to(REPOSITORY)] = Path("notebooks", f"{notebook.stem}.md")
     return found
 
 
-def stage(folder: Path) -> list[Path]:
+def stage(folder: Path, texts: Mapping[Path, str] | None = None) -> list[Path]:
     """Copies every page and the pictures it shows into ``folder``, with links that fit there.
+
+    Args:
+        folder: where to.
+        texts: Markdown of the pages that are not Markdown themselves: of every notebook, by its path.
 
     Returns:
         The pages, relative to ``folder``.
@@ -57,7 +68,8 @@ def stage(folder: Path) -> list[Path]:
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            target.write_text(_relinked(page, place, table, folder), encoding="utf-8")
+            text = (texts or {}).get(page) or (REPOSITORY / page).read_text(encoding="utf-8")
+            target.write_text(_relinked(text, page, place, table, folder), encoding="utf-8")
         except DeadLink as error:
             dead.append(str(error))
     if dead:
@@ -65,12 +77,14 @@ def stage(folder: Path) -> list[Path]:
     return list(table.values())
 
 
-def _relinked(page: Path, place: Path, table: dict[Path, Path], folder: Path) -> str:
+def _relinked(text: str, page: Path, place: Path, table: dict[Path, Path], folder: Path) -> str:
     def link(match: re.Match[str]) -> str:
         bang, text, target, anchor = match[1], match[2], match[3], match[4] or ""
         if "://" in target or target.startswith("mailto:"):
             return match[0]
         source = Path(os.path.normpath(page.parent / target))
+        if page == FRONT and target.endswith(".md") and not (REPOSITORY / source).exists():
+            return match[0]  # a page that the build writes; Sphinx fails if it does not
         if not (REPOSITORY / source).exists():
             raise DeadLink(f"{page} links to {target}, which does not exist")
         if source == Path("README.md"):
@@ -86,8 +100,7 @@ def _relinked(page: Path, place: Path, table: dict[Path, Path], folder: Path) ->
         named = str(source) in text or text.strip("`") == str(source)
         return text if named else f"{text} (`{source}`)"
 
-    pieces = _fenced((REPOSITORY / page).read_text(encoding="utf-8"))
-    return "".join(piece if is_code else _LINK.sub(link, piece) for is_code, piece in pieces)
+    return "".join(piece if is_code else _LINK.sub(link, piece) for is_code, piece in _fenced(text))
 
 
 def _fenced(text: str) -> list[tuple[bool, str]]:

@@ -1,6 +1,6 @@
 """Draws the pictures of ``circuit_training.md``: ``python docs/environments/circuit_pictures.py``.
 
-A random, a greedy and an annealed placement of Ariane's twin, and of Ariane itself where its data is; prints the costs.
+A random, a greedy and an annealed placement of the Ariane twin, and of Ariane if its data is present; prints the costs.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Draws the pictures of ``web_navigation.md``: ``python docs/environments/web_pictures.py``.
 
-The fullest of some sites of each level, its first page half filled in: by the page model, and by Chromium where it is
-installed.
+For each level, the website with the fullest first page, half filled in: drawn by the page model, and by Chromium if it
+is installed.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ CANDIDATES = 300  # designs of a level that are looked at
 
 
 def fullest(level):
-    """The design with the most elements on its first page, among those whose first page fits the window."""
+    """Returns the design with the most elements on its first page, if that page fits the window."""
     counts = {}
     for shown in gallery.of_level(level)[:CANDIDATES]:
         listed = listed_boxes(build_site(shown.design), 0, ())

@@ -1,4 +1,4 @@
-"""Cells of the report's tables: numbers as words, rounded as everywhere in the house."""
+"""Cells of the report's tables: numbers as text, rounded as in all reports."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from a2perf.metrics.values import MetricValue
 from a2perf.report.numbers_text import Scale, row_scale, written
 
 NONE = "–"
-MARKS = {"measured": "ᵐ", "estimated": "≈", "mixed": "≈"}
+MARKS = {"estimated": "≈ ", "mixed": "≈ "}
 
 
 def metric_words(
     value: MetricValue | None, *, spread: bool = True, interval: bool = False, scale: Scale | None = None
 ) -> str:
-    """Returns a value with its spread, and its interval on a line of its own."""
+    """Returns a value with its spread, and its interval on a second line."""
     if value is None or value.value is None:
         return NONE
     scale = scale or row_scale([value.value], value.unit)
@@ -30,7 +30,7 @@ def metric_words(
     if spread and not interval and number.spread and number.exponent is None:
         number, below = number._replace(spread=""), f"± {number.spread}"
     mark = MARKS.get(value.provenance, "")
-    text = f"{mark + ' ' if mark == '≈' else ''}{number.text()} {_unit(scale)}".rstrip() + (mark if mark == "ᵐ" else "")
+    text = f"{mark}{number.text()} {_unit(scale)}".rstrip()
     return "\n".join(part for part in (text, below) if part)
 
 
@@ -38,13 +38,12 @@ def _unit(scale: Scale) -> str:
     return f"× {scale.unit}" if scale.unit.startswith("10") else scale.unit
 
 
-def score_words(row: Row, best: float) -> str:
-    """Returns a normalised score with its interval; a star marks one that reaches ``best``."""
+def score_words(row: Row, *, star: bool = False) -> str:
+    """Returns a normalised score with its interval, and a star for a leader of its task."""
     score = row.entry.score
     if score.value is None:
         return NONE
-    star = "★ " if round(score.value, 3) >= round(best, 3) else ""
-    text = f"{star}{_fixed(score.value)}"
+    text = f"{'★ ' if star else ''}{_fixed(score.value)}"
     if score.low is None or score.high is None or score.low == score.high:
         return text
     return f"{text}\n[{_fixed(score.low)}, {_fixed(score.high)}]"
@@ -73,7 +72,7 @@ def lengths_words(row: Row | None) -> str:
 
 
 def space_words(space: gymnasium.Space[Any]) -> str:
-    """Returns a space in a few words."""
+    """Returns a short description of a space."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return f"one of {int(space.n):,} actions".replace(",", "\u202f")
     if isinstance(space, gymnasium.spaces.Dict):
@@ -113,19 +112,19 @@ def as_published_words(row: Row) -> tuple[str, ...]:
 
 
 def time_words(seconds: float) -> str:
-    """Returns a time in the unit in which it is read best."""
+    """Returns a time in a suitable unit."""
     scale = row_scale([seconds], "s")
     return f"{written(seconds, scale).text()} {scale.unit}"
 
 
 def memory_words(row: Row) -> str:
-    """Returns the peak memory of the training, or of the evaluation where there was none."""
+    """Returns the peak memory of the training run, or of the evaluation if there was no training run."""
     value = row.value("train", "memory_rss_peak") if row.trained else None
     return metric_words(value or row.value("inference", "memory_rss_peak"), scale=Scale(2.0**20, "MiB"))
 
 
 def steps_words(row: Row) -> str:
-    """Returns how many environment steps one training took."""
+    """Returns the number of environment steps of one training run."""
     steps = row.steps
     if steps is None:
         return NONE

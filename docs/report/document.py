@@ -28,19 +28,19 @@ _SEE = re.compile(r"@@([a-z0-9_-]+)@@")
 _WIDE = 8
 """Tables of more columns are set in small type in LaTeX."""
 _DOTS_AN_INCH = 100
-"""At most so coarse a picture is printed."""
+"""Lowest resolution of printed pictures."""
 _MANY = 6
-"""More charts than that are printed smaller, so that all of them fit a page."""
+"""More charts than this are printed smaller to fit one page."""
 _RIGHT = "right"
 
 
 @dataclass(frozen=True)
 class Grid:
-    r"""A table of finished words.
+    r"""A table of finished text.
 
     Attributes:
         columns: headings; ``align`` has one entry each.
-        rows: cells, one a column; a row of one cell is a heading within the table. ``\n`` breaks a cell.
+        rows: one cell per column; a row of one cell is a heading within the table. ``\n`` breaks a cell.
         notes: below the table.
     """
 
@@ -57,7 +57,7 @@ class Plot:
     """Charts under one number.
 
     Attributes:
-        charts: drawn in a row where there is room.
+        charts: drawn side by side if they fit.
     """
 
     name: str
@@ -87,15 +87,15 @@ Placed: TypeAlias = Grid | Plot | Picture
 
 @dataclass(frozen=True)
 class Document:
-    """The report before any form.
+    """The report, independent of the format.
 
     Attributes:
-        parts: prose as Markdown, or what was placed in it, in order.
-        numbers: words by which the text refers to what is placed, ``"Table 2"``.
+        parts: Markdown text, tables and figures, in order.
+        numbers: how the text refers to tables and figures, ``"Table 2"``.
     """
 
     title: str
-    lede: str
+    overview: str
     parts: list[str | Placed]
     numbers: dict[str, str] = field(default_factory=dict)
 
@@ -104,14 +104,14 @@ class Document:
         return [part for part in self.parts if not isinstance(part, str)]
 
 
-def compose(title: str, lede: str, text: str, available: Mapping[str, Placed | None]) -> Document:
+def compose(title: str, overview: str, text: str, available: Mapping[str, Placed | None]) -> Document:
     """Puts tables and figures where the text asks for them, and numbers them.
 
     Args:
         title: of the report.
-        lede: one sentence below it.
+        overview: one sentence below it.
         text: Markdown with ``[[name]]`` lines and ``@@name@@`` references.
-        available: what can be placed; None for what nothing was recorded of, which is left out.
+        available: tables and figures; None without recorded data, which is left out.
 
     Raises:
         KeyError: the text asks for something that does not exist.
@@ -131,19 +131,19 @@ def compose(title: str, lede: str, text: str, available: Mapping[str, Placed | N
         counted[kind] += 1
         numbers[piece] = f"{kind} {counted[kind]}"
         parts.append(item)
-    told = [
+    resolved = [
         _SEE.sub(lambda match: numbers.get(match[1], "nothing recorded yet"), part) if isinstance(part, str) else part
         for part in parts
     ]
-    return Document(title, lede, told, numbers)
+    return Document(title, overview, resolved, numbers)
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
 def to_markdown(document: Document, folder: str = "figures") -> str:
-    """Returns the report as Markdown whose pictures lie in ``folder``."""
-    lines = [f"# {document.title}", "", f"*{document.lede}*", ""]
+    """Returns the report as Markdown with pictures in ``folder``."""
+    lines = [f"# {document.title}", "", f"*{document.overview}*", ""]
     for part in document.parts:
         if isinstance(part, str):
             lines += [part.strip(), ""]
@@ -190,7 +190,7 @@ def to_html(document: Document) -> str:
     parts = [
         {
             "kind": "prose" if isinstance(part, str) else type(part).__name__.lower(),
-            # the report's own text; names in it came from records and are escaped by the Markdown reader
+            # safe: the Markdown reader escapes names from records in this text
             "html": Markup(_with_anchors(reader.render(part))) if isinstance(part, str) else "",
             "item": part,
             "number": "" if isinstance(part, str) else document.numbers[part.name],
@@ -207,7 +207,7 @@ def to_html(document: Document) -> str:
         for match in re.finditer(r"^## (.+)$", part, flags=re.MULTILINE)
     ]
     return render(
-        "page.html", loader=jinja2.FileSystemLoader(HERE), title=document.title, lede=document.lede,
+        "page.html", loader=jinja2.FileSystemLoader(HERE), title=document.title, overview=document.overview,
         parts=parts, headings=headings, broken=_broken,
     )  # fmt: skip
 
@@ -245,19 +245,28 @@ _PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 
 
 def to_latex(document: Document, folder: str = "figures") -> str:
-    """Returns the report as a LaTeX document whose pictures lie in ``folder``."""
+    """Returns the report as a LaTeX document with pictures in ``folder``."""
     lines = [
-        _PREAMBLE, f"\\title{{{_tex(document.title)}}}", "\\author{}", "\\date{}", "\\begin{document}",
-        "\\maketitle", f"\\begin{{center}}\\itshape {_tex(document.lede)}\\end{{center}}",
+        _PREAMBLE, f"\\title{{{_tex(document.title)}}}", "\\author{The a2perf authors}",
+        f"\\date{{{_tex(document.overview)}}}", "\\begin{document}", "\\maketitle",
     ]  # fmt: skip
     for part in document.parts:
         if isinstance(part, str):
-            lines.append(prose_latex(part))
+            lines.append(_with_abstract(prose_latex(part)))
         elif isinstance(part, Grid):
             lines.append(_grid_latex(part))
         else:
             lines.append(_figure_latex(part, folder))
     return "\n".join([*lines, "\\end{document}"]) + "\n"
+
+
+def _with_abstract(latex: str) -> str:
+    """Returns LaTeX with its section "Abstract" as an ``abstract`` environment, which has no number."""
+    start, head, rest = latex.partition("\n\\section{Abstract}\n")
+    if not head:
+        return latex
+    body, section, after = rest.partition("\n\\section{")
+    return f"{start}\n\\begin{{abstract}}\n{body.strip()}\n\\end{{abstract}}\n{section}{after}"
 
 
 def prose_latex(text: str) -> str:
@@ -301,20 +310,20 @@ def _inline_latex(tokens: Sequence[Token]) -> str:
 
 
 def _spaced(text: str) -> str:
-    """Escapes words and keeps the spaces at their ends, which join them to what stands beside them."""
+    """Escapes text and keeps spaces at its ends, since neighbouring parts are joined without one."""
     before = " " if text[:1].isspace() else ""
     after = " " if text[-1:].isspace() and text.strip() else ""
     return before + latex_text(text) + after
 
 
 def _tex(words: str) -> str:
-    """Returns words that LaTeX prints as they are, also the few signs of the tables that ``latex_text`` lacks."""
+    """Returns text that LaTeX prints unchanged, including signs of the tables that ``latex_text`` does not know."""
     parts = re.split(f"([{''.join(_SIGNS)}])", words)
     return "".join(_SIGNS[part] if part in _SIGNS else _spaced(part) if part else "" for part in parts)
 
 
 _SIGNS = {
-    "★": r"$\star$", "ᵐ": r"\textsuperscript{m}", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    "★": r"$\star$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
 }  # fmt: skip
 
 

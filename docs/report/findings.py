@@ -1,7 +1,7 @@
-"""What the report knows: every scored entry of the shipped bundles, the protocol they were made under, and the curves.
+"""The data of the report: every scored entry of the recorded bundles, their protocol, and the curves.
 
-Scores come from ``a2perf.report.leaderboard`` alone, so that the report and the leaderboard cannot disagree; here they
-are only sorted and looked up. What a baseline *is* stands in ``baselines.toml``.
+Scores come only from ``a2perf.report.leaderboard``, which keeps report and leaderboard consistent; here they are
+sorted and looked up. ``results/recorded/submissions.toml`` describes each baseline.
 """
 
 from __future__ import annotations
@@ -27,16 +27,20 @@ from a2perf.records import Manifest, RolloutResults
 from a2perf.report.leaderboard import Entry, LeaderboardRecord
 from a2perf.runs import RunFolder, find_runs, layout, read_run
 from a2perf.runs.inventory import manifest_in
+from a2perf.runs.submission_info import FALLBACK_FILE, described_submissions
 from a2perf.storage import MAX_RECORD_BYTES, parse_record
 
 HERE = Path(__file__).resolve().parent
-LEARNED = ("learned", "cloned")
+RECORDED = HERE.parents[1] / "results" / "recorded"
+OWN_WEBSITES = ("tf_agents_bc",)
+"""Baselines that train on websites they sample themselves, so they have not seen the websites they are scored on."""
+LEARNED = ("learned", "imitation")
 KIND_WORDS = {
     "random": "random",
     "scripted": "scripted",
     "search": "search",
-    "pretrained": "pre-trained",
-    "cloned": "learned from demonstrations",
+    "pre-trained": "pre-trained",
+    "imitation": "learned from demonstrations",
     "learned": "learned from scratch",
     "other": "not described",
 }
@@ -68,19 +72,22 @@ class Baseline:
 
     @property
     def learns(self) -> bool:
-        """Whether its policy comes out of a training."""
+        """Whether its policy was trained."""
         return self.kind in LEARNED
 
 
 @functools.cache
 def described() -> dict[str, Baseline]:
-    """Returns the baselines that ``baselines.toml`` describes, in its order."""
-    return {key: Baseline(key=key, **words) for key, words in data("baselines.toml").items()}
+    """Returns the baselines that ``results/recorded/submissions.toml`` describes, in its order."""
+    return {
+        key: Baseline(key, info.title, info.kind, info.framework, info.summary, own_websites=key in OWN_WEBSITES)
+        for key, info in described_submissions(RECORDED / FALLBACK_FILE).items()
+    }
 
 
 def baseline_of(name: str) -> Baseline:
-    """Returns what is known of a submission by its name; one that nobody described stands for itself."""
-    return described().get(name, Baseline(name, name, "other", "", "Not described in baselines.toml."))
+    """Returns the description of a submission; its name if there is none."""
+    return described().get(name, Baseline(name, name, "other", "", f"Not described in {FALLBACK_FILE}."))
 
 
 @dataclass(frozen=True)
@@ -88,8 +95,8 @@ class Row:
     """A baseline on a task.
 
     Attributes:
-        label: its title, with the hash of its files where a task has several versions of it.
-        place: of its baseline among all, which gives it its colour.
+        label: its title, with the hash of its files if a task has several versions.
+        place: of its baseline among all, which gives the colour.
         folders: its runs by mode.
     """
 
@@ -116,12 +123,12 @@ class Row:
 
     @property
     def trained(self) -> bool:
-        """Whether there was a training at all: the empty ones of random and scripted policies leave no run."""
+        """Whether there is a training run; random and scripted policies have none."""
         return bool(self.folders.get("train"))
 
     @functools.cached_property
     def curves(self) -> list[tuple[Values, Values]]:
-        """Steps and returns of each training that logged them."""
+        """Steps and returns of each training run that logged them."""
         if not self.baseline.learns or not self.trained:
             return []
         runs = [read_run(folder) for folder in self.folders["train"]]
@@ -134,7 +141,7 @@ class Row:
 
     @property
     def steps(self) -> float | None:
-        """Environment steps of one training, mean over seeds, as far as its curve says."""
+        """Environment steps per training run according to its curve, mean over seeds."""
         return float(np.mean([steps[-1] for steps, _ in self.curves])) if self.curves else None
 
     @functools.cached_property
@@ -151,7 +158,7 @@ class Row:
         return np.array(found, np.float64)
 
     def picture(self) -> bytes | None:
-        """Returns the strip of frames of its first episode as PNG, where one was kept."""
+        """Returns the film strip of its first episode as PNG; None if it was not kept."""
         for folder in self.folders.get("inference", ()):
             files, name = folder.files(), f"{layout.MEDIA}/episode_000.png"
             if files.status(name) is not None:
@@ -165,7 +172,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the report is made of.
+    """All data of the report.
 
     Attributes:
         record: the leaderboard over the same bundles.
@@ -180,7 +187,7 @@ class Findings:
     others: dict[str, list[Row]]
 
     def tasks(self, domain: str = "") -> list[ProtocolTask]:
-        """Returns the protocol's tasks that somebody entered, in its order."""
+        """Returns the tasks of the protocol that have entries, in its order."""
         entered = {row.entry.task for row in self.rows}
         return [task for task in self.protocol.tasks.values() if task.name in entered and domain in ("", task.domain)]
 
@@ -199,7 +206,7 @@ class Findings:
         return next((row for row in self.of(task) if row.baseline.kind in wanted and row.mean_return is not None), None)
 
     def baselines(self) -> list[Baseline]:
-        """Returns the baselines that entered, by kind and in the order of ``baselines.toml``."""
+        """Returns the baselines that entered, by kind and in the order of ``submissions.toml``."""
         known = {row.baseline.key: row.baseline for row in self.rows}
         kinds, order = list(KIND_WORDS), list(described())
         return sorted(
@@ -235,7 +242,7 @@ def find(record: LeaderboardRecord, recorded: Path) -> Findings:
     main = max(counted, key=lambda name: (counted[name], name))
     several = Counter((entry.name, entry.task, entry.protocol) for entry in entries.values())
     names = {entry.name for entry in entries.values()}
-    # those that learn are drawn, so they get the first colours
+    # only learners appear in charts, and the first colours are the most distinct
     keys = sorted(names, key=lambda name: (not baseline_of(name).learns, [*described(), name].index(name), name))
     rows: dict[str, list[Row]] = {}
     for entry in entries.values():
@@ -257,6 +264,6 @@ def seeds_of(rows: Sequence[Row]) -> int:
 
 
 def overhead() -> dict[str, Any]:
-    """Returns what ``measure.py`` recorded of the platform's own cost; empty before the first recording."""
+    """Returns the overhead of the platform that ``measure.py`` recorded; empty before the first recording."""
     path = HERE / "overhead.json"
     return dict(msgspec.json.decode(path.read_bytes())) if path.is_file() else {}

@@ -1,6 +1,6 @@
-"""The goals of ``goals.toml`` against what was recorded: a measured value each, and whether it was met.
+"""The goals of ``goals.toml``, each with a measured value and a verdict.
 
-A miss is an answer like any other: the value stands in the table. What nobody recorded is neither met nor missed.
+Missed goals stay in the table with their values. Goals without recorded runs are neither met nor missed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Judged:
     """A goal on a task.
 
     Attributes:
-        goal: what was wanted, in words.
-        task: on which task, ``""`` for all of them.
-        wanted: the number that was wanted, in words.
-        measured: what was measured, in words.
-        by: the baseline that came closest.
-        verdict: whether that is enough.
+        goal: its title.
+        task: ``""`` for all tasks.
+        wanted: the limit, as text.
+        measured: the measured value, as text.
+        by: the best baseline.
+        verdict: whether the value reaches the limit.
     """
 
     goal: str
@@ -52,7 +52,7 @@ def judge(found: Findings) -> list[Judged]:
 
 
 def _tasks(found: Findings, goal: dict[str, Any]) -> list[str]:
-    """Returns the goal's tasks; the level of websites is a task of whatever number of websites the protocol has."""
+    """Returns the tasks of a goal; a level of websites means the tasks of this level in the protocol."""
     if "level" in goal:
         names = [name for name in found.protocol.tasks if name.startswith(f"difficulty_level_{goal['level']}_")]
         entered = [task.name for task in found.tasks() if task.name in names]
@@ -65,21 +65,21 @@ def _tasks(found: Findings, goal: dict[str, Any]) -> list[str]:
 
 
 def _throughput(goal: dict[str, Any]) -> list[Judged]:
-    """Two actors over one, of each training that was measured; what the host itself gave stands beside it."""
+    """Judges the speed-up by two actors for each measured training run; the limit of the host is given with it."""
     wanted = f"≥ {goal['at_least']:g}"
     results = overhead().get("measured", {}).get("baselines", {}).get("results", {})
     judged = []
     for name, values in results.items():
         if "two_actors_over_one" in values:
             ratio = values["two_actors_over_one"]
-            words = f"{ratio:.2f}, two processors gave {values['ratio_of_plain_hashing']:.2f}"
+            text = f"{ratio:.2f}, two processors gave {values['ratio_of_plain_hashing']:.2f}"
             verdict = _verdict(ratio >= goal["at_least"])
-            judged.append(Judged(goal["words"], "throughput", wanted, words, baseline_of(name).title, verdict))
+            judged.append(Judged(goal["title"], "throughput", wanted, text, baseline_of(name).title, verdict))
     return judged or [_missing(goal, "throughput", wanted)]
 
 
 def _coverage(found: Findings, goal: dict[str, Any]) -> list[Judged]:
-    strongest = ("scripted", "search", "pretrained")
+    strongest = ("scripted", "search", "pre-trained")
     judged = []
     for task in found.protocol.core_tasks():
         rows = found.of(task.name)
@@ -92,18 +92,18 @@ def _coverage(found: Findings, goal: dict[str, Any]) -> list[Judged]:
         ]
         complete = bool(enough) and not any(count.startswith("0") for count in counts)
         verdict: Verdict = "met" if complete else "missed" if rows else "not recorded"
-        judged.append(Judged(goal["words"], task.name, "one of each", ", ".join(counts), "", verdict))
+        judged.append(Judged(goal["title"], task.name, "one of each", ", ".join(counts), "", verdict))
     return judged
 
 
 def _rows(found: Findings, goal: dict[str, Any], task: str) -> list[Row]:
-    """Returns the candidates of a goal, best first; those that took too long come after the others."""
+    """Returns the candidates of a goal, best first; those over the time limit come last."""
     rows = [row for row in found.of(task) if row.baseline.kind in goal["by"] and row.mean_return is not None]
     return sorted(rows, key=lambda row: not _in_time(row, goal))
 
 
 def _in_time(row: Row, goal: dict[str, Any]) -> bool:
-    """Whether its longest training, of whichever seed, kept the time."""
+    """Returns whether the longest training run of all seeds is within the time limit."""
     if "within_s" not in goal:
         return True
     value = row.value("train", "wall_clock")
@@ -120,7 +120,7 @@ def _minutes(row: Row, goal: dict[str, Any]) -> str:
 
 
 def _missing(goal: dict[str, Any], task: str, wanted: str) -> Judged:
-    return Judged(goal["words"], task, wanted, "–", "", "not recorded")
+    return Judged(goal["title"], task, wanted, "–", "", "not recorded")
 
 
 def _share_of_strongest(found: Findings, goal: dict[str, Any], task: str) -> Judged:
@@ -134,7 +134,7 @@ def _share_of_strongest(found: Findings, goal: dict[str, Any], task: str) -> Jud
     row = rows[0]
     share = (row.mean_return or 0.0) / reference
     met = share >= goal["at_least"] and _in_time(row, goal)
-    return Judged(goal["words"], task, wanted, f"{100 * share:.1f} %{_minutes(row, goal)}", row.label, _verdict(met))
+    return Judged(goal["title"], task, wanted, f"{100 * share:.1f} %{_minutes(row, goal)}", row.label, _verdict(met))
 
 
 def _return(found: Findings, goal: dict[str, Any], task: str) -> Judged:
@@ -145,7 +145,7 @@ def _return(found: Findings, goal: dict[str, Any], task: str) -> Judged:
     row = rows[0]
     value = row.mean_return or 0.0
     met = value >= goal["at_least"] and _in_time(row, goal)
-    return Judged(goal["words"], task, wanted, f"{value:.1f}{_minutes(row, goal)}", row.label, _verdict(met))
+    return Judged(goal["title"], task, wanted, f"{value:.1f}{_minutes(row, goal)}", row.label, _verdict(met))
 
 
 def _success(found: Findings, goal: dict[str, Any], task: str) -> Judged:
@@ -156,7 +156,7 @@ def _success(found: Findings, goal: dict[str, Any], task: str) -> Judged:
     if not known:
         return _missing(goal, task, wanted)
     share, row = max(known, key=lambda pair: pair[0])
-    return Judged(goal["words"], task, wanted, f"{share:.3f}", row.label, _verdict(share >= goal["at_least"]))
+    return Judged(goal["title"], task, wanted, f"{share:.3f}", row.label, _verdict(share >= goal["at_least"]))
 
 
 def _above_exact(found: Findings, goal: dict[str, Any], task: str) -> Judged:
@@ -167,7 +167,7 @@ def _above_exact(found: Findings, goal: dict[str, Any], task: str) -> Judged:
     row, best = rows[0], -found.protocol.task(task).reference("expert").mean
     above = round(-(row.mean_return or 0.0) / best - 1.0, 6) + 0.0  # no minus before a zero
     return Judged(
-        goal["words"],
+        goal["title"],
         task,
         wanted,
         f"{100 * above:.2f} %".replace("-", "−"),
@@ -183,7 +183,7 @@ def _below_greedy(found: Findings, goal: dict[str, Any], task: str) -> Judged:
         return _missing(goal, task, wanted)
     row = rows[0]
     below = 1.0 - (row.mean_return or 0.0) / greedy.mean_return
-    return Judged(goal["words"], task, wanted, f"{100 * below:.1f} %", row.label, _verdict(below >= goal["at_least"]))
+    return Judged(goal["title"], task, wanted, f"{100 * below:.1f} %", row.label, _verdict(below >= goal["at_least"]))
 
 
 def _above_random(found: Findings, goal: dict[str, Any], task: str) -> Judged:
@@ -196,7 +196,7 @@ def _above_random(found: Findings, goal: dict[str, Any], task: str) -> Judged:
         return _missing(goal, task, wanted)
     (low, high), (_, limit) = ((end[0], end[1]) for end in ends if end is not None)
     words = f"[{low:.3f}, {high:.3f}] against at most {limit:.3f}".replace("-", "−")
-    return Judged(goal["words"], task, wanted, words, rows[0].label, _verdict(low > limit))
+    return Judged(goal["title"], task, wanted, words, rows[0].label, _verdict(low > limit))
 
 
 def _interval(row: Row) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""The report's tables: words made of numbers that were recorded. No number is written here by hand."""
+"""The tables of the report, made of recorded numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import gymnasium
-import numpy as np
 from cells import (
     NONE,
     as_published_words,
@@ -30,13 +29,14 @@ import a2perf.domains  # noqa: F401 - registers the ids
 from a2perf.domains.registry import get_domain
 from a2perf.errors import UserError
 from a2perf.report.numbers_text import Scale, row_scale, written
+from a2perf.report.ranks import leaders
 
 LEFT, RIGHT = "left", "right"
 _RETURN = ("inference", "returns")
 
 
 def goals_grid(found: Findings) -> Grid:
-    """Returns every goal with what was measured."""
+    """Returns every goal with its result."""
     judged = judge(found)
     rows: list[tuple[str, ...]] = []
     for one in judged:
@@ -46,8 +46,8 @@ def goals_grid(found: Findings) -> Grid:
                 rows.append(heading)
         rows.append((one.task, one.wanted, one.measured, one.by or NONE, one.verdict))
     return Grid(
-        "goals", "Goals and what was measured. Of several baselines the one with the highest return stands here, of "
-        "those that kept the time where one was given.",
+        "goals", "Goals and results. The baseline with the highest return is listed, among those within the time limit "
+        "if there is one.",
         ("task", "wanted", "measured", "by", "goal"), (LEFT, LEFT, LEFT, LEFT, LEFT), tuple(rows),
     )  # fmt: skip
 
@@ -65,37 +65,36 @@ def tasks_grid(found: Findings) -> Grid:
                 lengths_words(random), lengths_words(strongest), str(task.evaluation.episodes),
             ))  # fmt: skip
     return Grid(
-        "tasks", f"The tasks of protocol {found.protocol.name}. The return of its random policy and of its expert, "
-        "with the interval that the protocol stores, is a task's difficulty before anything is trained; lengths are "
-        "the shortest, the mean and the longest episode in steps, as recorded.",
-        ("task", "environment", "random", "expert", "length, random", "length, best", "episodes a seed"),
+        "tasks", f"The tasks of protocol {found.protocol.name}. Returns of the random policy and of the expert, "
+        "with the intervals that the protocol stores; mean, shortest and longest recorded episode in steps.",
+        ("task", "environment", "random", "expert", "length, random", "length, best", "episodes per seed"),
         (LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT), tuple(rows),
         notes="An expert without an interval is the best of all placements, by complete enumeration.",
     )  # fmt: skip
 
 
 def spaces_grid(found: Findings) -> Grid:
-    """Returns what an agent sees and does in each domain, asked of the environments themselves."""
+    """Returns the observation and action spaces of each domain, read from the environments."""
     rows = []
     for domain in found.domains():
         for task in found.tasks(domain):
             try:
                 env = gymnasium.make(task.env_id, **task.env_kwargs)
             except UserError:
-                continue  # its data are not on this host; another task of the domain has the same spaces
+                continue  # the data of this task are missing here; other tasks of the domain have the same spaces
             rows.append((get_domain(domain).title, space_words(env.observation_space), space_words(env.action_space)))
             env.close()
             break
         else:
-            rows.append((get_domain(domain).title, "its data are not on this host", ""))
+            rows.append((get_domain(domain).title, "data not installed on this host", ""))
     return Grid(
-        "spaces", "What an agent sees and does, the same in all tasks of a domain.",
+        "spaces", "Observations and actions, the same in all tasks of a domain.",
         ("domain", "observation", "action"), (LEFT, LEFT, LEFT), tuple(rows),
     )  # fmt: skip
 
 
 def baselines_grid(found: Findings) -> Grid:
-    """Returns what each submission is, and on how many tasks it was recorded."""
+    """Returns the submissions with the number of tasks that they were recorded on."""
     rows: list[tuple[str, ...]] = []
     kind = ""
     for baseline in found.baselines():
@@ -105,42 +104,45 @@ def baselines_grid(found: Findings) -> Grid:
         tasks = {row.entry.task for row in found.rows if row.baseline.key == baseline.key}
         rows.append((baseline.title, baseline.key, baseline.framework or NONE, str(len(tasks)), baseline.summary))
     return Grid(
-        "baselines", "The submissions, folders below `examples/`, and on how many tasks they were recorded.",
-        ("baseline", "folder", "framework", "tasks", "what it does"), (LEFT, LEFT, LEFT, RIGHT, LEFT), tuple(rows),
+        "baselines", "The submissions in `examples/` and the number of tasks that they were recorded on.",
+        ("baseline", "folder", "framework", "tasks", "description"), (LEFT, LEFT, LEFT, RIGHT, LEFT), tuple(rows),
     )  # fmt: skip
 
 
 def matrix_grid(found: Findings) -> Grid:
-    """Returns normalised scores, a row a baseline and a column a task."""
+    """Returns normalised scores, one row per baseline and one column per task."""
     tasks = found.tasks()
     rows = []
     for baseline in found.baselines():
         cells = []
         for task in tasks:
             mine = [row for row in found.of(task.name) if row.baseline.key == baseline.key]
-            cells.append("\n".join(score_words(row, task_best(found, task.name)) for row in mine) or NONE)
+            leading = task_leaders(found, task.name)
+            cells.append("\n".join(score_words(row, star=row.label in leading) for row in mine) or NONE)
         rows.append((baseline.title, *cells))
     return Grid(
         "matrix", "Normalised scores (0: random policy, 1: expert of the protocol): interquartile mean over seeds with "
-        "its bootstrap interval. ★ marks the highest of a task.",
+        "its bootstrap interval. ★: no interval of the task lies above."
+        " No star if all are tied.",
         ("baseline", *(short_words(task.name) for task in tasks)), (LEFT, *(RIGHT for _ in tasks)), tuple(rows),
     )  # fmt: skip
 
 
-def task_best(found: Findings, task: str) -> float:
-    """Returns the highest normalised score of a task."""
-    return max((row.entry.score.value for row in found.of(task) if row.entry.score.value is not None), default=np.inf)
+def task_leaders(found: Findings, task: str) -> set[str]:
+    """Returns the labels of the entries that may be the best of a task, by the rule of all tables (``leaders``)."""
+    rows = [row for row in found.of(task) if row.entry.score.low is not None]
+    return {rows[index].label for index in leaders([(row.entry.score.low, row.entry.score.high) for row in rows])}
 
 
 def results_grid(found: Findings, domain: str) -> Grid | None:
-    """Returns returns and costs of a domain, a row a baseline and a section a task; None where nobody entered."""
+    """Returns returns and costs of a domain, one row per baseline and task; None without entries."""
     tasks = found.tasks(domain)
     if not tasks:
         return None
     columns = [*_RESULT_COLUMNS]
     entered = [row for task in tasks for row in found.of(task.name)]
     energies = [energy for row in entered if (energy := row.number("train", "energy_gross"))]
-    # one unit a table; those who train for seconds need thousandths
+    # one unit per table; training runs of a few seconds need mWh
     unit = Scale(1e-3, "Wh") if energies and statistics.median(energies) >= _SMALL_KWH else Scale(1e-6, "mWh")
     columns.insert(
         _ENERGY_AT, ("training energy", lambda row: metric_words(row.value("train", "energy_gross"), scale=unit))
@@ -155,17 +157,15 @@ def results_grid(found: Findings, domain: str) -> Grid | None:
             rows.append(tuple(words))
     return Grid(
         f"results-{domain}", f"{get_domain(domain).title}: mean over seeds ± standard deviation; below returns and "
-        "scores their 95 % interval. Training figures are those of one training, evaluation energy is that of one "
-        "evaluation.",
+        "scores their 95 % interval. Training figures are per training run, evaluation energy per evaluation.",
         ("baseline", *(title for title, _ in columns), "seeds"),
         (LEFT, *(RIGHT for _ in columns), RIGHT), tuple(rows),
-        notes="≈ estimated by a model, ᵐ measured by an instrument or a clock; the others are recorded by the "
-        "environment or the participant. – where there was no training, or nothing was recorded.",
+        notes="≈ estimated by a model; all other numbers were measured or recorded. – not trained or not recorded.",
     )  # fmt: skip
 
 
 def reliability_grid(found: Findings) -> Grid | None:
-    """Returns the reliability of what learns; None before anything learnt is recorded."""
+    """Returns the reliability of learned baselines; None without any."""
     chosen = [(mode, name) for mode, name, _ in _RELIABILITY]
     rows: list[tuple[str, ...]] = []
     for task in found.tasks():
@@ -176,20 +176,20 @@ def reliability_grid(found: Findings) -> Grid | None:
     if not rows:
         return None
     return Grid(
-        "reliability", "Reliability of what learns, in units of return, or of return a step where the heading says so; "
-        "arrows say which way is better.",
+        "reliability", "Reliability of learned baselines, in units of return or of return per step. "
+        "↑ higher is better, ↓ lower is better.",
         ("baseline", *(title for *_, title in _RELIABILITY)), (LEFT, *(RIGHT for _ in chosen)), tuple(rows),
     )  # fmt: skip
 
 
 def _bare(row: Row, mode: str, name: str) -> str:
-    """Returns a metric without its unit, which stands in the heading."""
+    """Returns a metric without its unit, which the heading has."""
     value = row.number(mode, name)
     return NONE if value is None else written(value, Scale(1.0, "")).text()
 
 
 def published_grid(found: Findings) -> Grid | None:
-    """Returns the numbers of others beside ours; None where nobody entered such a task."""
+    """Returns published numbers and ours; None without entries on such a task."""
     published = data("published.toml")
     rows: list[tuple[str, ...]] = []
     for task in found.tasks("quadruped_locomotion"):
@@ -214,7 +214,7 @@ def published_grid(found: Findings) -> Grid | None:
 
 
 def costs_grid(found: Findings) -> Grid | None:
-    """Returns published costs of Ariane beside ours; None where nobody entered it."""
+    """Returns published costs of Ariane and ours; None without entries."""
     published = data("published.toml")
     rows: list[tuple[str, ...]] = [("published",)]
     for one in published["cost"]:
@@ -238,7 +238,7 @@ def costs_grid(found: Findings) -> Grid | None:
 
 
 def steps_grid(found: Findings) -> Grid:
-    """Returns what a step of an evaluation costs beyond the policy, from the recorded calls."""
+    """Returns the overhead per step of an evaluation, from the recorded calls."""
     rows = []
     for domain in found.domains():
         entries = [row for row in found.rows if row.entry.domain == domain]
@@ -253,15 +253,15 @@ def steps_grid(found: Findings) -> Grid:
             time_words(max(policy)), str(len(whole)),
         ))  # fmt: skip
     return Grid(
-        "steps", "What the wire between evaluator and participant adds to a step: round trip less preprocessing and "
-        "policy, median over the recorded entries of their medians; beside it the fastest and the slowest policy.",
-        ("domain", "wire", "fastest policy", "slowest policy", "entries"), (LEFT, RIGHT, RIGHT, RIGHT, RIGHT),
+        "steps", "Time per step for the transport between evaluator and submission: round trip minus preprocessing and "
+        "policy, median over the medians of the recorded entries; and the fastest and slowest policy.",
+        ("domain", "transport", "fastest policy", "slowest policy", "entries"), (LEFT, RIGHT, RIGHT, RIGHT, RIGHT),
         tuple(rows),
     )  # fmt: skip
 
 
 def overhead_grid() -> Grid | None:
-    """Returns what the recorded benchmarks say of the platform's own cost; None without a recording."""
+    """Returns the overhead of the platform in the recorded benchmarks; None without a recording."""
     recorded = overhead()
     rows = []
     for script, path, words, unit, factor in _OVERHEAD:
@@ -275,20 +275,20 @@ def overhead_grid() -> Grid | None:
         return None
     host = recorded["host"]
     return Grid(
-        "overhead", "The platform's own cost, from its benchmarks.", ("what", "cost", "benchmark"),
+        "overhead", "Overhead of the platform, from its benchmarks.", ("operation", "cost", "benchmark"),
         (LEFT, RIGHT, LEFT), tuple(rows),
         notes=f"Recorded on {recorded['day']} by `python docs/report/measure.py` with Python {host['python']} on "
-        f"{host['processors']} processors of {host['model']}, which had other work too.",
+        f"{host['processors']} processors of {host['model']}, which also ran other programs.",
     )  # fmt: skip
 
 
 def throughput_grid() -> Grid | None:
-    """Returns the speed of trainings beside that of their environments; None without a recording."""
+    """Returns the speed of training runs and of their environments; None without a recording."""
     results = overhead().get("measured", {}).get("baselines", {}).get("results", {})
     rows = []
     for name, values in results.items():
         if "steps_per_s" not in values:
-            continue  # not a training
+            continue  # a benchmark without training
         whole, alone = values["steps_per_s"], values["environment_steps_per_s"]
         share, two = values["share_of_environment"], values["two_actors_over_one"]
         host = values["ratio_of_plain_hashing"]
@@ -297,29 +297,29 @@ def throughput_grid() -> Grid | None:
     if not rows:
         return None
     return Grid(
-        "throughput", "Environment steps a second of trainings, of their environments alone, the share of a training's "
-        "time that the environment takes, and two actor processes over one.",
+        "throughput", "Environment steps per second of training runs and of the environment alone, the share of the "
+        "training time that the environment takes, and the speed-up by a second actor process.",
         ("baseline", "training", "environment", "share", "two actors", "two processors"),
         (LEFT, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT), tuple(rows),
-        notes="The last column is what two plain loops of hashing made of two processors over one at that moment, the "
-        "most that actors could have got from the host. The share is processor time inside the environment's calls of "
-        "one run; the two speeds are of separate ones. From `perf/baselines.py`.",
+        notes="Last column: speed-up of two plain hashing loops at that moment, the most that the host allowed. Share: "
+        "processor time inside the environment's calls of one run; the two speeds come from separate runs. "
+        "From `perf/baselines.py`.",
     )  # fmt: skip
 
 
 def others_grid(found: Findings) -> Grid | None:
-    """Returns the scores that were recorded under other protocols; None where there are none."""
+    """Returns the scores that were recorded under other protocols; None without any."""
     rows: list[tuple[str, ...]] = []
     for name, entries in found.others.items():
         rows.append((f"protocol {name}" if name else "under no protocol",))
         for row in sorted(entries, key=lambda row: (row.entry.domain, row.entry.task, -(row.entry.score.value or 0.0))):
             why = row.entry.not_ranked[0].split(":")[0] if row.entry.not_ranked else ""
-            rows.append((row.entry.task, row.label, metric_words(row.value(*_RETURN)), score_words(row, np.inf),
+            rows.append((row.entry.task, row.label, metric_words(row.value(*_RETURN)), score_words(row),
                          str(row.entry.score.n), why or NONE))  # fmt: skip
     if not rows:
         return None
     return Grid(
-        "others", "What was recorded under other terms; never ranked together with the tables above.",
+        "others", "Runs under other protocols; never ranked together with the tables above.",
         ("task", "baseline", "return", "normalised", "seeds", "not ranked because"),
         (LEFT, LEFT, RIGHT, RIGHT, RIGHT, LEFT), tuple(rows),
     )  # fmt: skip
@@ -327,7 +327,7 @@ def others_grid(found: Findings) -> Grid | None:
 
 _RESULT_COLUMNS: list[tuple[str, Callable[[Row], str]]] = [
     ("return", lambda row: metric_words(row.value(*_RETURN), interval=True)),
-    ("normalised", lambda row: score_words(row, np.inf)),
+    ("normalised", lambda row: score_words(row)),
     ("success", lambda row: metric_words(row.value("inference", "success_rate"))),
     ("training steps", steps_words),
     ("training time", lambda row: metric_words(row.value("train", "wall_clock"))),
@@ -339,31 +339,31 @@ _ENERGY_AT, _SMALL_KWH = 5, 1e-4
 _RELIABILITY = (
     ("train", "IqrAcrossRuns", "across runs ↓\nIQR"),
     ("train", "LowerCVarOnAcross", "risk across runs ↑\nCVaR"),
-    ("train", "IqrWithinRuns", "within runs ↓\nIQR, a step"),
-    ("train", "LowerCVaROnDiffs", "short-term risk ↓\nCVaR, a step"),
+    ("train", "IqrWithinRuns", "within runs ↓\nIQR per step"),
+    ("train", "LowerCVaROnDiffs", "short-term risk ↓\nCVaR per step"),
     ("train", "LowerCVaROnDrawdown", "long-term risk ↓\nCVaR"),
     ("inference", "IqrAcrossRollouts", "across rollouts ↓\nIQR"),
     ("inference", "LowerCVaRAcrossRollouts", "risk across rollouts ↑\nCVaR"),
 )
 _CALLS = ("round_trip", "infer_once", "preprocess_observation")
 _OVERHEAD: tuple[tuple[str, tuple[str, ...], str, str, float], ...] = (
-    ("platform_cost", ("run whose train() returns at once, all trackers on (s, target 1.5)",),
-     "a whole run whose train() returns at once, all trackers on", "s", 1.0),
+    ("platform_cost", ("run with an empty train(), all trackers on (s, target 1.5)",),
+     "whole run with an empty train(), all trackers on", "s", 1.0),
     ("platform_cost", ("a2perf --help (s, target 0.3)",), "a2perf --help", "s", 1.0),
     ("transport", ("quadruped, 160 float32", "median_us"), "round trip of a quadruped's observation", "s", 1e-6),
     ("transport", ("quadruped, 160 float32", "bare_median_us"), "the same bytes over a bare socket", "s", 1e-6),
     ("transport", ("graph, dict of 1 MB", "median_us"), "round trip of an observation of a megabyte", "s", 1e-6),
     ("transport", ("start", "policy_loaded_ms"), "start of a participant process with a policy", "s", 1e-3),
     ("trackers", ("sampling_20_processes_at_1_hz", "own_percent_of_one_core"),
-     "sampling a tree of twenty processes once a second", "% of a core", 1.0),
-    ("trackers", ("latency_timer", "added_per_call_ns"), "the latency timer, a call", "s", 1e-9),
+     "sampling a tree of twenty processes once per second", "% of a core", 1.0),
+    ("trackers", ("latency_timer", "added_per_call_ns"), "latency timer, per call", "s", 1e-9),
     ("trackers", ("short_children", "sampler_over_truth"),
-     "processor time of short-lived children seen, share of the kernel's account", "", 1.0),
+     "share of the processor time of short-lived children that is seen", "", 1.0),
     ("trackers", ("waits", "stop_ms"), "stopping the trackers", "s", 1e-3),
 )  # fmt: skip
 
 
 def known(found: Findings) -> Iterable[str]:
-    """Returns the folders that ``baselines.toml`` describes and nobody recorded."""
+    """Returns the described folders without recorded runs."""
     entered = {row.baseline.key for row in found.rows}
     return [key for key in described() if key not in entered]

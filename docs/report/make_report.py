@@ -2,9 +2,9 @@
 
     python docs/report/make_report.py [RECORDED] [-o DIR] [--no-pdf] [--processes N]
 
-writes ``index.html``, ``report.md``, ``report.tex``, ``report.pdf`` (where ``pdflatex`` exists), ``figures/`` and
-``leaderboard/``; `make paper` does that over ``results/recorded``. Whatever is recorded is shown; nothing is run.
-The same bundles give the same words, and nothing but code puts a number into them.
+writes ``index.html``, ``report.md``, ``report.tex``, ``report.pdf`` (if ``pdflatex`` is installed), ``figures/`` and
+``leaderboard/``; `make paper` does so for ``results/recorded``. Nothing is run. The same bundles give the same report,
+and every number in it is computed.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = build(given.recorded, given.output, processes=given.processes)
     except UserError as error:
-        print(f"error: {error.message}\n  hint: {error.hint}", file=sys.stderr)
+        print(f"error: {error.message}\n  Fix: {error.hint}", file=sys.stderr)
         return 2
-    told = counts(judge(found))
+    verdicts = counts(judge(found))
     print(f"{len(found.rows)} entries of {len(found.baselines())} baselines on {len(found.tasks())} tasks; goals: "
-          + ", ".join(f"{count} {word}" for word, count in told.items()))  # fmt: skip
+          + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()))  # fmt: skip
     print(f"leaderboard: {given.output / 'leaderboard' / 'index.html'}\nreport: {given.output / 'index.html'}")
     if given.no_pdf:
         return 0
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build(recorded: Path, out: Path, *, processes: int = 1) -> Findings:
-    """Writes the leaderboard and every form of the report but the PDF.
+    """Writes the leaderboard and every format of the report except the PDF.
 
     Args:
         recorded: folder of bundles.
@@ -104,16 +104,16 @@ def document_of(found: Findings) -> Document:
         available[f"frames-{domain}"] = pictures.frames(found, domain)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        autoescape=False,  # Markdown, whose reader takes no HTML
+        autoescape=False,  # this is Markdown, and its reader is configured to escape HTML
     )  # fmt: skip
     text = environment.get_template("report.md.jinja").render(
         **fields(found), placed={name for name, item in available.items() if item is not None}
     )
-    return compose(TITLE, lede(found), text, available)
+    return compose(TITLE, overview(found), text, available)
 
 
-def lede(found: Findings) -> str:
-    """Returns one sentence on what was recorded, and when."""
+def overview(found: Findings) -> str:
+    """Returns one sentence on the recorded runs and their dates."""
     days = sorted({day for row in found.rows for manifest in row.manifests() for attempt in manifest.attempts
                    if (day := attempt.started_at[:10])})  # fmt: skip
     when = "" if not days else f", recorded {days[0]}" if days[0] == days[-1] else f", recorded {days[0]} to {days[-1]}"
@@ -122,7 +122,7 @@ def lede(found: Findings) -> str:
 
 def fields(found: Findings) -> dict[str, Any]:
     """Returns every field of the template."""
-    told = counts(judge(found))
+    verdicts = counts(judge(found))
     references = data("references.toml")
     manifests = [manifest for row in found.rows for manifest in row.manifests()]
     kinds = sorted({row.entry.provenance for row in found.rows} - {"not recorded"})
@@ -134,12 +134,13 @@ def fields(found: Findings) -> dict[str, Any]:
         "n": {
             "baselines": len(found.baselines()), "learned": sum(one.learns for one in found.baselines()),
             "tasks": len(entered), "domains": len(found.domains()), "runs": found.runs(), "seeds": seeds_of(found.rows),
-            "goals": sum(told.values()), "met": told["met"], "missed": told["missed"], "open": told["not recorded"],
+            "goals": sum(verdicts.values()), "met": verdicts["met"], "missed": verdicts["missed"],
+            "open": verdicts["not recorded"],
             "timed_calls": evaluation.timed_calls, "warmup_calls": evaluation.warmup_calls,
             "noisy": sum(any(word.startswith("noisy host") for word in one.warnings) for one in manifests),
             "unranked": sum(bool(row.entry.not_ranked) for row in found.rows),
         },
-        "energy_words": _energy_words(kinds),
+        "energy_note": _energy_note(kinds),
         "energy_limit": _energy_limit(kinds),
         "hosts": _hosts(found),
         "longest": _longest(found),
@@ -153,24 +154,24 @@ def fields(found: Findings) -> dict[str, Any]:
 
 
 def sentences(found: Findings) -> list[str]:
-    """Returns what a reader should see in the tables, a paragraph a domain."""
-    told = []
+    """Returns the main results, one paragraph per domain."""
+    paragraphs = []
     for domain in found.domains():
         parts = []
         for task in found.tasks(domain):
             best = found.best(task.name, [*_KINDS])
-            learned = found.best(task.name, ["learned", "cloned"])
+            learned = found.best(task.name, ["learned", "imitation"])
             if best is None:
                 continue
-            words = f"`{task.name}`: {best.label} {_score_words(best)}"
+            text = f"`{task.name}`: {best.label} {_score_words(best)}"
             if learned is None:
-                words += ", nothing learned is recorded"
+                text += ", nothing learned is recorded"
             elif learned is not best:
-                words += f", the best that learned {learned.label} {_score_words(learned)}"
-            parts.append(words)
+                text += f", best learned: {learned.label} {_score_words(learned)}"
+            parts.append(text)
         if parts:
-            told.append(f"**{get_domain(domain).title}**, highest normalised scores. {'; '.join(parts)}.")
-    return told
+            paragraphs.append(f"**{get_domain(domain).title}**, highest normalised scores. {'; '.join(parts)}.")
+    return paragraphs
 
 
 def typeset(out: Path) -> str:
@@ -180,7 +181,7 @@ def typeset(out: Path) -> str:
         return "pdflatex is not installed"
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1"}
     command = [program, "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
-    for _ in range(2):  # the second run knows the numbers of the first
+    for _ in range(2):  # the second run resolves the references of the first
         done = subprocess.run(command, cwd=out, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             lines = [line for line in done.stdout.splitlines() if line.startswith("!")]
@@ -195,7 +196,7 @@ def _write_figure(item: Placed, folder: Path) -> None:
         write_atomic(folder / f"{item.name}.png", item.png)
     elif isinstance(item, Plot):
         for chart in item.charts:
-            # a page in the dark would not show dark words without a ground of their own
+            # a dark page would hide the dark text of the chart without this white background
             svg = static_svg(chart)
             start = svg.index(b">", svg.index(b"<svg")) + 1
             write_atomic(folder / f"{chart.name}.svg", svg[:start] + _WHITE + svg[start:])
@@ -209,11 +210,11 @@ def _score_words(row: Row) -> str:
     return f"{score.value:.3f}".replace("-", "−")
 
 
-def _energy_words(kinds: Sequence[str]) -> str:
+def _energy_note(kinds: Sequence[str]) -> str:
     if kinds == ["measured"]:
-        return "Energy is read from counters of the processor."
+        return "Energy is measured with counters of the processor."
     if kinds == ["estimated"]:
-        return "Energy is estimated from processor time and a model of the processor, and marked so."
+        return "Energy is estimated from processor time with a model of the processor, and marked as such."
     return (
         "Energy is measured in some runs and estimated in others; each value is marked, and the two are never ranked "
         "together."
@@ -222,10 +223,10 @@ def _energy_words(kinds: Sequence[str]) -> str:
 
 def _energy_limit(kinds: Sequence[str]) -> str:
     if "estimated" not in kinds:
-        return "Energy counters see processors and memory, not the rest of a machine."
+        return "Energy counters cover processors and memory, not the rest of a machine."
     return (
-        "No energy counter was at hand on the recording machine: energy comes from a model of the processor. Its "
-        "ratios between baselines follow processor time; its absolute values may be wrong by a factor."
+        "The recording machine has no energy counter: energy comes from a model of the processor. Ratios between "
+        "baselines follow processor time; absolute values may be wrong by a factor."
     )
 
 
@@ -241,13 +242,13 @@ def _hosts(found: Findings) -> str:
 def _longest(found: Findings) -> dict[str, str]:
     known = [(seconds, row) for row in found.rows if (seconds := row.number("train", "wall_clock")) is not None]
     if not known:
-        return {"words": "no time at all", "label": "none was recorded", "task": "any task"}
+        return {"time": "no time", "label": "none was recorded", "task": "any task"}
     seconds, row = max(known, key=lambda pair: pair[0])
     scale = row_scale([seconds], "s")
-    return {"words": f"{written(seconds, scale).text()} {scale.unit}", "label": row.label, "task": row.entry.task}
+    return {"time": f"{written(seconds, scale).text()} {scale.unit}", "label": row.label, "task": row.entry.task}
 
 
-_KINDS = ("random", "scripted", "search", "pretrained", "cloned", "learned", "other")
+_KINDS = ("random", "scripted", "search", "pre-trained", "imitation", "learned", "other")
 
 if __name__ == "__main__":
     sys.exit(main())

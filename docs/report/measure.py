@@ -1,8 +1,8 @@
-"""Records the platform's own cost for the report: runs its benchmarks and keeps what they print.
+"""Records the overhead of the platform for the report: runs its benchmarks and keeps their results.
 
-    python docs/report/measure.py [NAME ...]      writes overhead.json; a benchmark that is not named keeps its numbers
+    python docs/report/measure.py [NAME ...]      writes overhead.json; benchmarks not named keep their numbers
 
-The report never measures anything itself, so that the same bundles give the same report.
+The report itself measures nothing: the same bundles give the same report.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from document import Picture, Plot
 from findings import Findings, Row
 from PIL import Image
 
+from a2perf.domains import task_title
 from a2perf.domains.registry import get_domain
 from a2perf.report.compared_charts import Lines, colour_of, lines
 from a2perf.report.drawing import INK, Chart, ChartSeries, Drawing, interactive, new_figure, series_key, tag
@@ -22,15 +23,15 @@ _MARKERS = ("o", "s", "^", "D")
 
 
 def curves(found: Findings) -> Plot | None:
-    """Returns the learning curves, a chart a task; None before anything learnt is recorded."""
+    """Returns the learning curves, one chart per task; None without learned baselines."""
     charts = [chart for task in found.tasks() if (chart := _curves_of(found, task.name)) is not None]
     if not charts:
         return None
     return Plot(
-        "curves", "Learning curves: the return that a training logged against its environment steps, mean over seeds "
-        "with its interval, single seeds as thin lines. Dotted: the protocol's random policy and its expert in "
-        "evaluation. A training may log returns of another mode, of shorter episodes or with exploration, so a curve "
-        "may end below the evaluated return.",
+        "curves", "Learning curves: logged training returns against environment steps, mean over seeds with its "
+        "interval, single seeds as thin lines. Dotted: evaluated return of the random policy and of the expert. "
+        "Training returns include exploration and sometimes shorter episodes, so a curve may end below the evaluated "
+        "return.",
         tuple(charts),
     )  # fmt: skip
 
@@ -62,7 +63,8 @@ def _curves_of(found: Findings, task: str) -> Chart | None:
     if min(starts) > 0 and max(ends) / min(ends) >= _LOG_FROM:  # some train for far fewer steps than others
         builds = {"log": lambda: build(log=True), "linear": build}
     last = "; ".join(f"{row.label} ends at {held[0][1][-1]:.3g}" for row, held in drawn)
-    return interactive(f"curves-{task.replace('_', '-')}", task, "", f"{len(drawn)} baselines: {last}", builds)
+    title = task_title(references.domain, task)
+    return interactive(f"curves-{task.replace('_', '-')}", title, "", f"{len(drawn)} baselines: {last}", builds)
 
 
 def _log_steps(drawing: Drawing) -> None:
@@ -84,7 +86,7 @@ def _count(steps: float) -> str:
 
 
 def reliability_energy(found: Findings) -> Plot | None:
-    """Returns how well the worst rollouts do against the energy of a training; None before there are two points."""
+    """Returns the worst rollouts against training energy; None with fewer than two points."""
     points = [point for row in found.rows if (point := _point(found, row)) is not None]
     if len(points) < 2:
         return None
@@ -98,9 +100,9 @@ def reliability_energy(found: Findings) -> Plot | None:
         domains, ("circles", "squares", "triangles", "diamonds"), strict=False))  # fmt: skip
     return Plot(
         "reliability-energy", "Reliability against energy: the mean of the worst twentieth of rollouts, normalised (0: "
-        "mean of the random policy, 1: mean of the expert), against the energy of one training. One point a baseline "
-        f"and task; up and left is better; {shapes}. The energy is estimated by a model unless the tables mark it "
-        "otherwise.", (chart,),
+        "mean of the random policy, 1: mean of the expert), against the energy per training run. One point per "
+        f"baseline and task; up and left is better; {shapes}. A model estimated the energy unless the tables mark it "
+        "as measured.", (chart,),
     )  # fmt: skip
 
 
@@ -138,7 +140,7 @@ def _scatter(points: list[tuple[Row, float, float]], domains: list[str]) -> Draw
         axes.xaxis.set_minor_formatter(lambda *_: "")
     for level in (0.0, 1.0):
         axes.axhline(level, color=INK["muted"], linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
-    axes.set_xlabel("energy of one training, Wh")
+    axes.set_xlabel("energy per training run, Wh")
     axes.set_ylabel("worst rollouts, normalised")
     legend = axes.legend(
         handles, names, ncols=3, loc="lower left", bbox_to_anchor=(0.01, 0.0, 0.98, 0.0),
@@ -149,7 +151,7 @@ def _scatter(points: list[tuple[Row, float, float]], domains: list[str]) -> Draw
 
 
 def frames(found: Findings, domain: str) -> Picture | None:
-    """Returns frames of one recorded episode of the best baseline; None where no bundle kept any."""
+    """Returns frames of a recorded episode of the best baseline; None if no bundle has any."""
     # the last task of a domain in the protocol's order is its hardest
     for task in reversed(found.tasks(domain)):
         for row in found.of(task.name):
@@ -171,7 +173,7 @@ def folded(picture: bytes, count: int) -> tuple[bytes, int]:
     with Image.open(io.BytesIO(picture)) as opened:
         strip = opened.convert("RGB")
     width = max(1, strip.width // max(1, count))
-    # narrow pages stay beside one another
+    # frames taller than wide fit in one row
     across = min(count, _FRAMES_A_ROW if width > strip.height else _FRAMES)
     rows = -(-count // across)
     sheet = Image.new("RGB", (across * width, rows * strip.height + _GAP * (rows - 1)), "white")

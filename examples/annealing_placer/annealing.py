@@ -1,8 +1,8 @@
 """Simulated annealing over the positions of hard macros: the field's standard comparison with learned placers.
 
-A move puts one macro into another allowed cell or lets two of equal size change places; it is kept by the Metropolis
-rule. Costs are those of the environment, with the soft macros placed anew by forces every now and then. A first
-engine holds hard macros alone and tells what is allowed; a second one holds everything and tells the cost.
+A move puts one macro into another feasible cell or swaps two of equal size; the Metropolis rule accepts or rejects it.
+Costs are those of the environment; the force-directed placer updates the soft macros from time to time. One engine with
+only the hard macros checks feasibility, a second one with all nodes computes the cost.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Annealing:
         """Anneals, and returns the best placement found: a cell per macro.
 
         Args:
-            report: told the moves so far, the present cost and the best one, after every run of the placer.
+            report: called after every run of the placer with the number of moves, the current cost and the best cost.
         """
         schedule, started = self.schedule, time.monotonic()
         cost = self._replace()

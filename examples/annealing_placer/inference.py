@@ -1,4 +1,4 @@
-"""Plays the annealed placement; where there is none for the design, anneals first, within ``time_budget_s``."""
+"""Replays the annealed placement; without one for the design, it anneals first, for ``time_budget_s``."""
 
 from __future__ import annotations
 

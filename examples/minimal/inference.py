@@ -1,4 +1,4 @@
-"""The smallest submission: a random action for every observation, on any environment; by its mask where it has one."""
+"""The smallest submission: a random action for every observation, on any environment; valid if there is a mask."""
 
 from __future__ import annotations
 

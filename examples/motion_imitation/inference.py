@@ -1,7 +1,7 @@
 """The policies published with "Learning Agile Robotic Locomotion Skills by Imitating Animals" (Peng et al. 2020).
 
-Three gaits of a dog; the environment's id says which. The file is read with NumPy alone. On a generated gait the policy
-for the dog's gait of the same name runs, which was never trained for it.
+Three gaits of a dog; the environment's id chooses one. NumPy reads the file. On a generated gait the policy for the
+dog's gait of the same name runs, although it was not trained for it.
 """
 
 from __future__ import annotations

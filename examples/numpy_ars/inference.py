@@ -1,4 +1,4 @@
-"""Runs the linear policy that `train.py` left in the training artefacts."""
+"""Runs the linear policy that `train.py` wrote to the artifacts."""
 
 from __future__ import annotations
 

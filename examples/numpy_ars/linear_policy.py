@@ -65,7 +65,7 @@ class LinearPolicy:
     _offset: NDArray[np.float64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # the normalisation folded into the map: one product a step
+        # the normalisation is folded into the map: one product per step
         self._scaled = self.weights[:, :-1] / self.deviation
         self._offset = self._scaled @ self.mean - self.weights[:, -1]
 
@@ -73,7 +73,7 @@ class LinearPolicy:
         return np.clip(self._scaled @ observation[self.inputs] - self._offset, self.low, self.high).astype(np.float32)
 
     def save(self, path: Path) -> None:
-        """Replaces the file in one step, so that a killed training leaves the policy before."""
+        """Replaces the file atomically: a killed run leaves the previous policy."""
         save_arrays(path, {name: getattr(self, name) for name in SAVED})
 
     @classmethod

@@ -140,7 +140,7 @@ class RandomSearch:
             return None
         deltas, jobs = [], []
         rng = np.random.default_rng([self.seed, self.iteration])
-        episode = int(rng.integers(2**31))  # the same for all, so that returns differ by the weights alone
+        episode = int(rng.integers(2**31))  # the same for all directions: returns differ by the weights only
         for _ in range(settings.directions):
             delta = rng.standard_normal(self.weights.shape) * self._free
             deltas.append(delta)
@@ -163,7 +163,7 @@ class RandomSearch:
         return returns
 
     def _observe(self, deadline: float) -> bool:
-        """Learns the observations' moments with the policy as it is, so that no step is made under others."""
+        """Estimates the moments of observations with the current policy before the first update uses them."""
         jobs = [
             self._pool.submit(_rollout, self.policy(), seed, self.settings.horizon, deadline)
             for seed in range(self.settings.directions)
@@ -206,7 +206,7 @@ class RandomSearch:
         """
         seed, iteration, env_steps = (int(value) for value in state["counters"])
         if seed != self.seed or state["weights"].shape != self.weights.shape:
-            raise ValueError("the checkpoint is of another seed or environment; give another folder to start anew")
+            raise ValueError("the checkpoint belongs to another seed or environment; choose another folder")
         self.weights = state["weights"]
         self.moments = RunningMoments(state["mean"], state["squares"], float(state["count"]))
         self.iteration, self.env_steps = iteration, env_steps

@@ -105,7 +105,7 @@ class _Log:
             self._csv.write("iteration,env_steps,elapsed_s,training_return,average_return\n")
 
     def iteration(self, run: RandomSearch, training: float, evaluated: float | None) -> None:
-        """Logs one iteration: the mean of its short rollouts, and of whole episodes where it was evaluated."""
+        """Logs one iteration: the mean of its short rollouts, and of whole episodes if it was evaluated."""
         elapsed = time.monotonic() - self._started
         self._events.scalar("Training/AverageReturn", training, run.env_steps)
         whole = ""

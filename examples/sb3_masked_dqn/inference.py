@@ -1,4 +1,4 @@
-"""Runs the network that `train.py` left in the training artefacts; needs PyTorch, but not Stable-Baselines3."""
+"""Runs the network that `train.py` wrote to the artifacts; needs PyTorch, but not Stable-Baselines3."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class CandidatePolicy(DQNPolicy):
 
 
 class MaskedDQN(DQN):
-    """DQN whose exploration draws from valid candidates, uniformly."""
+    """DQN that explores uniformly among valid candidates."""
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False

@@ -77,7 +77,7 @@ def train(**participant_args: str) -> None:
             model = MaskedDQN.load(checkpoint, env=env, device="cpu")
             best = saved["best"]
             model.learning_starts = model.num_timesteps + settings.learning_starts
-            # a stream of its own: the first part's would repeat its episodes
+            # a new stream: that of the first part would repeat its episodes
             model.set_random_seed(int(np.random.SeedSequence([seed, model.num_timesteps]).generate_state(1)[0] >> 1))
             print(f"continuing after {model.num_timesteps} steps", flush=True)
         else:
@@ -160,7 +160,7 @@ class _Watch(BaseCallback):
         return time.monotonic() < self._deadline
 
     def close(self) -> None:
-        """Records the last steps, where they are not."""
+        """Records the last steps if they are not recorded yet."""
         if self._recorded != self.model.num_timesteps:
             self._record()
         self._csv.close()

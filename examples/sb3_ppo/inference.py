@@ -1,4 +1,4 @@
-"""Runs the policy that `train.py` left in the training artefacts."""
+"""Runs the policy that `train.py` wrote to the artifacts."""
 
 from a2perf.domains.quadruped_locomotion.agents import sb3_adapter
 

@@ -1,12 +1,12 @@
 """Trains a quadruped with PPO of Stable-Baselines3, relative to the motion that it shall imitate.
 
-Arguments (``--participant-args total_steps=100000,actors=1``): the fields of `Settings`. The task's own are in
-``configs``. It ends after ``total_steps`` or ``time_budget_s``; the same call goes on from the last checkpoint.
+Arguments (``--participant-args total_steps=100000,actors=1``): the fields of `Settings`. ``configs`` has those of each
+task. It ends after ``total_steps`` or ``time_budget_s``; the same command resumes from the last checkpoint.
 """
 
 from __future__ import annotations
 
-from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  reports what is missing
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Placing macros, cloned from simulated annealing: the placement that it finds is played again and again.
+"""Clones the placement that simulated annealing finds.
 
-In some playings macros go astray, and the one after is shown where it belongs nevertheless, or the allowed cell nearest
-to there, so that a slip of the learner does not leave it where it has seen nothing.
+In some training episodes macros are misplaced, and the label of the next macro stays its cell in that placement, or the
+nearest feasible one. Otherwise a single mistake of the learner would lead to states without training data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Tries a policy on websites that it has never seen: designs of the generator, drawn and measured as the shipped ones.
+"""Evaluates a policy on unseen websites: designs of the generator, drawn and measured like the shipped ones.
 
     python examples/tf_agents_bc/evaluate_held_out.py ARTIFACTS [--submission FOLDER] [--levels 1 2 3] [--designs 20]
         [--episodes 100] [--seed 990001]
 
-Designs that the training showed (``designs.json`` in its artefacts) are left out. Any submission for web navigation can
-be tried; it runs in this process, so this is for one's own.
+Designs that training used (``designs.json`` in the artifacts) are left out. Any submission for web navigation can be
+evaluated. It runs in this process without confinement, so use it for your own submissions only.
 """
 
 from __future__ import annotations

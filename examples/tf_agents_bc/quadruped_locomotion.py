@@ -1,7 +1,7 @@
-"""A dog's gait, cloned from its pre-trained policy by DAgger (Ross et al. 2011), or from a dataset of demonstrations.
+"""Clones a dog's gait from its pre-trained policy by DAgger (Ross et al. 2011), or from a dataset of demonstrations.
 
-In the first round the expert walks, pushed by noise; in later ones the learner does, and the expert says what it would
-have done. All that was seen so far is learnt from after each round. A last walk of the learner is only looked at.
+In the first round the expert walks, disturbed by noise. In later rounds the learner walks and the expert labels its
+states. After each round the learner trains on all data so far. The last rollout of the learner is for evaluation only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Settings:
         members: environments of each actor process.
         actors: actor processes; 1 walks in the learner's process.
         mode: of the environment. Episodes of ``"train"`` begin with 20 steps and only grow over 30 million.
-        randomize: draw masses, friction, latency and so on anew for each episode, as in ``"train"``.
+        randomize: draw masses, friction, latency and so on for each episode, as in mode ``"train"``.
         noise: standard deviation (rad) of what pushes the expert in half of the steps of the first round.
         dataset: id or path of demonstrations, which then are all that is learnt from.
         updates, last_updates: gradient steps after each round, and after the last one; all at once with a dataset.
@@ -223,7 +223,7 @@ def _fit(
     settings: Settings = run.settings
     updates = settings.last_updates if last else settings.updates
     if settings.dataset:
-        updates += settings.rounds * settings.updates  # as many as with rounds of its own
+        updates += settings.rounds * settings.updates  # the same number of updates as without a dataset
     losses = np.zeros(updates)
     started = time.monotonic()
     for update in range(updates):

@@ -1,7 +1,7 @@
-"""Filling forms, cloned from the scripted solver, which fills the fields of a page in any order and presses its button.
+"""Clones the scripted solver, which fills the fields of a page in random order and presses its button.
 
-It is shown on designs generated for the training, none of them the task's own; what is learnt holds on designs that
-neither has seen. The designs that were shown are in ``designs.json``.
+Training uses designs generated for it instead of those of the task, and the policy transfers to further designs.
+``designs.json`` lists the designs used.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Settings:
     """Parameters of the cloning.
 
     Attributes:
-        levels: of the designs that are shown; the task's own where there are none.
-        rounds: times that new designs are shown and learnt from.
+        levels: levels of the designs; by default that of the task.
+        rounds: number of rounds, each with new designs.
         designs: designs shown in a round, those of all levels together.
         showings: episodes on each of them.
         updates: gradient steps of a round; over those of the last one the learning rate falls to nothing.
@@ -98,7 +98,7 @@ def train(run: learning.TrainingRun) -> None:
 
 
 def evaluate(env: CandidateEnv, choose: Any, designs: list[WebsiteDesign], seed: int = 0) -> tuple[float, float]:
-    """Returns the mean return and the share of solved episodes, one episode a design."""
+    """Returns the mean return and the share of solved episodes, with one episode per design."""
     returns, solved = [], []
     for number, design in enumerate(designs):
         table, _ = env.reset(seed=seed + number, options={"design": design.as_record()})

@@ -1,8 +1,8 @@
 """Double DQN (van Hasselt et al. 2016) with TF-Agents over candidates, for web navigation and circuit training.
 
 Invalid candidates are never explored, never chosen, and never enter the learning target. Arguments: the fields of
-`Settings`, over ``configs/<task>.gin``; the same call goes on after a kill. The replay memory is not kept but filled
-anew by the policy as it is then, so what follows differs from what would have been without the kill.
+`Settings`, over ``configs/<task>.gin``; the same command resumes after a kill. The replay memory is not stored: the
+current policy refills it, so the result differs from that of an uninterrupted run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The networks of a task with continuous actions: a Gaussian around a mean, and a value; and the actors' copy.
 
-Observations are normalised in the first layer, by moments of all that was seen so far. The mean is a fixed linear
-function of the observation, the *prior*, plus what is learnt; a prior of zeros is no prior.
+The first layer normalises observations with the moments of all data so far. The mean is a fixed linear function of the
+observation, the *prior*, plus the learned part; a prior of zeros has no effect.
 """
 
 from __future__ import annotations

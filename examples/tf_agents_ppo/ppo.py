@@ -1,8 +1,8 @@
 """Proximal policy optimisation (Schulman et al. 2017) with TF-Agents' ``PPOClipAgent``, for networks of any domain.
 
-Actors walk with a NumPy copy of the policy; the learner computes values, advantages and the parameters of the
-distributions for a whole batch at once. At each checkpoint all episodes begin anew with seeds that follow from the
-step, so that a training that was killed goes on exactly as it would have.
+Actors run a NumPy copy of the policy; the learner computes values, advantages and the parameters of the distributions
+for a whole batch at once. At each checkpoint all episodes restart with seeds derived from the step: a killed run
+ends exactly like an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EVALUATION = 1 << 40  # a moment that no training comes to
 
 @dataclass(frozen=True)
 class PPOSettings:
-    """Parameters of the algorithm and of the course of a training; those of a domain derive from it.
+    """Parameters of the algorithm and of a training run; the settings of a domain derive from it.
 
     Attributes:
         total_steps: environment steps of the whole training, evaluations not counted.
@@ -79,7 +79,7 @@ class Parts:
         act: returns the policy as it is now, for the actors; its argument is whether it explores.
         observe: learns from the observations of a rollout, as a normalisation does; may do nothing.
         layers: all that holds variables, for the checkpoint, by name.
-        state, restore: what the domain wants to have in a checkpoint besides, and taking it back.
+        state, restore: return and restore further content of a checkpoint.
     """
 
     make_env: Callable[[], Any]

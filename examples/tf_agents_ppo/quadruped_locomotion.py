@@ -1,7 +1,7 @@
-"""PPO on four legs: a Gaussian policy whose mean starts at playing the reference, and learns the rest.
+"""PPO for quadruped locomotion: the mean of the Gaussian policy is the reference motion plus a learned part.
 
-The observation shows where the reference will be, so the policy begins with moving the motors there; what keeps the dog
-upright, and in time, is learnt.
+The observation contains future poses of the reference, so the initial policy moves the motors there. The learned part
+keeps the robot upright and in time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Settings(PPOSettings):
 
     Attributes:
         mode: of the environment. Episodes of ``"train"`` begin with 20 steps and only grow over 30 million.
-        randomize: draw masses, friction, latency and so on anew for each episode, as in ``"train"``.
+        randomize: draw masses, friction, latency and so on for each episode, as in mode ``"train"``.
         share, ahead: how much of the reference the policy starts with, and how many control steps ahead of the motion,
             since motors lag behind; a share of 0 is to start from nothing.
         layers: widths of the hidden layers of either network.

@@ -1,6 +1,6 @@
 """Proximal policy optimisation with TF-Agents; networks and settings are in the file named like the domain.
 
-Arguments: the fields of `Settings` in that file, over ``configs/<task>.gin``; the same call goes on after a kill.
+Arguments: the fields of `Settings` in that file, over ``configs/<task>.gin``; the same command resumes after a kill.
 """
 
 from __future__ import annotations

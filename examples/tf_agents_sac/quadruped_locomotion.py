@@ -1,7 +1,7 @@
-"""Soft actor-critic (Haarnoja et al. 2018) on four legs, with TF-Agents' agent and replay buffer.
+"""Soft actor-critic (Haarnoja et al. 2018) for quadruped locomotion, with TF-Agents' agent and replay buffer.
 
-The replay buffer is part of a checkpoint, and so are all networks and optimizers. TensorFlow's random numbers, which
-choose minibatches and sample in the losses, are drawn anew after a resume, so the curve is another one from there on.
+A checkpoint contains the replay buffer, all networks and all optimizers. TensorFlow draws new random numbers for
+minibatches and loss samples after a resume, so the learning curve differs from there on.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Settings:
         members: environments of each actor.
         rows: steps of each environment between two rounds of learning.
         mode: of the environment. Episodes of ``"train"`` begin with 20 steps and only grow over 30 million.
-        randomize: draw masses, friction, latency and so on anew for each episode, as in ``"train"``.
+        randomize: draw masses, friction, latency and so on for each episode, as in mode ``"train"``.
         share, ahead: how much of the reference the policy starts with, and how many control steps ahead of the motion;
             a share of 0 is to start from nothing.
         reach: rad of a deviation of 1 from it.

@@ -68,7 +68,7 @@ def _walk(node: PageNode) -> Iterator[PageNode]:
 
 
 def _find(page: list[list[list[str]]], signature: tuple[str, list[str], list[str]] | None) -> int | None:
-    """The row of the control with that tag and placeholder whose label stands directly before or after it."""
+    """Returns the row of the control with that tag, placeholder, and label directly before or after it."""
     if signature is None:
         return None
     tag, placeholder, label = signature

@@ -1,4 +1,4 @@
-"""What a2perf calls to evaluate the submission; the three functions below are the whole contract."""
+"""The three functions that a2perf calls to evaluate this submission."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ class LinearPolicy:
 
 
 def load_policy(env, **load_kwargs):
-    """Loads the trained policy. `ROOT_DIR` is what training left in `A2PERF_ARTIFACTS`, read-only.
+    """Loads the trained policy from `ROOT_DIR`, which holds what training wrote to `A2PERF_ARTIFACTS` (read-only).
 
-    `env` is an environment of the same task, for its spaces; what happens in it counts for nothing.
+    Args:
+        env: an environment of the same task, to read its spaces; steps in it are not scored.
+        **load_kwargs: arguments of `--participant-args`, as strings.
     """
     weights = np.load(Path(os.environ["ROOT_DIR"]) / "weights.npy", allow_pickle=False)
     return LinearPolicy(weights, env.action_space.low, env.action_space.high)
 
 
 def preprocess_observation(observation):
-    """Turns an observation into what the policy takes; timed apart from `infer_once`."""
+    """Converts an observation to the input of the policy; timed separately from `infer_once`."""
     return np.ravel(observation)
 
 

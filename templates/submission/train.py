@@ -1,7 +1,7 @@
 """Trains a linear policy by a small random search; replace it with your own method.
 
-Write whatever inference needs into the folder `A2PERF_ARTIFACTS`, and take randomness from `SEED`. The task is in
-`A2PERF_ENV_ID` and `A2PERF_ENV_KWARGS`, where `create_domain` finds it.
+Write everything that inference needs to the folder `A2PERF_ARTIFACTS`, and seed random numbers with `SEED`.
+`create_domain` makes the environment of the task, which `A2PERF_ENV_ID` and `A2PERF_ENV_KWARGS` describe.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from a2perf.domains.tfa.suite_gym import create_domain
 
 
 def train(episodes: str = "20", steps: str = "100", **participant_args: str) -> None:
-    """Keeps the best of many perturbed policies.
+    """Perturbs the weights at random and keeps the best ones.
 
     Args:
-        episodes: how many candidates to try. Arguments of `--participant-args` are always strings.
-        steps: how long to try each.
+        episodes: number of candidates. Arguments of `--participant-args` are always strings.
+        steps: length of a candidate's episode.
         **participant_args: accepted and ignored.
     """
     rng = np.random.default_rng(int(os.environ["SEED"]))
@@ -31,7 +31,9 @@ def train(episodes: str = "20", steps: str = "100", **participant_args: str) -> 
         total = _episode_return(env, candidate, int(steps), seed=int(rng.integers(2**31)))
         if total > best:
             weights, best = candidate, total
-            np.save(Path(os.environ["A2PERF_ARTIFACTS"]) / "weights.npy", weights)  # a training may be cut off
+            np.save(
+                Path(os.environ["A2PERF_ARTIFACTS"]) / "weights.npy", weights
+            )  # saved now: a time limit may end the run
             print(f"episode {episode}: return {best:.2f}", flush=True)
     env.close()
 

@@ -60,16 +60,16 @@ class Assault:
 
 PROBES = (
     Probe("read_file", "read a canary file outside", arguments={"path": "{canary}"}),
-    Probe("read_through_link", "read it through a link in the artefact folder", arguments={"path": "{canary}"}),
+    Probe("read_through_link", "read it through a link in the artifacts folder", arguments={"path": "{canary}"}),
     Probe("read_password_hashes", "read the host's password hashes"),
     Probe("read_file", "read the run's own bundle (seeds, results)", arguments={"path": "{bundle}/manifest.json"}),
-    Probe("read_file", "read a bundle that lies in the submission", arguments={"path": "{inner}/manifest.json"}),
+    Probe("read_file", "read a bundle inside the submission", arguments={"path": "{inner}/manifest.json"}),
     Probe("write_file", "write outside", arguments={"path": "{canary}"}),
     Probe("write_file", "overwrite a metrics file", arguments={"path": "{bundle}/metrics.json"}, harmless=True),
-    Probe("write_through_link", "write through a link in the artefact folder", arguments={"path": "{outside}"}),
+    Probe("write_through_link", "write through a link in the artifacts folder", arguments={"path": "{outside}"}),
     Probe(
         "write_above",
-        "climb out of the artefact folder with ..",
+        "climb out of the artifacts folder with ..",
         arguments={"levels": 1, "name": "planted"},
         harmless=True,
     ),
@@ -91,7 +91,7 @@ PROBES = (
     Probe("trace_evaluator", "trace the evaluator", arguments={"pid": "{pid}"}),
     Probe("trace_guard", "trace the guard"),
     Probe("read_evaluator_environment", "read the evaluator's environment", arguments={"pid": "{pid}"}),
-    Probe("inherited_environment", "find secrets in its own environment", "none", {"marker": "{secret}"}),
+    Probe("inherited_environment", "find secrets in its environment variables", "none", {"marker": "{secret}"}),
     Probe("inherited_descriptors", "find files that the evaluator has open", "none"),
     Probe("set_clock", "set the host's clock"),
     Probe("become_root", "become root"),
@@ -114,7 +114,8 @@ ASSAULTS = (
         "process", {"memory_bytes": 200 * MIB}, arguments={"megabytes": 400},
     ),
     Assault(
-        "endless_loop", "endless loop deaf to SIGTERM", FailureKind.TIMEOUT, "did not return within 1 s", timeout_s=1
+        "endless_loop", "endless loop deaf to SIGTERM", FailureKind.TIMEOUT, "did not return within the limit of 1 s",
+        timeout_s=1,
     ),
     Assault("output", "100 MB of output", None, limits={"output_bytes": MIB}),
     Assault(
@@ -129,11 +130,11 @@ ASSAULTS = (
     Assault("huge_length", "a frame that claims 8 GB", FailureKind.BAD_OUTPUT, "claims"),
     Assault("pickle", "a pickled payload", FailureKind.BAD_OUTPUT, "valid message", arguments={"path": "{planted}"}),
     Assault("extension_type", "an unknown type in a frame", FailureKind.BAD_OUTPUT, "extension type"),
-    Assault("shared_offset", "an array outside its frame", FailureKind.BAD_OUTPUT, "outside its frame"),
-    Assault("reward_message", "a message that sets the return", FailureKind.BAD_OUTPUT, "not a message of the wire"),
-    Assault("answer_in_advance", "answers before it is asked", FailureKind.BAD_OUTPUT, "before it was asked", calls=2),
+    Assault("shared_offset", "an array outside its frame", FailureKind.BAD_OUTPUT, "exceeds its frame"),
+    Assault("reward_message", "a message that sets the return", FailureKind.BAD_OUTPUT, "not a valid message"),
+    Assault("answer_in_advance", "answers before it is asked", FailureKind.BAD_OUTPUT, "before the request", calls=2),
     Assault("times_too_short", "times shorter than they were", None, calls=2),
-    Assault("times_too_long", "times longer than the evaluator waited", FailureKind.BAD_OUTPUT, "claims", calls=2),
+    Assault("times_too_long", "times longer than the evaluator waited", FailureKind.BAD_OUTPUT, "waited only", calls=2),
 )  # fmt: skip
 
 

@@ -24,8 +24,8 @@ ENTRY = Path(__file__).parent / "entry"
 
 @pytest.fixture(scope="session")
 def engine_address() -> Iterator[str | None]:
-    """The address of an engine of the tests' own, or None with the reason for its absence in ``lacking()``."""
-    if docker_engine.lacking() is not None:
+    """The address of an engine of the tests' own, or None with the reason for its absence in ``missing()``."""
+    if docker_engine.missing() is not None:
         yield None
         return
     with docker_engine.running_engine() as engine:
@@ -41,7 +41,7 @@ def available(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         if level == "docker":
             address = request.getfixturevalue("engine_address")
             if address is None:
-                pytest.skip(str(docker_engine.lacking()))
+                pytest.skip(str(docker_engine.missing()))
             monkeypatch.setenv("DOCKER_HOST", address)
         reason = why_unavailable(level)
         if reason is not None:

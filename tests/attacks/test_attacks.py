@@ -88,7 +88,7 @@ def test_assault_has_its_recorded_outcome(
             if assault.name == "times_too_short":
                 assert answer.infer_ns < 1000
                 claimed, waited = np.array([answer.infer_ns + answer.preprocess_ns]), np.array([answer.round_trip_ns])
-                assert "do not rank by infer_once" in str(clock_suspicion(claimed, waited))
+                assert "rank by round_trip, not by infer_once" in str(clock_suspicion(claimed, waited))
     except ParticipantFailure as error:
         failure = error.failure
     recorded = failure.kind.value if failure is not None else _RECORDED.get(assault.name, "the run goes on")
@@ -130,6 +130,6 @@ _RECORDED = {
     "times_too_short": "a warning; the round trip is true",
     "output": "the rest is dropped, a warning",
     "daemons": "ended with the run",
-    "kill_everything": "only its own",
+    "kill_everything": "only its processes",
 }
 _CHECKS: dict[str, Callable[[Any, Any], None]] = {"output": _output_is_cut, "daemons": _daemon}

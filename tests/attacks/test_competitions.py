@@ -407,7 +407,7 @@ def test_what_was_published_verifies_and_lists_everybody(played: tuple[Competiti
     hashes = ("--commitment", made.commitment.commitment, "--entrants", competitions.read_entrants(made).sha256)
     status, said = run("verify", site, *hashes)
     assert status == 0, said
-    assert "SUCCESS: everything is what was committed to\n" in said
+    assert "SUCCESS: all files match the commitment\n" in said
     results = read_json(site / "results.json")["entrants"]
     assert {one["place"]: one["rank"] is not None for one in results} == {"ada": True, "spy": True, "broken": False}
     assert [one["tasks"][0]["failures"][0][0] for one in results if one["place"] == "broken"] == ["contract"]

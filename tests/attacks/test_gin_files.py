@@ -174,7 +174,7 @@ def test_the_organizers_file_includes_nothing_of_the_submission(
     organizers = tmp_path / "outside" / "inference.gin"
     organizers.write_text(HEAD + "include 'planted.gin'\n")
     monkeypatch.chdir(entry)
-    with pytest.raises(ConfigError, match=r"includes planted.gin, which lies in the submission"):
+    with pytest.raises(ConfigError, match=r"includes planted.gin, which is inside the submission"):
         configuration.load(locate(str(organizers), submission=Path(), domain=None), [])
     monkeypatch.chdir(tmp_path / "outside")
     configuration.load(locate(str(organizers), submission=entry, domain=None), [])  # its own planted.gin
@@ -311,7 +311,7 @@ def test_one_submissions_file_does_not_configure_another(entry: Path, tmp_path: 
     shutil.copytree(entry, tmp_path / "other")
     done = run("run", "--submission", "entry", "other", "--gin-config", "entry/inference.gin", cwd=tmp_path)
     assert done.returncode == 2
-    assert "lies in the submission entry, and would configure other too" in done.stderr
+    assert "is part of the submission entry, and would configure other too" in done.stderr
 
 
 @given(st.one_of(

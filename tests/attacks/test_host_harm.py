@@ -94,7 +94,7 @@ def test_no_process_of_it_is_root_on_the_host(level: str, participant, stage, re
     if os.getuid() == 0:
         other = participant(level, artifacts=None)
         assert ids.isdisjoint(number for pid in tree_of(other) for number in host_ids(pid))
-    record_property("attack", ("be root on the host behind the sandbox", level, "an id of its own"))
+    record_property("attack", ("be root on the host behind the sandbox", level, "a separate id"))
 
 
 @pytest.mark.parametrize("level", CONFINED)
@@ -200,8 +200,8 @@ def test_what_it_leaves_is_plain_files(level: str, participant, stage, record_pr
     assert not [name for name in os.listxattr(unreadable) if name.startswith("system.")]
     assert stat.S_IMODE((stage.artifacts / "sticky").stat().st_mode) == 0o777
     assert max(len(path.relative_to(stage.artifacts).parts) for path in stage.artifacts.rglob("*")) < 200
-    assert any("made plain files" in warning for warning in process.warnings)
-    record_property("attack", ("leave pipes, sockets and closed folders behind", level, "made plain files"))
+    assert any("turned into plain files" in warning for warning in process.warnings)
+    record_property("attack", ("leave pipes, sockets and closed folders behind", level, "turned into plain files"))
 
 
 LOCKS = """

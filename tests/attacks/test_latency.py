@@ -66,7 +66,7 @@ def infer_once(policy, observation):
     threading.Thread(target=spin, args=(0.02,), daemon=True).start()
     return 0
 """,
-    "children whose parent ignores SIGCHLD": """
+    "children of a parent that ignores SIGCHLD": """
 def infer_once(policy, observation):
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     if os.fork() == 0:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,6 +180,17 @@ def test_the_forge_itself_writes_what_is_accepted(tmp_path: Path) -> None:
     )
     assert unpack(path, tmp_path / "out") == [tmp_path / "out" / "r"]
     assert (tmp_path / "out" / "r" / "y").read_bytes() == b"data" * 9
+
+
+def test_permissions_for_others_are_those_of_pack_whatever_the_archive_says(tmp_path: Path) -> None:
+    members = [folder(b"r"), replace(folder(b"r/f"), mode=0o040754), Forged(b"r/x", b"data", mode=0o100640)]
+    umask = os.umask(0o022)
+    try:
+        unpack(write(tmp_path / "packed.zip", members, first=marker()), tmp_path / "out")
+    finally:
+        os.umask(umask)
+    modes = [stat.S_IMODE((tmp_path / "out" / "r" / name).stat().st_mode) for name in ("f", "x")]
+    assert modes == [0o755, 0o644]
 
 
 def test_a_bomb_is_never_inflated(tmp_path: Path) -> None:

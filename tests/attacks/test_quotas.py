@@ -65,7 +65,7 @@ WAIT = "\ntime.sleep(90)\n"
 # Under a limit of 8 MiB; no single file is larger, so that the limit on one file stops none of them.
 DISK = {
     "hold unlinked files open": "for number in range(4): keep.append(nameless(str(number)))",
-    "hold unlinked files in a thread's own table": """
+    "hold unlinked files in a thread's private table": """
         def other():
             ctypes.CDLL(None).unshare(0x400)
             for number in range(4): keep.append(nameless(str(number)))
@@ -198,7 +198,7 @@ MEMORY = {
     "hold anonymous memory files": """
         for _ in range(8): keep.append(fill(os.memfd_create("m"), 64))
     """,
-    "fill its own tmpfs": """
+    "fill its private tmpfs": """
         for folder in ("/tmp", "/dev/shm"):
             descriptor = os.open(folder + "/file", os.O_CREAT | os.O_WRONLY)
             fill(descriptor, 256)
@@ -319,7 +319,7 @@ def test_work_costs_the_same_in_children_that_nobody_waits_for(
         assert report.account.complete == groups
         assert report.energy.cpu.account == ("control group" if groups else "kernel task clock")
     words = "counted in full" if groups else "counted in full (kernel clock)"
-    what = "work in children that nobody waits for" + ("" if groups else ", without control groups")
+    what = "work in children that no process waits for" + ("" if groups else ", without control groups")
     record_property("attack", (what, level, words))
 
 

@@ -181,7 +181,7 @@ def test_an_evaluator_that_its_participant_ended_is_not_started_again(
     made = experiment(tmp_path, "inference", KILL_THE_EVALUATOR.replace("SIGNAL", f"SIG{sent}"), "process")
     done = made.run()
     assert done.returncode == 3, done.stderr
-    assert done.stderr.count("does not start again by itself") == 2
+    assert done.stderr.count("not retried automatically") == 2
     for found in made.manifests():
         assert (found["state"], found["failure"]["kind"], len(found["attempts"])) == ("failed", "infrastructure", 1)
     for bundle in made.root.glob("entry/*/seed_*/inference"):
@@ -239,7 +239,7 @@ def test_a_disk_that_fills_during_a_run_starts_nothing_again(tmp_path: Path, sma
     assert list(kept.rglob("attic")) == []
     with contextlib.closing(Queue(next(kept.rglob(QUEUE_FILE)))) as queue:
         assert [(found.attempts, found.retries) for found in queue.entries()] == [(1, 0)] * 2
-    record_property("attack", ("reroll: fill the disk through a file without a name", "process", "once, then failed"))
+    record_property("attack", ("reroll: fill the disk through a deleted file", "process", "once, then failed"))
 
 
 def test_a_disk_that_is_full_before_is_said_without_a_traceback(tmp_path: Path, small_disk) -> None:

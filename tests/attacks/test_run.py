@@ -86,7 +86,7 @@ def test_returns_files_and_manifest_are_those_of_the_real_episodes(tmp_path: Pat
     said = json.loads((bundle / "logs" / "stdout.log").read_text())
     for name in ("metrics", "manifest", "journal"):
         record_property("attack", (f"a whole run: forge its {name}", strongest_level(), "the real ones stay"))
-    assert said["forged"].isdigit(), "it could write its artefacts"
+    assert said["forged"].isdigit(), "it could write its artifacts"
     episodes = json.loads((bundle / "metrics" / "rollouts.json").read_text())["episodes"]
     env = gymnasium.make("QuadrupedLocomotion-SyntheticTrot-v0", mode="train")
     try:

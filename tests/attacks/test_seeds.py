@@ -147,7 +147,7 @@ def test_seeds_of_the_evaluation_are_not_found(searched, record_property) -> Non
     everything = found["readable"]
     assert manifest["env_id"] in everything  # the environment variables at least
     assert [word for word in hidden if word in everything] == []
-    record_property("attack", ("read seeds, run keys or the secret", "bubblewrap", "nothing readable holds them"))
+    record_property("attack", ("read seeds, run keys or the secret", "bubblewrap", "not in any readable file"))
 
 
 @pytest.mark.group("bwrap")

@@ -157,6 +157,17 @@ def test_any_single_mutation_of_a_signed_bundle_is_found(
         shutil.rmtree(top)
 
 
+@pytest.mark.parametrize("damaged", [b"{", b"not JSON", b"[]", b'{"statement": {}}', b"\xff\xfe"])
+def test_a_damaged_signature_is_one_line_of_the_verdict(signed: Path, tmp_path: Path, damaged: bytes) -> None:
+    bundle = tmp_path / "inference"
+    shutil.copytree(signed, bundle, symlinks=True)
+    (bundle / "signature.json").write_bytes(damaged)
+    problems = signing.verify(bundle, None).problems
+    assert len(problems) == 1
+    assert problems[0].isprintable()
+    assert "signature.json" in problems[0]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_change_fails_verify_and_validate(
     tmp_path: Path, signed: Path, key: Path, kind: str, record_property: Callable[[str, object], None]

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from a2perf import assets
-from a2perf.cli import host_probes, isolation_probes
+from a2perf.api.host import host_probes, isolation_probes
 from a2perf.cli.data import data
 from a2perf.cli.doctor import doctor
 from a2perf.cli.envs import envs
@@ -131,3 +131,15 @@ def test_a_probe_that_fails_does_not_hide_the_others(monkeypatch):
     findings = host_probes.every_finding()
     assert "strange host" in findings[0].detail
     assert len(findings) > len(domains())
+
+
+def test_envs_list_names_tasks_and_the_command_for_what_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("A2PERF_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path))
+    printed = _run(envs, "list").output
+    lines = {line.split()[0]: line.split(None, 1)[1] for line in printed.splitlines() if line.startswith("  ")}
+    assert lines["CircuitTraining-Ariane-v0"] == "a2perf data fetch circuit_training"
+    assert lines["CircuitTraining-ArianeTwin-v0"] == "ready"
+    assert lines["difficulty_level_2_num_websites_10"] == "Level 2, 10 websites"
+    assert "WebNavigation-DifficultyLevel-01-v0" not in printed  # an alias is not a separate environment
+    assert max(map(len, printed.splitlines())) <= 80

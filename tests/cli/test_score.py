@@ -170,8 +170,8 @@ def test_json_and_text_on_standard_output(runs: Path, tmp_path: Path):
     printed = CliRunner().invoke(score, [str(runs), "-o", out, "--json"], catch_exceptions=False).stdout
     assert json.loads(printed) == json.loads((tmp_path / "o" / "scores.json").read_text())
     text = CliRunner().invoke(score, [str(runs), "-o", out], catch_exceptions=False).stdout
-    assert "agent inference on quadruped_locomotion/trot: 4 run(s)" in text
-    assert "8 run(s), 2 group(s); profile corrected" in text
+    assert "agent, inference on quadruped_locomotion/trot: 4 runs" in text
+    assert "8 runs, 2 groups; profile corrected" in text
 
 
 def test_several_processes_give_the_same(runs: Path, monkeypatch: pytest.MonkeyPatch):

@@ -52,7 +52,7 @@ def test_episodes_and_costs_of_all_are_in_the_result(write: Write, tmp_path: Pat
     binary = combine(parts, DatasetId.parse("toys/pairs-v0"), tmp_path / "datasets", merge="binary")
     assert binary.record.content_sha256 == record.content_sha256
     assert problems_of(Dataset(binary.folder / "data")) == []
-    with pytest.raises(UserError, match="there is a dataset toys/all-v0 already"):
+    with pytest.raises(UserError, match="the dataset toys/all-v0 already exists"):
         combine(parts, DatasetId.parse("toys/all-v0"), tmp_path / "datasets")
 
 
@@ -64,7 +64,7 @@ def test_other_environments_are_refused_by_name(write: Write, tmp_path: Path) ->
     assert "env_id is 'Boxes-v0' and 'Circles-v0'" in raised.value.message
     assert "env_kwargs is {} and {'size': 3}" in raised.value.message
     assert "action is MultiDiscrete([4 3]) in toys/a-v0 and Discrete(12) in toys/b-v0" in raised.value.message
-    with pytest.raises(UserError, match="nothing to combine"):
+    with pytest.raises(UserError, match="1 dataset cannot be combined"):
         combine([one], DatasetId.parse("toys/c-v0"), tmp_path / "datasets")
     (one.path / "a2perf.json").unlink()
     with pytest.raises(UserError, match="was not made by a2perf"):

@@ -63,7 +63,7 @@ def test_validate_ends_with_1_when_anything_is_wrong(a2perf: Any, write: Write) 
     status, printed, _ = a2perf("validate", whole.id, damaged.id)
     assert status == 1
     assert "toys/damaged-v0: INVALID" in printed
-    assert f"{damaged.file}, /episode_1/rewards: its values are not those that were recorded" in printed
+    assert f"{damaged.file}, /episode_1/rewards: the hash of the values differs from the recorded one" in printed
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_validate_ends_with_1_when_anything_is_wrong(a2perf: Any, write: Write) 
         (("generate", "--submission", "random"), "no task was given"),
         (("generate", "--submission", "random", "--task", "dog_pase"), "no task 'dog_pase'; did you mean 'dog_pace'"),
         (("generate", "--submission", "nowhere", "--task", "dog_pace"), "nowhere is not a submission"),
-        (("generate", "--submission", "random", "--task", "dog_pace", "--level", "expert"), "go together"),
-        (("generate", "--submission", "random", "--task", "dog_pace", "--id", "a b"), "not a name of a dataset"),
+        (("generate", "--submission", "random", "--task", "dog_pace", "--level", "expert"), "need each other"),
+        (("generate", "--submission", "random", "--task", "dog_pace", "--id", "a b"), "not a dataset name"),
         (("generate", "--submission", "random", "--task", "dog_pace", "--env-arg", "x"), "is not name=value"),
-        (("inspect", "toys/nothing-v0"), "there is no dataset toys/nothing-v0"),
-        (("generate", "--root-dir", ".", "--task", "dog_pace"), "holds no training"),
+        (("inspect", "toys/nothing-v0"), "no dataset toys/nothing-v0"),
+        (("generate", "--root-dir", ".", "--task", "dog_pace"), "contains no training run"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_2(

@@ -107,7 +107,7 @@ def test_a_killed_run_is_finished_by_the_same_command(tmp_path: Path) -> None:
 
     other = subprocess.run([*command, "--info", "action_mask"], capture_output=True, text=True, check=False)
     assert other.returncode == 2
-    assert "begun with another configuration: infos had 0 entries and now has 1" in other.stderr
+    assert "started with another configuration: infos had 0 entries and now has 1" in other.stderr
     assert all((work / "blocks" / name).stat().st_mtime_ns == changed for name, changed in finished.items())
 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -119,7 +119,7 @@ def test_a_killed_run_is_finished_by_the_same_command(tmp_path: Path) -> None:
     assert killed.record["cost"]["generation"]["kwh"] > 0
     again = generate(asked, tmp_path / "killed", progress=QUIET)
     assert again.already
-    with pytest.raises(UserError, match="a dataset toys/killed-v0 of another configuration"):
+    with pytest.raises(UserError, match="toys/killed-v0 already exists with another configuration"):
         generate(
             request("toys/killed-v0", "circuit_training", "toy_macro_stdcell", 61), tmp_path / "killed", progress=QUIET
         )

@@ -54,13 +54,13 @@ def test_checkpoints_of_all_trainings_are_cut_together() -> None:
         cut([evaluation(one), evaluation(other, env_kwargs={"mode": "train"})])
 
 
-def test_an_empty_level_is_told_with_what_other_rules_would_give() -> None:
+def test_an_empty_level_is_refused_with_what_other_rules_would_give() -> None:
     found = cut([evaluation([10.0, 20.0, 220.0, 230.0])])
     assert found.counts["expert"] == 0
     assert any("no checkpoint is expert" in remark for remark in found.remarks)
     with pytest.raises(UserError) as raised:
         found.of("expert")
-    assert "the best reaches 230" in raised.value.message
+    assert "the returns are 10 to 230" in raised.value.message
     task = protocol.load("v1").task("synthetic_trot")
     low, high = task.reference("random").mean, task.reference("expert").mean
     bound = low + 0.9 * (high - low)
@@ -73,7 +73,7 @@ def test_an_empty_level_is_told_with_what_other_rules_would_give() -> None:
         by_references.of("intermediate")
     with pytest.raises(UserError, match="has no reference scores"):
         cut([evaluation([1.0, 2.0], task="own")], rule="references")
-    with pytest.raises(UserError, match=r"cannot be cut: not enough data \(n=1"):
+    with pytest.raises(UserError, match=r"cannot be assigned: not enough data \(n=1"):
         cut([evaluation([1.0])])
 
 
@@ -255,7 +255,7 @@ def test_checkpoints_are_found_by_a_pattern(tmp_path: Path) -> None:
     assert [checkpoint.participant_args for checkpoint in found] == [
         {"weights": "weights/at_3.npz"}, {"weights": "weights/at_12.npz"},
     ]  # fmt: skip
-    with pytest.raises(UserError, match=r"nothing in .* matches 'weights/\*\.npz'(?s:.*)it holds policy\.npz"):
+    with pytest.raises(UserError, match=r"nothing in .* matches 'weights/\*\.npz'(?s:.*)these files: policy\.npz"):
         find_checkpoints(other, "weights/*.npz")
-    with pytest.raises(UserError, match="holds no training"):
+    with pytest.raises(UserError, match="contains no training run"):
         find_trainings([tmp_path / "runs" / "seed_0" / "train"])

@@ -39,11 +39,14 @@ def _set(stream: Any, name: str, index: Any, value: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda s: _set(s, "episode_1/rewards", 0, 5.0), "/episode_1/rewards: its values are not those"),
-        (lambda s: _set(s, "episode_2/observations/grid", (1, 0, 0), 8), "/episode_2/observations/grid: its values"),
-        (lambda s: _set(s, "episode_0/terminations", 1, True), "it ends at step 1 of 3 and goes on"),
-        (lambda s: _set(s, "episode_0/terminations", 2, False), "it ends without either"),
-        (lambda s: _set(s, "episode_0/rewards", 0, np.nan), "/episode_0/rewards holds a number that is not finite"),
+        (lambda s: _set(s, "episode_1/rewards", 0, 5.0), "/episode_1/rewards: the hash of the values differs"),
+        (
+            lambda s: _set(s, "episode_2/observations/grid", (1, 0, 0), 8),
+            "/episode_2/observations/grid: the hash of the values",
+        ),
+        (lambda s: _set(s, "episode_0/terminations", 1, True), "true at step 1 of 3, before the last step"),
+        (lambda s: _set(s, "episode_0/terminations", 2, False), "both are false at the last step"),
+        (lambda s: _set(s, "episode_0/rewards", 0, np.nan), "/episode_0/rewards contains a number that is not finite"),
         (lambda s: _set(s, "episode_0/actions", (2, 1), 3), "/episode_0/actions row 2 is not an action of Multi"),
         (
             lambda s: _replace(s, "episode_0/observations/flags", np.zeros((4, 3), np.int64)),
@@ -54,7 +57,7 @@ def _set(stream: Any, name: str, index: Any, value: Any) -> None:
             "/episode_0/actions has the shape (2, 2), not (3, 2)",
         ),
         (lambda s: s.__delitem__("episode_0/truncations"), "/episode_0/truncations is missing"),
-        (lambda s: s.__delitem__("episode_2"), "2 episodes, and metadata.json says 3"),
+        (lambda s: s.__delitem__("episode_2"), "2 episodes, but metadata.json has 3"),
         (lambda s: s["episode_1"].attrs.__setitem__("total_steps", 9), "/episode_1: total_steps is 9, not 1"),
     ],
 )
@@ -92,8 +95,8 @@ def test_a_record_that_does_not_fit_is_named(write: Write) -> None:
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "content_sha256": "0" * 64, "steps": 7}))
     found = "\n".join(problems_of(Dataset(data.path)))
-    assert "the content is not that which was recorded" in found
-    assert "says 3 episodes and 7 steps" in found
+    assert "the SHA-256 of the episodes differs" in found
+    assert ": 3 episodes and 7 steps, but the data has 3 and 8" in found
     path.write_text(json.dumps({**record, "episodes": "three"}))
     assert "not a valid DatasetRecord" in "\n".join(problems_of(Dataset(data.path)))
     path.write_text("{")

@@ -17,7 +17,7 @@ def _shell_blocks(path: Path) -> list[str]:
 
 
 def test_commands_of_the_beginners_guide_lead_to_a_report(repository: Path, tmp_path: Path) -> None:
-    blocks = _shell_blocks(repository / "docs" / "beginners_guide.md")
+    blocks = _shell_blocks(repository / "docs" / "tutorials" / "beginners_guide.md")
     assert len(blocks) >= 6
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for block in blocks:
@@ -30,7 +30,7 @@ def test_commands_of_the_beginners_guide_lead_to_a_report(repository: Path, tmp_
     assert "<html" in (tmp_path / "runs" / "first" / "report" / "index.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/beginners_guide.md", "third_party/NOTICES.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/beginners_guide.md", "third_party/NOTICES.md"])
 def test_files_that_a_page_links_to_exist(repository: Path, page: str) -> None:
     text = (repository / page).read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]

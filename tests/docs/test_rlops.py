@@ -17,7 +17,7 @@ from a2perf.cli.rlops import rlops
 
 @pytest.fixture
 def page(repository: Path) -> str:
-    return (repository / "docs" / "rlops.md").read_text(encoding="utf-8")
+    return (repository / "docs" / "how_to" / "rlops.md").read_text(encoding="utf-8")
 
 
 def test_commands_lead_to_the_verdict_that_is_printed(page: str, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_simulated_table_keeps_what_the_page_promises(page: str) -> None:
         assert float(row[5].strip(" %")) >= 80.0, row
 
 
-@pytest.mark.parametrize("name", ["docs/rlops.md", "docs/reference/rlops.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", ["docs/how_to/rlops.md", "docs/reference/rlops.md", "CONTRIBUTING.md"])
 def test_files_that_are_linked_to_exist(repository: Path, name: str) -> None:
     text = (repository / name).read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
@@ -70,6 +70,6 @@ def test_files_that_are_linked_to_exist(repository: Path, name: str) -> None:
 
 def test_pull_request_template_asks_for_the_class_of_change(repository: Path) -> None:
     text = (repository / ".github" / "pull_request_template.md").read_text(encoding="utf-8")
-    assert "**Not performance-impacting**" in text
-    assert "**Performance-impacting**" in text
+    assert "**Results cannot change**" in text
+    assert "**Results can change**" in text
     assert "a2perf rlops --exp-name" in text

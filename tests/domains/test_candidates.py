@@ -164,6 +164,10 @@ def test_what_is_no_candidate_is_refused():
             env.step(env.candidates.size - 1)
         with pytest.raises(ConfigError, match="no candidate stands for the action 12499"):
             env.row_of(12_499)
+
+
+def test_a_continuous_action_space_is_refused():
+    pytest.importorskip("pybullet", reason="needs the extra quadruped-locomotion")
     with gymnasium.make("QuadrupedLocomotion-SyntheticTrot-v0") as env:
         with pytest.raises(ConfigError, match="quadruped_locomotion has no finite choice"):
             candidates_of(env)

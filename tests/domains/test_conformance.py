@@ -17,7 +17,7 @@ STEPS = 30
 
 
 def make(env_id, **kwargs):
-    """Makes an environment, or skips where this host lacks its data or its packages."""
+    """Makes an environment, or skips if its data or packages are missing."""
     try:
         return gymnasium.make(env_id, disable_env_checker=True, **EXAMPLES[env_id], **kwargs)
     except (UserError, ImportError) as error:
@@ -39,7 +39,7 @@ def flat(space, value):
 
 
 def action_of(env, observation, info):
-    """Draws an action that the environment allows, where it says which it does: in the observation or beside it."""
+    """Draws a valid action, by the mask in the observation or in ``info`` if there is one."""
     if isinstance(env.action_space, gymnasium.spaces.Discrete):
         said = {**info, **(observation if isinstance(observation, dict) else {})}
         for key in ("mask", "action_mask", "valid_actions"):

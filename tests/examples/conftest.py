@@ -1,6 +1,6 @@
 """The examples' folders are import roots for their own modules, as they are in the participant process.
 
-They have modules of the same names (``train``, ``inference``), so each test imports its own anew.
+They have modules of the same names (``train``, ``inference``), so each test imports its own copy.
 """
 
 from __future__ import annotations

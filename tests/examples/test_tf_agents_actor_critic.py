@@ -1,4 +1,4 @@
-"""PPO and soft actor-critic on four legs: tiny trainings that are killed, go on, and leave a policy behind."""
+"""PPO and soft actor-critic for quadrupeds: tiny training runs are killed, resume, and write a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cloning, double DQN and PPO over candidates: tiny trainings that go on, leave a valid policy, and refuse misfits."""
+"""Cloning, double DQN and PPO over candidates: tiny training runs resume, write a valid policy, and refuse misfits."""
 
 from __future__ import annotations
 

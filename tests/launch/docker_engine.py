@@ -54,7 +54,7 @@ class DockerEngine:
         return docker.DockerClient(base_url=self.host)
 
 
-def lacking() -> str | None:
+def missing() -> str | None:
     """Says in a few words why no private engine can be started here, or returns None."""
     if _daemon() is None:
         return "no dockerd on this machine"

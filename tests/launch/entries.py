@@ -1,4 +1,4 @@
-"""A small submission for launchers: circuit placement by a fixed rule, a participant that dies where it is told to."""
+"""A small submission for launchers: circuit placement by a fixed rule, a participant that dies at a given point."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Stage:
         return {str(path.relative_to(top)): path for path in sorted(found)}
 
     def results(self) -> dict[str, object]:
-        """What the runs came to, by bundle: the returns bit for bit, the artefacts' content."""
+        """The results of the runs by bundle: exact returns, content of the artifacts."""
         found: dict[str, object] = {}
         for name, bundle in self.bundles().items():
             if (rollouts := bundle / "metrics" / "rollouts.json").exists():

@@ -25,13 +25,13 @@ PATIENCE_S = 45.0
 LAUNCHER, EVALUATOR, GUARD, SANDBOX, WORKER, CHILD = "launcher", "evaluator", "guard", "bwrap", "worker", "child"
 VICTIMS = (LAUNCHER, EVALUATOR, GUARD, SANDBOX, WORKER, CHILD)
 PARTICIPANT = {GUARD, SANDBOX, WORKER}
-"""Victims whose death the evaluator has to count as the participant's."""
+"""Victims that belong to the participant: the evaluator must count their death as its failure."""
 
 Attempt = tuple[int, str]
 
 
 def kind_of(process: psutil.Process, root: int) -> str:
-    """Returns which part of a run a process is."""
+    """Returns the part of a run that a process belongs to."""
     words = process.cmdline()
     line = " ".join(words)
     if process.pid == root:
@@ -156,7 +156,7 @@ def _leftovers(ledger: Ledger) -> Iterator[str]:
         yield "a mount"
     pids = {str(process.pid) for process in ledger.processes}
     pids |= {str(pid) for attempts in ledger.attempts.values() for pid, _ in attempts}
-    for folder, names, _ in os.walk("/sys/fs/cgroup"):  # groups of other commands come and go meanwhile
+    for folder, names, _ in os.walk("/sys/fs/cgroup"):  # groups of other commands may vanish during the walk
         for name in names:
             if name.startswith("a2perf-run-") and name.split("-")[3] in pids:
                 yield f"control group {folder}/{name}"

@@ -69,7 +69,7 @@ class Form:
         name: what distinguishes it from other forms of this kind.
         arguments: of the command, ``{place}`` is the folder of the round.
         root: folder below the place where the bundles lie.
-        single: one run in the foreground, whose failures the same command repeats.
+        single: one run in the foreground; the same command repeats its failures.
         takes_level: whether ``--sandbox`` may change from round to round.
         retry_failed: the flag that repeats a participant's failure; empty if the same command does, ``None`` if the
             failure is final.

@@ -1,4 +1,4 @@
-"""A Ray cluster of the tests' own, with as many nodes as a test wants, all on this machine."""
+"""A private Ray cluster for tests, with any number of nodes, all on this machine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RayCluster:
         self._cluster.remove_node(node, allow_graceful=False)
 
 
-def lacking() -> str | None:
+def missing() -> str | None:
     """Says in a few words why no cluster can be started here, or returns None."""
     return None if importlib.util.find_spec("ray") else "no ray"
 
@@ -50,7 +50,7 @@ def lacking() -> str | None:
 @contextmanager
 def running_cluster() -> Iterator[RayCluster]:
     """Starts a cluster, and takes it away again."""
-    # Short, because the names of sockets are; its own, so that no other launcher of this user finds the cluster.
+    # Short, because names of sockets are limited; private, or another launcher of this user would find the cluster.
     folder = tempfile.mkdtemp(prefix="a2perf-ray-")
     before = dict(os.environ)
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_TMPDIR=folder, **_QUICK_HEALTH_CHECKS)

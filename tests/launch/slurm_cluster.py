@@ -1,7 +1,7 @@
-"""A Slurm cluster of the tests' own: controller and two nodes on this machine, and everything gone at the end.
+"""A private Slurm cluster for tests: controller and two nodes on this machine, removed at the end.
 
-Two node daemons stand for two machines (one port each, as Slurm's "multiple slurmd" build allows), so that one can be
-lost. No accounting, no control groups and no login of another user; all files are in one temporary folder.
+Two node daemons stand for two machines, one of which can be lost (one port each, as Slurm's "multiple slurmd" build
+allows). No accounting, no control groups and no login of another user; all files are in one temporary folder.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class SlurmCluster:
         for name in NODES:
             if f"slurmd {name}" not in self.daemons:
                 self.start_node(name)
-                # refused where the node has registered by itself meanwhile
+                # refused if the node has already registered by itself
                 self.call("scontrol", "update", f"NodeName={name}", "State=RESUME", may_fail=True)
         _wait_for(lambda: all(self.idle(name) for name in NODES), self)
 
@@ -117,7 +117,7 @@ class SlurmCluster:
             )
 
 
-def lacking() -> str | None:
+def missing() -> str | None:
     """Says in a few words why no private cluster can be started here, or returns None."""
     missing = [program for program in _PROGRAMS if shutil.which(program, path=_path()) is None]
     if missing:
@@ -211,7 +211,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _processes_with(*texts: str) -> list[int]:
-    """Processes in whose environment all of the texts stand."""
+    """Processes with all of the texts in their environment."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():

@@ -1,4 +1,4 @@
-"""A competition from its founding to its site: secrets by commit and reveal, one honest outcome for every entrant."""
+"""A competition from its creation to its site: secrets by commit and reveal, one outcome per entrant."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from a2perf.api.competition_site import results_of
 from a2perf.cli.competition import competition as command
-from a2perf.cli.competition_site import results_of
 from a2perf.domains.registry import domains, load_attribute, register_environments
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments import competition as competitions
@@ -21,7 +21,7 @@ from a2perf.experiments.competition.run_entrants import Entrants, enter_all, run
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
 from a2perf.launch.queue_entry import PREREQUISITE, QueueEntry, State
 from a2perf.launch.run_spec import RunCommand
-from a2perf.report.competition_page import EntrantResults, FrontPage, Result, competition_page
+from a2perf.report.competition_page import EntrantResults, FrontPage, PageResult, competition_page
 from a2perf.runs import signing
 from a2perf.storage import read_json
 from tests.submission import wheels
@@ -55,7 +55,7 @@ def allowed(*submissions: Path) -> Entrants:
 
 
 def write(folder: Path, name: str, *, load: str = "pass", infer: str = "pass", requirements: str = "") -> Path:
-    """Writes a submission that acts at random, but for what it is told."""
+    """Writes a submission with random actions and the given code."""
     home = folder / name
     home.mkdir(parents=True)
     (home / "train.py").write_text("def train():\n    pass\n")
@@ -74,7 +74,7 @@ def planned(made: Competition, entrants: Entrants) -> list[QueueEntry]:
 
 
 def place(made: Competition, entrant: str, task: str, seed: int = 0, mode: str = "inference") -> Path:
-    """Returns the bundle of a run, whose folder tells nothing of its task."""
+    """Returns the bundle of a run; its folder is a hash and not the name of the task."""
     listed: dict[str, Entrant] = {one.place: one for one in competitions.read_entrants(made).all()}
     runs = required_runs(made.terms, made.secret, listed[entrant].number)
     (one,) = [one for one in runs if (one.task, one.seed, one.mode) == (task, seed, mode)]
@@ -201,7 +201,7 @@ def test_other_code_than_the_committed_one_runs_nobody(tmp_path: Path, monkeypat
 def test_a_competition_of_an_earlier_version_is_refused_with_the_reason(tmp_path: Path) -> None:
     made = cup(tmp_path)
     (made.public / "evaluator.json").unlink()
-    with pytest.raises(UserError, match="made by an earlier a2perf"):
+    with pytest.raises(UserError, match="created by an earlier a2perf"):
         competitions.load(made.folder)
 
 
@@ -278,11 +278,11 @@ def test_every_entrant_is_trained_once_a_seed_and_evaluated_on_every_task(tmp_pa
     made = cup(tmp_path, seeds=[3, 5])
     entries = planned(made, allowed(write(tmp_path, "a"), write(tmp_path, "b")))
     assert len({entry.key for entry in entries}) == len(entries) == 2 * 2 * (1 + 1 + 2)
-    trainings = {entry.key: entry for entry in entries if entry.data["mode"] == "train"}
-    assert len(trainings) == 4
+    training_runs = {entry.key: entry for entry in entries if entry.data["mode"] == "train"}
+    assert len(training_runs) == 4
     for entry in entries:
         if entry.data["mode"] == "inference":
-            trained = trainings[str(entry.after)]
+            trained = training_runs[str(entry.after)]
             assert (trained.data["submission"], trained.data["seed"]) == (entry.data["submission"], entry.data["seed"])
             flags = entry.command.evaluator_flags()
             assert f"Submission.trained_root_dir = {trained.data['root']!r}" in flags
@@ -349,12 +349,33 @@ def test_the_order_is_by_the_secret_tasks_and_failures_come_last() -> None:
 
 def test_what_entrants_write_is_escaped() -> None:
     nasty = "<script>alert(1)</script>"
-    result = Result("one", True, failures=[("exception", nasty)])
+    result = PageResult("one", True, failures=[("exception", nasty)])
     page = competition_page(
         FrontPage(nasty, [(nasty, nasty)], "ab", "then", "now", [nasty], [EntrantResults(nasty, [result])])
     )
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 6
+
+
+def test_the_page_names_winner_organizer_and_where_the_commitment_was_published() -> None:
+    results = [
+        EntrantResults("ada", [PageResult("one", True, [-1.5])], rank=1, mean=-1.5),
+        EntrantResults("bob", [PageResult("one", True, failures=[("bad_output", "no action")])]),
+    ]
+    front = FrontPage(
+        "Cup", [], "ab", "2026-11-20 10:00 UTC", "now", [], results, organizer="The jury",
+        commitment_url="javascript:alert(1)",
+    )  # fmt: skip
+    page = competition_page(front)
+    assert "Winner: ada, with a mean return of −1.500 over the secret tasks." in page
+    assert "The jury" in page
+    assert "Invalid output" in page
+    assert "computed 2026-11-20 10:00 UTC, by the organizer&#39;s clock" in page or "by the organizer's clock" in page
+    assert "javascript:" not in page
+    tied = competition_page(FrontPage("Cup", [], "ab", "", "", [], [
+        EntrantResults(name, [PageResult("one", True, [2.0])], rank=1, mean=2.0) for name in ("ada", "bob")
+    ]))  # fmt: skip
+    assert "Tie between ada and bob" in tied
 
 
 # --- five entrants, end to end ----------------------------------------------------------------------------------------
@@ -456,14 +477,16 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
         bundles["good"].relative_to(made.runs).as_posix()
     ]
     page = (site / "index.html").read_text()
-    for words in ("good", "picky", "timeout", "signal", "bad_output", made.commitment.commitment):
+    for words in ("good", "picky", "Timed out", "Crashed", "Invalid output", made.commitment.commitment):
         assert words in page
     order = [page.index(f">{name}</a>") for name in ("good", "picky", "cheating", "crashing", "slow")]
     assert max(order[:2]) < min(order[2:])
     assert run("verify", site / "reveal", "--commitment", made.commitment.commitment)[0] == 0
     assert len(list((site / "leaderboard" / "submissions").glob("*/report/index.html"))) == 5
     for link in [part.split('"')[0] for part in page.split('href="')[1:]]:
-        assert link == "data:," or (site / link).is_file(), link
+        assert link.startswith(("data:image", "#")) or (site / link).is_file(), link
+    assert "Tie between" in page or "Winner: " in page
+    assert 'href="../index.html">Competition' in (site / "leaderboard" / "index.html").read_text()
 
     # Who bends a result after the fact is found.
     rollouts = bundles["good"] / "metrics" / "rollouts.json"

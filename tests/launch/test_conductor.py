@@ -73,7 +73,7 @@ def test_the_first_signal_ends_what_runs_and_keeps_the_rest(number: signal.Signa
     process.send_signal(number)
     output, errors = process.communicate(timeout=60)
     assert output == "result 130 True\n", errors
-    assert "stopping: the running runs are told to end" in errors
+    assert "stopping: waiting for the running runs to end" in errors
     with Queue(tmp_path / QUEUE_FILE) as queue:
         assert [entry.state for entry in queue.entries()] == [State.QUEUED, State.QUEUED]
     assert not processes_of(tmp_path)
@@ -112,8 +112,9 @@ def test_the_table_is_drawn_and_taken_away_again(spec: Callable[..., RunSpec], t
     code = "import time; print('half way', flush=True); time.sleep(1.2)"
     with Conductor(get_launcher("local"), console=terminal) as conductor:
         conductor.run([spec("slow", code)], tmp_path / QUEUE_FILE)
-    assert "last line of its log" in said.getvalue()
+    assert "latest log line" in said.getvalue()
     assert "half way" in said.getvalue()
+    assert "0 of 1 runs · 0 %" in said.getvalue()
 
 
 def test_a_result_is_an_object_of_json(spec: Callable[..., RunSpec], tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_a_finished_run_of_other_code_is_not_overwritten(tmp_path: Path) -> None
         lease = queue.lease()
         assert lease is not None
         queue.finish(lease, classify(done, ExitStatus(0)))
-        with pytest.raises(ConfigError, match="holds a finished run of other code"):
+        with pytest.raises(ConfigError, match="holds a finished run with different code"):
             prepare(queue, [other])
         prepare(queue, [other], Restart(force=True))
         assert [entry.key for entry in queue.entries()] == ["other"]
@@ -295,7 +295,7 @@ def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
-    assert "the same command resumes" in output
+    assert "run the same command again to resume" in output
     wait_until(lambda: not processes_of(tmp_path), timeout=30)
     with Queue(stage.root / QUEUE_FILE) as queue:
         assert queue.counts()[State.QUEUED] >= 1
@@ -369,5 +369,5 @@ def test_a_run_over_its_time_limit_fails_and_the_rest_goes_on(tmp_path: Path) ->
     status, output = stage.run()
     assert status == 1, output
     assert "timeout: it ran longer than the 5 s" in output
-    assert "1 more did not run, because what they need failed" in output
+    assert "1 more did not run because the run before them failed" in output
     assert_nothing_remains(stage.folder, stage.temporary)

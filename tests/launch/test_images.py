@@ -26,7 +26,7 @@ open(os.environ["BUILDS"], "a").write(content + "\\n")
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout whose build takes no time."""
+    """A checkout with an immediate build."""
     folder = tmp_path / "checkout"
     for name in ("docker", "a2perf/__pycache__", "tests"):
         (folder / name).mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_another_base_makes_another_image(checkout: Path, monkeypatch: pytest.Mo
 
 
 def test_without_a_checkout_or_a_dockerfile_the_user_names_an_image(checkout: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="this installation is none") as caught:
+    with pytest.raises(UserError, match="this installation is not a checkout") as caught:
         images.content_of("toy", tmp_path)
     assert "image=NAME" in str(caught.value)
     with pytest.raises(UserError, match="no Dockerfile for toyy; did you mean 'toy'"):
@@ -135,6 +135,6 @@ def test_a_gin_file_is_read_and_not_executed(tmp_path: Path) -> None:
     (entry / "inference.gin").write_text("import os_of_nobody\nSubmission.domain = 'web_navigation'\n")
     assert images.domain_of(_command(tmp_path)) == "web_navigation"
     (entry / "inference.gin").write_text("# Submission.domain = 'web_navigation'\n")
-    with pytest.raises(ConfigError, match="no domain is known") as caught:
+    with pytest.raises(ConfigError, match=r"domain of .* is unknown") as caught:
         images.domain_of(_command(tmp_path))
     assert "--domain" in str(caught.value)

@@ -1,4 +1,4 @@
-"""A few rounds of random kills; ``python -m tests.launch.random_kills --minutes 60`` goes on for an hour."""
+"""A few rounds of random kills; ``python -m tests.launch.random_kills --minutes 60`` takes an hour."""
 
 from __future__ import annotations
 

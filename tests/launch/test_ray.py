@@ -85,7 +85,7 @@ def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
     assert ended.lost
     assert "gone" in ended.reason
     pid = int((tmp_path / "ab"[jobs.index(lost)] / "run.log").read_text().split()[1])
-    until(lambda: not Path(f"/proc/{pid}").exists())  # nothing goes on running on what was the node
+    until(lambda: not Path(f"/proc/{pid}").exists())  # no process survives on the dead node
     (tmp_path / "go").touch()
     kept = jobs[1 - jobs.index(lost)]
     assert end_of(kept) == ExitStatus(0)

@@ -106,9 +106,9 @@ def test_an_evaluator_killed_from_outside_is_the_hosts_failure(
         os.kill(os.getpid(), signal.SIGKILL)
     """
     queue.add([RunSpec("a", command(code))])
-    told: list[RunEvent] = []
-    assert drive(queue, launcher, 1, on_event=told.append).exit_code == 0
-    retry = next(event.entry for event in told if event.what is EventKind.RETRY)
+    events: list[RunEvent] = []
+    assert drive(queue, launcher, 1, on_event=events.append).exit_code == 0
+    retry = next(event.entry for event in events if event.what is EventKind.RETRY)
     assert retry is not None
     assert (retry.kind, retry.reason) == ("infrastructure", "its evaluator was ended by SIGKILL")
 

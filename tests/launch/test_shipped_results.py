@@ -10,7 +10,7 @@ import pytest
 
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.scores import score_runs
-from a2perf.metrics.submitted import Submitted, read_submitted, submitted_of
+from a2perf.metrics.submitted import ProtocolRecord, read_submitted, submitted_of
 from a2perf.records import RolloutResults, RunState
 from a2perf.runs.bundle import validate
 from a2perf.runs.files import files_of
@@ -26,7 +26,7 @@ each_submission = pytest.mark.parametrize("folder", FOLDERS, ids=[f"{path.parent
 NO_MARK = "not recorded"
 
 
-def record_of(folder: Path) -> Submitted:
+def record_of(folder: Path) -> ProtocolRecord:
     """Returns the record of a submission in a packed file."""
     record = read_submitted(folder)
     assert record is not None

@@ -20,7 +20,7 @@ from a2perf.launch.conductor import Conductor
 from a2perf.launch.interface import ExitStatus
 from a2perf.launch.run_spec import RunCommand
 from a2perf.metrics import protocol as protocols
-from a2perf.metrics.submitted import Submitted, submitted_of
+from a2perf.metrics.submitted import ProtocolRecord, submitted_of
 from a2perf.plain_text import markdown_text
 from a2perf.records import Failure, FailureKind, Manifest, RunState, TrainResults
 from a2perf.runs.bundle import hash_files
@@ -77,14 +77,14 @@ def asked(submission: Path, *tasks: str, **changes: Any) -> SubmitRequest:
 
 
 class MadeRuns:
-    """A launcher whose runs are made by hand: it writes the bundle of each command and says that it ended.
+    """A launcher without processes: it writes the bundle of each command and reports its end.
 
     Args:
         returns: mean return of an inference, by task and seed; by default the expert's.
         failing: names of runs that fail by the participant's fault.
         steps: last step of every learning curve.
-        energy_kwh: of every training; None records none.
-        left: whether trainings leave anything.
+        energy_kwh: energy of every training run; None records none.
+        left: whether training runs leave artifacts.
     """
 
     name = "made"
@@ -263,7 +263,7 @@ def test_same_command_again_runs_nothing_and_says_the_same(folder, tmp_path) -> 
     second, summary = submit(wanted, out, Conductor(again))
     assert again.started == []
     assert summary.attempts == 0
-    assert second == first == read_record(out / "protocol.json", Submitted)
+    assert second == first == read_record(out / "protocol.json", ProtocolRecord)
 
 
 def test_stopped_submission_goes_on_where_it_was(folder, tmp_path) -> None:
@@ -326,7 +326,7 @@ def test_quick_and_own_bindings_are_marked_as_not_rankable(folder, tmp_path) -> 
     assert "quick, not rankable" in record.citation
     own = asked(folder(), bindings=("Submission.call_timeout_s = 5.0",))
     record, _ = submit(own, tmp_path / "own", Conductor(MadeRuns()))
-    assert record.not_rankable == ["made with bindings of its own: Submission.call_timeout_s = 5.0"]
+    assert record.not_rankable == ["made with additional bindings: Submission.call_timeout_s = 5.0"]
 
 
 def test_record_of_a_run_is_found_from_the_run(folder, tmp_path) -> None:
@@ -371,7 +371,7 @@ def test_track_holds_only_where_every_training_is_known_to_have_kept_it(
     assert {(check.verdict, check.used) for check in checks} == {(verdict, used)}
     assert record.track == (track if kept else "open")
     assert record.asked_track == track
-    assert ("was asked for" in summary_text(record)) is not kept
+    assert ("was requested" in summary_text(record)) is not kept
 
 
 def test_submission_that_learns_nothing_keeps_every_budget(folder, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""A training run on an environment without physics, in a folder of its own."""
+"""A training run in an environment without physics, in a separate folder."""
 
 from __future__ import annotations
 

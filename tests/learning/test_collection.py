@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow, pytest.mark.time
 
 
 class Leftwards:
-    """Always the same action; every eighth is drawn, so that the generator matters."""
+    """Always the same action, except every eighth one, which depends on the generator."""
 
     def __call__(self, observations: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, Any]]:
         return rng.integers(0, 8, len(observations)) // 7, {"norm": np.abs(observations).sum(axis=1)}

@@ -97,6 +97,6 @@ def test_a_wrong_participant_argument_is_named(
 def test_a_domain_that_a_submission_does_not_know_is_named(a_run: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "web_navigation.py").touch()
     a_run("QuadrupedLocomotion-DogPace-v0")
-    with pytest.raises(ConfigError, match="learns nothing in quadruped_locomotion") as refused:
+    with pytest.raises(ConfigError, match="does not support quadruped_locomotion") as refused:
         learning.domain_module(tmp_path)
-    assert refused.value.hint == "it learns in web_navigation"
+    assert refused.value.hint == "use an environment of: web_navigation"

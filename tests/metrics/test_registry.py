@@ -18,13 +18,14 @@ from a2perf.metrics import registry
 from a2perf.metrics.definition import metric
 from a2perf.metrics.values import MetricValue
 from a2perf.runs.run import Run
+from tests.installed_package import install
 from tests.metrics.made_runs import runs_of
 
 
 @pytest.fixture
 def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package beside a2perf with entry points: a good metric, a broken one, one whose name is taken."""
-    (tmp_path / "extra_metrics.py").write_text(
+    code = (
         "from a2perf.metrics import metric\n"
         "def curve_points(run):\n"
         "    '''Points of the curve.'''\n"
@@ -35,17 +36,11 @@ def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         "GOOD = [made(curve_points), metric(direction='none', source='a test', across=True)(always_fails)]\n"
         "TAKEN = metric(direction='none', source='a test', name='returns')(curve_points)\n"
     )
-    information = tmp_path / "extra_metrics-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: extra-metrics\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(
-        "[a2perf.metrics]\ngood = extra_metrics:GOOD\ntaken = extra_metrics:TAKEN\nbroken = no_such_module:X\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
+    points = "[a2perf.metrics]\ngood = extra_metrics:GOOD\ntaken = extra_metrics:TAKEN\nbroken = no_such_module:X\n"
+    install(tmp_path, monkeypatch, "extra_metrics", code, points)
     registry.reload()
     yield tmp_path
     registry.reload()
-    sys.modules.pop("extra_metrics", None)
 
 
 def test_every_metric_says_what_it_is() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ from a2perf.metrics.reliability import Options, rollouts, training
 from a2perf.metrics.reliability_corrected import of_resamples, slopes, windowed
 from a2perf.metrics.reliability_upstream import iqr_by_step, windowed_iqr
 from a2perf.metrics.statistics import cvar, drawdown, iqr, mad, std
+from tests.golden.recorded import cases
 from tests.metrics import plain_reliability as plain
 
 EARLIER_NAMES = {
@@ -34,8 +32,7 @@ STATISTICS = {"Iqr": iqr, "Mad": mad, "Stddev": std}
 
 
 def _golden() -> dict[str, Any]:
-    path = Path(os.environ["A2PERF_DATA_DIR"], "golden", "reliability.json")
-    return dict(json.loads(path.read_text())["cases"])
+    return dict(cases("reliability")["cases"])
 
 
 def _random_curves(seed: int, runs: int = 4, points: int = 40, *, step: float = 3.0) -> list[Any]:
@@ -47,7 +44,6 @@ def _random_curves(seed: int, runs: int = 4, points: int = 40, *, step: float = 
 # --- recorded values --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.group("golden")
 @pytest.mark.parametrize("case", ["tiny3x5", "const3x12", "uneven4x20"])
 def test_a2perf_profile_repeats_the_earlier_platform(case: str) -> None:
     recorded = _golden()[case]
@@ -65,7 +61,6 @@ def test_a2perf_profile_repeats_the_earlier_platform(case: str) -> None:
             assert scores[name].spread == pytest.approx(expected["std"], rel=tolerance, abs=1e-9)
 
 
-@pytest.mark.group("golden")
 @pytest.mark.parametrize("case", ["tiny3x5", "uneven4x20"])
 def test_filtered_curves_and_windows_repeat_the_recorded_ones(case: str) -> None:
     recorded = _golden()[case]
@@ -78,7 +73,6 @@ def test_filtered_curves_and_windows_repeat_the_recorded_ones(case: str) -> None
         np.testing.assert_allclose(windowed_iqr(curves[int(run)]), expected, rtol=1e-9)
 
 
-@pytest.mark.group("golden")
 @pytest.mark.parametrize("case", ["tiny3x5", "const3x12", "uneven4x20"])
 def test_corrected_parts_repeat_the_library_both_descend_from(case: str) -> None:
     recorded = _golden()[case]
@@ -105,7 +99,6 @@ def test_corrected_parts_repeat_the_library_both_descend_from(case: str) -> None
         np.testing.assert_allclose(drawdown(curve.values), drop, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.group("golden")
 @pytest.mark.parametrize("case", ["tiny3x5", "uneven4x20"])
 def test_normalisation_repeats_the_library_both_descend_from(case: str) -> None:
     recorded = _golden()[case]

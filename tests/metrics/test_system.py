@@ -123,7 +123,7 @@ def test_rows_whose_clock_ran_backwards_are_left_out() -> None:
     table = _fork_table(duration=[0.0, 10.0, 5.0, 15.0], energy_consumed=[0.0, 0.2, 0.9, 0.3])
     found = from_emissions(table)
     assert found.energy_kwh == pytest.approx(0.3)
-    assert any("1 row(s) whose clock ran backwards" in note for note in found.notes)
+    assert any("1 row(s) with a clock that ran backwards" in note for note in found.notes)
 
 
 def test_missing_columns_and_garbage_cost_only_their_own_numbers() -> None:

@@ -92,7 +92,7 @@ def test_generalization_file_names_tasks_that_have_a_folder(domain: str) -> None
 
 
 def test_training_file_of_the_public_readme_is_the_shipped_one_but_for_the_task() -> None:
-    """Platform 1.6: the same bindings, so that a file written for the earlier platform means the same here."""
+    """Platform 1.6: a file written for the earlier platform has the same bindings here."""
     text = """
     import a2perf.submission.submission_util
     Submission.mode = %BenchmarkMode.TRAIN

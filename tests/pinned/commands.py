@@ -16,6 +16,8 @@ import numpy as np
 from tests.pinned import condense
 from tests.pinned.recorded import REPOSITORY, Done, copy_parts, execute, working_directory
 
+CONF = REPOSITORY / "compatibility" / "conf" / "performance"
+
 # leaves that a correct command always answers with the same value; of all others only the type is pinned
 STABLE = (
     "dataset_id", "domain", "env_id", "env_kwargs", "episodes", "exit_code", "exit_reason", "failed", "finished",
@@ -178,7 +180,7 @@ def commands(folder: Path) -> dict[str, Any]:
         for line in _STARTED.strip().splitlines():
             note(line, _started(folder, *line.split()))
         for line in _CALLED.strip().splitlines():
-            words = [word.replace("CONF", str(REPOSITORY / "conf" / "performance")) for word in line.split()]
+            words = [word.replace("CONF", str(CONF)) for word in line.split()]
             done = execute(*words)
             assert "Traceback" not in done.errors, (line, done.errors)
             note(line, done)

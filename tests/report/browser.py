@@ -34,17 +34,21 @@ class Browser:
         self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
 
     def open(
-        self, page: Path, *, width: int = 1280, height: int = 1600, dark: bool = False, script: bool = True
+        self, page: Path | str, *, width: int = 1280, height: int = 1600, dark: bool = False, script: bool = True
     ) -> None:
-        """Opens a file as a reader with a screen of this width would."""
+        """Opens a file or an address on a screen of this size."""
         self.command("Emulation.setScriptExecutionDisabled", value=not script)
         self.command(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
+        self.colour_scheme(dark=dark)
+        self.driver.get_log("browser")
+        self.driver.get(page if isinstance(page, str) else page.as_uri())
+
+    def colour_scheme(self, *, dark: bool) -> None:
+        """Makes the reader prefer dark or light colours, from now on."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.command("Emulation.setEmulatedMedia", features=[scheme])
-        self.driver.get_log("browser")
-        self.driver.get(page.as_uri())
 
     def run(self, script: str, *arguments: Any) -> Any:
         """Runs a function body in the page and returns its value."""

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from a2perf.domains import domain_title, task_title
 from a2perf.metrics import protocol
 from a2perf.metrics.protocol import ProtocolTask
 from a2perf.records import SubmissionIdentity
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
+from a2perf.report.labels import labels_of
 from a2perf.report.task_results import results_by_task
 from a2perf.runs import read_runs
 from tests.report.recorded_runs import RunMaker
@@ -44,7 +46,8 @@ def _play(
 
 
 def _compared(runs: RunMaker) -> list[AcrossTasks]:
-    return across_tasks(results_by_task(read_runs([runs.top]), "corrected"), lambda *words: "-".join(words))
+    results = results_by_task(read_runs([runs.top]), "corrected")
+    return across_tasks(results, labels_of(results), lambda *words: "-".join(words))
 
 
 def test_scores_are_zero_at_random_and_one_at_expert(runs: RunMaker, tasks: list[tuple[str, ProtocolTask]]) -> None:
@@ -71,8 +74,7 @@ def test_a_submission_without_a_run_on_a_task_says_so_and_has_no_mean(
     (found,) = _compared(runs)
     assert set(found.estimates) == {"whole"}
     (row,) = [row for row in found.table.rows if row[0].text == "part"]  # type: ignore[union-attr]
-    assert f"1 on {tasks[0][0]}" in row[1].text  # type: ignore[union-attr]
-    assert f"0 on {tasks[1][0]}" in row[1].text  # type: ignore[union-attr]
+    assert row[1].detail == f"not run on {task_title(tasks[1][1].domain, tasks[1][0])}"  # type: ignore[union-attr]
 
 
 def test_an_environment_of_another_behaviour_has_no_references(
@@ -92,7 +94,7 @@ def test_the_report_holds_them(runs: RunMaker, tasks: list[tuple[str, ProtocolTa
     report = write_report(read_runs([runs.top]), tmp_path / "out")
     (across,) = report.record.across_tasks
     assert across.scores["a"] == [pytest.approx([0.25, 0.25]), pytest.approx([0.5, 0.5])]
-    name = f"{across.domain} across tasks"
+    name = f"{domain_title(across.domain)}: all tasks"
     assert f">{name}</h2>" in report.page.read_text()
     assert "IQM of normalised scores" in (tmp_path / "out" / "report.md").read_text()
     assert list((tmp_path / "out" / "figures").glob("*across-tasks-profile.pdf"))

@@ -19,6 +19,7 @@ pytest.importorskip("selenium")
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.accessibility import problems
 from tests.report.browser import Browser
 
 pytestmark = [pytest.mark.group("chromium"), pytest.mark.timeout(180)]
@@ -41,7 +42,7 @@ def _chart(browser: Browser, title: str) -> str:
     """Returns the id prefix of the chart with a title."""
     found = browser.run(
         "return [...document.querySelectorAll('figure.chart')]"
-        ".find(f => f.querySelector('h4').textContent === arguments[0]).dataset.prefix",
+        ".find(f => f.querySelector('.chart-title').textContent === arguments[0]).dataset.prefix",
         title,
     )
     return str(found)
@@ -98,7 +99,7 @@ def test_a_single_run_can_be_hidden(browser: Browser, page: Path) -> None:
     browser.open(page)
     prefix = _chart(browser, "Learning curve against steps")
     figure = browser.driver.find_element(By.ID, f"{prefix}-chart")
-    figure.find_element(By.TAG_NAME, "summary").click()
+    figure.find_element(By.CSS_SELECTOR, ".controls summary").click()
     box = figure.find_element(By.CSS_SELECTOR, "details input[data-series='s1-r0-']")
     assert box.accessible_name == "random & <b>free</b>, seed 1"
     box.click()
@@ -154,7 +155,7 @@ def test_the_arrow_keys_read_values_out(browser: Browser, page: Path) -> None:
 
 def test_the_scale_is_switched(browser: Browser, page: Path) -> None:
     browser.open(page)
-    prefix = _chart(browser, "Latency of infer_once")
+    prefix = _chart(browser, "Decision latency (infer_once)")
     figure = browser.driver.find_element(By.ID, f"{prefix}-chart")
     (button,) = [b for b in figure.find_elements(By.TAG_NAME, "button") if b.text == "Linear scale"]
     first, second = figure.find_elements(By.CLASS_NAME, "view")
@@ -170,6 +171,7 @@ def test_a_chart_is_saved_as_a_document_of_its_own(browser: Browser, page: Path,
     browser.open(page)
     prefix = _chart(browser, "Returns of rollouts")
     figure = browser.driver.find_element(By.ID, f"{prefix}-chart")
+    figure.find_element(By.CSS_SELECTOR, ".files > summary").click()
     (button,) = [b for b in figure.find_elements(By.TAG_NAME, "button") if b.text == "Save as SVG"]
     button.click()
     saved = tmp_path / "quadruped-locomotion-dog-pace-returns.svg"
@@ -190,10 +192,9 @@ def test_everything_that_can_be_operated_has_a_name(browser: Browser, page: Path
     groups = browser.driver.find_elements(By.CSS_SELECTOR, ".plot[role=group]")
     assert len({group.accessible_name for group in groups}) == len(groups) >= 8
     assert browser.run("return document.querySelectorAll('h1').length") == 1
-    levels = [
-        int(name[1]) for name in browser.run("return [...document.querySelectorAll('h1,h2,h3,h4')].map(h => h.tagName)")
-    ]
-    assert all(deeper - level <= 2 for level, deeper in itertools.pairwise(levels))
+    names = browser.run("return [...document.querySelectorAll('h1,h2,h3,h4,h5')].map(h => h.tagName)")
+    levels = [int(name[1]) for name in names]
+    assert all(deeper - level <= 1 for level, deeper in itertools.pairwise(levels))
 
 
 def test_without_a_script_all_is_there_but_the_controls(browser: Browser, page: Path) -> None:
@@ -202,4 +203,33 @@ def test_without_a_script_all_is_there_but_the_controls(browser: Browser, page: 
     assert not figure.find_element(By.CLASS_NAME, "controls").is_displayed()
     assert [b for b in figure.find_elements(By.TAG_NAME, "button") if b.is_displayed()] == []
     assert figure.find_element(By.TAG_NAME, "svg").is_displayed()
-    assert "not ranked: measured and estimated" in browser.driver.find_element(By.TAG_NAME, "table").text
+    table = browser.driver.find_element(By.CSS_SELECTOR, "table.scores")
+    assert "not ranked: measured and estimated" in table.text
+
+
+@pytest.mark.timeout(600)  # axe-core walks some ten thousand elements
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_the_page_is_accessible(browser: Browser, page: Path, width: int, dark: bool) -> None:
+    assert problems(browser, page, widths=(width,), dark=(dark,)) == []
+
+
+def test_a_link_to_a_run_opens_its_details(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    link = browser.driver.find_element(By.CSS_SELECTOR, "#runs tbody a")
+    target = str(link.get_attribute("href")).partition("#")[2]
+    section = browser.driver.find_element(By.ID, target)
+    assert not section.is_displayed()
+    browser.run("arguments[0].click()", link)
+    browser.wait_for(section.is_displayed)
+
+
+def test_legends_stay_in_print(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    browser.command("Emulation.setEmulatedMedia", media="print")
+    try:
+        label = browser.driver.find_element(By.CSS_SELECTOR, "figure.chart .controls label")
+        assert label.is_displayed()
+        assert not label.find_element(By.TAG_NAME, "input").is_displayed()
+        assert not browser.driver.find_element(By.CSS_SELECTOR, "nav.sidebar").is_displayed()
+    finally:
+        browser.command("Emulation.setEmulatedMedia", media="")

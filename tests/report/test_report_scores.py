@@ -33,6 +33,7 @@ def _row(name: str, *values: MetricValue | None) -> ScoreRow:
     ("name", "numbers", "best"),
     [
         ("returns", [1.0, 5.0, 3.0], [False, True, False]),
+        ("returns", [1.0, 5.0, 4.9], [False, True, True]),
         ("wall_clock", [9.0, 5.0, 5.0], [False, True, True]),
         ("returns", [2.0, 2.0], [False, False]),
         ("returns", [2.0], [False]),
@@ -42,9 +43,18 @@ def _row(name: str, *values: MetricValue | None) -> ScoreRow:
 def test_the_best_value_is_marked_by_the_direction_of_the_metric(
     name: str, numbers: list[float], best: list[bool]
 ) -> None:
-    row = _row(name, *(_value(name, number) for number in numbers))
+    row = _row(name, *(_value(name, number, interval=(number - 0.2, number + 0.2)) for number in numbers))
     assert [cell.best for cell in row.cells] == best
     assert row.remark == ""
+
+
+def test_one_run_and_a_noisy_host_leave_no_value_best() -> None:
+    assert not any(cell.best for cell in _row("returns", _value("returns", 1.0), _value("returns", 5.0)).cells)
+    metric = registry.all_metrics()["wall_clock"]
+    values = [_value("wall_clock", number, interval=(number, number)) for number in (9.0, 5.0)]
+    row = make_row(metric, values, ["a", "b"], noisy=["a"])
+    assert [(cell.best, cell.doubtful) for cell in row.cells] == [(False, True), (False, False)]
+    assert row.remark == "not ranked: noisy host"
 
 
 def test_values_of_different_provenance_are_shown_with_their_marks_and_none_is_best() -> None:
@@ -53,7 +63,7 @@ def test_values_of_different_provenance_are_shown_with_their_marks_and_none_is_b
         _value("energy_gross", 1.0, provenance="measured"),
         _value("energy_gross", 0.5, provenance="estimated"),
     )
-    assert [cell.mark for cell in row.cells] == ["m", "e"]
+    assert [cell.mark for cell in row.cells] == ["", "≈"]
     assert not any(cell.best for cell in row.cells)
     assert row.remark == "not ranked: measured and estimated"
 
@@ -68,8 +78,9 @@ def test_a_missing_value_says_why_and_a_mode_that_was_not_run_says_nothing() -> 
     ("values", "unit", "expected"),
     [
         ([1e-4, 3e-4, 2e-3], "s", Scale(1e-6, "µs")),
-        ([3e-4, 4e-4], "kWh", Scale(1e-4, "10⁻⁴ kWh")),
-        ([0.02, 0.5], "kWh", Scale(1.0, "kWh")),
+        ([3e-4, 4e-4], "kWh", Scale(1e-6, "mWh")),
+        ([0.02, 0.5], "kWh", Scale(1e-3, "Wh")),
+        ([0.0003, 0.0004], "W", Scale(1e-4, "10⁻⁴ W")),
         ([4e8], "", Scale(1e8, "10⁸")),
         ([0.0, 0.0], "s", Scale(1.0, "s")),
         ([250 * 2.0**20, 0.0], "bytes", Scale(2.0**20, "MiB")),
@@ -168,7 +179,7 @@ def test_the_report_compiles_and_each_of_its_tables_by_itself(report: Path, tmp_
         "\\toprule",
         "\\midrule",
         "\\bottomrule",
-        "\\caption{quadruped\\_locomotion / dog\\_pace",
+        "\\caption{Dog, pace: mean",
         "\\mathbf",
     ):
         assert needed in text
@@ -205,20 +216,20 @@ def test_a_number_is_the_same_in_all_five_formats(report: Path) -> None:
     assert (row["n"], row["best"], row["provenance"]) == ("3", "yes", "recorded")
 
     number = written(score["value"], Scale(1.0, ""), score["spread"], (low, high))
-    assert f"**{number.text()}** r<br>\\{number.interval()[:-1]}\\] n=3" in (report / "report.md").read_text()
+    assert f"**{number.text()}**<br>\\{number.interval()[:-1]}\\] |" in (report / "report.md").read_text()
 
-    table = (report / "index.html").read_text().partition("</table>")[0]
+    table = (report / "index.html").read_text().partition('<table class="scores"')[2].partition("</table>")[0]
     (line,) = re.findall(r'<tr data-metric="returns">.*?</tr>', table, flags=re.DOTALL)
     cell = re.findall(r"<td.*?</td>", line, flags=re.DOTALL)[1]
     words = re.sub(r"<[^>]+>", "", cell)
     assert number.text() in words
     assert number.interval() in words
-    assert "n=3" in words
+    assert "n=" not in words  # the heading has it
     assert "(best)" in words
 
     (line,) = [text for text in (report / "report.tex").read_text().splitlines() if text.startswith("Returns")]
     cell = line.split(" & ")[2]
-    assert f"$\\mathbf{{{number.value}}} \\pm {number.spread}$\\textsuperscript{{r}}" in cell
+    assert f"$\\mathbf{{{number.value}}} \\pm {number.spread}$" in cell
     assert f"$[{number.low},\\,{number.high}]$" in cell
 
 

@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from a2perf.report.numbers_text import shown
+from a2perf.report.numbers_text import rounded
 from a2perf.report.tables import (
     Column,
     Pair,
@@ -27,13 +27,17 @@ from a2perf.report.tables import (
     ("value", "unit", "spread", "expected"),
     [
         (119.3421, "", 3.3712, ("119.3", "3.4", "")),
-        (0.000105812, "s", None, ("105.8", "", "µs")),
-        (0.0141, "s", None, ("14.10", "", "ms")),
-        (83.24, "s", None, ("83.24", "", "s")),
-        (7500.0, "s", None, ("2.083", "", "h")),
+        (0.000105812, "s", None, ("106", "", "µs")),
+        (0.0141, "s", None, ("14.1", "", "ms")),
+        (83.24, "s", None, ("83.2", "", "s")),
+        (7500.0, "s", None, ("2.08", "", "h")),
         (227 * 2**20, "bytes", None, ("227", "", "MiB")),
-        (3.0812e-4, "kWh", None, ("3.08 × 10⁻⁴", "", "kWh")),
-        (1109.0, "J", None, ("1.109", "", "kJ")),
+        (3.0812e-4, "kWh", None, ("308", "", "mWh")),
+        (8.316e-6, "kWh", None, ("8.32", "", "mWh")),
+        (5.01e-8, "kWh", None, ("0.180", "", "J")),
+        (0.04, "kWh", 0.0012, ("40.0", "1.2", "Wh")),
+        (329.799 * 2**20, "bytes", 0.055 * 2**20, ("329.8", "0.1", "MiB")),
+        (1109.0, "J", None, ("1.11", "", "kJ")),
         (-12.5, "", 0.25, ("−12.50", "0.25", "")),
         (123456.0, "", None, ("123\u202f456", "", "")),
         (5.0, "", 0.0002, ("5.00000", "0.00020", "")),
@@ -47,7 +51,7 @@ from a2perf.report.tables import (
 def test_numbers_are_rounded_to_their_spread_and_scaled(
     value: float, unit: str, spread: float | None, expected: tuple[str, str, str]
 ) -> None:
-    written = tuple(part.replace("\u202f×\u202f", " × ") for part in shown(value, unit, spread))
+    written = tuple(part.replace("\u202f×\u202f", " × ") for part in rounded(value, unit, spread))
     assert written == expected
 
 

@@ -96,7 +96,7 @@ def test_step_one_runs_the_benchmark(run: Run, project: Path) -> None:
     }
     status, out, _ = run(BENCHMARK)
     assert status == 0
-    assert "9 of 9 runs were finished before and are kept" in out
+    assert "9 of 9 runs are already finished" in out
 
 
 def test_module_form_and_workers_zero_only_print(project: Path) -> None:
@@ -139,12 +139,12 @@ def test_failed_run_makes_the_exit_status_one(run: Run, project: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("benchmark --env-ids A", "give --command or --submission"),
-        ("benchmark --env-ids A --command x --submission y", "give --command or --submission"),
+        ("benchmark --env-ids A", "give either --command or --submission"),
+        ("benchmark --env-ids A --command x --submission y", "give either --command or --submission"),
         ("benchmark --env-ids A --command x --gin-config y", "belong to --submission"),
         ("benchmark --env-ids A --submission y", "needs --gin-config"),
         ("benchmark --env-ids A --submission nowhere --gin_config y", "does not exist"),
-        ("benchmark --command x", "Missing option '--env-ids'"),
+        ("benchmark --command x", "missing option '--env-ids'"),
         ("benchmark --env-ids --command x", "at least one word"),
         ("benchmark --env-ids A --command nothing-here --workers 1", "not a program on PATH"),
         ("rlops-tags", "give one of --add"),
@@ -153,17 +153,17 @@ def test_failed_run_makes_the_exit_status_one(run: Run, project: Path) -> None:
         ("rlops-tags --add 'a b' --source-tag v1", "cannot be a tag"),
         ("rlops-tags --add a --source-tag latst", "did you mean 'latest'"),
         ("rlops-tags --add a --filters ''", "a filter is empty"),
-        ("rlops-tags --list --as-of tomorrow", "is no date"),
+        ("rlops-tags --list --as-of tomorrow", "is not a date"),
         ("rlops-tags --history unknown", "no run has the tag 'unknown'"),
         ("rlops tags add a", "of which runs"),
         ("rlops tags remove a --filters ''", "a filter is empty"),
-        ("rlops tags list --as-of tomorrow", "is no date"),
+        ("rlops tags list --as-of tomorrow", "is not a date"),
         ("rlops tags history unknown", "no run has the tag 'unknown'"),
         ("rlops import nowhere", "does not exist"),
         ("rlops-import nowhere", "does not exist"),
         ("rlops", "nothing to compare was named"),
         ("rlops compare", "nothing to compare was named"),
-        ("rlops-import . --format excel", "is no format"),
+        ("rlops-import . --format excel", "is not a format"),
     ],
 )
 def test_wrong_words_end_with_status_two_and_say_what_is_valid(run: Run, tags: Path, line: str, said: str) -> None:
@@ -308,7 +308,7 @@ def test_slurm_template_is_filled_in_and_each_task_lands_in_the_store(run: Run, 
     ("template", "flags", "said"),
     [
         (TEMPLATE, "", "needs a value for {{gpus_per_task}}"),
-        (TEMPLATE, "--slurm-gpus-per-task 1", "give --slurm-total-cpus"),
+        (TEMPLATE, "--slurm-gpus-per-task 1", "Fix: add --slurm-total-cpus"),
         ("{{what}}", "", "unknown placeholder {{what}}"),
         (None, "", "cannot be read"),
     ],

@@ -109,9 +109,9 @@ def test_stable_baselines3_logs_become_one_run(tmp_path: Path) -> None:
 def test_csv_of_one_run_needs_to_be_told_its_environment(tmp_path: Path) -> None:
     path = tmp_path / "dqn_7.csv"
     path.write_text("step,return\n1,2\n2,3\n")
-    with pytest.raises(UserError, match="does not say which environment") as caught:
+    with pytest.raises(UserError, match=r"the environment of .* is unknown") as caught:
         brought(tmp_path / "store", path)
-    assert caught.value.hint == "give --env-id ENV"
+    assert caught.value.hint == "add --env-id ENV"
     (run,) = brought(tmp_path / "store", path, env_id="Pong")
     assert (run.experiment, run.seed, run.env_id, run.source) == ("dqn", 7, "Pong", "csv")
 

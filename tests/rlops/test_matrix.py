@@ -228,7 +228,7 @@ def test_interrupted_matrix_ends_its_commands_and_says_so(project: Path) -> None
     child.send_signal(signal.SIGINT)
     out, _ = child.communicate(timeout=30)
     assert child.returncode == 130
-    assert "the same command resumes them" in out
+    assert "run the same command again to resume them" in out
     (mark,) = (project / "marks").iterdir()
     assert not _alive([int(mark.name.rsplit("-", 1)[1])])
     (run,) = Store(project / "runs").runs()

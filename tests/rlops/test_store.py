@@ -327,7 +327,7 @@ def test_tags_that_no_filter_could_name_are_refused(store: Store, tag: str) -> N
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "2026-11-20T99:00"])
 def test_dates_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(UserError, match="is no date"):
+    with pytest.raises(UserError, match="is not a date"):
         parse_date(text)
 
 

@@ -77,7 +77,7 @@ def test_a_resume_discards_what_it_overwrote_for_every_reader(tmp_path: Path, wr
     np.testing.assert_array_equal(run.curve.steps, np.arange(100))
     np.testing.assert_array_equal(run.curve.values, curve.values)
     assert run.curve.restarts == ((99.0, 50.0),)
-    assert "the step counter went back 1 time(s); 50 points that were gone over again are left out" in run.conditions
+    assert "the step counter went back 1 time(s); 50 points from before a restart are left out" in run.conditions
 
 
 def test_upstream_formulas_score_the_resumed_curve_too(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What was asked for is given, refused with a hint, or, where that was allowed, replaced and named."""
+"""A requested level or limit is provided, refused with a hint, or, if allowed, replaced and recorded as missing."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_strongest_is_bubblewrap_where_it_works() -> None:
     assert choose_sandbox("strongest", Limits())[0].level == "bubblewrap"
 
 
-def test_level_that_is_not_to_be_had_is_an_error_with_the_mend(bubblewrap_missing) -> None:
+def test_unavailable_level_is_an_error_with_a_fix(bubblewrap_missing) -> None:
     with pytest.raises(UserError, match="not available on this host: no bwrap here") as caught:
         choose_sandbox("bubblewrap", Limits())
     assert "apt-get install it" in str(caught.value.hint)
@@ -54,7 +54,7 @@ def test_level_that_is_not_to_be_had_is_an_error_with_the_mend(bubblewrap_missin
 def test_weaker_level_is_named_where_it_was_allowed(bubblewrap_missing) -> None:
     sandbox, lost = choose_sandbox("bubblewrap", Limits(), allow_weaker=True)
     assert sandbox.level == "process"
-    assert lost == ["the level 'bubblewrap' that was asked for: no bwrap here"]
+    assert lost == ["the requested level 'bubblewrap': no bwrap here"]
 
 
 def test_misspelt_level_is_an_error_whatever_is_allowed() -> None:
@@ -63,7 +63,7 @@ def test_misspelt_level_is_an_error_whatever_is_allowed() -> None:
 
 
 def test_limit_that_nothing_enforces_is_an_error_or_named(no_groups) -> None:
-    with pytest.raises(UserError, match="cpus needs a control group") as caught:
+    with pytest.raises(UserError, match="cpus needs a writable control group") as caught:
         choose_sandbox("process", Limits(cpus=1))
     assert "--allow-weaker" in str(caught.value.hint)
     _, lost = choose_sandbox("process", Limits(cpus=1), allow_weaker=True)
@@ -72,25 +72,25 @@ def test_limit_that_nothing_enforces_is_an_error_or_named(no_groups) -> None:
 
 
 def test_limit_on_memory_without_a_control_group_is_an_error_or_named(no_groups) -> None:
-    with pytest.raises(UserError, match="memory_bytes needs a control group"):
+    with pytest.raises(UserError, match="memory_bytes needs a writable control group"):
         choose_sandbox("process", Limits(memory_bytes=2**30))
     sandbox, lost = choose_sandbox("process", Limits(memory_bytes=2**30), allow_weaker=True)
     assert len(lost) == 1
     assert "binds each process" in lost[0]
-    assert any("without a control group a limit on memory binds each process" in words for words in sandbox.missing())
+    assert any("no control group: the limit binds each process" in phrase for phrase in sandbox.missing())
 
 
 def test_account_that_misses_processes_is_named(no_groups, monkeypatch) -> None:
     def named(sandbox) -> list[str]:
-        return [words for words in sandbox.missing() if words.startswith("processor time and energy miss")]
+        return [phrase for phrase in sandbox.missing() if phrase.startswith("uncounted processor time and energy")]
 
     for level in ("none", "process"):
         monkeypatch.setattr(task_clock, "why_unavailable", lambda: None)
-        assert "may not read" in named(get_sandbox(level))[0]
+        assert "without read permission" in named(get_sandbox(level))[0]
         monkeypatch.setattr(task_clock, "why_unavailable", lambda: "perf_event_open: refused")
-        (words,) = named(get_sandbox(level))
-        assert "nobody waits for" in words
-        assert "sysctl kernel.perf_event_paranoid=2" in words
+        (phrase,) = named(get_sandbox(level))
+        assert "no process waits for" in phrase
+        assert "sysctl kernel.perf_event_paranoid=2" in phrase
 
 
 def test_account_of_a_control_group_misses_nothing(monkeypatch, tmp_path) -> None:

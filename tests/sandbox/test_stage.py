@@ -119,7 +119,7 @@ def test_evaluator_with_a_single_id_confines_all_the_same(single_id: None, tmp_p
 @pytest.mark.group("bwrap")
 def test_folder_that_is_missing_is_the_hosts_fault(tmp_path: Path) -> None:
     spec = SandboxSpec(argv=("/bin/true",), cwd=tmp_path / "nowhere", env={})
-    with pytest.raises(InfrastructureError, match="nowhere: it is not a folder"):
+    with pytest.raises(InfrastructureError, match="nowhere is not a folder"):
         get_sandbox("bubblewrap").start(spec)
 
 

@@ -127,6 +127,16 @@ def test_own_virtual_environment_brings_the_python_below_it_and_its_path_files(t
     assert installation(env / "bin" / "python") == [env, base, extra]
 
 
+def test_path_file_of_a_checkout_brings_the_package_alone(tmp_path: Path, monkeypatch) -> None:
+    base, env, checkout = environment_with_path_file(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(env))
+    (checkout / "a2perf").mkdir()
+    (checkout / "a2perf" / "__init__.py").touch()
+    (checkout / "pyproject.toml").touch()
+    (checkout / "runs").mkdir()
+    assert installation(env / "bin" / "python") == [env, base, checkout / "a2perf"]
+
+
 def test_path_files_of_another_environment_bring_nothing(tmp_path: Path) -> None:
     base, env, _ = environment_with_path_file(tmp_path)
     assert installation(env / "bin" / "python") == [env, base]

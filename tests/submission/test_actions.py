@@ -55,7 +55,7 @@ REFUSED = {
     "huge array": (BOX, np.zeros(1_000_000), r"shape \(1000000,\)"),
     "complex": (BOX, np.zeros(3, complex), "complex"),
     "ragged": (BOX, ((1, 2), (3,)), "not an array"),
-    "mixed": (BOX, (1.0, "a", None), "holds None"),
+    "mixed": (BOX, (1.0, "a", None), "contains None"),
     "fraction for whole numbers": (spaces.Box(0, 9, (1,), np.int64), (1.5,), "not whole numbers"),
     "NaN for whole numbers": (spaces.Box(0, 9, (1,), np.int64), (np.nan,), "NaN"),
     "discrete too large": (spaces.Discrete(3), 3, "3, which is out of range"),
@@ -83,7 +83,7 @@ def test_bad_action_is_refused_with_what_came_and_what_is_valid(name: str) -> No
     failure = caught.value.failure
     assert failure.kind is FailureKind.BAD_OUTPUT
     assert failure.where == "infer_once (call 3)"
-    assert "; valid is " in failure.message
+    assert "; expected " in failure.message
     assert len(failure.message) < 400
 
 

@@ -162,7 +162,7 @@ def test_a_run_that_failed_and_starts_from_scratch_lists_what_was_before(submiss
 @pytest.mark.parametrize(
     ("leave", "kind", "said"),
     [
-        ("for i in range(101): os.mkdir('d'); os.chdir('d')", "output_limit", "100 folders"),
+        ("for i in range(101): os.mkdir('d'); os.chdir('d')", "output_limit", "100 nested folders"),
         ("for name in 'ab': open(name, 'wb').truncate(600_000)", "output_limit", "1000000"),
     ],
     ids=["depth", "sparse"],

@@ -136,7 +136,7 @@ def test_root_directory_that_is_a_file_is_exit_2(submission, launch, tmp_path) -
     (tmp_path / "occupied").write_text("")
     outcome = launch(submission(), "training.gin", root=tmp_path / "occupied")
     assert outcome.status == 2
-    assert "cannot be made" in outcome.output
+    assert "cannot be created" in outcome.output
 
 
 def test_flood_of_output_is_capped_and_does_not_stop_the_run(submission, launch) -> None:

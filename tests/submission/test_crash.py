@@ -172,7 +172,7 @@ def test_full_disk_is_an_infrastructure_failure_and_keeps_what_was_written(submi
         done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 3, done.stderr
         assert "space" in done.stderr
-        assert "Traceback" not in done.stderr.split("its output")[0] or "No space left" in done.stderr
+        assert "Traceback" not in done.stderr.split("output of the submission:")[0] or "No space left" in done.stderr
         assert json.loads((disk / "run" / "train" / "manifest.json").read_text())["mode"] == "train"
     finally:
         subprocess.run(["umount", str(disk)], check=False)

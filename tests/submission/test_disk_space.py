@@ -63,7 +63,7 @@ def test_a_disk_that_others_filled_is_the_hosts_failure(disk: Path) -> None:
     (disk / "artifacts" / "mine").write_bytes(b"x" * 2**16)
     judged = before.judge(FULL)
     assert judged.kind is FailureKind.INFRASTRUCTURE
-    assert "65,536 bytes of it" in judged.message
+    assert "wrote 65,536 bytes" in judged.message
 
 
 def test_a_participant_whose_own_scratch_is_full_fails_itself(tmp_path: Path) -> None:

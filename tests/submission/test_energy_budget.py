@@ -29,7 +29,7 @@ def test_training_that_used_up_its_energy_for_nothing_has_failed(submission, lau
     assert outcome.status == 1
     failure = outcome.manifest("train")["failure"]
     assert failure["kind"] == "timeout"
-    assert "used up its 3e-07 kWh" in failure["message"]
+    assert "reached its limit of 3e-07 kWh" in failure["message"]
 
 
 def test_training_within_its_energy_budget_returns(submission, launch) -> None:

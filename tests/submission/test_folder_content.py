@@ -157,7 +157,7 @@ def test_hash_of_an_earlier_scheme_is_never_taken_for_the_same_code(submission) 
     now = identify_submission(submission())
     earlier = msgspec.convert({"name": "entry", "path": "entry", "sha256": now.sha256}, SubmissionIdentity)
     assert earlier.scheme == 1
-    assert "scheme 1, which left files out" in str(submission_difference(earlier, now))
+    assert "scheme 1, which omits files" in str(submission_difference(earlier, now))
     assert submission_difference(now, now) is None
 
 

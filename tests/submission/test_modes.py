@@ -215,7 +215,7 @@ def test_offline_rescoring_writes_the_same_files_and_runs_nothing(submission, la
 def test_rescoring_without_a_recorded_run_is_exit_2(submission, launch) -> None:
     outcome = launch(submission(), "inference.gin", "--run-offline-metrics-only=true")
     assert outcome.status == 2
-    assert "holds no recorded run" in outcome.output
+    assert "is not a recorded run" in outcome.output
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_an_environment_is_built_once_and_its_log_stays(tmp_path: Path, wheelhou
         assert (second.path / environments.STAMP).stat().st_ino == stamp.st_ino
         assert (second.path / environments.STAMP).stat().st_mtime_ns > stamp.st_mtime_ns
     log = (tmp_path / "second.log").read_text()
-    assert "used again" in log.splitlines()[0]
+    assert "reusing" in log.splitlines()[0]
     assert "+ toy==1.0" in log
 
 
@@ -283,13 +283,13 @@ def test_without_uv_nothing_is_made_and_the_error_says_so(
     monkeypatch.setattr(installer.shutil, "which", lambda name: None)
     monkeypatch.setattr(installer.sys, "executable", str(tmp_path / "python"))
     sources = python_env.Sources((wheelhouse,), offline=True)
-    with pytest.raises(MissingDependency, match="made with uv, which is not installed") as error:
+    with pytest.raises(MissingDependency, match="isolated environments, is not installed") as error:
         installer.Installer(tmp_path, python_env.find_interpreter(), sources, tmp_path / "log")
     assert error.value.hint == "pip install uv"
 
 
 def test_an_interpreter_that_does_not_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="not a Python that runs"):
+    with pytest.raises(ConfigError, match="cannot be run as a Python"):
         python_env.find_interpreter(tmp_path / "python")
     assert python_env.find_interpreter(sys.executable) == python_env.find_interpreter()
 

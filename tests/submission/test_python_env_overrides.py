@@ -73,8 +73,8 @@ def test_overrides_are_part_of_the_key_and_an_empty_file_is_none(tmp_path: Path,
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("numpy==1.20", "overrides.txt:1: numpy==1.20 would override what a2perf itself needs"),
-        ("--pre", "overrides.txt:1: '--pre' overrides nothing"),
+        ("numpy==1.20", "overrides.txt:1: numpy==1.20 would override a requirement of a2perf"),
+        ("--pre", "overrides.txt:1: '--pre' is not an override"),
     ],
 )
 def test_what_may_not_be_overridden(tmp_path: Path, wheelhouse: Path, line: str, said: str) -> None:

@@ -69,7 +69,7 @@ HASH = f"sha256:{'a' * 64}"
         ("toy==1.0\n==nothing\n", "requirements.txt:2: '==nothing'"),
         ("-r missing.txt\n", "requirements.txt:1"),
         ("-r requirements.txt\n", "in a circle"),
-        ("./nowhere.whl\n", "no such file"),
+        ("./nowhere.whl\n", "does not exist"),
         ("toy\n\ntoy==${SECRET}\n", "requirements.txt:3: toy==${SECRET}: variables are not allowed"),
         ("toy==$HOME\n", "variables are not allowed"),
         ("--index-url https://example.org/simple\n", "the option --index-url"),
@@ -86,14 +86,14 @@ HASH = f"sha256:{'a' * 64}"
         ("toy --index-url https://example.org\n", "an option that is not allowed"),
         ("toy --config-settings=a=b\n", "an option that is not allowed"),
         (f"toy --hash={HASH} --global-option=x\n", "an option that is not allowed"),
-        ("toy @ git+https://example.org/toy.git\n", "names a URL"),
-        ("toy@https://example.org/toy-1.0-py3-none-any.whl\n", "names a URL"),
-        ("toy @ file:///etc/passwd\n", "names a URL"),
-        ("git+ssh://git@example.org/toy\n", "names a URL"),
-        ("https://example.org/toy-1.0-py3-none-any.whl\n", "names a URL"),
-        ("file:///etc/toy-1.0-py3-none-any.whl\n", "names a URL"),
-        ("file:toy-1.0-py3-none-any.whl\n", "names a URL"),
-        ("-e git+https://example.org/toy.git#egg=toy\n", "names a URL"),
+        ("toy @ git+https://example.org/toy.git\n", "contains a URL"),
+        ("toy@https://example.org/toy-1.0-py3-none-any.whl\n", "contains a URL"),
+        ("toy @ file:///etc/passwd\n", "contains a URL"),
+        ("git+ssh://git@example.org/toy\n", "contains a URL"),
+        ("https://example.org/toy-1.0-py3-none-any.whl\n", "contains a URL"),
+        ("file:///etc/toy-1.0-py3-none-any.whl\n", "contains a URL"),
+        ("file:toy-1.0-py3-none-any.whl\n", "contains a URL"),
+        ("-e git+https://example.org/toy.git#egg=toy\n", "contains a URL"),
         ("-r https://example.org/requirements.txt\n", "is outside of the submission's folder"),
         ("-r ../outside.txt\n", "is outside of the submission's folder"),
         ("-c/etc/passwd\n", "is outside of the submission's folder"),
@@ -104,8 +104,8 @@ HASH = f"sha256:{'a' * 64}"
         ("vendor/../../toy-1.0-py3-none-any.whl\n", "is outside of the submission's folder"),
         ("-e ..\n", "is outside of the submission's folder"),
         ("~/toy-1.0-py3-none-any.whl\n", "is outside of the submission's folder"),
-        ("toy\x1b[31m\n", "has control characters"),
-        ("toy\x00\n", "has control characters"),
+        ("toy\x1b[31m\n", "contains control characters"),
+        ("toy\x00\n", "contains control characters"),
         (f"toy{'x' * 3000}\n", "longer than 2000 characters"),
         (f"toy; {'(' * 1500}\n", "is not a requirement"),
         ("toy\n" * 5001, "more than 5000 requirements"),
@@ -169,7 +169,7 @@ def test_local_packages_are_bounded_together(tmp_path: Path) -> None:
     with wheel.open("wb") as stream:
         stream.truncate(requirements.MAX_LOCAL_BYTES + 1)
     (tmp_path / "requirements.txt").write_text(f"./{wheel.name}\n")
-    with pytest.raises(SubmissionError, match="beyond the bound"):
+    with pytest.raises(SubmissionError, match="exceeds the limit"):
         read_requirements(tmp_path / "requirements.txt")
     os.truncate(wheel, 1000)
     (tmp_path / "requirements.txt").write_text(f"./{wheel.name}\n" * 51)

@@ -49,7 +49,7 @@ def test_only_the_selected_reliability_metrics_are_written(root: Path):
 
 
 def test_mode_that_was_never_run_is_refused(root: Path):
-    with pytest.raises(ConfigError, match="holds no recorded run"):
+    with pytest.raises(ConfigError, match="is not a recorded run"):
         rescoring.run(settings(root, "generalization"))
 
 

@@ -98,7 +98,7 @@ def test_record_of_another_root_seed_is_refused(evaluate, submission, launch, tm
     flags = ("--seed", "5", "--seeds-from", first.root / "inference")
     outcome = launch(submission(), tmp_path / "organizer.gin", *flags, root=tmp_path / "refused")
     assert outcome.status == 2
-    assert "has the root seed 0, this run 5" in outcome.output
+    assert "has the root seed 0, but this run has 5" in outcome.output
 
 
 def test_interrupted_bundle_of_before_keyed_seeds_resumes_with_its_own(evaluate, launch, submission, tmp_path) -> None:

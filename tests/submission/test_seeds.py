@@ -129,11 +129,11 @@ def test_runs_that_make_the_secret_at_the_same_time_share_one(secret_file: Path)
 def test_secret_that_others_can_read_or_that_is_short_is_refused(secret_file: Path) -> None:
     seed_secret.read()
     secret_file.chmod(0o644)
-    with pytest.raises(ConfigError, match="can be read by others"):
+    with pytest.raises(ConfigError, match="other users may read"):
         seed_secret.read()
     secret_file.chmod(0o600)
     secret_file.write_bytes(b"short")
-    with pytest.raises(ConfigError, match="holds 5 bytes"):
+    with pytest.raises(ConfigError, match="has 5 bytes"):
         seed_secret.read()
 
 
@@ -156,10 +156,10 @@ def test_seed_file_is_read_in_order_with_comments(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("1\n2\n", "holds 2 seeds, the run needs 3"),
+        ("1\n2\n", "has 2 seeds, but the run has 3 episodes"),
         ("1\nx\n", "line 2: 'x' is not a seed"),
         ("-1\n", "line 1: '-1' is not a seed"),
-        ("5\n6\n5\n", "line 3: seed 5 stands there twice"),
+        ("5\n6\n5\n", "line 3: seed 5 is repeated"),
     ],
 )
 def test_bad_seed_file_names_the_line(tmp_path, content: str, message: str) -> None:

@@ -2,7 +2,7 @@
 placement methodology for fast chip design").
 
 This file only describes the domain: its ids, tasks and data files. Importing it loads neither Numba nor Gymnasium;
-``PlacementCost``, the engine, is loaded when it is first asked for.
+``PlacementCost``, the engine, is loaded on first use.
 """
 
 from __future__ import annotations
@@ -41,58 +41,90 @@ ARIANE: dict[str, Asset] = {
 }
 
 
-def _generated(name: str, **kwargs: Any) -> Task:
-    return Task(name=name, env_id="CircuitTraining-Generated-v0", kwargs=kwargs)
+def _generated(name: str, title: str, **kwargs: Any) -> Task:
+    summary = f"place the {kwargs['num_macros']} macros of a generated design"
+    return Task(name=name, env_id="CircuitTraining-Generated-v0", kwargs=kwargs, title=title, summary=summary)
 
 
-# Designs of other sizes, densities and wirings than the one to train on; their seeds lie far from those of a search.
+# Other sizes, densities and wirings than the design to train on, and seeds that no search over small seeds reaches.
 _HELD_OUT = (
-    _generated("generated_held_out_1", num_macros=20, seed=810_001, utilization=0.55, rent_exponent=0.55),
-    _generated("generated_held_out_2", num_macros=40, seed=810_002, utilization=0.65, rent_exponent=0.6),
-    _generated("generated_held_out_3", num_macros=60, seed=810_003, utilization=0.6, rent_exponent=0.7),
-    _generated("generated_held_out_4", num_macros=100, seed=810_004, utilization=0.65, rent_exponent=0.65),
+    _generated(
+        "generated_held_out_1",
+        "Held-out 1, 20 macros",
+        num_macros=20,
+        seed=810_001,
+        utilization=0.55,
+        rent_exponent=0.55,
+    ),
+    _generated(
+        "generated_held_out_2",
+        "Held-out 2, 40 macros",
+        num_macros=40,
+        seed=810_002,
+        utilization=0.65,
+        rent_exponent=0.6,
+    ),
+    _generated(
+        "generated_held_out_3", "Held-out 3, 60 macros", num_macros=60, seed=810_003, utilization=0.6, rent_exponent=0.7
+    ),
+    _generated(
+        "generated_held_out_4",
+        "Held-out 4, 100 macros",
+        num_macros=100,
+        seed=810_004,
+        utilization=0.65,
+        rent_exponent=0.65,
+    ),
+)
+
+_ENVIRONMENTS = (
+    Environment(
+        id="CircuitTraining-ToyMacro-v0",
+        entry_point=_ENTRY_POINT,
+        kwargs={"design": "toy_macro_stdcell"},
+        title="Toy circuit",
+        summary="place two macros between standard cells; learned in seconds",
+        ranking="toy_macro_stdcell",
+    ),
+    Environment(
+        id="CircuitTraining-Ariane-v0",
+        entry_point=_ENTRY_POINT,
+        kwargs={"design": "ariane"},
+        title="Ariane",
+        summary="place the 133 macros of the Ariane-133 processor in NanGate45 (netlist fetched on first use)",
+        assets=tuple(asset.name for asset in ARIANE.values()),
+        ranking="ariane",
+    ),
+    Environment(
+        id="CircuitTraining-ArianeTwin-v0",
+        entry_point=_ENTRY_POINT,
+        kwargs={"design": "ariane_twin"},
+        title="Ariane twin",
+        summary="place the 133 macros of a generated design with Ariane's statistics (no data file)",
+        ranking="ariane_twin",
+    ),
+    Environment(
+        id="CircuitTraining-Generated-v0",
+        entry_point=_ENTRY_POINT,
+        kwargs={"design": "generated"},
+        title="Generated design",
+        summary="place the macros of a design generated from num_macros, seed, utilization and rent_exponent",
+        ranking="generated",
+    ),
 )
 
 DOMAIN = Domain(
     name="circuit_training",
     title="Circuit training",
-    summary="Macros of a chip are placed one by one; reward for short wires, little congestion and even density.",
+    summary="An agent places the macros of a chip one by one; reward for short wires, low congestion and even density.",
     extra="circuit-training",
-    environments=(
-        Environment(
-            id="CircuitTraining-ToyMacro-v0",
-            entry_point=_ENTRY_POINT,
-            kwargs={"design": "toy_macro_stdcell"},
-            summary="two macros between standard cells: seconds to learn",
-            ranking="toy_macro_stdcell",
-        ),
-        Environment(
-            id="CircuitTraining-Ariane-v0",
-            entry_point=_ENTRY_POINT,
-            kwargs={"design": "ariane"},
-            summary="the NanGate45 Ariane-133: 133 macros, 782 clusters (fetched on first use)",
-            ranking="ariane",
-        ),
-        Environment(
-            id="CircuitTraining-ArianeTwin-v0",
-            entry_point=_ENTRY_POINT,
-            kwargs={"design": "ariane_twin"},
-            summary="a generated design with the statistics of that Ariane; needs no data file",
-            ranking="ariane_twin",
-        ),
-        Environment(
-            id="CircuitTraining-Generated-v0",
-            entry_point=_ENTRY_POINT,
-            kwargs={"design": "generated"},
-            summary="a design generated from num_macros, seed, utilization and rent_exponent",
-            ranking="generated",
-        ),
-    ),
+    environments=_ENVIRONMENTS,
     tasks=(
-        Task(name="toy_macro_stdcell", env_id="CircuitTraining-ToyMacro-v0"),
-        Task(name="ariane", env_id="CircuitTraining-Ariane-v0"),
-        Task(name="ariane_twin", env_id="CircuitTraining-ArianeTwin-v0"),
-        _generated("generated", num_macros=40, seed=0),
+        *(
+            Task(name=str(one.kwargs["design"]), env_id=one.id, title=one.title, summary=one.summary)
+            for one in _ENVIRONMENTS[:3]
+        ),
+        _generated("generated", "Generated, 40 macros", num_macros=40, seed=0),
         *_HELD_OUT,
     ),
     generalization_tasks=("toy_macro_stdcell", "ariane"),

@@ -1,4 +1,4 @@
-"""The action space: all cells of the padded grid, of which ``sample`` draws those that the mask allows now."""
+"""The action space: all cells of the padded grid; ``sample`` draws from those that the mask allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class CellSpace(gymnasium.spaces.Discrete):
-    """``Discrete(max_grid_size^2)`` whose unmasked samples are feasible, so that any random agent can play.
+    """``Discrete(max_grid_size^2)`` that samples feasible actions even without a mask, for random agents.
 
     Right after ``seed`` and until the next reset or step a sample is also feasible as the first action of an episode,
     as is expected by code that seeds, samples, and then resets.
@@ -22,7 +22,7 @@ class CellSpace(gymnasium.spaces.Discrete):
         self._seeded = False
 
     def show(self, mask: NDArray[np.int8], *, first: bool) -> None:
-        """Takes over the mask of the next action; ``first`` where it is that of an episode's first one."""
+        """Sets the mask of the next action; ``first`` marks the first action of an episode."""
         self._now, self._seeded = mask, False
         if first:
             self._first = mask
@@ -33,7 +33,7 @@ class CellSpace(gymnasium.spaces.Discrete):
         return super().seed(seed)
 
     def sample(self, mask: Any = None, probability: Any = None) -> np.int64:
-        """Draws a cell: by ``mask`` or ``probability`` where given, else a feasible one."""
+        """Draws a cell: by ``mask`` or ``probability`` if given, otherwise a feasible one."""
         if mask is None and probability is None:
             mask = self._now
             if self._seeded and (both := self._now & self._first).any():

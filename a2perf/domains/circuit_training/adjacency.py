@@ -1,4 +1,4 @@
-"""How strongly macros, and clusters of ports, are connected: the weighted graph that a policy sees."""
+"""The weighted graph of connections between macros and clusters of ports, which a policy observes."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def _macro_vertices(placement: Placement) -> NDArray[np.int64]:
     vertex = np.full(placement.netlist.num_nodes, -1, dtype=np.int64)
     vertex[placement.macros] = np.arange(len(placement.macros))
     owner = placement.netlist.owner
+    # An owner of -1 reads the last entry here; np.where discards it.
     return np.where(owner >= 0, vertex[owner], vertex)
 
 
@@ -75,6 +76,7 @@ def macro_and_port_adjacency(
             f"port {placement.netlist.names[port]!r} is not placed, so it belongs to no cluster",
             hint="restore a placement that has all ports",
         )
+    # Clipped because a port on the right or upper edge would fall into a cell beyond the grid.
     column = np.clip(np.trunc(placement.x[ports] / (canvas[0] / columns)), 0, columns - 1).astype(np.int64)
     row = np.clip(np.trunc(placement.y[ports] / (canvas[1] / rows)), 0, rows - 1).astype(np.int64)
     cells, cluster = np.unique(row * columns + column, return_inverse=True)

@@ -1,8 +1,8 @@
 """Simulated annealing over the positions of hard macros: the field's standard comparison with learned placers.
 
-A move puts one macro into another allowed cell or lets two of equal size change places; it is kept by the Metropolis
-rule. Costs are those of the environment, with the soft macros placed again by forces every now and then. A first
-engine holds hard macros alone and tells what is allowed; a second one holds everything and tells the cost.
+A move puts one macro into another feasible cell or swaps two of equal size; the Metropolis rule accepts or rejects it.
+Costs are those of the environment; the force-directed placer updates the soft macros from time to time. One engine with
+only the hard macros checks feasibility, a second one with all nodes computes the cost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from a2perf.domains.circuit_training.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how hot.
+    """The schedule of the annealing.
 
     Attributes:
         time_budget_s: wall-clock seconds.
@@ -29,7 +29,7 @@ class Schedule:
         last_temperature: at the end.
         swap_probability: share of moves that exchange two macros.
         replace_every: moves between two runs of the force-directed placer.
-        max_moves: end after so many moves; 0 for no limit.
+        max_moves: maximum number of moves; 0 for no limit.
     """
 
     time_budget_s: float = 20.0
@@ -44,8 +44,8 @@ class Annealing:
     """Anneals the placement of one environment's design.
 
     Args:
-        env: a circuit training environment; its engine is used, its episode is spoilt.
-        schedule: how long and how hot.
+        env: a circuit training environment; its engine is used, which ends its episode.
+        schedule: duration and temperatures.
         seed: of the moves.
     """
 
@@ -72,7 +72,7 @@ class Annealing:
         }
 
     def _legal_start(self, env: Any) -> dict[int, int]:
-        """Returns a cell per macro: the allowed one nearest to where forces alone would put it, or the first one."""
+        """Returns a cell per macro: the feasible one nearest to its force-directed position, or the first one."""
         for nearest in (True, False):
             observation, info = env.reset(seed=0)
             cells: dict[int, int] = {}
@@ -109,7 +109,7 @@ class Annealing:
         """Anneals, and returns the best placement found: a cell per macro.
 
         Args:
-            report: told the moves so far, the present cost and the best one, after every run of the placer.
+            report: called after every run of the placer with the number of moves, the current cost and the best cost.
         """
         schedule, started = self.schedule, time.monotonic()
         cost = self._replace()
@@ -134,7 +134,7 @@ class Annealing:
         return best_cells
 
     def _replace(self) -> float:
-        """Places hard macros where they belong and soft ones by forces; returns the cost."""
+        """Places hard macros in their cells and soft ones by forces; returns the cost."""
         for node, cell in self.cells.items():
             self.plc.place_node(node, cell)
         self.env.analytical_placer()

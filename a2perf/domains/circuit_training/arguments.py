@@ -1,4 +1,4 @@
-"""Checks of what a caller gives the environment; every error names the nearest valid name and how to fix it."""
+"""Checks of the arguments of the environment; every error names the nearest valid name and the fix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _one_of = functools.partial(one_of, error=ArgumentError)
 
 
 def refuse_unknown_specification(spec: Mapping[str, Any], arguments: Iterable[str]) -> None:
-    """Refuses arguments that neither the environment, whose names are given, nor a generated design has.
+    """Refuses arguments that belong neither to the environment nor to a generated design.
 
     Raises:
         ArgumentError: there is one; the message names the nearest valid argument.
@@ -42,8 +42,8 @@ def check_arguments(
 
     Raises:
         ArgumentError: one of them is not a valid value.
-        MissingDependency: DREAMPlace is asked for.
-        ConfigError: a window is asked for on a host without a display.
+        MissingDependency: DREAMPlace is requested.
+        ConfigError: a window is requested on a machine without a display.
     """
     _one_of("std_cell_placer_mode", placer_mode, PLACER_MODES)
     _one_of("node_order", order, NODE_ORDERS)

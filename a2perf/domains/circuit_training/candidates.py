@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 WAVES = 3  # sines and cosines of a cell's place, per axis
-RECENT = 4  # macros placed last whose distance to a cell is a feature
+RECENT = 4  # the last macros placed; the distance of a cell to each is a feature
 ORDER_WAVES = 6  # sines and cosines of the share of macros placed, each of twice the frequency of the one before
 SIZE = 512
-"""Rows of a table for training, so that one policy serves the toy (200 cells) and Ariane (504); larger grids get more.
+"""Rows of a training table: one policy serves the toy circuit (200 cells) and Ariane (504); larger grids need more.
 """
 
 Floats = NDArray[np.float64]
 
 
 class CircuitCandidates:
-    """Features of a cell: its place, how far placed, wanted and connected things are, and how far the episode has got.
+    """Features of a cell: its position, distances to placed and connected nodes, and the progress of the episode.
 
     Columns, in order: valid; place, 2; waves of the place, 4 * ``WAVES``; share of macros placed; where forces alone
     would put the macro, 2; for each of the macros placed last, the last first: 1, distance with sign, 2, without, 2;
@@ -27,7 +27,7 @@ class CircuitCandidates:
     than from the best valid cell; waves of the share. Lengths are in the observation's unit.
 
     Args:
-        env: a circuit training environment; its grid, the order of its macros and their connections are looked at.
+        env: a circuit training environment; its grid, the order of its macros and their connections are read.
         size: rows of a table that is kept for training; by default all cells, but at least ``SIZE``.
     """
 

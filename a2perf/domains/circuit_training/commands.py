@@ -25,14 +25,15 @@ def netlist() -> None:
 
 @netlist.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--design", type=click.Choice(["generated", "toy_macro_stdcell", "ariane_twin"]), default="generated")
+@click.option("--design", type=click.Choice(["generated", "toy_macro_stdcell", "ariane_twin"]), default="generated",
+              show_default=True, help="Kind of design.")  # fmt: skip
 @click.option("--num-macros", type=int, default=40, show_default=True, help="Hard macros, 10 to 1000.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the generator.")
 @click.option("--utilization", type=float, default=0.65, show_default=True, help="Share of the canvas that is covered.")
-@click.option("--rent-exponent", type=float, default=0.6, show_default=True)
+@click.option("--rent-exponent", type=float, default=0.6, show_default=True, help="Exponent of Rent's rule.")
 @click.option("--num-clusters", type=int, help="Soft macros, or standard cells with --flat.")
-@click.option("--num-ports", type=int)
-@click.option("--num-nets", type=int)
+@click.option("--num-ports", type=int, help="Ports on the edge of the canvas.")
+@click.option("--num-nets", type=int, help="Nets between the components.")
 @click.option("--flat", is_flag=True, help="Standard cells instead of clusters.")
 def generate(folder: Path, design: str, **spec: Any) -> int:
     """Write a design's netlist and initial placement into FOLDER; the same options give the same bytes."""
@@ -79,8 +80,10 @@ def stats(file: Path, as_json: bool) -> int:
 @netlist.command()
 @click.argument("file", type=_FILE, metavar="NETLIST")
 @click.argument("placement", type=_FILE, metavar="PLACEMENT")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default="placement.png")
-@click.option("--overlay", "overlays", multiple=True, type=click.Choice(["nets", "congestion", "density"]))
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default="placement.png",
+              show_default=True, help="File of the picture.")  # fmt: skip
+@click.option("--overlay", "overlays", multiple=True, type=click.Choice(["nets", "congestion", "density"]),
+              help="Layer to draw on top; repeatable.")  # fmt: skip
 @click.option("--place-soft", is_flag=True, help="Place soft macros and standard cells by forces first.")
 def show(file: Path, placement: Path, output: Path, overlays: tuple[str, ...], place_soft: bool) -> int:
     """Write a picture of a PLACEMENT (.plc) of a NETLIST, and print its costs where all of it is placed."""

@@ -1,8 +1,8 @@
-"""The behaviour of the earlier environment where version 0 mends it: one class of overrides.
+"""``compat=True``: restores the behaviour of the earlier environment that version 0 fixes.
 
-Used with ``compat=True``, to check published curves. An infeasible state resets the environment at once, ends the
-episode both ways and keys are missing in ``info``; seeds of ``reset`` are ignored; a feature has the wrong allocation;
-``netlist_index`` can leave its space; fixed hard macros end in an error of the engine.
+It serves to check published curves. An infeasible state resets the environment at once and sets ``terminated`` and
+``truncated``, with keys missing in ``info``; seeds of ``reset`` are ignored; a feature has the wrong allocation;
+``netlist_index`` can leave its space; the engine fails on fixed hard macros.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ class CompatPlacementRules(PlacementRules):
     fixed_macros_stay = False
 
     def netlist_index_bound(self, netlist_index: int) -> int:
-        """Zero, whatever the index is."""
+        """Returns zero, whatever the index is."""
         return 0
 
     def vertical_allocation(self, horizontal: float, vertical: float) -> float:
-        """The horizontal allocation was taken for both."""
+        """Returns the horizontal allocation for both directions."""
         return horizontal
 
     def random_order(
         self, hard: NDArray[np.int64], soft: NDArray[np.int64], generator: np.random.Generator
     ) -> NDArray[np.int64]:
-        """One shuffle of all macros, so that soft ones can come first."""
+        """Shuffles all macros together; soft macros can come first."""
         every = np.sort(np.concatenate([hard, soft]))
         generator.shuffle(every)
         return every
 
     def infeasible_end(self, last: Callable[[], Any], reset: Callable[[], Any], info: dict[str, Any]) -> Step:
-        """The next episode began at once, and the last observation was lost."""
+        """Starts the next episode at once; the last observation is lost."""
         return reset(), -1.0, True, True, info
 
     def final_info(self, info: dict[str, Any], *, runtimes: dict[str, float], infeasible: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Routing congestion: how much of the tracks of each grid cell nets and macros use, horizontally and vertically.
+"""Routing congestion: the share of horizontal and vertical tracks of each grid cell that nets and macros use.
 
 The cost is the mean of the most congested twentieth of all values of both maps.
 """
@@ -61,6 +61,8 @@ def _smoothed_usage(
     for row in range(rows):
         for column in range(columns):
             maps[0, row, column] = maps[1, row, column] = 0.0
+    # Usage is stored as differences along a line of cells: a segment of a net costs two updates, however long it is.
+    # Running sums restore the usage here.
     for row in range(rows):
         first, last = max(0, row - smooth_range), min(rows - 1, row + smooth_range)
         usage = 0.0
@@ -83,7 +85,7 @@ def _smoothed_usage(
 def _is_partial(first: int, last: int, true_last: int, low: float, high: float, size: float) -> bool:
     """Returns whether a box over several lines of cells leaves a part of its first or last line free.
 
-    The comparison with the cell size is exact on purpose: so does the engine that this one must agree with.
+    The comparison with the cell size has no tolerance, because the earlier engine has none.
     """
     if first == last:
         return False
@@ -117,6 +119,7 @@ def _add_macros(
             continue
         low_x, high_x = x[node] - width[node] / 2, x[node] + width[node] / 2
         low_y, high_y = y[node] - height[node] / 2, y[node] + height[node] / 2
+        # Kept without a limit: _is_partial must know that the macro extends beyond the grid.
         true_column, true_row = int(high_x / cell_width), int(high_y / cell_height)
         if true_column < 0 or true_row < 0:
             continue
@@ -128,6 +131,7 @@ def _add_macros(
             overlap_y = min(high_y, (row + 1) * cell_height) - max(low_y, row * cell_height)
             for column in range(first_column, last_column + 1):
                 overlap_x = min(high_x, (column + 1) * cell_width) - max(low_x, column * cell_width)
+                # like the earlier engine, the last line is skipped if the macro covers it only in part
                 if not (spare_column and column == last_column):
                     maps[0, row, column] += overlap_y * horizontal_allocation / horizontal_capacity
                 if not (spare_row and row == last_row):
@@ -135,15 +139,20 @@ def _add_macros(
 
 
 def sums_are_exact(weights: Floats, pins: int) -> bool:
-    """Returns whether sums of the weights over so many pins are free of rounding, in any order."""
+    """Returns whether sums of the weights over this number of pins are exact in any order.
+
+    Only then can the routes of moved nets be subtracted again without a residue.
+    """
     used = np.abs(weights[weights != 0])
     if used.size == 0:
         return True
     # A single precision number is an integer multiple of 2^(exponent - 24).
     _, exponent = np.frexp(used)
     scaled = np.ldexp(used, 24 - exponent).astype(np.int64)
+    # x & -x keeps the lowest bit that is set, so its logarithm counts the zeros behind it.
     trailing = np.log2((scaled & -scaled).astype(np.float64))
     unit = float((exponent - 24 + trailing).min())
+    # A sink is marked at most four times; a sum is exact while all its bits fit into the 53 of a double.
     largest = float(np.log2(used.max())) + float(np.log2(4 * max(pins, 1)))
     return largest - unit < 53
 
@@ -234,10 +243,13 @@ class Congestion:
         )
         arrays = (netlist.net_start, netlist.net_pins, netlist.weight, self._cells)
         nets = None if changed is None or not self._incremental else self._nets_of_nodes.at(changed)
+        # A moved net is routed twice, once to subtract its old route; for many nets routing all of them is faster.
         if nets is not None and 4 * len(nets) <= netlist.num_nets:
             usage = (self._horizontal, self._vertical, self._stamps, self._distinct)
+            # The old routes must go first: they follow the old cells, which find_cells overwrites.
             route(nets, -1.0, *arrays, *usage)
             for node in dict.fromkeys(changed or ()):
+                # A plain int would make the array int64, and Numba would compile the kernel a second time.
                 find_cells(np.append(placement.pins_of(node), np.int32(node)), *where)
             route(nets, 1.0, *arrays, *usage)
             return

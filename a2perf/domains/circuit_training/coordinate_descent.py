@@ -110,16 +110,19 @@ class CoordinateDescentPlacer:
         here = int(plc.get_grid_cell_of_node(node))
         at, facing = plc.get_node_location(node), self._orientations(node)
         best: tuple[float, int, str] | None = None
+        # Off the canvas first: the mask counts what the node itself covers.
         plc.unplace_node(node)
         for cell in self._candidates(node, here):
             for orientation in facing:
                 if orientation:
                     plc.update_macro_orientation(node, orientation)
+                # A node need not be at the middle of its cell; here it gets back its exact position.
                 if cell == here:
                     plc.update_node_coords(node, *at)
                 else:
                     plc.place_node(node, cell)
                 cost = self._cost()
+                # The present cell comes first, so with `<` a node stays if nothing is gained.
                 if best is None or cost < best[0]:
                     best = (cost, cell, orientation)
                 plc.unplace_node(node)
@@ -169,7 +172,7 @@ class CoordinateDescentPlacer:
         return [here, *chosen]
 
     def _place_cells(self, cost: float) -> float:
-        """Lets the placer move soft macros and cells from where they are; undoes it where the cost grew."""
+        """Lets the placer move soft macros and cells from their positions; undoes it if the cost grew."""
         if not self._places_cells:
             return cost
         plc = self._plc

@@ -1,4 +1,4 @@
-"""How the engine is set up for a design, and what an episode costs; both configurable in gin.
+"""The set-up of the engine for a design, and the cost of an episode; both configurable in gin.
 
 ``create_placement_cost`` and ``cost_info_function`` carry the names and parameters of the earlier environment.
 """
@@ -34,7 +34,13 @@ class CostWeights:
 def cost_weights(
     wirelength_weight: float = 1.0, density_weight: float = 1.0, congestion_weight: float = 0.5
 ) -> CostWeights:
-    """Returns the weights, completed by what is bound to ``cost_info_function`` in gin."""
+    """Returns the weights of the placement cost; gin binds them as ``cost_info_function``.
+
+    Args:
+        wirelength_weight: weight of the half-perimeter wirelength; 0 skips its evaluation.
+        density_weight: weight of the density cost; 0 skips its evaluation.
+        congestion_weight: weight of the congestion cost; 0 skips its evaluation.
+    """
     return CostWeights(wirelength_weight, density_weight, congestion_weight)
 
 
@@ -135,6 +141,7 @@ def create_placement_cost(
     plc.set_canvas_boundary_check(settings.boundary_check)
     if init_placement:
         plc.restore_placement(str(init_placement))
+    # After restore_placement, which overwrites the fixed marks with those of the file.
     _fix(plc, settings.fixed_macro_names_regex or ())
     return plc
 
@@ -150,7 +157,7 @@ def _congestion_grid(plc: PlacementCost, settings: EngineSettings) -> tuple[int,
 
 
 def _fix(plc: PlacementCost, macro_patterns: Sequence[str]) -> None:
-    """Fixes all ports, and the hard macros whose whole name matches a pattern."""
+    """Fixes all ports, and each hard macro if its whole name matches a pattern."""
     from a2perf.domains.circuit_training.netlist import KIND_PORT
 
     for port in (plc.netlist.kind == KIND_PORT).nonzero()[0].tolist():

@@ -20,16 +20,17 @@ _STEEPEST = 1e300  # bins per unit of density
 
 def mean_of_largest(values: Floats, count: int) -> float:
     """Returns the mean of the ``count`` largest values, without sorting them."""
+    # Copied because the kernel overwrites its input, and the maps are kept and updated.
     return float(_mean_of_largest(values.copy(), count, np.empty(_BINS + 1, dtype=np.int64)))
 
 
 @compiled_without_allocation
 def _mean_of_largest(rest: Floats, missing: int, bins: NDArray[np.int64]) -> float:
-    """Sorts values into bins, adds up the full ones and continues inside the one that the limit cuts.
+    """Sorts values into bins, adds up the full ones and continues inside the bin that contains the limit.
 
     Args:
         rest: the values; overwritten.
-        missing: how many are wanted.
+        missing: number of values to add up.
         bins: scratch, shape (bins + 1,).
     """
     count, size = missing, rest.size
@@ -52,7 +53,7 @@ def _mean_of_largest(rest: Floats, missing: int, bins: NDArray[np.int64]) -> flo
             limit -= 1
         kept = 0
         for i in range(size):
-            at = int((rest[i] - low) * scale)
+            at = int((rest[i] - low) * scale)  # the same expression as above: each value must get the same bin again
             if at > limit:
                 total += rest[i]
             elif at == limit:
@@ -83,6 +84,7 @@ def add_box(
     area = cell_width * cell_height
     for row in range(first_row, last_row + 1):
         overlap_y = min(high_y, (row + 1) * cell_height) - max(low_y, row * cell_height)
+        # int() truncates towards zero, so a box just outside the canvas also reaches its first row.
         if overlap_y <= 0:
             continue
         for column in range(first_column, last_column + 1):
@@ -106,7 +108,7 @@ def add_nodes(
     rows: int,
     density: Floats,
 ) -> None:
-    """Adds the placed ones of some nodes; a standard cell counts wholly in the cell of its centre."""
+    """Adds nodes that are placed; a standard cell counts completely in the grid cell of its centre."""
     for node in nodes:
         if not placed[node]:
             continue
@@ -143,7 +145,7 @@ class Density:
         self._one = np.zeros(1, dtype=np.int64)
 
     def forget(self) -> None:
-        """Has the map computed again, since the blockages changed."""
+        """Discards the map because the blockages changed."""
         self._version = -1
 
     def map(self, canvas: tuple[float, float], grid: tuple[int, int], blockages: Floats) -> Floats:
@@ -164,7 +166,7 @@ class Density:
             return self._map
         arrays = (placement.x, placement.y, placement.box_width, placement.box_height, placement.placed)
         added = [] if changed is None else list(dict.fromkeys(changed))
-        # Something that was there and moved cannot be taken out again without a rounding residue.
+        # Only new nodes can be added to the map: subtracting a moved node would leave a rounding residue.
         if changed is None or len(added) > 8 or self._present[added].any():
             self._map = np.zeros(columns * rows)
             for low_x, low_y, high_x, high_y, rate in blockages:
@@ -174,6 +176,7 @@ class Density:
             self._present[:] = placement.placed
         else:
             for node in added:
+                # Ports are in the log of changes, too, but have no size.
                 if placement.width[node] > 0:
                     self._one[0] = node
                     add_nodes(self._one, placement.netlist.kind[node] != 0, *arrays, *cell, self._map)

@@ -1,4 +1,4 @@
-"""What a generated design is to be, and what follows before nets are drawn: sizes, canvas, grid, ports, fan-outs.
+"""The specification of a generated design, and the plan derived from it: sizes, canvas, grid, ports, fan-outs.
 
 Memories come in a few shapes of log-normal area, clusters are log-normal and wider than a grid cell, standard cells
 have one row height. ``ariane_twin_plan`` has the published statistics of the NanGate45 Ariane-133.
@@ -39,18 +39,18 @@ _CLUSTER_FAN_OUT = (
 
 @dataclass(frozen=True)
 class DesignSpec:
-    """What a generated design should be.
+    """Parameters of a generated design.
 
     Attributes:
-        num_macros: hard macros, 10..1000.
-        seed: of everything drawn.
+        num_macros: number of hard macros, 10..1000.
+        seed: seed of the generator.
         utilization: share of the canvas that nodes cover, 0.1..0.9.
         rent_exponent: p of Rent's rule, 0.1..0.95.
-        macro_share: share of the covered area that hard macros have, 0.1..0.9.
-        num_clusters: soft macros (standard cells where ``flat``); by default 6 per macro (220).
-        num_ports: by default about what Rent's rule gives the whole design.
-        num_nets: by default 13.5 per macro and cluster, or about one per standard cell.
-        flat: standard cells instead of clusters.
+        macro_share: share of the covered area that belongs to hard macros, 0.1..0.9.
+        num_clusters: number of soft macros (standard cells if ``flat``); by default 6 (220) per macro.
+        num_ports: number of ports; by default about the number that Rent's rule gives for the whole design.
+        num_nets: number of nets; by default 13.5 per macro and cluster, or about one per standard cell.
+        flat: generate standard cells instead of clusters.
     """
 
     num_macros: int = 40
@@ -82,7 +82,7 @@ class DesignSpec:
 
 @dataclass(frozen=True)
 class DesignPlan:
-    """Everything that is settled before nets are drawn; lengths in um.
+    """The plan of a design before nets are drawn; lengths in um.
 
     Attributes:
         canvas: width and height.
@@ -123,7 +123,7 @@ def plan_of(spec: DesignSpec, generator: np.random.Generator) -> DesignPlan:
     aspect = float(np.exp(generator.uniform(-0.1, 0.1)))
     side = _side_that_fits(math.sqrt((macro_area + soft_area) / spec.utilization), macros)
     canvas = (round(side * math.sqrt(aspect), 3), round(side / math.sqrt(aspect), 3))
-    # three cells per macro side, so that macros of several shapes can lie side by side on the grid
+    # three cells per macro side: macros of several shapes must fit side by side on the grid
     columns = int(np.clip(round(5.0 * math.sqrt(spec.num_macros)), 22, 128))
     grid = (columns, int(np.clip(round(columns / aspect), 20, 128)))
     if not spec.flat:
@@ -167,14 +167,14 @@ def _macro_sizes(count: int, generator: np.random.Generator) -> NDArray[np.float
 
 
 def _side_that_fits(side: float, macros: NDArray[np.float64]) -> float:
-    """Returns the least side, at least the given one, of a square in which the macros can be stood in rows."""
+    """Returns the smallest side, at least the given one, of a square that fits the macros in rows."""
     while in_rows(macros, (side * 0.95, side * 0.95)) is None:
         side *= 1.02
     return side
 
 
 def in_rows(macros: NDArray[np.float64], canvas: tuple[float, float]) -> NDArray[np.float64] | None:
-    """Returns centres, um, of macros stood in rows from the top, tallest first, or None where they do not fit."""
+    """Returns centres, um, of macros stood in rows from the top, tallest first, or None if they do not fit."""
     gap = 1.0
     centres = np.zeros_like(macros)
     x, top, row_height = 0.0, canvas[1], 0.0

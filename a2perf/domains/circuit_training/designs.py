@@ -1,4 +1,4 @@
-"""Where the two files of a design are: found as data files, or generated once and kept in the user's cache."""
+"""Finds the two files of a design: data files, or files that are generated once and kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _ariane() -> tuple[Path, Path]:
 
 
 def _kept(name: str, make: Callable[[], Design]) -> tuple[Path, Path]:
-    """Returns the files of a generated design, making them where they are not kept yet."""
+    """Returns the files of a generated design; generates them if they are not in the cache."""
     try:
         folder = assets.cache_dir() / "circuit_training" / "designs" / name
         return _made(folder, make)
@@ -72,5 +72,5 @@ def _kept(name: str, make: Callable[[], Design]) -> tuple[Path, Path]:
 
 def _made(folder: Path, make: Callable[[], Design]) -> tuple[Path, Path]:
     netlist, placement = folder / NETLIST_NAME, folder / PLACEMENT_NAME
-    # the netlist is written last, so that it is there only when both are
+    # the netlist is written last: if it exists, both files are complete
     return (netlist, placement) if netlist.is_file() else make().write(folder)

@@ -85,7 +85,7 @@ class EngineNodes(EngineAccessors):
         return float(self.state.width[index]), float(self.state.height[index])
 
     def get_node_location(self, node: NetlistNode) -> tuple[float, float]:
-        """Returns the centre of a node, um; (-1, -1) where it is not placed."""
+        """Returns the centre of a node, um; (-1, -1) if the node is not placed."""
         index = self._node(node)
         if not self.state.placed[index]:
             return -1.0, -1.0
@@ -146,6 +146,7 @@ class EngineNodes(EngineAccessors):
         if isinstance(node, str):
             return self.netlist.names.find(node)
         try:
+            # Accepts NumPy integers and refuses floats, which int() would truncate.
             index = operator.index(node)
         except TypeError:
             raise PlacementError(f"{node!r} is neither an index nor a name of a node", hint="pass either") from None
@@ -222,7 +223,7 @@ class EngineNodes(EngineAccessors):
         return True
 
     def get_grid_cell_of_node(self, node: NetlistNode) -> int:
-        """Returns the placement cell of a node's centre; -1 where it is not placed or outside the grid."""
+        """Returns the placement cell of a node's centre; -1 if the node is not placed or lies outside the grid."""
         index = self._node(node)
         columns, rows = self._grid
         if not self.state.placed[index]:

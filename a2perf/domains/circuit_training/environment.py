@@ -1,6 +1,6 @@
-"""The environment: one hard macro is placed per step; soft macros follow by forces at the end, then the cost is due.
+"""The environment: each step places one hard macro; at the end forces place the soft macros, and the cost is computed.
 
-Its rules are those of the earlier public environment (``CircuitEnv``), with the mends that ``rules`` names.
+Its rules are those of the earlier public environment (``CircuitEnv``), except for the fixes in ``rules``.
 """
 
 from __future__ import annotations
@@ -37,41 +37,42 @@ _NOT_EVALUATED = {"wirelength": -1.0, "congestion": -1.0, "density": -1.0}
 class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
     """Places the hard macros of a design on a grid.
 
-    Actions are cells of the padded grid, ``(row + row padding) * max_grid_size + column + column padding``; those that
-    ``observation["mask"]`` (also ``info["action_mask"]``) allows are feasible. The reward is 0 until the last macro is
-    placed, and then minus the cost: 1.0 wirelength + 0.5 congestion + 1.0 density.
+    Actions are cells of the padded grid, ``(row + row padding) * max_grid_size + column + column padding``; the
+    feasible ones have a 1 in ``observation["mask"]`` (also ``info["action_mask"]``). The reward is 0 until the last
+    macro is placed, and then minus the cost: 1.0 wirelength + 0.5 congestion + 1.0 density.
 
     Args:
-        netlist_file: protobuf text, plain or gzipped; a comma list is concatenated. Overrides ``design``.
-        init_placement: the ``.plc`` file that gives canvas, grid and port positions.
+        netlist_file: protobuf text, plain or gzipped; several files, separated by commas, are concatenated. Overrides
+            ``design``.
+        init_placement: ``.plc`` file with canvas, grid and port positions.
         plc_wrapper_main: ignored, with a notice.
-        create_placement_cost_fn: called with the three above; returns the engine.
-        std_cell_placer_mode: ``"fd"``: soft macros are placed by forces; ``"dreamplace"`` needs that package.
-        cost_info_fn: (plc, done, infeasible_state) -> (cost, info).
-        global_seed: of random node orders, until ``reset`` is given one.
+        create_placement_cost_fn: called with the three arguments above; returns the engine.
+        std_cell_placer_mode: ``"fd"``: force-directed placement of soft macros; ``"dreamplace"`` needs that package.
+        cost_info_fn: ``(plc, done, infeasible_state) -> (cost, info)``.
+        global_seed: seed of random node orders until ``reset`` receives one.
         netlist_index: copied into observations.
         is_eval: write finished placements to ``output_plc_file``.
-        save_best_cost: write only what is more than 0.5 % better than all before.
+        save_best_cost: write a placement only if it is more than 0.5 % better than all before.
         output_plc_file: by default ``output.plc`` in ``ROOT_DIR``.
-        cd_finetune: refine what is written by coordinate descent, into ``cd_plc_file``.
-        cd_plc_file: see ``cd_finetune``.
-        train_step: object whose ``numpy()`` goes into the file's comment.
-        output_all_features: also show the design's fixed features.
+        cd_finetune: refine written placements by coordinate descent and write them to ``cd_plc_file``.
+        cd_plc_file: file for ``cd_finetune``.
+        train_step: object with a ``numpy()`` method; its value is written into the comment of the file.
+        output_all_features: add the fixed features of the design to observations.
         node_order: ``"descending_size_macro_first"``, ``"random"`` or ``"random_macro_first"``.
-        save_snapshot: also keep each written placement under a name of its own.
-        save_partial_placement: also write placements of episodes that ended with macros left.
+        save_snapshot: also keep each written placement under a separate name.
+        save_partial_placement: also write placements of episodes that ended before all macros were placed.
         use_legacy_reset: ``reset`` returns the observation only.
         use_legacy_step: ``step`` returns (observation, reward, done, info).
         render_mode: ``"rgb_array"``, ``"human"`` or None.
-        compat: behave as the earlier environment did where version 0 mends it.
-        design: a design by name (``designs.NAMES``), where no ``netlist_file`` is given.
-        observation_config: sizes of the observation; gin's ``ObservationConfig`` by default.
-        overlays: what pictures show besides macros and ports: ``"nets"``, ``"congestion"``, ``"density"``.
-        **spec: ``num_macros``, ``seed``, ``utilization``... of a generated design (see `DesignSpec`).
+        compat: restore the behaviour of the earlier implementation, see "Version history".
+        design: name of a design (``designs.NAMES``); used if no ``netlist_file`` is given.
+        observation_config: sizes of the observation; by default gin's ``ObservationConfig``.
+        overlays: layers of rendered pictures: ``"nets"``, ``"congestion"``, ``"density"``.
+        **spec: ``num_macros``, ``seed``, ``utilization`` and so on, for a generated design (see `DesignSpec`).
 
     Raises:
         ArgumentError: an argument is unknown or out of its range, or the design does not fit the observation.
-        MissingDependency: DREAMPlace is asked for, which is not installed.
+        MissingDependency: DREAMPlace is requested and not installed.
         AssetUnavailable: the design's files are not on this host and could not be fetched.
         NetlistError, PlacementError: the design's files are broken.
     """
@@ -227,7 +228,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
             self._window.close()
         self._plc = self._window = self._picture = None
 
-    # --- What agents and tools look at
+    # --- For agents and tools
 
     @property
     def plc(self) -> PlacementCost:
@@ -280,7 +281,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         return self._features.to_action(int(cell))
 
     def place_node(self, node: int, action: int) -> None:
-        """Puts a node into the placement-grid cell of an action, without asking the mask."""
+        """Puts a node into the placement-grid cell of an action without checking the mask."""
         self._engine().place_node(node, self.translate_to_original_canvas(action))
 
     def analytical_placer(self) -> None:
@@ -338,10 +339,10 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         return observation, -cost, True, False, info
 
     def _info(self, parts: dict[str, float], *, placing: float = 0.0, infeasible: bool = False) -> dict[str, Any]:
-        told = self._done or self.rules.runtime_every_step
+        measured = self._done or self.rules.runtime_every_step
         runtimes = {
             "dreamplace_runtime": placing,
-            "total_episode_runtime": time.perf_counter() - self._started if told else 0.0,
+            "total_episode_runtime": time.perf_counter() - self._started if measured else 0.0,
         }
         info = self.rules.final_info(dict(parts), runtimes=runtimes, infeasible=infeasible)
         info["action_mask"] = self._action_mask
@@ -380,5 +381,5 @@ _with_gin_bindings = completed_by_gin("CircuitEnv", module="a2perf.circuit_train
 
 
 def create_circuit_environment(**kwargs: Any) -> CircuitEnv:
-    """Makes the environment; what is bound to ``CircuitEnv`` in gin fills in what is not given."""
+    """Makes the environment; gin bindings of ``CircuitEnv`` supply arguments that are not given."""
     return CircuitEnv(**_with_gin_bindings(**kwargs))

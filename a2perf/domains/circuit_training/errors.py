@@ -1,4 +1,4 @@
-"""What an environment of this domain refuses, each a `UserError` and the kind that older code catches."""
+"""Errors of this domain's environments: each is a `UserError` and the type that older code catches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class InfeasibleActionError(SubmissionError, ValueError):
     """An action outside the mask.
 
     Attributes:
-        action: what was given.
+        action: the given action.
         mask: the padded mask that it breaks, shape (max_grid_size^2,).
     """
 

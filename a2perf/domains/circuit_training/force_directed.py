@@ -82,6 +82,7 @@ class _Edges:
         is_sink[netlist.net_start[:-1]] = False
         net = np.repeat(np.arange(netlist.num_nets), counts)
         driver, sink = net_driver[net], netlist.net_pins[is_sink].astype(np.int64)
+        # A node that will move counts as placed: the run gives it a position.
         present = (placement.placed[driver] | (rank[owner[driver]] >= 0)) & (
             placement.placed[sink] | (rank[owner[sink]] >= 0)
         )
@@ -103,7 +104,7 @@ class _Edges:
 
 
 def half_sizes(placement: Placement) -> Floats:
-    """Returns the half sizes by which nodes push and are kept inside, um, shape (nodes, 2)."""
+    """Returns the half sizes of nodes for repulsion and for the canvas border, um, shape (nodes, 2)."""
     netlist = placement.netlist
     half = np.zeros((netlist.num_nodes, 2))
     half[placement.hard, 0] = placement.width[placement.hard] / 2
@@ -154,7 +155,7 @@ def place_by_forces(
         move_standard_cells: move soft macros and standard cells.
         move_macros: move hard macros too.
         io_factor: factor on the pull of nets at ports.
-        skip_fixed: leave fixed nodes where they are instead of refusing.
+        skip_fixed: keep fixed nodes in place instead of refusing them.
 
     Raises:
         PlacementError: a node to be moved is fixed.
@@ -174,10 +175,12 @@ def place_by_forces(
     half = half_sizes(placement)[nodes]
     moving_macros = np.flatnonzero(placement.netlist.kind[movable] == KIND_MACRO)
     slots = np.concatenate((moving_macros, len(edges.slot_node) + np.arange(len(standing))))
+    # In the order of nodes, not slots: the pushes are added in this order, which the result depends on.
     macro_slots = slots[np.argsort(nodes[slots])].astype(np.int32)
     reach = half[edges.driver_of_edge] + half[edges.sinks]
     memory = scratch(len(nodes), len(macro_slots), grid[0] * grid[1])
     for phase in phases:
+        # Without attraction it stays uninitialised, since the kernel then reads no spring.
         springs = np.empty((len(edges.sinks), 3))
         if phase.attract != 0:
             stiffness = edges.weight * phase.attract

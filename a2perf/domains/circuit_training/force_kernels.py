@@ -1,7 +1,7 @@
 """Kernels of the force-directed placer: one step is attraction along nets, repulsion of overlapping macros, a move.
 
 The placer is chaotic: a change in the last bit of a position changes the final costs by a percent. The order of the
-additions and of the factors in products is therefore part of what it computes and must not be rearranged.
+additions and of the factors in products therefore determines the result and must not change.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Slots = NDArray[np.int32]
 
-CONTACT_TOLERANCE = 1e-4  # um by which boxes must overlap to push each other
+CONTACT_TOLERANCE = 1e-4  # um; boxes repel each other if they overlap by more
 COINCIDENT = 1e-6  # um; closer centres than that attract instead
 SMALLEST_SHARE = 0.1  # of the step's largest shift that a moving node moves at least
 SMALLEST_FORCE = 1.0
 
-_FIXED = 1 << 40  # marks macros that do not move, and puts them above all that do
+_FIXED = 1 << 40  # marks fixed macros, and sorts them behind all movable ones
 
 
 @compiled_part
@@ -29,6 +29,7 @@ def _attract(position: Floats, force: Floats, drivers: Slots, edges_start: Ints,
     for i in range(drivers.size):
         u = drivers[i]
         x, y = position[u, 0], position[u, 1]
+        # No edge has both ends in one slot, so no write to force[v] below is lost when these are stored.
         own_x, own_y = force[u, 0], force[u, 1]
         for edge in range(edges_start[i], edges_start[i + 1]):
             v = sinks[edge]
@@ -45,6 +46,7 @@ def _attract(position: Floats, force: Floats, drivers: Slots, edges_start: Ints,
 
 @compiled_part
 def _cell(position: float, size: float, count: int) -> int:
+    # Clamped, not skipped: _repel clamps its range alike, so macros beyond the canvas are still found.
     return min(max(int(position / size), 0), count - 1)
 
 
@@ -76,7 +78,8 @@ def _sort_into_cells(
         start[cells[m] + 1] += 1
     for cell in range(columns * rows + 1):
         start[cell + 1] += start[cell]
-    for m in range(macro_slots.size - 1, -1, -1):  # from behind, so that start ends up right and indices ascend
+    # Backwards: this leaves `start` at the first entry of each cell, and macros of a cell in ascending order.
+    for m in range(macro_slots.size - 1, -1, -1):
         cell = cells[m] + 1
         start[cell] -= 1
         at = start[cell]
@@ -116,9 +119,9 @@ def _repel(
         own_x, own_y = force[i, 0], force[i, 1]
         count = 0
         for row in range(first_row, last_row + 1):
-            # start is shifted by one cell: start[cell + 1] is where a cell begins
+            # start is shifted by one cell: a cell begins at start[cell + 1]
             for at in range(start[row * columns + first_column + 1], start[row * columns + last_column + 2]):
-                # Compacting without a branch, as the outcome cannot be predicted; order[at] is above m for partners.
+                # Branch-free compaction: the processor cannot predict contacts. order[at] > m takes each pair once.
                 touching[count] = at
                 touches_x = abs(x - boxes[at, 0]) <= half_x + boxes[at, 2] - CONTACT_TOLERANCE
                 touches_y = abs(y - boxes[at, 1]) <= half_y + boxes[at, 3] - CONTACT_TOLERANCE
@@ -130,7 +133,7 @@ def _repel(
             other -= _FIXED if fixed else 0
             dx = x - boxes[at, 0]
             dy = y - boxes[at, 1]
-            if dx == 0.0 and dy == 0.0:
+            if dx == 0.0 and dy == 0.0:  # no direction: the order of the macros decides
                 gx = gy = -repel if m < other else repel
             else:
                 distance = np.sqrt(dx * dx + dy * dy)
@@ -155,10 +158,12 @@ def _move(position: Floats, force: Floats, half: Floats, movable: int, max_move:
             largest = max(largest, abs(force[node, axis]))
         for node in range(movable):
             pull = force[node, axis]
+            # This also protects the division below: it only passes if `largest` is above SMALLEST_FORCE.
             if abs(pull) > SMALLEST_FORCE:
                 share = max(abs(pull) / largest, SMALLEST_SHARE)
                 shift = share * max_move
                 moved = position[node, axis] + (shift if pull > 0 else -shift)
+                # a move over the border is dropped, not clipped, as in the earlier engine
                 if moved - half[node, axis] >= 0.0 and moved + half[node, axis] <= canvas[axis]:
                     position[node, axis] = moved
 
@@ -168,6 +173,7 @@ def scratch(slots: int, macros: int, cells: int) -> tuple[Floats, Ints, Ints, In
     return (
         np.empty((slots, 2)),
         np.empty(macros, dtype=np.int64),
+        # Two more than cells: counts are stored one place on, and _repel reads the end of the last cell.
         np.empty(cells + 2, dtype=np.int64),
         np.empty(macros, dtype=np.int64),
         np.empty(macros + 1, dtype=np.int64),
@@ -217,7 +223,7 @@ def run_phase(
         springs: stiffness, slack in x and slack in y of each edge, shape (edges, 3).
         macro_slots: slots of all macros in index order.
         canvas: width and height, um, shape (2,).
-        columns: of the placement grid, by which the order of repulsion goes.
+        columns: of the placement grid; cells are visited in its order, which the result depends on.
         rows: of that grid.
         force: on each slot.
         cells: of each macro.
@@ -229,6 +235,7 @@ def run_phase(
     """
     cell_width, cell_height = canvas[0] / columns, canvas[1] / rows
     largest_half[0] = largest_half[1] = 0.0
+    # A macro searches as far as its own half size plus this one, so it misses no contact with a larger macro.
     for m in range(macro_slots.size):
         for axis in range(2):
             largest_half[axis] = max(largest_half[axis], half[macro_slots[m], axis])

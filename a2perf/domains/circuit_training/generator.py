@@ -25,11 +25,15 @@ from a2perf.domains.circuit_training.design_plan import (
 
 _LEAVES_LOOKED_AT = 4096  # for the one that lies nearest to a port
 _TWIN_RENT_EXPONENT = 0.5
-_DECIMALS = 4  # of lengths in um: what processors compute differently lies far behind
+_DECIMALS = 4  # of lengths in um; processors differ in much later digits
 
 
 def generate(spec: DesignSpec) -> Design:
-    """Returns the design of a specification."""
+    """Returns the design of a specification.
+
+    Args:
+        spec: size, seed and proportions of the design.
+    """
     generator = np.random.default_rng([VERSION, spec.seed, spec.num_macros])
     plan = plan_of(spec, generator)
     kind = f"{spec.num_macros} macros, seed {spec.seed}, utilization {spec.utilization:g}"
@@ -68,7 +72,7 @@ class _Builder:
         self.leaf_centres = hilbert_positions(self.leaves) * np.array(plan.canvas)
 
     def sink_name(self, leaf: int) -> str:
-        """Name of a pin that receives at a leaf; a macro whose inputs are all taken passes on to a cluster."""
+        """Returns the name of an input pin of a leaf; a macro without a free input passes the net on to a cluster."""
         node = int(self.leaf_node[leaf])
         while node < self.macros:
             used = int(self.inputs_used[node])
@@ -80,11 +84,11 @@ class _Builder:
         return self.cluster_name(node)
 
     def cluster_name(self, node: int) -> str:
-        """Name of what receives at a cluster or standard cell."""
+        """Returns the name of the node that receives at a cluster or standard cell."""
         return f"C{node - self.macros}" if self.flat else f"Grp_{node - self.macros + 1}/Pinput"
 
     def sink_names(self, leaves: list[int]) -> list[str]:
-        """Names of the pins that receive at the leaves of a net; distinct, as many as leaves where that can be."""
+        """Returns the names of the input pins at the leaves of a net: distinct, and one per leaf if possible."""
         names: dict[str, None] = {}
         for leaf in leaves:
             name, at = self.sink_name(leaf), leaf
@@ -114,7 +118,7 @@ def _build(
     leaf_of = np.empty(leaves, np.int64)
     leaf_of[builder.leaf_node] = np.arange(leaves)
 
-    # a node drives at least one net where there are enough of them
+    # a node drives at least one net if there are enough nets
     macro_drivers = np.sort(_spread(macros, len(plan.macro_nets), generator))
     outputs = np.bincount(macro_drivers, minlength=macros)
     builder.free_inputs[:] = np.maximum(4, plan.macro_pins - outputs)
@@ -128,6 +132,7 @@ def _build(
     receiving = range(len(plan.port_nets), len(plan.ports))
     first_of_clusters = len(plan.port_nets) + len(plan.macro_nets)
     if len(plan.cluster_nets):
+        # Not strict: with fewer cluster nets than such ports, the rest stays unconnected.
         for port, net in zip(receiving, generator.permutation(len(plan.cluster_nets))[: len(receiving)], strict=False):
             sinks[first_of_clusters + int(net)][0] = f"P{port}"
 
@@ -141,7 +146,7 @@ def _build(
 
 
 def _spread(owners: int, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Owner of each of ``count`` nets: everybody one while they last, the rest by log-normal shares."""
+    """Returns the owner of each of ``count`` nets: one net per owner first, the rest by log-normal shares."""
     first = generator.permutation(owners)[:count]
     shares = np.exp(generator.normal(0.0, 0.5, owners))
     rest = generator.choice(owners, size=count - len(first), p=shares / shares.sum())
@@ -163,7 +168,7 @@ def _add_macros(
     owners: NDArray[np.int64],
     sinks: list[list[str]],
 ) -> None:
-    """Macros stand in rows, near those they are connected to where they can change places with equal ones.
+    """Adds the macros in rows; equal ones are swapped to bring connected macros together.
 
     Inputs lie along the left edge, outputs along the right one.
     """

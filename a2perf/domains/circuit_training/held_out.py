@@ -7,7 +7,7 @@ import numpy as np
 from a2perf.domains.registry import HeldOutTask
 
 SIZES = (20, 40, 60, 100)
-"""Hard macros of the designs, which take turns."""
+"""Numbers of hard macros; the designs cycle through them."""
 
 _UTILIZATION = (0.5, 0.7)
 _RENT_EXPONENT = (0.5, 0.7)
@@ -15,11 +15,11 @@ _MAX_SEED = 2**31 - 1
 
 
 def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
-    """Generates tasks of rising size.
+    """Generates tasks of increasing size.
 
     Args:
-        count: how many.
-        seed: of everything drawn, not negative.
+        count: number of tasks.
+        seed: seed of all random choices, not negative.
     """
     random = np.random.default_rng(seed)
     tasks = []

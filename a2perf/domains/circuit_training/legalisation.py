@@ -1,6 +1,7 @@
-"""Legalisation: every macro and standard cell goes to the allowed grid cell nearest to where it was.
+"""Legalisation: moves every macro and standard cell to the nearest feasible grid cell.
 
-Largest first, so that the small ones fill what is left. Distances are Manhattan distances between grid cells.
+Large nodes go first because they fit in few places; small ones fill the gaps. Distances are Manhattan distances between
+grid cells.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def legalize_placement(plc: PlacementCost) -> bool:
     nodes = np.sort(np.concatenate((state.macros, state.standard_cells)))
     nodes = nodes[state.fixed[nodes] == 0]
     areas = state.width[nodes] * state.height[nodes]
-    ordered = nodes[np.argsort(-areas, kind="stable")].tolist()
+    ordered = nodes[np.argsort(-areas, kind="stable")].tolist()  # stable: equal areas keep the order of their indices
+    # Before unplace_all_nodes, after which no node has a cell.
     wanted = {node: plc.get_grid_cell_of_node(node) for node in ordered}
     plc.unplace_all_nodes()
     columns, rows = plc.get_grid_num_columns_rows()
@@ -50,6 +52,7 @@ def cells_by_distance(start: int, columns: int, rows: int) -> Iterator[int]:
             if not 0 <= row + row_offset < rows:
                 continue
             column_offset = distance - abs(row_offset)
+            # With an offset of 0 both are the same cell, which must come once.
             for other in dict.fromkeys((column - column_offset, column + column_offset)):
                 if 0 <= other < columns:
                     yield (row + row_offset) * columns + other

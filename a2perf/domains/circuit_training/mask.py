@@ -1,4 +1,4 @@
-"""Which grid cells an unplaced node may go to: inside the canvas, not on top of others, spacing kept."""
+"""Feasible grid cells of an unplaced node: inside the canvas, without overlap, with spacing."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ MAX_DENSITY_FOR_STANDARD_CELL = 0.9
 @compiled_part
 def _span(low: float, high: float, size: float, count: int) -> tuple[int, int]:
     """Returns the first and the last line of cells that an interval touches."""
+    # Shrunk as in the density map: both must agree on the cells that a macro covers.
     return max(int((low + EDGE_TOLERANCE) / size), 0), min(int((high - EDGE_TOLERANCE) / size), count - 1)
 
 
@@ -42,7 +43,7 @@ def macro_mask(
     blockages: Floats,
     mask: NDArray[np.int32],
 ) -> None:
-    """Fills in 1 for each cell whose centre the macro's centre may take, 0 for the others.
+    """Writes 1 for each cell where the macro may be centred, 0 for the others.
 
     Args:
         width: of the macro as it lies, um.
@@ -70,6 +71,7 @@ def macro_mask(
     halo_y = spacing_y / 2 if is_hard else 0.0
     half_width, half_height = width / 2, height / 2
     for row in range(rows):
+        # The same expression as in place_node: the mask judges exactly the position that the macro would get.
         low_y = (row + 0.5) * cell_height - half_height
         high_y = (row + 0.5) * cell_height + half_height
         fits_y = low_y - halo_y >= -CANVAS_TOLERANCE and high_y + halo_y <= canvas_height + CANVAS_TOLERANCE
@@ -101,6 +103,7 @@ def macro_mask(
             other = hard[i]
             if not placed[other]:
                 continue
+            # Half of the spacing here, the other half around the macro itself in _forbid.
             low_x = x[other] - box_width[other] / 2 - halo_x
             high_x = x[other] + box_width[other] / 2 + halo_x
             low_y = y[other] - box_height[other] / 2 - halo_y
@@ -149,6 +152,7 @@ def _forbid(
     """
     other_first_column, other_last_column = _span(low_x, high_x, cell_width, columns)
     other_first_row, other_last_row = _span(low_y, high_y, cell_height, rows)
+    # Too wide by a cell on each side: rounding must not lose one, and the comparisons in the loops decide.
     first_column = max(int((low_x - half_width - halo_x) / cell_width) - 1, 0)
     last_column = min(int((high_x + half_width + halo_x) / cell_width) + 1, columns - 1)
     first_row = max(int((low_y - half_height - halo_y) / cell_height) - 1, 0)
@@ -172,12 +176,12 @@ def _forbid(
 
 
 def standard_cell_mask(density: Floats) -> NDArray[np.int32]:
-    """Returns where a standard cell may go: wherever the cell is not nearly full."""
+    """Returns the feasible cells of a standard cell: those that are not nearly full."""
     return (density < MAX_DENSITY_FOR_STANDARD_CELL).astype(np.int32)
 
 
 def port_mask(side: str, columns: int, rows: int) -> NDArray[np.int32]:
-    """Returns where a port may go: all cells of its side, or of the whole border where it has none."""
+    """Returns the feasible cells of a port: its side of the canvas, or the whole border if it has no side."""
     mask = np.zeros((rows, columns), dtype=np.int32)
     if side in ("LEFT", ""):
         mask[:, 0] = 1

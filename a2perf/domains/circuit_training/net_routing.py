@@ -20,7 +20,7 @@ _BITS = 31
 _SHIFT = 1 << 30
 _LOW = (1 << _BITS) - 1
 SKIPPED = -1  # packed cell of a node that is not placed or beyond the grid: its nets are not routed
-_FEW = 12  # up to so many cells a linear search is quicker than a stamped grid
+_FEW = 12  # up to this number of cells a linear search is faster than a stamped grid
 
 
 @compiled_part
@@ -47,13 +47,14 @@ def find_cells(
 ) -> None:
     """Fills in the packed cells of the given nodes.
 
-    Positions are truncated towards zero, so that those just below the canvas fall into its first cells.
+    Positions are truncated towards zero, as in the earlier engine: just below the canvas means in its first cells.
     """
     for node in nodes:
         column, row = x[node] / cell_width, y[node] / cell_height
         if not placed[node] or column >= columns or row >= rows:
             cells[node] = SKIPPED
         else:
+            # The limit keeps nodes far below the canvas within the bits of a packed part (_SHIFT is 1.07e9).
             cells[node] = _packed(int(max(row, -1e9)), int(max(column, -1e9)))
 
 
@@ -61,7 +62,7 @@ def find_cells(
 def _mark_row(usage: Floats, row: int, one: int, other: int, weight: float) -> None:
     """Marks the columns from the lower to before the higher one; cells below the grid count as its first."""
     row = max(row, 0)
-    # For equal columns nothing remains; marking twice at one place is quicker than asking.
+    # For equal columns the marks cancel; that is faster than a branch.
     usage[row, max(min(one, other), 0)] += weight
     usage[row, max(max(one, other), 0)] -= weight
 
@@ -98,6 +99,7 @@ def _route_three(a: int, b: int, c: int, weight: float, horizontal: Floats, vert
     ya, xa = _unpacked(a)
     yb, xb = _unpacked(b)
     yc, xc = _unpacked(c)
+    # Packed with the column in front, because this sort is by column, then row.
     x1, x2, x3, y1, y2, y3 = _sorted_three(_packed(xa, ya), _packed(xb, yb), _packed(xc, yc))
     row1, from1, to1, row2, from2, to2 = y1, x1, x2, y2, x2, x3
     column1, low1, high1, column2, low2, high2 = x2, y1, y2, x3, y2, y3
@@ -155,7 +157,9 @@ def route(
         if stamped:
             for i in range(first, after):
                 row, column = _unpacked(cells[net_pins[i]])
+                # Cells below the grid, and SKIPPED, unpack to negative numbers, which the stamped grid cannot hold.
                 stamped = stamped and row >= 0 and column >= 0
+            # A new stamp for each net saves clearing the grid.
             stamps[last] += 1
         for i in range(first if stamped else first + 1, after):
             cell = cells[net_pins[i]]
@@ -165,6 +169,7 @@ def route(
                 at = row * columns + column
                 known = i > first and stamps[at] == stamps[last]
                 stamps[at] = stamps[last]
+                # The driver is stamped as well; one step back stores it in entry 0 again.
                 count -= 1 if i == first else 0
             else:
                 for j in range(count):

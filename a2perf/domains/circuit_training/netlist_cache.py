@@ -1,6 +1,6 @@
-"""Columns of arrays kept in the user's cache, so that what was computed once is read the next time.
+"""Arrays in the user's cache: computed once, read by the next process.
 
-An entry is one uncompressed ``.npz`` file, named by a hash of everything that its content depends on and written
+An entry is one uncompressed ``.npz`` file, named by a hash of all inputs of its content and written
 atomically. A cache that cannot be written or is damaged costs time, never an error.
 """
 
@@ -42,6 +42,7 @@ def digest(*parts: Any) -> str:
             content = part
         else:
             content = repr(part).encode()
+        # Type and length first, or ("ab", "c") and ("a", "bc") would have the same hash.
         total.update(f"{type(part).__name__}:{len(content)}:".encode())
         total.update(content)
     return total.hexdigest()
@@ -71,6 +72,7 @@ def cached_arrays(key: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> d
 def _read(path: Path) -> dict[str, NDArray[Any]] | None:
     try:
         with np.load(path, allow_pickle=False) as stored:
+            # Read before the file closes: an npz loads its arrays on access.
             return {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         return None

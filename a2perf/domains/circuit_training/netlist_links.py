@@ -18,6 +18,7 @@ def _hash(blob: Bytes, start: int, length: int) -> int:
     value = np.int64(length)
     for i in range(start, start + length):
         value = (value * 31 + np.int64(blob[i])) & _HASH_MASK
+    # The table takes only the low bits; this lets the high ones count.
     return int(value ^ (value >> 17))
 
 
@@ -33,7 +34,7 @@ def resolve(blob: Bytes, names: Ints, wanted: Ints, table: NDArray[np.int32], fo
         found: result, shape (n,): node or -1.
 
     Returns:
-        -1, or the first node whose name an earlier node has already.
+        -1, or the first node with a name that an earlier node has already.
     """
     mask = table.size - 1
     nodes = names.shape[0]
@@ -92,6 +93,7 @@ def build_nets(
             pins += 1
         while i < sinks.size and sink_owner[i] == driver:
             sink = sinks[i]
+            # Marked with the driver: the scratch then needs no clearing between nets.
             if is_net and kind[sink] != 0 and seen[sink] != driver:
                 seen[sink] = driver
                 net_pins[pins] = sink

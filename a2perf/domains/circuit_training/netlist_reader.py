@@ -1,7 +1,7 @@
 """Reads the text of a netlist: protobuf text of a GraphDef, plain or gzipped, piece by piece.
 
-The kernels of ``netlist_scanner`` turn a piece of text into columns; here the pieces are joined, names are resolved and
-every node is checked, with messages that name the file, the line and the node.
+The kernels of ``netlist_scanner`` turn a piece of text into columns; this module joins the pieces, resolves
+names and checks every node; errors name the file, the line and the node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from a2perf.domains.circuit_training.netlist import (
 from a2perf.domains.circuit_training.netlist_links import build_nets, resolve
 
 _PIECE_BYTES = 16 * 2**20
-_MEND = "correct the netlist file, or write it again with the tool that made it"
+_FIX = "correct the netlist file, or write it again with the tool that made it"
 
 
 @dataclass
@@ -69,10 +69,12 @@ def _scan_file(path: Path) -> Iterator[_Piece]:
                 fresh = stream.read(_PIECE_BYTES)
             except (OSError, EOFError) as error:
                 raise NetlistError(f"{path}: cannot be read: {error}", hint="check the file, copy it again") from error
+            # Plain and gzipped streams are both buffered, so they return less only at the end.
             last = len(fresh) < _PIECE_BYTES
             text = carried + fresh if carried else fresh
             piece, reached = _scan_piece(path, text, position, last)
             yield piece
+            # Without a limit, a brace that is never closed would have the whole file scanned again and again.
             if reached == 0 and not last and len(text) >= 4 * _PIECE_BYTES:
                 raise _at(path, position, f"a node longer than {len(text)} bytes")
             carried = text[reached:]
@@ -93,15 +95,16 @@ _FAULTS = {
 
 def _scan_piece(path: Path, text: bytes, position: int, last: bool) -> tuple[_Piece, int]:
     """Returns the columns of the complete nodes of a piece, and the length of text that they take."""
-    nodes = text.count(b"node") + 1
-    inputs = text.count(b"input") + 1
+    folded = text.lower()  # the scanner ignores case too, and its compiled code does not check bounds
+    nodes = folded.count(b"node") + 1
+    inputs = folded.count(b"input") + 1
     numbers = np.empty((nodes, 7))
     present = np.empty((nodes, 7), dtype=np.uint8)
     codes = np.empty((nodes, 3), dtype=np.int8)
     strings = np.zeros((nodes, 2, 2), dtype=np.int64)
     spans = np.empty((inputs, 2), dtype=np.int64)
     owner = np.empty(inputs, dtype=np.int64)
-    slow = np.empty((text.count(b"value") + 1, 4), dtype=np.int64)
+    slow = np.empty((folded.count(b"value") + 1, 4), dtype=np.int64)
     blob = np.empty(len(text), dtype=np.uint8)
     offsets = np.empty(nodes, dtype=np.int64)
     counts = np.zeros(6, dtype=np.int64)
@@ -114,6 +117,7 @@ def _scan_piece(path: Path, text: bytes, position: int, last: bool) -> tuple[_Pi
     for row, column, start, length in slow[: counts[scanner.SLOW]].tolist():
         number = blob[start : start + length].tobytes()
         try:
+            # A trailing f marks a float in protobuf text, but it is also the last letter of inf.
             numbers[row, column] = float(number if number.lower().endswith(b"inf") else number.rstrip(b"fF"))
         except ValueError:
             name = _name_near(text, int(offsets[row]))
@@ -128,6 +132,7 @@ def _scan_piece(path: Path, text: bytes, position: int, last: bool) -> tuple[_Pi
         strings[:n],
         spans[:m],
         owner[:m],
+        # A view would keep a buffer as large as the piece of text alive.
         blob[: counts[scanner.BLOB]].copy(),
         offsets[:n] + position,
     )
@@ -142,7 +147,7 @@ def _name_near(text: bytes, at: int) -> str:
 
 
 def _at(path: Path, position: int, what: str) -> NetlistError:
-    return NetlistError(f"{path}, line {_line_of(path, position)}: {what}", hint=_MEND)
+    return NetlistError(f"{path}, line {_line_of(path, position)}: {what}", hint=_FIX)
 
 
 def _line_of(path: Path, position: int) -> int:
@@ -192,6 +197,7 @@ class _Linker:
         names = Names(self._blob, np.ascontiguousarray(self._strings[:, scanner.NAME]))
         owner, sinks = self._resolve(names.spans)
         self._check(kind, owner)
+        # Exact sums of weights in the congestion need single precision; what overflows is refused below.
         with np.errstate(over="ignore"):
             numbers = np.where(self._present, self._numbers, 0.0).astype(np.float32).astype(np.float64)
         self._refuse(~np.isfinite(numbers).all(axis=1), "has a number that is not finite")
@@ -203,6 +209,7 @@ class _Linker:
         numbers[~sized, scanner.WIDTH : scanner.HEIGHT + 1] = 0.0
         starts, lengths = names.spans[:, 0], names.spans[:, 1]
         prefix = SOFT_PREFIX.encode()
+        # The last names of the blob may be shorter than the prefix; the zeros keep the index inside.
         padded = np.concatenate((self._blob, np.zeros(len(prefix), dtype=np.uint8)))
         grouped = lengths >= len(prefix)
         for i, letter in enumerate(prefix):
@@ -237,6 +244,7 @@ class _Linker:
         count = len(names)
         wanted = np.ascontiguousarray(np.concatenate((self._strings[:, scanner.MACRO_NAME], self._inputs)))
         found = np.empty(len(wanted), dtype=np.int32)
+        # Never full: the search for a name ends only at an empty slot.
         table = np.full(1 << (2 * count + 1).bit_length(), -1, dtype=np.int32)
         twin = resolve(self._blob, names, wanted, table, found)
         if twin >= 0:

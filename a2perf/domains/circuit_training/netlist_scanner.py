@@ -58,9 +58,11 @@ _POWERS = 10.0 ** np.arange(23)
 @compiled_part
 def _pack(text: Bytes, start: int, end: int) -> int:
     value = end - start
+    # The length must fit into one byte beside seven letters; no known word is longer.
     if value > 255:
         return -1
     for i in range(start, min(end, start + 7)):
+        # Without Numba, the sum of a Python integer and a NumPy byte below could overflow.
         letter = int(text[i])
         if 97 <= letter <= 122:
             letter -= 32
@@ -93,8 +95,10 @@ def _token(text: Bytes, at: int, size: int) -> tuple[int, int, int, int]:
         start = at + 1
         at = start
         while at < size and text[at] != letter:
+            # Otherwise one missing quote would take the rest of the file as a string.
             if text[at] == 10:
                 return _BROKEN, start, at, at
+            # An escaped quote must not end the string; names keep their escapes.
             at += 2 if text[at] == 92 else 1
         if at >= size:
             return _END, start, size, size
@@ -108,6 +112,7 @@ def _token(text: Bytes, at: int, size: int) -> tuple[int, int, int, int]:
             or 65 <= letter <= 90
             or letter == 95
             or letter == 46
+            # Signs count as letters, because -1.5e-3 must be one word.
             or letter == 45
             or letter == 43
         ):
@@ -136,6 +141,7 @@ def _number(text: Bytes, start: int, end: int) -> tuple[bool, float]:
         if 48 <= letter <= 57:
             mantissa = mantissa * 10 + (letter - 48)
             digits += 1
+            # 15 digits and powers of ten up to 10^22 are exact as doubles, so the one division rounds correctly.
             if digits > 15:
                 return False, 0.0
             if point:
@@ -199,6 +205,7 @@ def scan(
             if level == _AT_TOP and waiting == _NAME_WANTED and skipped == 0 and start == end:
                 return DONE
             if level != _AT_TOP:
+                # The next piece starts with the unfinished node again, so what it has added is taken back.
                 counts[INPUTS], counts[BLOB], counts[SLOW] = first_input, first_blob, first_slow
             return TRUNCATED if last else NEED_MORE
         if skipped > 0 and kind != _BROKEN:
@@ -285,6 +292,7 @@ def scan(
                                 codes[row, group] = i - _CODE_STARTS[group]
                         if codes[row, group] < 0:
                             counts[ERROR_AT] = start
+                            # The statuses of kind, side and orientation follow each other in the order of _CODE_KEYS.
                             return BAD_KIND + group
                 if key == _MACRO and value_kind != _END:
                     keep = MACRO_NAME

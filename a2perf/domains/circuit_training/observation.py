@@ -1,4 +1,4 @@
-"""What the agent sees: features of the nodes, the mask of the next macro, and (on request) the design's fixed features.
+"""The observation: features of the nodes, the mask of the next macro, and optionally the fixed features of the design.
 
 Nodes are all macros, hard and soft, in index order, then the port clusters (placement-grid cells that hold ports).
 Node arrays are padded to ``max_num_nodes``, cell arrays to ``max_grid_size`` squared with the grid in the middle.
@@ -55,7 +55,13 @@ DYNAMIC = (
 @gin.configurable(module="a2perf.circuit_training")
 @dataclass(frozen=True)
 class ObservationConfig:
-    """Sizes of the padded arrays."""
+    """Sizes of the padded arrays of an observation.
+
+    Attributes:
+        max_num_nodes: number of nodes: macros, port clusters and standard-cell clusters.
+        max_num_edges: number of edges of the netlist graph.
+        max_grid_size: number of grid cells along each side of the canvas; an action names one of its square.
+    """
 
     max_num_nodes: int = 3500
     max_num_edges: int = 42000
@@ -91,7 +97,7 @@ class ObservationConfig:
 
 @dataclass(frozen=True)
 class ExtractorSettings:
-    """Where macros are said to lie at the start.
+    """Observed positions of macros at the start.
 
     Attributes:
         default_location_x, default_location_y: of a macro without a start position, as a share of the canvas.
@@ -115,7 +121,7 @@ class ObservationExtractor:
     Args:
         plc: the engine, set up.
         config: sizes.
-        locations: start positions of all macros, um, shape (macros, 2); (-1, -1) where there is none.
+        locations: start positions of all macros, um, shape (macros, 2); (-1, -1) for none.
         adjacency: connections between macros and port clusters.
         netlist_index: copied into every observation.
         rules: what differs in the earlier environment.
@@ -170,11 +176,11 @@ class ObservationExtractor:
     # --- Every step
 
     def reset(self) -> None:
-        """Goes back to the start of an episode."""
+        """Resets the features to the start of an episode."""
         self.x[:], self.y[:], self.placed[:] = self._start_x, self._start_y, self._start_placed
 
     def note_placed(self, node: int) -> None:
-        """Takes over the position of a macro that was just placed."""
+        """Updates the position of a macro that was just placed."""
         position = self.position_of[node]
         state = self._plc.state
         self.x[position] = state.x[node] / self._scale
@@ -189,6 +195,7 @@ class ObservationExtractor:
         else:
             self._grid_mask[:] = self._plc.get_node_mask(node).reshape(self.rows, self.columns)
             current = self.position_of[node]
+        # Copies, because later steps write into the same arrays.
         return {
             "locations_x": self.x.copy(),
             "locations_y": self.y.copy(),

@@ -1,6 +1,6 @@
-"""Where the nodes of a netlist are: positions, orientations, what is placed and fixed, and what changed since when.
+"""The state of a placement: positions, orientations, placed and fixed nodes, and a log of changes.
 
-Pins lie in the same arrays as the other nodes and follow their macro, so that a net is a list of array positions.
+Pins are in the same arrays as the other nodes and follow their macro; a net is a list of array positions.
 Lengths are in um; the origin is the lower left corner of the canvas.
 """
 
@@ -84,7 +84,7 @@ class Placement:
     """The state of one placement.
 
     Attributes:
-        netlist: what is placed.
+        netlist: the netlist.
         x, y: centre of each node, float64; pins included; meaningless where not placed.
         placed, fixed: 1 where it holds, uint8.
         orientation: index into ``ORIENTATIONS``, int8; -1 where never given.
@@ -127,7 +127,7 @@ class Placement:
             self._turn(int(macro))
         self.place_all_pins()
 
-    # --- the log of changes: what a cost has to compute again -----------------------------------------------------
+    # --- the log of changes, for incremental costs -----------------------------------------------------
 
     @property
     def version(self) -> int:
@@ -135,13 +135,14 @@ class Placement:
         return self._log_start + len(self._log)
 
     def changed_since(self, version: int) -> list[int] | None:
-        """Returns the nodes that changed since then, or None where that is anything and everything."""
+        """Returns the nodes that changed since a version, or None if any node may have changed."""
         if version < self._log_valid_from:
             return None
         return self._log[version - self._log_start :]
 
     def _changed(self, node: int) -> None:
         if len(self._log) >= _LOG_LIMIT:
+            # Half at once, or the list would be shifted at every change.
             dropped = _LOG_LIMIT // 2
             del self._log[:dropped]
             self._log_start += dropped
@@ -150,6 +151,7 @@ class Placement:
 
     def everything_changed(self) -> None:
         """Notes that many nodes, or the canvas, changed."""
+        # One more than the log, or a version read just before would still look current.
         self._log_start += len(self._log) + 1
         self._log.clear()
         self._log_valid_from = self._log_start
@@ -193,7 +195,7 @@ class Placement:
         self.everything_changed()
 
     def place_all_pins(self) -> None:
-        """Puts every pin where its macro has it, after positions were written into the arrays."""
+        """Moves every pin with its macro, after positions were written into the arrays."""
         follow_all(self.netlist.owner, self.offset_x, self.offset_y, self.x, self.y, self.placed)
         self.everything_changed()
 

@@ -1,4 +1,4 @@
-"""``PlacementCost``: the placement engine under the names of the earlier client, so that code written for it runs here.
+"""``PlacementCost``: the placement engine with the method names of the earlier client; code written for that runs here.
 
 A node is named by its index in the netlist or by its name. Cells are numbered row by row from below. What the engine
 refuses raises `PlacementError`.
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 class PlacementCost(EngineNodes):
-    """One placement of one netlist, and what it costs.
+    """One placement of one netlist, and its cost.
 
     Args:
         netlist_file: path (or several, separated by commas), or a netlist that is loaded already.
@@ -103,6 +103,7 @@ class PlacementCost(EngineNodes):
 
     def get_grid_cells_density(self) -> Floats:
         """Returns the density of each placement cell."""
+        # The next change may update the map in place.
         return self._density_map().copy()
 
     def get_horizontal_routing_congestion(self) -> Floats:
@@ -261,7 +262,7 @@ class PlacementCost(EngineNodes):
             max_move_distance: largest shift along an axis in a step of each phase, um.
             attract_factor: pull of each phase.
             repel_factor: push of each phase.
-            skip_fixed: leave fixed nodes alone instead of refusing.
+            skip_fixed: ignore fixed nodes instead of refusing them.
 
         Raises:
             PlacementError: a node to be moved is fixed, or the lists do not fit together.
@@ -291,6 +292,7 @@ class PlacementCost(EngineNodes):
                 the boundary check) puts a macro partly outside the canvas. Nothing has changed then.
         """
         rows = checked_rows(self, path, read_placement(path))
+        # Without a dtype, an empty placement would give an array of floats, which cannot index.
         nodes = np.array([row.node for row in rows], dtype=np.intp)
         state = self.state
         state.x[nodes] = [row.x for row in rows]

@@ -1,4 +1,4 @@
-"""What the engine writes into a placement file, and what it accepts from one."""
+"""Writing and reading placement files."""
 
 from __future__ import annotations
 

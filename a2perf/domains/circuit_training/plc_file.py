@@ -1,6 +1,6 @@
 """Placement files (``.plc``): a header of comments, then ``index x y orientation fixed`` for each placed node.
 
-Some keys of the header say how large canvas and grid are; they may stand in the netlist's leading comments as well.
+Some keys of the header give the sizes of canvas and grid; the netlist's leading comments may contain them, too.
 """
 
 from __future__ import annotations

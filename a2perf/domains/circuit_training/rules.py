@@ -1,6 +1,6 @@
 """What version 0 does where the earlier environment did something else; ``compat`` overrides these.
 
-One class of small decisions, so that the main path has no branches on ``compat``.
+One class of small decisions keeps branches on ``compat`` out of the main path.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Step = tuple[Any, float, bool, bool, dict[str, Any]]
 class PlacementRules:
     """Version 0."""
 
-    # Seeds of reset() lead to the order of the nodes where it is random.
+    # The seed of reset() determines a random node order.
     seeded_orders = True
-    # total_episode_runtime is told at the end of an episode only, so that equal steps have an equal info.
+    # total_episode_runtime appears at the end of an episode only: otherwise equal steps would have different infos.
     runtime_every_step = False
-    # Fixed hard macros stay where they are in the force-directed start.
+    # Fixed hard macros keep their positions in the force-directed start.
     fixed_macros_stay = True
 
     def netlist_index_bound(self, netlist_index: int) -> int:

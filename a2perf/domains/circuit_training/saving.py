@@ -22,9 +22,9 @@ class Saver:
     Attributes:
         output: file that is written, and overwritten by the next one.
         best_only: write only what is more than 0.5 % better than all before.
-        snapshots: also write each under a name of its own, beside ``output``.
+        snapshots: also write each one under a separate name, next to ``output``.
         refined: file of the placement that coordinate descent makes of it; None for no descent.
-        train_step: object whose ``numpy()`` is the training step, for the file's comment.
+        train_step: object with a method ``numpy()`` that returns the training step, for the comment of the file.
         best_cost: least cost written so far.
     """
 

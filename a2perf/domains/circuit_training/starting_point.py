@@ -1,8 +1,8 @@
 """What is worked out once per design and kept: where a mixed-size force-directed run puts every macro, and which macros
 and port clusters are connected.
 
-Kept under a digest of the engine's state, so that any change of netlist, placement, canvas, grid or schedule is
-another entry.
+The cache key is a digest of the engine's state: a change of netlist, placement, canvas, grid or schedule makes a new
+entry.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StartingPoint(NamedTuple):
 
 
 def place_soft_macros(plc: PlacementCost, *, use_current_loc: bool = False) -> None:
-    """Places soft macros and standard cells by forces, with hard macros where they are.
+    """Places soft macros and standard cells by forces and keeps hard macros in place.
 
     Args:
         plc: the engine.
@@ -58,7 +58,7 @@ def place_everything(plc: PlacementCost, *, fixed_macros_stay: bool = True) -> N
 
     Args:
         plc: the engine.
-        fixed_macros_stay: leave fixed macros where they are; otherwise the engine refuses them.
+        fixed_macros_stay: keep fixed macros in place; otherwise the engine refuses them.
 
     Raises:
         PlacementError: a macro is fixed and does not stay.
@@ -81,6 +81,7 @@ def starting_point(plc: PlacementCost, *, fixed_macros_stay: bool) -> StartingPo
         at = np.stack([plc.state.x[macros], plc.state.y[macros]], axis=1)
         return {"locations": at, **{name: np.asarray(value) for name, value in adjacency._asdict().items()}}
 
+    # The key is made from the state before `make` moves the nodes.
     found = cached_arrays(_key(plc, fixed_macros_stay), make)
     adjacency = SparseAdjacency(found["i"], found["j"], found["weight"], found["clusters"])
     return StartingPoint(found["locations"], adjacency)

@@ -34,7 +34,11 @@ class NetlistStatistics:
 
 
 def netlist_statistics(netlist: Netlist) -> NetlistStatistics:
-    """Returns the numbers of a netlist."""
+    """Returns the numbers of a netlist.
+
+    Args:
+        netlist: the netlist.
+    """
     kind, soft = netlist.kind, netlist.soft != 0
     area = netlist.width * netlist.height
     hard = (kind == KIND_MACRO) & ~soft

@@ -1,7 +1,7 @@
 """Half-perimeter wirelength: per net the width plus the height of the box around its pins, times its weight.
 
-Each net's share is kept, so that after a move only the nets at the moved nodes are computed again; the sum always runs
-over all shares in net order, so its value does not depend on what was moved before.
+The length of each net is stored, and a move recomputes only the nets of the moved nodes. The sum always runs over all
+nets in order: floating-point addition is not associative, and an incremental sum would depend on earlier moves.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class NetsOfNodes:
         if self._start is None:
             self._start = self._index()
         parts = [self._nets[self._start[node] : self._start[node + 1]] for node in dict.fromkeys(nodes)]
+        # The nets of a single node are sorted and distinct already.
         return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 
     def _index(self) -> NDArray[np.int64]:

@@ -50,23 +50,24 @@ _DOG = tuple(
         id=f"QuadrupedLocomotion-Dog{gait.capitalize()}-v0",
         entry_point=_ENTRY_POINT,
         kwargs={"clip": f"dog_{gait}"},
-        summary=f"imitate the {gait} of a dog (PyBullet)",
+        title=f"Dog, {gait}",
+        summary=f"imitate a dog's {gait} from motion capture (PyBullet)",
+        assets=(f"quadruped_locomotion/motions/dog_{gait}.txt",),
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
     )
     for gait in _GAITS
 )
 _GENERATED_GAITS = (*_GAITS, "bound")
-_NO_WHEEL = (
-    "pybullet 3.2.7 has a wheel for CPython 3.11 on Linux x86-64 alone; building it takes a compiler and minutes"
-)
-_TITLES = {"spin": "turn in place"}
+_NO_WHEEL = "pybullet 3.2.7 has a wheel for CPython 3.11 on Linux x86-64 only; building it takes a compiler and minutes"
+_PHRASES = {"spin": "turn in place"}
 _SYNTHETIC = tuple(
     Environment(
         id=f"QuadrupedLocomotion-Synthetic{gait.capitalize()}-v0",
         entry_point=_ENTRY_POINT,
         kwargs={"clip": f"synthetic_{gait}"},
-        summary=f"imitate a generated {_TITLES.get(gait, gait)} (PyBullet, needs no data file)",
+        title=f"Synthetic {gait}",
+        summary=f"imitate a generated {_PHRASES.get(gait, gait)} (PyBullet, no data file)",
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
     )
@@ -77,7 +78,8 @@ _VARIED = tuple(
         id=f"QuadrupedLocomotion-Varied{gait.capitalize()}-v0",
         entry_point=_ENTRY_POINT,
         kwargs={"clip": f"varied_{gait}"},
-        summary=f"imitate a generated {_TITLES.get(gait, gait)} of drawn speed, heading and rhythm (PyBullet)",
+        title=f"Varied {gait}",
+        summary=f"imitate a generated {_PHRASES.get(gait, gait)} with random speed, heading and rhythm (PyBullet)",
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
     )
@@ -88,25 +90,34 @@ _MUJOCO = tuple(
         id=f"QuadrupedLocomotionMuJoCo-Dog{gait.capitalize()}-v0",
         entry_point="a2perf.domains.quadruped_locomotion.mujoco_twin:build_mujoco_env",
         kwargs={"clip": f"dog_{gait}"},
-        summary=f"imitate the {gait} of a dog (MuJoCo, another physics)",
+        title=f"Dog, {gait} (MuJoCo)",
+        summary=f"imitate a dog's {gait} from motion capture (MuJoCo instead of PyBullet)",
+        requires=("mujoco",),
+        assets=(f"quadruped_locomotion/motions/dog_{gait}.txt",),
         ranking="mujoco",
         vector_entry_point="a2perf.domains.quadruped_locomotion.vector:make_mujoco_vector_env",
     )
     for gait in _GAITS
 )
 
+
+def _task(environment: Environment, prefix: str) -> Task:
+    name = f"{prefix}{environment.kwargs['clip']}"
+    return Task(name=name, env_id=environment.id, title=environment.title, summary=environment.summary)
+
+
 DOMAIN = Domain(
     name="quadruped_locomotion",
     title="Quadruped locomotion",
-    summary="A simulated Laikago robot follows a reference motion; reward for imitation, no fall allowed.",
+    summary="A simulated Laikago robot imitates a reference motion; a fall ends the episode.",
     extra="quadruped-locomotion",
     environments=(*_DOG, *_SYNTHETIC, *_VARIED, *_MUJOCO),
     tasks=(
         *(
-            Task(name=str(environment.kwargs["clip"]), env_id=environment.id)
-            for environment in (*_DOG, *_SYNTHETIC, *_VARIED)
+            _task(environment, prefix)
+            for prefix, group in (("", (*_DOG, *_SYNTHETIC, *_VARIED)), ("mujoco_", _MUJOCO))
+            for environment in group
         ),
-        *(Task(name=f"mujoco_{environment.kwargs['clip']}", env_id=environment.id) for environment in _MUJOCO),
     ),
     generalization_tasks=tuple(f"dog_{gait}" for gait in _GAITS),
     assets=tuple(ASSETS.values()),

@@ -1,6 +1,6 @@
-"""Checks of what a caller gives: arguments of the environment, options of a reset, actions, clips by name or file.
+"""Checks of arguments of the environment, options of a reset, actions, and clips by name or file.
 
-Every error names what was given, the nearest valid name, and how to fix it.
+Every error has the given value, the nearest valid name, and the fix.
 """
 
 from __future__ import annotations

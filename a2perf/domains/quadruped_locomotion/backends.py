@@ -1,4 +1,4 @@
-"""What an environment needs of a physics engine, and which engine it gets."""
+"""The interface between the environment and a physics engine, and the choice of the engine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PhysicsBackend(Protocol):
     def read_state(self, state: FloatArray, feet: FloatArray) -> None:
         """Writes the robot's true state, shape (37,), and the centres of mass of its foot links, m, shape (8, 3).
 
-        Foot links are where they were one sub-step ago, as the earlier implementation read them.
+        Positions of foot links are one sub-step old, as in the earlier implementation.
         """
 
     def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
@@ -95,14 +95,14 @@ def make_physics(physics_loop: str) -> PhysicsBackend:
 
 @functools.cache
 def _notice(problem: str) -> None:
-    """Says once per process that the slower loop is used."""
+    """Logs once per process that the slower loop is used."""
     _log.warning("the Python physics loop is used, about half as fast: %s", problem)
 
 
 def return_memory() -> None:
-    """Gives memory that is not in use back to the system, where the C library keeps it for later otherwise.
+    """Returns unused memory to the system; the C library would otherwise keep it.
 
-    Loading a backend leaves 5 MB of that, closing one 45 MB.
+    Loading a backend leaves 5 MB unused, closing one 45 MB.
     """
     if sys.platform.startswith("linux"):
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # the GNU C library has it, musl does not

@@ -48,10 +48,12 @@ def import_pybullet() -> Any:
 
 @contextlib.contextmanager
 def _native_stderr_silenced() -> Iterator[None]:
-    """Drops what native code writes to standard error: the module greets everybody with its build time."""
+    """Silences standard error of native code: importing the module prints its build time."""
+    # Text that is still in Python's buffer would otherwise end up in the null device.
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
+        # Native code writes to the descriptor itself; replacing sys.stderr would not reach it.
         os.dup2(nowhere, 2)
         yield
     finally:
@@ -91,8 +93,8 @@ class BulletBackend:
     def reset_robot(self, actuation: Actuation) -> None:
         """See ``PhysicsBackend``."""
         bullet, body, client = self._bullet, self._robot, self._client
-        # Contacts of the last episode would lend their impulses to the first ones of this; away from the ground the
-        # engine forgets them, and the same seed gives the same episode bit for bit whatever went before.
+        # Bullet starts its solver from the impulses of old contacts. Lifting the robot off the ground discards them;
+        # otherwise the first steps of an episode would depend on the previous episode.
         bullet.resetBasePositionAndOrientation(
             body, FORGETTING_PLACE, DEFAULT_ORIENTATION.tolist(), physicsClientId=client
         )
@@ -101,6 +103,7 @@ class BulletBackend:
             body, DEFAULT_POSITION.tolist(), DEFAULT_ORIENTATION.tolist(), physicsClientId=client
         )
         bullet.resetBaseVelocity(body, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], physicsClientId=client)
+        # PyBullet puts a velocity motor on every joint that it loads; its force would work against the torques.
         for link in range(LINK_COUNT):
             self.set_joint_friction(link, 0.0)
         for link, angle in zip(MOTOR_LINKS, DEFAULT_JOINT_POSE.tolist(), strict=True):
@@ -112,7 +115,7 @@ class BulletBackend:
         """See ``PhysicsBackend``."""
         bullet, body, client = self._bullet, self._robot, self._client
         place(bullet, body, client, pose)
-        # Setting the pose of the base stops it, so the velocity comes after.
+        # Setting the pose resets the velocity, so the velocity is set afterwards.
         bullet.resetBaseVelocity(body, velocity[:3].tolist(), velocity[3:6].tolist(), physicsClientId=client)
         for number, link in enumerate(MOTOR_LINKS):
             bullet.resetJointState(
@@ -140,6 +143,7 @@ class BulletBackend:
             set_torques(body, MOTOR_LINKS, mode, forces=torques.tolist(), physicsClientId=client)
             step(physicsClientId=client)
             self._read_joints(actuation)
+            # The base takes two more calls through the Python interface, so entries that nobody reads go without it.
             if measure:
                 self._measure_base(actuation)
 
@@ -177,6 +181,7 @@ class BulletBackend:
     def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
         """See ``PhysicsBackend``; setting a mass alone makes Bullet derive the inertia from the collision shape."""
         change = self._bullet.changeDynamics
+        # The mass comes first: setting it makes Bullet overwrite the inertia.
         if mass is not None:
             change(self._robot, link, mass=mass, physicsClientId=self._client)
         if inertia is not None:

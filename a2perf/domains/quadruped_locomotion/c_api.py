@@ -88,7 +88,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "b3SetContactFilterBodyB": (None, (_HANDLE, c_int)),
     "b3GetContactPointInformation": (None, (_HANDLE, c_void_p)),
 }
-# What the compiled loop calls by address, in the order of its table of addresses.
+# Functions that the compiled loop calls by address, in the order of its table.
 COMPILED_CALLS = (
     "b3SubmitClientCommandAndWaitStatus",
     "b3JointControlCommandInit2",
@@ -105,7 +105,7 @@ COMPILED_CALLS = (
 
 
 def unavailable_reason() -> str | None:
-    """Says why the C interface cannot be used on this host, or returns None where it can."""
+    """Returns why the C interface cannot be used on this machine, or None if it can."""
     if not NUMBA_AVAILABLE:
         return "Numba is not installed"
     if struct.calcsize("P") != 8:
@@ -134,9 +134,11 @@ def library() -> CDLL:
     spec = importlib.util.find_spec("pybullet")
     if spec is None or spec.origin is None:
         raise OSError("no such module")
+    # Opened by path: importing the module would print its build time.
     loaded = ctypes.CDLL(spec.origin)
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
+        # Without a declared result ctypes takes an int and cuts addresses to 32 bits.
         function.restype, function.argtypes = result, arguments
     return loaded
 

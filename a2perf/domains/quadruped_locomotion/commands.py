@@ -36,11 +36,12 @@ def list_clips() -> None:
 @click.argument("clip")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("clips"), help="output folder")
 @click.option(
-    "--policy", help="policy file, 'pretrained' or 'track'; default: pretrained where there is one, else track"
+    "--policy", help="policy file, 'pretrained' or 'track'; default: pretrained if available, otherwise track"
 )
 @click.option("--steps", type=click.IntRange(2, 600), default=90, show_default=True, help="control steps to show")
-@click.option("--engine", type=click.Choice(["pybullet", "mujoco"]), default="pybullet", show_default=True)
-@click.option("--video/--no-video", default=True, show_default=True)
+@click.option("--engine", type=click.Choice(["pybullet", "mujoco"]), default="pybullet", show_default=True,
+              help="physics engine")  # fmt: skip
+@click.option("--video/--no-video", default=True, show_default=True, help="write a video as well")
 def show(clip: str, out: Path, policy: str | None, steps: int, engine: str, video: bool) -> None:
     """Shows a clip (a name or a file) beside the robot: picture strip, video, phase and contacts."""
     from PIL import Image

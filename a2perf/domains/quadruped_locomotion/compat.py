@@ -1,8 +1,8 @@
-"""The behaviour of the earlier implementation where version 0 mends it: one class of overrides.
+"""``compat=True``: restores the behaviour of the earlier implementation that version 0 fixes.
 
-Used with ``compat=True``, to check published curves. Time-outs count as terminations, the episode limit of test mode is
+It serves to check published curves. Time-outs count as terminations, the episode limit of test mode is
 sometimes 599, randomisation ignores the seed and cannot change inertias, observations are float64 in a float32 space
-whose bounds they can leave.
+and can leave its bounds.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ class CompatLocomotionRules(LocomotionRules):
         self._generator = np.random.RandomState()
 
     def space_dtype(self, observation_dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """The space said float32 whatever the observation was."""
+        """Returns float32, whatever the observations have."""
         return np.dtype(np.float32)
 
     def episode_limit(self, training: bool, total_steps: int, parallel_environments: int) -> int:
-        """The curve of test mode ran from 600 to 600 and was cut to an integer: 599 for some counts."""
+        """Interpolates from 600 to 600 in test mode and truncates: round-off gives 599 for some counts."""
         shortest = SHORTEST_EPISODE if training else LONGEST_EPISODE
         return curriculum_limit(total_steps, parallel_environments, shortest, LONGEST_EPISODE)
 
     def end_flags(self, task_ended: bool, limit_reached: bool) -> tuple[bool, bool]:
-        """A time-out was reported as a termination."""
+        """Reports a time-out as a termination."""
         return task_ended or limit_reached, False
 
     def extra_info(self, task_ended: bool) -> dict[str, Any]:
-        """The flag from which a trainer could tell a time-out."""
+        """Adds the flag that distinguishes a termination from a time-out."""
         return {"terminated": task_ended}
 
     def randomization_generator(self, seeded: np.random.Generator) -> Any:
-        """A generator of its own, seeded by the operating system."""
+        """Returns a separate generator, seeded by the operating system."""
         return self._generator
 
     def latency_at_reset(self, previous: float) -> float:
-        """The latency drawn for the episode before was still in force."""
+        """Returns the latency of the previous episode, which was still in effect."""
         return previous
 
     def last_action_bound(self) -> float:
-        """Written for a normalised action, which this is not."""
+        """Returns 1, the bound of normalised actions, although actions are not normalised."""
         return 1.0
 
     def target_position_bound(self) -> float:
-        """2 m, which a fast motion leaves within 30 steps."""
+        """Returns 2 m; a fast motion exceeds it within 30 steps."""
         return 2.0
 
     def target_joint_range(self, clips: tuple[MotionClip, ...]) -> tuple[FloatArray, FloatArray]:
-        """The frames of the clips only."""
+        """Returns the range over the frames of the clips only."""
         return joint_range(clips)
 
     def quaternion_bound(self) -> float:

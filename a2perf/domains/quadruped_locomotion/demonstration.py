@@ -18,7 +18,7 @@ _SIZE = ("Submission.num_inference_steps = 500", "Submission.num_inference_episo
 
 
 def demonstration_runs(train_seconds: int) -> list[DemonstrationRun]:
-    """Returns an evaluation, a training run, and the evaluation of what it learnt."""
+    """Returns an evaluation, a training run, and the evaluation of the trained policy."""
     if _fetch_clips():
         title, submission, task = "a pre-trained policy walks like a dog", "motion_imitation", "dog_pace"
     else:

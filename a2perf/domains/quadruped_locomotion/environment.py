@@ -1,7 +1,7 @@
-"""The environment of one robot that imitates a motion clip (Gymnasium API).
+"""The Gymnasium environment of one robot that imitates a motion clip.
 
-It only orders what the other files do: action path and physics, sensors, reference, reward, ends, randomisation. The
-order of the calls in ``reset`` and ``step`` is part of the task's definition.
+It only sequences the other modules: action path and physics, sensors, reference, reward, termination, randomisation.
+The order of the calls in ``reset`` and ``step`` is part of the task's definition.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
     lie in (0, 1] (see ``imitation``).
 
     Args:
-        motion_files: clip files; one is drawn per episode where there are several. Overrides ``clip``.
-        clip: name of a dog's clip (``dog_pace``, fetched on first use), of a generated gait (``synthetic_trot``), or of
-            a family of gaits of which each episode draws one (``varied_trot``; test mode draws other ones than
-            training).
-        mode: ``"train"`` (episodes grow from 20 to 600 steps over the training, dynamics randomised) or ``"test"``.
+        motion_files: clip files; each episode draws one of them. Overrides ``clip``.
+        clip: a dog's clip (``dog_pace``, fetched on first use), a generated gait (``synthetic_trot``), or a family of
+            gaits from which each episode draws one (``varied_trot``; test mode draws other gaits than training).
+        mode: ``"train"``: episodes grow from 20 to 600 steps over 30 million steps and the dynamics are randomised;
+            ``"test"``: 600 steps and the nominal robot.
         enable_rendering: the same as ``render_mode="human"``.
-        num_parallel_envs: how many environments share the training; the curriculum runs that much faster.
-        enable_randomizer: draw the dynamics again at each reset; by default in training only.
-        render_mode: ``"rgb_array"``, ``"human"`` or None.
-        compat: behave as the earlier implementation did where version 0 mends it.
-        observation_dtype: of observations; float32 unless told otherwise.
-        physics_loop: ``"native"`` (compiled), ``"python"``, or ``"auto"``: native where this host can, else Python with
-            a notice. Both give the same numbers bit for bit.
-        gait_seed: of the parameters that the ``varied_*`` gaits draw.
+        num_parallel_envs: number of environments in the training run; the curriculum runs that many times faster.
+        enable_randomizer: randomise the dynamics at each reset. None: in training mode only.
+        render_mode: ``"rgb_array"`` (480 x 360), ``"human"`` or None.
+        compat: restore the behaviour of the earlier implementation, see "Version history".
+        observation_dtype: dtype of observations. None: float32; ``"float64"`` is for numerical checks.
+        physics_loop: ``"native"`` (compiled), ``"python"``, or ``"auto"``: native if the machine supports it, otherwise
+            Python with a notice. Both give bit-identical results.
+        gait_seed: seed of the parameters of the ``varied_*`` gaits.
         **unknown: refused with the nearest valid name.
 
     Raises:
@@ -169,6 +169,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         self._begin_motion(physics, chosen)
         task = self._task
         write_targets(task, self._latency, self._reference.warm_up)
+        # astype copies even to the same dtype; the array itself is overwritten by the next step.
         observation = task.observation.astype(self._dtype)
         self._set_dynamics(physics, chosen.get("randomize", self._randomize))
         self._ready = True
@@ -233,7 +234,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             return_memory()
         self._physics = self._camera = None
 
-    # --- What reports and tools look at
+    # --- For reports and tools
 
     @property
     def robot_pose(self) -> FloatArray:
@@ -281,6 +282,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         if self._family is not None:
             variant = int(generator.integers(0, VARIANTS))
             clip = varied_clip(self._family, variant, not self._training, self._gait_seed)
+        # Drawn even where an option replaces the result: later draws of the generator then stay the same.
         clip = chosen.get("clip", clip)
         offset = float(generator.uniform(0.0, WARM_UP_TIME if warm_up else clip.duration))
         if "phase" in chosen:
@@ -297,6 +299,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             values = {}
         else:
             values = dict(choice)
+        # Setting nominal values takes some forty commands, which a robot that was never changed does not need.
         if not values and not self._dynamics_changed:
             self._latency = DEFAULT_LATENCY
             self._task.actuation.strength[:] = 1.0
@@ -339,5 +342,5 @@ _with_gin_bindings = completed_by_gin("build_imitation_env", module="a2perf.quad
 
 
 def build_imitation_env(**kwargs: Any) -> QuadrupedLocomotionEnv:
-    """Makes the environment; what is bound to ``build_imitation_env`` in gin fills in what is not given."""
+    """Makes the environment; gin bindings of ``build_imitation_env`` supply arguments that are not given."""
     return QuadrupedLocomotionEnv(**_with_gin_bindings(**kwargs))

@@ -1,4 +1,4 @@
-"""Reference motions of our own: gaits of the Laikago generated from a few parameters by inverse kinematics.
+"""Generated reference motions: gaits of the Laikago from a few parameters, by inverse kinematics.
 
 The body moves at constant speed and heading rate. Each foot stands still for the duty factor of the cycle, centred
 where its hip passes, and swings to its next foothold on a smooth arc. The joint angles follow in closed form and are
@@ -26,7 +26,7 @@ from a2perf.domains.quadruped_locomotion.rotations import product, rotate
 from a2perf.errors import ConfigError, did_you_mean
 
 FRAME_RATE = 60.0  # frames per second, about
-TOE_HEIGHT = 0.028  # m, centre of a standing toe: its radius less the depth by which its contact gives way
+TOE_HEIGHT = 0.028  # m, centre of a standing toe: its radius minus the penetration of the soft contact
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Gait:
         speed: forward, m/s.
         heading_rate: to the left, rad/s.
         body_height: of the chassis' centre of mass, m.
-        swing_height: by which a foot is lifted, m.
-        stance_width: distance by which a standing foot lies outside its hip joint, m.
+        swing_height: height of a lifted foot, m.
+        stance_width: lateral distance of a standing foot from its hip joint, outwards, m.
         bob: amplitude of the body's up-and-down movement, twice per cycle, m.
     """
 
@@ -65,7 +65,7 @@ SPIN = Gait("synthetic_spin", (0.0, 0.5, 0.5, 0.0), duty_factor=0.6, cycle_time=
 BOUND = Gait("synthetic_bound", (0.5, 0.5, 0.0, 0.0), duty_factor=0.6, cycle_time=0.6, speed=0.35, swing_height=0.05)
 GAITS = {gait.name: gait for gait in (TROT, PACE, SPIN, BOUND)}
 
-# Families of gaits whose parameters are drawn: training shows one half of the variants, test mode the other.
+# Families of gaits with random parameters: training uses one half of the variants, test mode the other.
 FAMILIES = {name.replace("synthetic", "varied"): name for name in GAITS}
 VARIANTS = 64
 
@@ -87,6 +87,9 @@ def named_gait(name: str) -> Gait:
 def synthetic_clip(name: str) -> MotionClip:
     """Returns the clip of a named gait; generated once per process.
 
+    Args:
+        name: name of the gait, ``"synthetic_trot"``.
+
     Raises:
         ConfigError: no such gait.
     """
@@ -95,6 +98,12 @@ def synthetic_clip(name: str) -> MotionClip:
 
 def generate_clip(gait: Gait) -> MotionClip:
     """Generates one cycle of a gait.
+
+    Args:
+        gait: its parameters.
+
+    Returns:
+        The clip of one cycle.
 
     Raises:
         ConfigError: a parameter is out of its range, or a foot cannot follow within the joint limits.
@@ -136,6 +145,7 @@ def _check(gait: Gait) -> None:
 def _body(gait: Gait, time: float) -> tuple[float, float, float]:
     """Position in the plane (m) and heading (rad) of the body."""
     turn = gait.heading_rate * time
+    # Without a heading rate the path is straight and has no radius.
     if abs(turn) < 1e-9:
         return gait.speed * time, 0.0, turn
     radius = gait.speed / gait.heading_rate
@@ -217,6 +227,7 @@ def leg_angles(leg: int, toe: FloatArray) -> FloatArray:
         return np.full(3, math.nan)
     down = -math.sqrt(reach)
     abduction = (math.atan2(y, x) - math.atan2(down, side)) * tree.axis[first][2]
+    # A difference of two atan2 can leave [-pi, pi), and the limits of the joints are checked next.
     abduction = (abduction + math.pi) % (2.0 * math.pi) - math.pi
     upper, lower = tree.origin[first + 2][1:], tree.origin[TOE_LINKS[leg]][1:]
     squared = down * down + z * z
@@ -237,7 +248,7 @@ def leg_angles(leg: int, toe: FloatArray) -> FloatArray:
 
 
 def varied(gait: Gait, generator: np.random.Generator, name: str) -> Gait:
-    """Draws a gait near another one whose feet stay within the joint limits.
+    """Draws a gait near another one that stays within the joint limits.
 
     Args:
         gait: to start from.
@@ -248,6 +259,7 @@ def varied(gait: Gait, generator: np.random.Generator, name: str) -> Gait:
         ConfigError: none of a hundred draws is possible.
     """
     for _ in range(100):
+        # The order of the draws is part of every gait: another one gives other gaits for the same seed.
         candidate = replace(
             gait,
             name=name,
@@ -277,6 +289,8 @@ def varied_clip(family: str, variant: int, held_out: bool, gait_seed: int) -> Mo
         gait_seed: of the whole family; an organizer keeps it secret to hide the parameters of an evaluation.
     """
     base = GAITS[FAMILIES[family]]
+    # The family as a number: a seed sequence takes no text, and hash() of a text differs between processes.
     entropy = (gait_seed, sorted(FAMILIES).index(family), int(held_out), variant)
+    # PCG64 by name: NumPy may change the generator behind default_rng, and all gaits with it.
     generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
     return generate_clip(varied(base, generator, f"{family}_{variant}"))

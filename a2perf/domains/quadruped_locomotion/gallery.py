@@ -1,4 +1,4 @@
-"""Looking at a gait: the robot beside its reference as a picture strip, a video, and plots of phase and contacts."""
+"""Pictures of a gait: the robot next to its reference as a strip and a video, and plots of phase and contacts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Act = Callable[[NDArray[Any]], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Recording:
-    """What a rollout looked like, one row per control step.
+    """Poses and rewards of a rollout, one row per control step.
 
     Attributes:
         robot: poses of the robot, shape (n, 19).
         reference: poses of the reference, shape (n, 19).
         phase: position in the cycle, shape (n,).
         reward: shape (n,).
-        termination: why it ended, None where it was cut off.
+        termination: why it ended; None if it was cut off.
     """
 
     robot: FloatArray
@@ -51,18 +51,25 @@ class Recording:
 
 
 def track_targets(observation: NDArray[Any]) -> NDArray[np.float64]:
-    """A plain controller: moves the joints to where the reference will be two control steps ahead."""
+    """A plain controller: moves the joints to where the reference will be two control steps ahead.
+
+    Args:
+        observation: of the environment, shape ``(160,)``.
+
+    Returns:
+        The action: joint angles relative to the default pose, rad.
+    """
     frame = np.asarray(observation[TARGETS], dtype=np.float64)[19:38]
     return (frame[7:] - MOTOR_OFFSET) * MOTOR_DIRECTION - DEFAULT_MOTOR_POSE
 
 
 def record(env: QuadrupedLocomotionEnv, act: Act, steps: int, seed: int = 0) -> Recording:
-    """Runs an episode from phase 0 and keeps what it looked like.
+    """Runs an episode from phase 0 and records it.
 
     Args:
         env: the environment.
         act: from observations to actions.
-        steps: at most so many control steps.
+        steps: maximum number of control steps.
         seed: of the episode.
     """
     observation, _ = env.reset(seed=seed, options={"phase": 0.0})

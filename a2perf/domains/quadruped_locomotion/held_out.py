@@ -1,4 +1,4 @@
-"""Gaits for a competition: families whose speed, heading and rhythm are drawn from a secret seed."""
+"""Gaits for a competition: a secret seed draws their speed, heading and rhythm."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _MAX_SEED = 2**31 - 1
 
 
 def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
-    """Generates tasks, the gaits taking turns; test mode draws other variants than training does.
+    """Generates tasks, cycling through the gaits; test mode draws other variants than training.
 
     Args:
-        count: how many.
-        seed: of everything drawn, not negative.
+        count: number of tasks.
+        seed: seed of all random choices, not negative.
     """
     random = np.random.default_rng(seed)
     return [

@@ -1,7 +1,6 @@
-"""How well the robot imitates the reference: five reward terms (Peng et al. 2020), and what ends an episode.
+"""The reward: five terms that compare the robot with the reference (Peng et al. 2020), and the termination limits.
 
-The scales are those of the reward that was used to train the published policies; the scales printed in some documents
-differ from them.
+The scales are those that trained the published policies; some documents print other scales.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def load_clip(path: str | Path) -> MotionClip:
 
     Raises:
         ConfigError: there is no such file, it is not JSON, a key is missing or mistyped, or a frame is broken; the
-            message names the file, and the frame and field where there is one.
+            message names the file, and frame and field if known.
     """
     path = Path(path)
     try:
@@ -169,6 +169,7 @@ def _checked_frames(frames: Any, name: str) -> FloatArray:
             found = f"{len(frame)} numbers" if isinstance(frame, list) else type(frame).__name__
             raise ConfigError(f"{where}: expected {POSE_SIZE} numbers, found {found}")
         for column, value in zip(_COLUMNS, frame, strict=True):
+            # A bool is an int to Python: true in a file would pass as the number 1.
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise ConfigError(f"{where}, {column}: {value!r} is not a finite number")
         length = math.sqrt(sum(float(value) ** 2 for value in frame[3:7]))
@@ -247,6 +248,7 @@ def _blend_point(clip: ClipData, time: float) -> tuple[int, int, float]:
         if time >= clip.duration:
             return (count - 1, count - 1, 0.0)
     phase = clip_phase(clip, time)
+    # Just below a whole cycle, the phase can round up to 1; the last pair of frames is then meant.
     low = min(int(phase * (count - 1)), count - 2)
     high = low + 1
     start = low * clip.frame_duration
@@ -299,6 +301,7 @@ def sample_pose(clip: ClipData, time: float, out: FloatArray) -> None:
             out[0] += count * clip.delta_x
             out[1] += count * clip.delta_y
         else:
+            # The displacement turns from cycle to cycle, so a multiple of the first one would be wrong.
             for cycle in range(count):
                 angle = cycle * clip.delta_heading
                 dx, dy, _ = rotate(

@@ -1,4 +1,4 @@
-"""A control step in MuJoCo in one compiled call, with the GIL released; plain Python where Numba is missing.
+"""A control step in MuJoCo in one compiled call, with the GIL released; plain Python without Numba.
 
 Eleven sub-steps of 3 ms instead of 33 of 1 ms. The history of measurements then has one entry per sub-step, so
 latencies are given to the shared code divided by ``LATENCY_SCALE``.
@@ -44,6 +44,7 @@ class Simulation(NamedTuple):
     body_radii: FloatArray
 
 
+# Importing native_calls fails without Numba.
 if NUMBA_AVAILABLE:
     from a2perf.domains.quadruped_locomotion.native_calls import call_int
 
@@ -83,6 +84,7 @@ def unstable(simulation: Simulation) -> bool:
     """Whether the integration has become unstable; the robot is then stopped, and the step counts as a fall."""
     qvel = simulation.qvel
     for index in range(6, 18):
+        # Written with not: every comparison with NaN is false, and NaN must count as unstable.
         if not abs(qvel[index]) < UNSTABLE_SPEED:
             qvel[:] = 0.0
             return True
@@ -105,6 +107,7 @@ def finish(
     state = task.state
     link_frames(task.tree, state, state[3:7], state[13:25], task.frames)
     foot_positions(task.tree, task.frames, task.feet)
+    # Judged before after_physics, which overwrites the frames with those of the reference.
     touch = 1.0 if failed else 0.0
     points, radii, frames = simulation.body_points, simulation.body_radii, task.frames
     for row in range(points.shape[0]):

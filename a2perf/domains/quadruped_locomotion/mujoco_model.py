@@ -1,7 +1,7 @@
 """The Laikago as a MuJoCo model, built from the geometry of the PyBullet wheel's URDF.
 
 Masses, joints, limits and principal inertias are those that Bullet uses; collision meshes become spheres, capsules and
-a box. Every body's frame is that of its URDF link, except the chassis', whose origin is its centre of mass.
+a box. The frame of a body is that of its URDF link; only the chassis has its origin at the centre of mass.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from a2perf.domains.quadruped_locomotion.robot import FloatArray, kinematic_tree
 
 SUBSTEPS = 11
 TIME_STEP = 0.033 / SUBSTEPS  # s; with fewer sub-steps the stiff joints begin to swing
-# A joint this fast (rad/s) is not moved by its motor: the integration has become unstable, as hard random actions can
-# do.
+# No motor moves a joint this fast (rad/s): the integration has become unstable, which extreme random actions can cause.
 UNSTABLE_SPEED = 400.0
 GROUND_FRICTION = 0.9  # Bullet multiplies 0.9 of the ground with 1.0 of the foot, MuJoCo takes the larger of two
 TOE_RADIUS = 0.03  # m
@@ -93,6 +92,7 @@ def model_xml() -> str:
     )
     ElementTree.SubElement(option, "flag", eulerdamp="disable", filterparent="enable")
     default = ElementTree.SubElement(root, "default")
+    # contype and conaffinity let robot parts meet the ground but not each other, as PyBullet loads a robot.
     ElementTree.SubElement(
         default,
         "geom",

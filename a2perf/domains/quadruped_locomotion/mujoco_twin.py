@@ -1,4 +1,4 @@
-"""The same task in MuJoCo, under ids of its own: another physics, never ranked with the PyBullet ids.
+"""The same task in MuJoCo, under separate ids: another physics engine, never ranked with the PyBullet ids.
 
 Masses, joints, gains, action path, observation, reward, clips and rules are shared with the PyBullet environment.
 Differences: sub-steps of 3 ms, simple collision shapes, MuJoCo's contact model, and foot positions that are not
@@ -126,13 +126,13 @@ class MuJoCoBackend:
         self._mujoco.mj_step(self._model, self._data)
 
     def read_state(self, state: FloatArray, feet: FloatArray) -> None:
-        """See ``PhysicsBackend``; the feet are where they are now."""
+        """See ``PhysicsBackend``; foot positions are current, not one sub-step old."""
         mujoco_loop.read_state(self._simulation, state)
         link_frames(self._tree, state, state[3:7], state[13:25], self._frames)
         foot_positions(self._tree, self._frames, feet)
 
     def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
-        """See ``PhysicsBackend``; a mass alone scales the inertia, as an engine does that derives it from the shape."""
+        """See ``PhysicsBackend``; a mass alone scales the inertia, like an engine that derives it from the shape."""
         model, body = self._model, _FIRST_BODY + link
         if mass is not None:
             model.body_mass[body] = mass
@@ -144,6 +144,7 @@ class MuJoCoBackend:
             first = model.body_geomadr[body]
             model.geom_friction[first, 0] = friction * mujoco_model.GROUND_FRICTION
         if mass is not None or inertia is not None:
+            # MuJoCo derives constants from the masses only once; contacts would keep using the old ones.
             self._mujoco.mj_setConst(self._model, self._data)
 
     def get_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
@@ -171,5 +172,5 @@ _with_gin_bindings = completed_by_gin("build_mujoco_env", module="a2perf.quadrup
 
 
 def build_mujoco_env(**kwargs: Any) -> MuJoCoQuadrupedEnv:
-    """Makes the environment; what is bound to ``build_mujoco_env`` in gin fills in what is not given."""
+    """Makes the environment; gin bindings of ``build_mujoco_env`` supply arguments that are not given."""
     return MuJoCoQuadrupedEnv(**_with_gin_bindings(**kwargs))

@@ -1,7 +1,6 @@
 """The robot in Bullet, driven through the C interface of the PyBullet wheel; implements ``PhysicsBackend``.
 
-Each backend is a direct client of its own. Everything that happens once per episode goes through ctypes, what happens
-in a step through ``native_loop``.
+Each backend is a separate direct client. Calls made once per episode use ctypes, those of every step ``native_loop``.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from a2perf.domains.quadruped_locomotion.task import ImitationTask
 from a2perf.errors import InfrastructureError
 
 _FIRST_U = 6
+# PyBullet's default for velocityGain, which the Python backend leaves unset.
 _VELOCITY_GAIN = 1.0
 _MOTOR_OF_LINK = {link: number for number, link in enumerate(MOTOR_LINKS)}
 
@@ -103,6 +103,7 @@ class NativeBackend:
 
     def reset_robot(self, actuation: Actuation) -> None:
         """See ``PhysicsBackend``."""
+        # Off the ground first: Bullet would otherwise carry contact impulses over from the episode before.
         self._set_base_pose(np.array(FORGETTING_PLACE), DEFAULT_ORIENTATION)
         self._submit(self._api.b3InitPerformCollisionDetectionCommand(self._client))
         self._set_base_pose(DEFAULT_POSITION, DEFAULT_ORIENTATION)

@@ -11,6 +11,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
+# A type that is missing here fails while compiling, before a wrong size could reach C.
 _LLVM = {types.int32: ir.IntType(32), types.int64: ir.IntType(64), types.float64: ir.DoubleType()}
 
 

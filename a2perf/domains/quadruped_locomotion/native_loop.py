@@ -28,6 +28,7 @@ from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, ImitationTas
 # Positions in the table of addresses, as ``c_api.COMPILED_CALLS`` orders them.
 _SUBMIT, _CONTROL, _TORQUE, _STEP, _REQUEST, _STATE, _LINK, _CONTACTS, _BODY_A, _BODY_B, _GET_CONTACTS = range(11)
 _FIRST_Q = 7  # seven numbers of the base come before the joints
+# Six velocities of the base come first; Bullet indexes torques in the same way.
 _FIRST_U = 6
 
 
@@ -58,7 +59,7 @@ class Handles(NamedTuple):
 
 
 def new_handles(client: int, robot: int, ground: int) -> Handles:
-    """Returns the handles of a physics client whose bodies are loaded."""
+    """Returns the handles of a physics client; its bodies must be loaded."""
     return Handles(
         calls=addresses(),
         client=client,
@@ -80,10 +81,14 @@ def _submit(handles: Handles, command: int) -> int:
 
 @compiled
 def _request_state(handles: Handles) -> int:
-    """Asks for the robot's state and leaves the addresses of q and u in ``handles.pointers[1:3]``."""
+    """Requests the robot's state; the addresses of q and u are in ``handles.pointers[1:3]`` afterwards.
+
+    They point into memory of the client and are valid until its next command only.
+    """
     command = call_pointer(handles.calls[_REQUEST], (handles.client, np.int32(handles.robot)))
     status = _submit(handles, command)
     counts, pointers = handles.counts.ctypes.data, handles.pointers.ctypes.data
+    # Numba types array addresses as unsigned, for which native_calls has no C type.
     call_int(
         handles.calls[_STATE],
         (
@@ -112,6 +117,7 @@ def measure(handles: Handles, actuation: Actuation, orientation: FloatArray, ang
         orientation[axis] = load_double(q, 3 + axis)
     for axis in range(3):
         angular[axis] = load_double(u, 3 + axis)
+    # push_joints opens the entry that write_base completes; the other order would overwrite the entry before.
     push_joints(actuation.history, actuation.joints[0])
     write_base(actuation.history, orientation, angular)
 
@@ -130,6 +136,7 @@ def control_step(
             call_int(handles.calls[_TORQUE], (command, np.int32(_FIRST_U + motor), actuation.torques[motor]))
         _submit(handles, command)
         _submit(handles, call_pointer(handles.calls[_STEP], (handles.client,)))
+        # Every sub-step measures the base too: the request that reads the joints brings it at no further cost.
         measure(handles, actuation, orientation, angular)
 
 
@@ -145,6 +152,7 @@ def read_state(handles: Handles, state: FloatArray, feet: FloatArray) -> None:
     for motor in range(12):
         state[13 + motor] = load_double(q, _FIRST_Q + motor)
         state[25 + motor] = load_double(u, _FIRST_U + motor)
+    # status is valid until the next command only, so nothing is submitted between here and the last link.
     memory = np.int64(handles.link_state.ctypes.data)
     for row in range(handles.feet.shape[0]):
         call_int(handles.calls[_LINK], (handles.client, status, np.int32(handles.feet[row]), memory))

@@ -68,7 +68,8 @@ def new_actuation() -> Actuation:
 def filter_action(actuation: Actuation, action: FloatArray, latency: float, first_step: bool) -> None:
     """Filters a motor target (rad, shape (12,)) into ``commands``; the first one of an episode starts the filter.
 
-    The filter starts from the delayed motor angles, which at that moment still show the default pose.
+    The filter starts from the delayed motor angles, which still show the default pose then. Without it, the first steps
+    of an episode would pull the motors towards zero.
     """
     past, commands = actuation.filter, actuation.commands
     if first_step:
@@ -83,10 +84,12 @@ def filter_action(actuation: Actuation, action: FloatArray, latency: float, firs
             - FILTER_A[1] * past[2, motor]
             - FILTER_A[2] * past[3, motor]
         )
+        # The older entries move first; the newer ones would otherwise overwrite them.
         past[1, motor] = past[0, motor]
         past[0, motor] = action[motor]
         past[3, motor] = past[2, motor]
         past[2, motor] = target
+        # commands[1] of a first step belongs to the episode before; interpolating from it would jerk the motors.
         commands[0, motor] = target if first_step else commands[1, motor]
         commands[1, motor] = target
 
@@ -98,12 +101,13 @@ def pd_torques(actuation: Actuation, latency: float, fraction: float) -> None:
     Args:
         actuation: state of the action path.
         latency: of the angles to which targets are clipped, s.
-        fraction: how far the sub-step lies between the last target and this one, in (0, 1].
+        fraction: position of the sub-step between the last target and this one, in (0, 1].
     """
     delayed_angles(actuation.history, latency, actuation.scratch)
     commands, joints = actuation.commands, actuation.joints
     for motor in range(12):
         target = commands[0, motor] + fraction * (commands[1, motor] - commands[0, motor])
+        # clipped to the delayed angle, which the controller of the real robot sees, not to the true one
         low = actuation.scratch[motor] - MAX_ANGLE_CHANGE
         high = actuation.scratch[motor] + MAX_ANGLE_CHANGE
         target = min(max(target, low), high)
@@ -114,7 +118,9 @@ def pd_torques(actuation: Actuation, latency: float, fraction: float) -> None:
 
 
 def substeps_to_measure(latency: float) -> tuple[bool, ...]:
-    """Which sub-steps need the base measured: those that the delayed view at the end of a control step can ask for."""
+    """Returns the sub-steps that measure the base: those that the delayed reading after a control step can need."""
     whole = int(latency / TIME_STEP) if latency > 0.0 else 0
+    # The delayed reading blends two neighbouring entries. The remainder finds one that is older than a control step:
+    # it lies at the same place in an earlier step.
     ages = {0, whole % SUBSTEPS, (whole + 1) % SUBSTEPS}
     return tuple((SUBSTEPS - 1 - substep) in ages for substep in range(SUBSTEPS))

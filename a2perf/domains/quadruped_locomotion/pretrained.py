@@ -39,7 +39,7 @@ def load_actor(path: str | Path) -> Actor:
     Raises:
         ConfigError: the file is not a policy of this kind.
     """
-    # no closure, so that it can be sent to another process
+    # a partial instead of a closure: it can be pickled for another process
     return functools.partial(_act, _read_layers(Path(path)))
 
 

@@ -26,8 +26,8 @@ class Parameter:
     high: float
 
 
-# battery (V) and motor_friction (N m) have no effect on this robot; they are drawn so that the sequence of draws stays
-# that of the earlier implementation.
+# battery (V) and motor_friction (N m) have no effect on this robot. They are drawn to keep the random numbers of the
+# earlier implementation in sequence.
 PARAMETERS: Mapping[str, Parameter] = {
     "battery": Parameter(1, 14.0, 16.8),
     "inertia": Parameter(2, 0.5, 1.5),  # chassis, legs; times nominal

@@ -1,7 +1,7 @@
-"""The reference motion of an episode: where the clip is put in the world, and how it stays in step with the robot.
+"""The reference motion of an episode: placement of the clip in the world, and synchronisation with the robot.
 
-The clip is turned and shifted so that it starts under the robot (origin), shifted again under the robot whenever a
-cycle ends (synchronisation), and preceded by a quarter of a second of standing in a warm-up episode.
+The clip is turned and shifted to start under the robot, and shifted under the robot again whenever a cycle ends. In a
+warm-up episode a quarter of a second of standing precedes it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
 )
 from a2perf.domains.quadruped_locomotion.rotations import heading, product, rotate, standard
 
-REFERENCE_STATE_PROBABILITY = 0.9  # of starting inside the motion rather than with a warm-up
+REFERENCE_STATE_PROBABILITY = 0.9  # probability of a start inside the motion, without warm-up
 WARM_UP_TIME = 0.25  # s
 TARGET_STEPS = (1, 2, 10, 30)  # control steps ahead that the observation shows
 TARGET_COUNT = len(TARGET_STEPS)
@@ -39,7 +39,7 @@ CLOCK_TIME, CLOCK_PHASE, CLOCK_OFFSET, CLOCK_START = range(4)
 
 
 class ClipPlacement(NamedTuple):
-    """How the clip of an episode lies in the world; the arrays are written in place.
+    """Placement of the clip of an episode in the world; the arrays are written in place.
 
     Attributes:
         rotation: turn about z, quaternion, shape (4,).
@@ -115,6 +115,7 @@ def advance(
         The phase at this time.
     """
     phase = clip_phase(clip, time)
+    # Negative times of a repeating clip wrap to the end of a cycle, so the phase also falls where a warm-up ends.
     if phase < previous_phase:
         if warm_up and time < 0.0:
             pose[:] = placement.standing
@@ -164,6 +165,7 @@ def target_frames(
         out[start + 1] = y
         out[start + 2] = z
         qx, qy, qz, qw = product(0.0, 0.0, sine, cosine, scratch[3], scratch[4], scratch[5], scratch[6])
+        # Both signs are the same rotation; the observation must not jump between them.
         qx, qy, qz, qw = standard(qx, qy, qz, qw)
         out[start + 3] = qx
         out[start + 4] = qy
@@ -180,7 +182,7 @@ class ReferenceMotion:
         clip: the clip that is followed.
         pose: reference pose in the world now, shape (19,).
         velocity: reference velocity in the world now, shape (18,).
-        placement: how the clip lies in the world.
+        placement: placement of the clip in the world.
         clock: motion time, phase, offset and start of the clip's time (s), see ``CLOCK_*``, shape (4,).
         warm_up: whether the episode began with a warm-up.
     """

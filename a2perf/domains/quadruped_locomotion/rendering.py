@@ -1,6 +1,6 @@
-"""Pictures and the window: a client of its own with visual shapes, into which poses are copied.
+"""Pictures and the window: a separate client with visual shapes, which shows poses of the simulation.
 
-The simulation itself carries no visual shapes (they cost over 300 MB), so they are loaded on the first picture only.
+The simulation has no visual shapes because they take over 300 MB; the first picture loads them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Camera:
         window: open a window instead of drawing off screen.
 
     Raises:
-        ConfigError: a window is asked for on a host without a display.
+        ConfigError: a window is requested on a machine without a display.
     """
 
     def __init__(self, *, window: bool = False) -> None:
@@ -49,7 +49,7 @@ class Camera:
         return body
 
     def show(self, pose: FloatArray, reference: FloatArray | None = None) -> None:
-        """Puts the robot (and the reference, where given) into poses of shape (19,)."""
+        """Puts the robot (and the reference, if given) into poses of shape (19,)."""
         place(self._bullet, self._robot, self._client, pose)
         if reference is None:
             return
@@ -66,7 +66,7 @@ class Camera:
         self._bullet.resetDebugVisualizerCamera(_DISTANCE, 0.0, _PITCH, target.tolist(), physicsClientId=self._client)
 
     def wait(self, period: float) -> None:
-        """Waits until ``period`` (s) has passed since the last call, so that a window shows real time."""
+        """Waits until ``period`` (s) has passed since the last call: a window shows real time."""
         now = time.monotonic()
         time.sleep(max(0.0, self._shown_at + period - now))
         self._shown_at = time.monotonic()
@@ -107,6 +107,7 @@ class Camera:
             flags=bullet.ER_NO_SEGMENTATION_MASK,
             physicsClientId=client,
         )
+        # The copy is contiguous and lets go of the picture with four channels.
         return np.asarray(pixels, dtype=np.uint8).reshape(height, width, 4)[:, :, :3].copy()
 
     def close(self) -> None:

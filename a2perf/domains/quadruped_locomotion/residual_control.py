@@ -1,8 +1,8 @@
-"""Seeing and moving relative to the reference motion: a learner starts from it instead of from standing still.
+"""Actions and observations relative to the reference motion: learning starts from it, not from standing still.
 
-The observation shows where the reference will be; so an action can be said as a deviation from that pose, and what is
-sensed as a difference to it. Playing the reference alone falls within about a second, and a policy that corrects it has
-far less to find than one that has to produce every angle itself.
+The observation contains the future poses of the reference. An action can therefore be a deviation from such a pose, and
+measurements can be differences to it. The reference alone falls within about a second, but a policy that corrects it
+has far less to learn than one that produces every angle.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ DIFFERENCES_SIZE = 3 * IMU.stop // STACKED_STEPS + 5 * MOTORS + TARGET_COUNT * (
 
 @dataclass(frozen=True)
 class ResidualControl:
-    """How a policy's numbers become motor angles, and the observation what the policy sees.
+    """Conversion between the numbers of a policy and those of the environment.
 
     Attributes:
-        share: how much of the reference is played: 1 all of it, 0 nothing, which leaves offsets from standing still.
-        ahead: control steps by which the pose that is asked for is ahead of the motion, on the line through the first
-            two target frames; motors lag behind, and 3 makes up for it best on the dogs' clips.
-        scale: rad that a policy's action of 1 adds.
-        differences: whether the policy sees velocities and distances to the reference (``observe``) instead of the
-            observation as it is.
+        share: weight of the reference: 1 for all of it, 0 for offsets from standing still.
+        ahead: control steps from the motion to the commanded pose, extrapolated from the first two target frames.
+            Motors lag behind; 3 compensates best on the dog's clips.
+        scale: rad added by an action of 1.
+        differences: whether the policy receives velocities and distances to the reference (``observe``) instead of the
+            observation itself.
     """
 
     share: float = 1.0
@@ -63,7 +63,7 @@ class ResidualControl:
             raise ConfigError(f"scale is {self.scale!r}; it must be positive")
 
     def write(self, folder: Path) -> None:
-        """Writes the values beside a policy, which means nothing without them."""
+        """Writes the values next to a policy, which cannot be used without them."""
         (folder / FILE).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
 
     @classmethod
@@ -77,8 +77,8 @@ class ResidualControl:
             return cls(**json.loads((folder / FILE).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise ConfigError(
-                f"{FILE}, which says how the policy's actions are meant, cannot be read: {error}",
-                hint="give the policy's folder as the training left it",
+                f"{FILE}, which describes the policy's actions, cannot be read: {error}",
+                hint="give the complete folder that the training run wrote",
             ) from error
 
     def reference(self, observation: NDArray[Any]) -> NDArray[np.float64]:
@@ -135,11 +135,11 @@ def _motor_angles(joints: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class ResidualControlWrapper(gymnasium.Wrapper[NDArray[Any], NDArray[np.float32], NDArray[Any], NDArray[Any]]):
-    """An environment whose actions, 12 numbers in [-1, 1], are deviations from the reference.
+    """Makes actions deviations from the reference: 12 numbers in [-1, 1].
 
     Args:
         env: a quadruped environment.
-        control: how actions and observations are meant.
+        control: conversion of actions and observations.
 
     Raises:
         ConfigError: the observations are not those of a quadruped.

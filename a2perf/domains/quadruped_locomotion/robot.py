@@ -113,7 +113,7 @@ def _attribute(element: ElementTree.Element, path: str, attribute: str) -> str:
 
 
 def _vector(element: ElementTree.Element, path: str) -> list[float]:
-    if element.find(path) is None:  # left out in the file where it is zero
+    if element.find(path) is None:  # the file omits a zero vector
         return [0.0, 0.0, 0.0]
     return [float(part) for part in _attribute(element, path, "xyz").split()]
 
@@ -130,6 +130,7 @@ def kinematic_tree() -> KinematicTree:
     order = [name for name in links if name not in below][:1]
     joints: list[ElementTree.Element] = []
 
+    # Depth first, as Bullet numbers links; the link constants above are such numbers.
     def descend(parent: str) -> None:
         for joint in children.get(parent, []):
             order.append(_attribute(joint, "child", "link"))
@@ -176,6 +177,7 @@ def link_frames(
     frames[0, 5] = qz
     frames[0, 6] = qw
     for link in range(parent.shape[0]):
+        # Links come after their parents, so the frame of this row is written already.
         row = parent[link] + 1
         px, py, pz, pw = frames[row, 3], frames[row, 4], frames[row, 5], frames[row, 6]
         dx, dy, dz = rotate(px, py, pz, pw, origin[link, 0], origin[link, 1], origin[link, 2])

@@ -1,7 +1,7 @@
 """Quaternion arithmetic on scalars, ``[x, y, z, w]``, float64.
 
-Functions take and return plain floats so that they compile to straight-line code and allocate nothing. Conventions:
-``product(p, q)`` is the Hamilton product, a rotation by q followed by p; ``standard`` flips the sign so that w >= 0.
+Functions take and return plain floats: they compile to straight-line code without allocations. Conventions:
+``product(p, q)`` is the Hamilton product, a rotation by q followed by p; ``standard`` chooses the sign with w >= 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ Quaternion = tuple[float, float, float, float]
 Vector = tuple[float, float, float]
 
 _SMALL_AXIS = 1e-8
+# Bullet's own limit: another one would give other angles near the poles.
 _GIMBAL_LOCK = 0.99999
+# Rounding can push the dot product of close quaternions above 1, where acos is NaN.
 _PARALLEL = 1.0 - 1e-15
 
 
@@ -62,6 +64,7 @@ def heading(x: float, y: float, z: float, w: float) -> float:
 @compiled
 def axis_angle(x: float, y: float, z: float, w: float) -> tuple[float, float, float, float]:
     """Unit axis and angle (rad, 0..2 pi) of a unit quaternion; the axis is z where the rotation is nearly none."""
+    # atan2 of the length stays accurate for small angles, where acos of w loses half of the digits.
     length = math.sqrt(x * x + y * y + z * z)
     angle = 2.0 * math.atan2(length, w)
     if length < _SMALL_AXIS:

@@ -1,6 +1,6 @@
-"""The rules of version 0 that differ from the earlier implementation, gathered behind one class.
+"""The rules of version 0 that differ from the earlier implementation, in one class.
 
-``compat`` overrides them with the earlier behaviour. The environment asks its rules and never branches itself.
+``compat`` overrides them with the earlier behaviour; the environment itself has no branches on ``compat``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_EPISODE = 600  # control steps, at the end of training and in test mode
 ANGLE_BOUND = 2.0 * math.pi
 RATE_BOUND = 2000.0 * math.pi
 LAST_ACTION_BOUND = 7.54  # rad; the largest default motor angle plus the action bound
-# In double precision interpolation may leave a closed range by a few units in the last place.
+# Interpolation in double precision can leave a closed range by a few units in the last place.
 ROUND_OFF = 1e-12
 
 
@@ -37,7 +37,7 @@ def curriculum_limit(total_steps: int, parallel_environments: int, shortest: int
 
     Args:
         total_steps: control steps so far that did not end an episode.
-        parallel_environments: how many environments share the training.
+        parallel_environments: number of environments in the training run.
         shortest: limit at the start.
         longest: limit at the end.
     """

@@ -1,4 +1,4 @@
-"""What the robot senses: a history of delayed measurements, and the blocks of the observation made from it.
+"""The sensors: a history of delayed measurements, and the observation blocks made from it.
 
 After every sub-step a measurement enters the history; the controller and the sensors read it a latency later. The
 histories shown in the observation are filled when the robot is reset and before it is put into its start state, so the
@@ -54,6 +54,7 @@ class History(NamedTuple):
 
 def new_history() -> History:
     """Returns an empty history."""
+    # The cursor starts at the last row because push_joints moves it before it writes.
     return History(
         np.zeros((HISTORY_LENGTH, 12)), np.zeros((HISTORY_LENGTH, 7)), np.array([HISTORY_LENGTH - 1, 0], dtype=np.int64)
     )
@@ -93,7 +94,7 @@ def write_base(history: History, orientation: FloatArray, angular_velocity: Floa
 
 @compiled
 def delayed_entry(cursor: IntArray, latency: float) -> tuple[int, int, float]:
-    """Rows and blend of the measurement that is ``latency`` (s) old; the oldest where the history is too short."""
+    """Rows and blend of the measurement that is ``latency`` (s) old; the oldest one if the history is too short."""
     head, count = cursor[0], cursor[1]
     if latency <= 0.0 or count == 1:
         return (head, head, 0.0)
@@ -108,6 +109,7 @@ def delayed_entry(cursor: IntArray, latency: float) -> tuple[int, int, float]:
 @compiled
 def wrapped(angle: float) -> float:
     """The angle in [-pi, pi), by remainder as C's fmod takes it."""
+    # Not the % operator: its result takes the sign of the divisor, and negative angles would round differently.
     angle = np.fmod(angle, _TAU)
     if angle >= math.pi:
         return angle - _TAU
@@ -122,6 +124,7 @@ def delayed_angles(history: History, latency: float, out: FloatArray) -> None:
     near, far, blend = delayed_entry(history.cursor, latency)
     for motor in range(12):
         angle = (1.0 - blend) * history.angles[near, motor] + blend * history.angles[far, motor]
+        # Wrapped after blending: two wrapped angles could lie on either side of the jump at pi.
         out[motor] = wrapped(angle)
 
 
@@ -147,6 +150,7 @@ def delayed_base(history: History, latency: float, out: FloatArray) -> None:
 
 @compiled
 def _shift(observation: FloatArray, start: int, width: int) -> None:
+    # Backwards: forwards, a column would be overwritten before it is moved on.
     for column in range(start + STACKED_STEPS * width - 1, start + width - 1, -1):
         observation[column] = observation[column - width]
 
@@ -170,6 +174,7 @@ def update_sensors(
     delayed_base(history, latency, scratch)
     observation[0] = scratch[0]
     observation[1] = scratch[1]
+    # The yaw is skipped: the published policies' sensor has roll, pitch and their rates only.
     observation[2] = scratch[3]
     observation[3] = scratch[4]
     delayed_angles(history, latency, scratch)

@@ -15,6 +15,7 @@ Single = np.float32
 Number = float | np.float32
 Matrix = tuple[Single, Single, Single, Single, Single, Single, Single, Single, Single]
 
+# A literal 0.5 is float64 to Numba and would lift the results out of single precision.
 _HALF = np.float32(0.5)
 _ONE = np.float32(1.0)
 _TWO = np.float32(2.0)
@@ -108,9 +109,11 @@ def inverse_rotate_single(
 ) -> tuple[Single, Single, Single]:
     """Rotates a vector by the inverse of a quaternion, by way of the matrix of the inverse quaternion."""
     m00, m01, m02, m10, m11, m12, m20, m21, m22 = matrix_of(qx, qy, qz, qw)
+    # Bullet hands out the inverse as a quaternion; the way through one and back rounds once more.
     ix, iy, iz, iw = quaternion_of(m00, m10, m20, m01, m11, m21, m02, m12, m22)
     m00, m01, m02, m10, m11, m12, m20, m21, m22 = matrix_of(ix, iy, iz, iw)
     vx, vy, vz = np.float32(x), np.float32(y), np.float32(z)
+    # The zero is the translation that Bullet adds; it turns -0.0 into 0.0.
     return (
         m00 * vx + m01 * vy + m02 * vz + _ZERO,
         m10 * vx + m11 * vy + m12 * vz + _ZERO,

@@ -1,7 +1,7 @@
-"""One control step of the imitation task, apart from its physics: what comes before the sub-steps and what after.
+"""One control step of the imitation task without the physics: the code before and after the sub-steps.
 
-All state of one robot's task lies in the arrays of a ``ImitationTask``, so that a backend with compiled physics runs a
-whole step in one compiled call. The order of the calls is part of the task's definition.
+The arrays of an ``ImitationTask`` hold the whole state of one robot's task. A backend with compiled physics can
+therefore run a step in one compiled call. The order of the calls is part of the task's definition.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ImitationTask(NamedTuple):
 
     Attributes:
         clip: the clip of the episode.
-        placement: how it lies in the world.
+        placement: its placement in the world.
         clock: see ``reference``, shape (4,).
         actuation: state of the action path.
         tree: geometry of the robot.
@@ -59,7 +59,7 @@ class ImitationTask(NamedTuple):
         frames: link frames of the reference, shape (17, 7).
         terms: unweighted reward terms, shape (5,).
         outcome: reward, squared root distance (m^2), root angle (rad), whether the body touches the ground, shape (4,).
-        target_times: how far ahead the targets lie, s, shape (4,).
+        target_times: times of the targets from now, s, shape (4,).
         scratch: overwritten, shape (19,).
         observation: shape (160,).
     """
@@ -116,6 +116,7 @@ def before_physics(task: ImitationTask, latency: float, steps: int) -> None:
 def write_targets(task: ImitationTask, latency: float, warm_up: bool) -> None:
     """Writes the target frames of the observation, seen from the heading that the sensors show."""
     delayed_base(task.actuation.history, latency, task.scratch)
+    # Read at once: target_frames overwrites the scratch memory with poses.
     yaw = task.scratch[2]
     target_frames(
         task.clip,
@@ -134,6 +135,7 @@ def write_targets(task: ImitationTask, latency: float, warm_up: bool) -> None:
 def after_physics(task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
     """Updates sensors, reference, reward and observation from ``task.state`` and ``task.feet``."""
     update_sensors(task.actuation.history, latency, task.action, task.scratch, task.observation)
+    # From the count of steps: a running sum would gather rounding errors over an episode.
     elapsed = (steps + 1) * SUBSTEPS * TIME_STEP
     clock = task.clock
     if steps == 0:  # the reference does not move during the first step
@@ -153,6 +155,7 @@ def after_physics(task: ImitationTask, latency: float, steps: int, warm_up: bool
     foot_positions(task.tree, task.frames, task.reference_feet)
     distance, angle = imitation_terms(task.state, task.feet, task.pose, task.velocity, task.reference_feet, task.terms)
     reward = 0.0
+    # A plain loop fixes the order of the sum, which a dot product leaves to the linear algebra library.
     for term in range(task.terms.shape[0]):
         reward += WEIGHTS[term] * task.terms[term]
     task.outcome[OUTCOME_REWARD] = reward

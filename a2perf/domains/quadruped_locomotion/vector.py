@@ -1,4 +1,4 @@
-"""Several robots in one process: a vector environment whose members step in threads.
+"""Several robots in one process: a vector environment that steps its members in threads.
 
 The compiled physics loop releases the interpreter lock, so threads run at the same time. Each member is an ordinary
 environment; results are those of single environments and of Gymnasium's own vector environments, autoreset included.
@@ -65,6 +65,7 @@ class ThreadedVectorEnv(SyncVectorEnv):
         def share(members: range) -> list[T]:
             return [work(member) for member in members]
 
+        # The caller takes the first share itself; with one thread, the pool never starts any.
         futures = [self._pool.submit(share, members) for members in self._shares[1:]]
         results = share(self._shares[0])
         for future in futures:
@@ -97,7 +98,7 @@ class ThreadedVectorEnv(SyncVectorEnv):
     def step(
         self, actions: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Steps every member; one that ended is reset as ``autoreset_mode`` says."""
+        """Steps every member; a member that ended is reset according to ``autoreset_mode``."""
         if self.autoreset_mode is AutoresetMode.DISABLED and self._autoreset_envs.any():
             raise ConfigError(
                 f"members {np.flatnonzero(self._autoreset_envs).tolist()} have ended",
@@ -137,18 +138,20 @@ class ThreadedVectorEnv(SyncVectorEnv):
 
     def _batched(self) -> NDArray[Any]:
         self._observations = concatenate(self.single_observation_space, self._env_obs, self._observations)
+        # A copy: the next step writes into the same memory, and callers keep observations.
         batched: NDArray[Any] = np.array(self._observations)
         return batched
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the threads and closes every member."""
+        # A member that cannot be made ends the constructor before there is a pool.
         if hasattr(self, "_pool"):
             self._pool.shutdown(wait=True)
         super().close_extras(**kwargs)
 
 
 def _stacked(infos: list[dict[str, Any]]) -> dict[str, Any]:
-    """Stacks infos that have the same entries; beside each entry a mask says which members have it."""
+    """Stacks infos with the same entries, and adds a mask per entry of the members that have it."""
     stacked: dict[str, Any] = {}
     for key, first in infos[0].items():
         values = [info[key] for info in infos]

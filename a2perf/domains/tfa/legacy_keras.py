@@ -1,4 +1,4 @@
-"""Importing TensorFlow and TF-Agents the way that works, with errors that a person can fix.
+"""Imports TensorFlow and TF-Agents with Keras 2, with errors that name the fix.
 
 TF-Agents 0.19 is written for Keras 2. From TensorFlow 2.16 on that is the package tf-keras, and TensorFlow takes it
 only when ``TF_USE_LEGACY_KERAS`` is set before its Keras is first touched.
@@ -18,13 +18,13 @@ INSTALL = (
     "pip install 'tensorflow==2.19.*' dm-tree cloudpickle decorator gast gym-notices, and then "
     "pip install --no-deps tf-agents==0.19.0 'tensorflow-probability==0.23.*' gym==0.23.0 'tf-keras==2.19.*'"
 )
-"""Two steps: the release of TF-Agents pins versions that nothing else can live with."""
+"""Two steps: the release of TF-Agents pins versions that conflict with other packages."""
 
 _LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 
 
 def prepare_keras() -> None:
-    """Chooses Keras 2 where tf-keras is installed; of use only before TensorFlow's Keras is touched."""
+    """Chooses Keras 2 if tf-keras is installed; works only before TensorFlow's Keras is imported."""
     if importlib.util.find_spec("tf_keras") is not None:
         os.environ.setdefault(_LEGACY_KERAS, "1")
 

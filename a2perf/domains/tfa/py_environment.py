@@ -22,7 +22,7 @@ from tf_agents.environments import py_environment, wrappers  # noqa: E402
 from tf_agents.specs import BoundedArraySpec  # noqa: E402
 from tf_agents.trajectories import time_step as ts  # noqa: E402
 
-# TimeSteps are put together here: the functions of TF-Agents that do so take many times as long as a fast environment.
+# TimeSteps are built here: the functions of TF-Agents for that take many times as long as a step of a fast environment.
 _ZERO, _ONE = np.asarray(0, np.float32), np.asarray(1, np.float32)
 
 
@@ -78,7 +78,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):  # type: ignore[misc]
         return self._done
 
     def __getattr__(self, name: str) -> Any:
-        """Looks in the Gymnasium environment for what TF-Agents does not know."""
+        """Looks up attributes that TF-Agents does not have in the Gymnasium environment."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._gym_env, name)
@@ -112,7 +112,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):  # type: ignore[misc]
         """Returns an image as ``uint8[height, width, 3]``, or shows it for the mode ``"human"``.
 
         Raises:
-            UserError: the environment was not made with this mode, which Gymnasium wants to know beforehand.
+            UserError: the environment was made with another render mode.
         """
         made_with = self._gym_env.render_mode
         if made_with != mode:
@@ -145,10 +145,9 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):  # type: ignore[misc]
 
 
 def clip_actions(env: Any) -> Any:
-    """Wraps an environment so that fractional actions are clipped into their range, as on the earlier platform.
+    """Wraps an environment to clip continuous actions to their range, as on the earlier platform.
 
-    An index out of range is no nearly valid action, so an environment with whole numbers among its actions is returned
-    as it is.
+    An environment with discrete actions is returned unchanged: an index out of range is an error, not a near miss.
     """
     fractional = all(np.dtype(spec.dtype).kind == "f" for spec in tf.nest.flatten(env.action_spec()))
     return wrappers.ActionClipWrapper(env) if fractional else env

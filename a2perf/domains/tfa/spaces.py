@@ -1,8 +1,8 @@
-"""Gymnasium spaces as nests of array specs, and the values of one in the terms of the other.
+"""Conversion between Gymnasium spaces and nests of array specs, and between their values.
 
 The nests are those of TF-Agents: a ``Dict`` is a dict, a ``Tuple`` a tuple, every other space one array with inclusive
-bounds. Nothing here needs TensorFlow, so whether a policy fits an environment can be told without it. Imports Gymnasium
-and NumPy; import it where it is used.
+bounds. TensorFlow is not needed, so a policy can be checked against an environment without it. This module imports
+Gymnasium and NumPy; import it locally.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEAVES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 """The names of the spaces that are one array; keys of a map of dtypes."""
 
 _DEFAULT_DTYPES: Mapping[str, DTypeLike] = {"Discrete": np.int64, "MultiDiscrete": np.int32, "MultiBinary": np.int32}
-"""Those of TF-Agents, whose agents are written for them; a ``Box`` keeps its own."""
+"""The dtypes that agents of TF-Agents expect; a ``Box`` keeps its own."""
 
 
 class SpaceMismatch(UserError):
@@ -37,7 +37,7 @@ class ArraySpec:
         dtype: its type.
         minimum: the smallest value, inclusive; of shape ``()`` or ``shape``. ``None`` when nothing is known.
         maximum: the largest value, inclusive.
-        name: where it is: ``"observation/mask"``.
+        name: path in the nest, ``"observation/mask"``.
     """
 
     shape: tuple[int, ...]
@@ -96,7 +96,7 @@ def _bounds(space: spaces.Space[Any], name: str) -> tuple[NDArray[Any], NDArray[
         return np.zeros(space.shape, np.int8), np.ones(space.shape, np.int8)
     raise SpaceMismatch(
         f"{name} is a {type(space).__name__} space, which is not an array of fixed shape",
-        hint="wrap the Gymnasium environment so that its spaces are Box, Discrete, MultiDiscrete, MultiBinary, or Dict "
+        hint="wrap the Gymnasium environment; valid spaces are Box, Discrete, MultiDiscrete, MultiBinary, and Dict "
         "and Tuple of these",
     )
 
@@ -143,10 +143,10 @@ def map_specs(function: Callable[[ArraySpec], Any], nest: SpecNest) -> Any:
 
 
 def reader(nest: SpecNest) -> Callable[[Any], Any]:
-    """Returns a function that turns an observation into fresh arrays of the nest's shapes and dtypes.
+    """Returns a function that converts an observation to new arrays with the nest's shapes and dtypes.
 
-    What an observation has beyond the nest is left out. The function raises ``SpaceMismatch``, naming the array, where
-    something is lacking or of another shape.
+    Entries that the nest does not have are dropped. The function raises ``SpaceMismatch`` with the name of the array if
+    an entry is missing or has another shape.
     """
     if isinstance(nest, ArraySpec):
         return _array_reader(nest)
@@ -188,10 +188,10 @@ def _array_reader(spec: ArraySpec) -> Callable[[Any], NDArray[Any]]:
 
 
 def action_writer(space: spaces.Space[Any], name: str = "action") -> Callable[[Any], Any]:
-    """Returns a function that turns a nest of arrays into an action that the space's environment takes.
+    """Returns a function that converts a nest of arrays to an action of the space.
 
     It raises ``SpaceMismatch``, naming the part, for a wrong structure, shape or a fraction where a whole number is
-    needed. Bounds are the environment's to check.
+    needed. The environment checks bounds.
     """
     if isinstance(space, spaces.Dict):
         parts = {key: action_writer(child, f"{name}/{key}") for key, child in space.spaces.items()}
@@ -227,11 +227,11 @@ def action_writer(space: spaces.Space[Any], name: str = "action") -> Callable[[A
 
 
 def differences(theirs: SpecNest, ours: SpecNest, *, bounds: bool, name: str = "") -> list[str]:
-    """Returns how a policy's nest does not fit the environment's, one line each.
+    """Returns the differences between the nests of a policy and an environment, one line each.
 
     Args:
-        theirs: what the policy takes or gives.
-        ours: what the environment gives or takes.
+        theirs: nest of the policy.
+        ours: nest of the environment.
         bounds: whether the limits have to agree as well: they do for actions, where they carry the meaning, and not
             for observations, where two tasks of one kind may differ in them.
         name: name of the root, where the nests hold no array.
@@ -265,8 +265,8 @@ def _array_differences(theirs: ArraySpec, ours: ArraySpec, bounds: bool) -> list
         return [f"{name}: the policy has whole numbers ({theirs.dtype}), the environment {ours.dtype}"]
     if bounds and theirs.dtype.kind == "f" and ours.dtype.kind in "iub":
         return [f"{name}: the policy has fractions ({theirs.dtype}), the environment whole numbers ({ours.dtype})"]
-    lacking = theirs.minimum is None or theirs.maximum is None or ours.minimum is None or ours.maximum is None
-    if not bounds or lacking:
+    unbounded = theirs.minimum is None or theirs.maximum is None or ours.minimum is None or ours.maximum is None
+    if not bounds or unbounded:
         return []
     low, high = _same(theirs.minimum, ours.minimum), _same(theirs.maximum, ours.maximum)
     if low and high:

@@ -1,6 +1,6 @@
 """``create_domain``, ``load`` and ``wrap_env``: the environment that a gin file describes.
 
-The names and the parameters are those of the earlier public platform, so that its gin files go on working
+Names and parameters are those of the earlier public platform, and its gin files still work
 (``create_domain.env_name = ...``, any further ``create_domain.<kwarg>``, ``load.discount``, ``wrap_env.auto_reset``).
 The Gymnasium environment needs nothing of TensorFlow; importing this module imports neither Gymnasium, nor TF-Agents,
 nor a domain. ``load`` and ``wrap_env`` always make a TF-Agents environment; ``create_domain`` does so when asked.
@@ -8,12 +8,13 @@ nor a domain. ``load`` and ``wrap_env`` always make a TF-Agents environment; ``c
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gin
@@ -46,9 +47,8 @@ def create_domain(
         root_dir: folder of the run, for domains that write files; by default ``ROOT_DIR``.
         env_wrappers: wrappers applied last, around the environment of the framework.
         gym_env_wrappers: wrappers applied first, directly around the Gymnasium environment.
-        framework: ``"gymnasium"``, or ``"tf_agents"`` for the environment that ``load`` makes of it, whose actions are
-            clipped into their range. By default TF-Agents when a wrapper in ``env_wrappers`` is one of TF-Agents, else
-            Gymnasium.
+        framework: ``"gymnasium"``, or ``"tf_agents"`` for the environment of ``load`` with actions clipped to their
+            range. By default TF-Agents if ``env_wrappers`` contains a wrapper of TF-Agents, otherwise Gymnasium.
         **env_kwargs: keyword arguments of the environment; they override ``A2PERF_ENV_KWARGS``.
 
     Returns:
@@ -56,10 +56,10 @@ def create_domain(
 
     Raises:
         ConfigError: no id was given, the id is unknown, the environment does not take an argument, or the framework
-            does not exist or does not go with the wrappers.
-        MissingDependency: the domain's extra, or TF-Agents where it is asked for, is not installed.
+            does not exist or does not fit the wrappers.
+        MissingDependency: the domain's extra is not installed, or TF-Agents is requested and not installed.
     """
-    del root_dir  # no domain writes files yet unless an argument of its own asks for it
+    del root_dir  # no domain writes files yet, except where its own arguments name them
     framework = _framework(framework, env_wrappers)
     if env_name is None:
         env_name = os.environ.get("A2PERF_ENV_ID")
@@ -208,7 +208,7 @@ def _framework(asked: str | None, env_wrappers: Sequence[Wrapper]) -> str:
 
 
 def _is_of_tf_agents(wrapper: Wrapper) -> bool:
-    """Tells without importing anything: while TF-Agents is not imported, nobody can have a wrapper of it."""
+    """Returns whether it is a wrapper of TF-Agents; nothing is imported, as a wrapper implies that TF-Agents is."""
     wrappers = sys.modules.get("tf_agents.environments.wrappers")
     if wrappers is None:
         return False
@@ -246,31 +246,63 @@ def _without_time_limit(env_id: str, env_kwargs: dict[str, Any]) -> tuple[gymnas
         raise MissingDependency(f"{env_id} needs a package that is not installed: {error}") from error
 
 
-def make_environment(env_id: str, env_kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
-    """Makes a registered environment, with errors that a person can fix.
+def make_environment(env_id: str, env_kwargs: dict[str, Any], **of_gymnasium: Any) -> gymnasium.Env[Any, Any]:
+    """Makes a registered environment, with errors that name the fix.
+
+    Args:
+        env_id: a registered id or alias.
+        env_kwargs: arguments of the environment.
+        **of_gymnasium: further arguments of ``gymnasium.make``.
 
     Raises:
         ConfigError: unknown id, or an argument that the environment does not take.
         MissingDependency: the domain's extra is not installed.
     """
+    with _explained(env_id, env_kwargs) as gym:
+        env: gymnasium.Env[Any, Any] = gym.make(env_id, **of_gymnasium, **env_kwargs)
+    return env
+
+
+def make_vector_environment(
+    env_id: str, env_kwargs: dict[str, Any], **of_gymnasium: Any
+) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """Makes several copies of a registered environment, with errors that name the fix.
+
+    Args:
+        env_id: a registered id or alias.
+        env_kwargs: arguments of each copy.
+        **of_gymnasium: further arguments of ``gymnasium.make_vec``.
+
+    Raises:
+        ConfigError: unknown id, or an argument that the environment does not take.
+        MissingDependency: the domain's extra is not installed.
+    """
+    with _explained(env_id, env_kwargs) as gym:
+        env: gymnasium.vector.VectorEnv[Any, Any, Any] = gym.make_vec(env_id, **of_gymnasium, **env_kwargs)
+    return env
+
+
+@contextlib.contextmanager
+def _explained(env_id: str, env_kwargs: Mapping[str, Any]) -> Iterator[Any]:
+    """Yields Gymnasium with the ids registered; a missing package is reported with the command that installs it."""
     domain, environment = find_environment(env_id)
     import gymnasium
 
     register_environments()
     try:
-        constructor = load_attribute(environment.entry_point)
-        _check_arguments(env_id, constructor, env_kwargs)
-        return gymnasium.make(env_id, **env_kwargs)
+        _check_arguments(env_id, load_attribute(environment.entry_point), env_kwargs)
+        yield gymnasium
     except ModuleNotFoundError as error:
-        if error.name is not None and error.name.split(".")[0] not in domain.requires:
+        top = None if error.name is None else error.name.split(".")[0]
+        if top is not None and top not in (*domain.requires, *environment.requires):
             raise
         raise MissingDependency(
             f"{env_id} needs the package {error.name!r}, which is not installed",
-            hint=f"pip install 'a2perf[{domain.extra}]'",
+            hint=f"pip install {top}" if top in environment.requires else f"pip install 'a2perf[{domain.extra}]'",
         ) from error
 
 
-def _check_arguments(env_id: str, constructor: Callable[..., Any], env_kwargs: dict[str, Any]) -> None:
+def _check_arguments(env_id: str, constructor: Callable[..., Any], env_kwargs: Mapping[str, Any]) -> None:
     import inspect
 
     parameters = inspect.signature(constructor).parameters

@@ -11,6 +11,7 @@ from a2perf.domains.host_support import Program, wheels_on_linux
 from a2perf.domains.registry import Domain, Environment, Task
 
 LEVELS = (1, 2, 3)
+_DIFFICULTY = {1: "easy", 2: "medium", 3: "hard"}
 _PURPOSE = "web navigation in a real browser"
 CHROMIUM = Program(("chromium", "chromium-browser", "google-chrome"), "chromium", _PURPOSE)
 CHROMEDRIVER = Program(("chromedriver",), "chromium-driver", _PURPOSE)
@@ -21,7 +22,8 @@ _VECTOR_ENTRY_POINT = "a2perf.domains.web_navigation.vector:make_vector_env"
 _ANY = Environment(
     id="WebNavigation-v0",
     entry_point=_ENTRY_POINT,
-    summary="fill the forms of websites; num_websites and one of difficulty and designs must be given",
+    title="Websites of your choice",
+    summary="fill the forms of websites; requires num_websites and either difficulty or designs",
     ranking="page",
     vector_entry_point=_VECTOR_ENTRY_POINT,
     example={"num_websites": 2, "difficulty": 2},
@@ -32,7 +34,8 @@ _LEVELS = tuple(
         entry_point=_ENTRY_POINT,
         kwargs={"difficulty": level, "num_websites": 1},
         aliases=(f"WebNavigation-DifficultyLevel-{level:02d}-v0",),
-        summary=f"fill the forms of generated websites of level {level}",
+        title=f"Level {level}",
+        summary=f"fill the forms of generated {_DIFFICULTY[level]} websites",
         ranking="page",
         vector_entry_point=_VECTOR_ENTRY_POINT,
     )
@@ -42,7 +45,7 @@ _LEVELS = tuple(
 DOMAIN = Domain(
     name="web_navigation",
     title="Web navigation",
-    summary="An agent reads the elements of a website and fills its forms from a profile; wrong links end the episode.",
+    summary="An agent reads a website and fills in its forms from a profile; a wrong link ends the episode.",
     extra="web-navigation",
     environments=(_ANY, *_LEVELS),
     tasks=tuple(
@@ -50,6 +53,9 @@ DOMAIN = Domain(
             name=f"difficulty_level_{level}_num_websites_{number}",
             env_id=f"WebNavigation-Difficulty-{level:02d}-v0",
             kwargs={"num_websites": number},
+            title=f"Level {level}, {number} website{'s' if number > 1 else ''}",
+            summary=f"fill the forms of one{f' of {number}' if number > 1 else ''} {_DIFFICULTY[level]} website"
+            f"{'s, drawn per episode' if number > 1 else ''}",
         )
         for level in LEVELS
         for number in _NUMBERS_OF_WEBSITES

@@ -1,6 +1,6 @@
-"""Checks of what a caller gives: arguments of the environment, options of a reset, actions.
+"""Checks of arguments of the environment, options of a reset, and actions.
 
-Every error names what was given, the nearest valid name, and how to fix it.
+Every error names what was given, the nearest valid name, and the fix.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def choose_designs(
     """Draws the websites of an environment.
 
     Args:
-        num_websites: how many; by default the environment variable ``NUM_WEBSITES``.
+        num_websites: number of websites; by default the environment variable ``NUM_WEBSITES``.
         difficulty: level to draw from.
         designs: list to draw from instead.
         data_dir: folder with other files of the levels.

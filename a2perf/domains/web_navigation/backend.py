@@ -1,4 +1,4 @@
-"""What the environment asks of whatever shows the page: the page model or a browser."""
+"""The interface of a page: the page model or a browser."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Value = str | bool | None
 
 
 class PageRow(NamedTuple):
-    """One listed element of the page as it is now.
+    """One listed element of the current page.
 
     Attributes:
         node: its position in the document order of the site.
         tag: lower-case tag; inputs carry their type (``"input_text"``).
         value: checked state, typed string or selected option; None for everything else.
-        text: text of a leaf; None where there are elements inside.
-        placeholder: None where it has none.
+        text: text of a leaf; None if it contains elements.
+        placeholder: None for none.
         classes: class attribute.
         html_id: id attribute.
         focused: has the keyboard focus.
@@ -80,7 +80,7 @@ class ActionOutcome(NamedTuple):
 
 
 class BackendLost(InfrastructureError):
-    """What shows the page is gone; the next reset starts it again."""
+    """The browser of the page ended; the next reset starts another one."""
 
 
 class Backend(Protocol):
@@ -109,7 +109,7 @@ class Backend(Protocol):
         """Returns what is seen, RGB, shape (height, width, 3)."""
 
     def close(self) -> None:
-        """Frees what it holds."""
+        """Frees all resources."""
 
 
 def rows_changed(before: Sequence[PageRow], after: Sequence[PageRow]) -> bool:

@@ -1,4 +1,4 @@
-"""One Chromium for a process: finding it, starting it under its guard, its tabs, and one evaluation a call.
+"""One Chromium per process: start under a guard process, tabs, and one evaluation per call.
 
 A page of ours, the controller, opens every tab as a pop-up. Pages that were opened so live in one renderer process and
 may call each other, so one evaluation in the controller reaches any tab: no tab is ever switched to but for a
@@ -87,7 +87,7 @@ function closeTab(id) { tabs.get(id).close(); tabs.delete(id); waiting.delete(id
 
 
 def _temporary_folder() -> Path:
-    """Makes a folder whose path is short enough for the socket that Chromium makes in it."""
+    """Makes a folder with a path short enough for Chromium's socket (Unix sockets allow about 100 characters)."""
     parent = tempfile.gettempdir()
     if len(parent) > LONGEST_PARENT and os.access("/tmp", os.W_OK):
         parent = "/tmp"
@@ -115,6 +115,7 @@ class Browser:
         programs = find_programs()
         self.round_trips = 0
         self.lost = False
+        # Reentrant: a call that loses the browser holds it and runs close().
         self._lock = threading.RLock()
         self._handles: dict[int, str] = {}
         self._next_tab = 0
@@ -138,6 +139,7 @@ class Browser:
             raise
 
     def _start_guard(self, control: int, chromedriver: str) -> subprocess.Popen[bytes]:
+        # Temporary files of Chromium must lie in the folder that the guard removes.
         own = {"TMPDIR": str(self.folder), "SE_AVOID_STATS": "true", "SE_OFFLINE": "true"}
         proxies = {"http_proxy", "https_proxy", "all_proxy"}
         environment = {name: value for name, value in os.environ.items() if name.lower() not in proxies}
@@ -150,15 +152,17 @@ class Browser:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment | own,
+            # Only the read end: with the write end the guard would never see the pipe close.
             pass_fds=[control],
+            # Ctrl-C in the terminal must not reach ChromeDriver and Chromium.
             start_new_session=True,
         )
 
     def _read_port(self) -> int:
-        """Reads the port that ChromeDriver says on its standard output."""
+        """Reads the port that ChromeDriver prints on its standard output."""
         assert self._guard.stdout is not None
-        said, deadline = b"", time.monotonic() + START_TIMEOUT_S
-        while (found := re.search(rb"started successfully on port (\d+)", said)) is None:
+        output, deadline = b"", time.monotonic() + START_TIMEOUT_S
+        while (found := re.search(rb"started successfully on port (\d+)", output)) is None:
             if not select.select([self._guard.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise InfrastructureError(f"ChromeDriver did not start within {START_TIMEOUT_S} s")
             data = os.read(self._guard.stdout.fileno(), 4096)
@@ -166,7 +170,7 @@ class Browser:
                 raise InfrastructureError(
                     "ChromeDriver ended at its start", hint="see whether `chromedriver --version` works"
                 )
-            said += data
+            output += data
         return int(found[1])
 
     def _start_session(self, port: int, chromium: str, flags: Iterable[str]) -> Any:
@@ -202,7 +206,7 @@ class Browser:
             ) from error
         return driver
 
-    # --- what a tab needs -------------------------------------------------------------------------------------------
+    # --- tabs -------------------------------------------------------------------------------------------
 
     def evaluate(self, expression: str) -> Any:
         """Evaluates JavaScript in the controller and returns its value (a promise is awaited), in one round trip.
@@ -230,9 +234,9 @@ class Browser:
                 raise self._lose(error) from error
 
     def collect(self) -> None:
-        """Counts a website that is gone and frees the memory of such from time to time.
+        """Counts a closed website, and frees the memory of closed ones from time to time.
 
-        Left alone, the renderer keeps more than 100 MB of them.
+        Otherwise the renderer keeps more than 100 MB.
         """
         self._websites += 1
         if self._websites % COLLECT_EVERY == 0:
@@ -306,7 +310,8 @@ class Browser:
         return self._guard.pid
 
     def forget(self) -> None:
-        """Lets go, in a fork, of what belongs to the parent; the parent's browser continues."""
+        """Drops the parent's browser in a forked child; it keeps running for the parent."""
+        # Another thread of the parent may have held the lock at the fork; nobody here would release it.
         self._lock = threading.RLock()
         if not self.lost:
             self.lost = True

@@ -1,4 +1,4 @@
-"""The small process between Python and the browser, so that no Chromium outlives the Python process that started it.
+"""A small process between Python and the browser: no Chromium outlives the Python process that started it.
 
 Run as a script (``python -I -S browser_guard.py CONTROL FOLDER PARENT CHROMEDRIVER ARGUMENT...``). It starts
 ChromeDriver, which starts Chromium, and stays the ancestor of both: as child sub-reaper it inherits every process of
@@ -37,9 +37,10 @@ def _parents() -> dict[int, int]:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as stream:
+                # The name in brackets may contain spaces and brackets itself.
                 fields = stream.read().rpartition(b")")[2].split()
         except OSError:
-            continue  # ended meanwhile
+            continue  # it has ended
         found[int(name)] = int(fields[1])
     return found
 
@@ -54,12 +55,12 @@ def kill_descendants(root: int) -> None:
         below |= fresh
         grew = bool(fresh)
     for pid in below - {root}:
-        with contextlib.suppress(OSError):  # ended meanwhile
+        with contextlib.suppress(OSError):  # it has ended
             os.kill(pid, signal.SIGKILL)
 
 
 def _reap(driver: int) -> bool:
-    """Collects the children that ended; says whether ``driver`` was among them."""
+    """Collects children that ended; returns whether ``driver`` was among them."""
     ended = False
     while True:
         try:
@@ -77,16 +78,20 @@ def _start(argv: list[str], guard: int) -> int:
         return pid
     try:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # Ignored signals stay ignored across exec.
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
+        # If the guard ended before the death signal was set, nobody would send it.
         if os.getppid() == guard:
             os.execv(argv[0], argv)
     finally:
+        # Whatever fails, the child must not continue as a second guard.
         os._exit(127)
 
 
 def _end(folder: str) -> None:
     while True:
+        # Repeated, because a process may fork while the others are killed.
         kill_descendants(os.getpid())
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -94,6 +99,7 @@ def _end(folder: str) -> None:
             break
         if pid == 0:
             time.sleep(0.002)
+    # Imported late: it would lengthen every browser start.
     import shutil
 
     for _ in range(REMOVE_ATTEMPTS):
@@ -107,7 +113,7 @@ def main(control: int, folder: str, parent: int, argv: list[str]) -> None:
     """Starts ``argv`` and returns when nothing of it is left.
 
     Args:
-        control: descriptor whose end of file asks to end.
+        control: descriptor; its end of file is the signal to end.
         folder: removed at the end.
         parent: process id of the Python process that uses the browser.
         argv: ChromeDriver and its arguments.
@@ -116,22 +122,24 @@ def main(control: int, folder: str, parent: int, argv: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     wake, wake_end = os.pipe()
     os.set_blocking(wake, False)
+    # set_wakeup_fd refuses a blocking descriptor.
     os.set_blocking(wake_end, False)
     signal.set_wakeup_fd(wake_end)
     asked = [False]
 
     def ask(number: int, frame: object) -> None:
-        # the parent-death signal also comes when only the thread that started us ended: then nothing is to do
+        # the parent-death signal also comes when only the thread that started us ended: ignore it then
         asked[0] = asked[0] or number == signal.SIGTERM or os.getppid() != parent
 
     for number in (signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, ask)
+    # Without a handler in Python, this signal would not wake the poll.
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     _prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
     if os.getppid() == parent:
         driver = _start(argv, os.getpid())
-        # the pipe on which ChromeDriver says its port ends with ChromeDriver, not with the guard
+        # ChromeDriver prints its port on this pipe; closing our end makes it end with ChromeDriver
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         poll = select.poll()

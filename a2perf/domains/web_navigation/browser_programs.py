@@ -1,4 +1,4 @@
-"""Chromium and its driver on this host: where they are, and whether Chromium can have its own sandbox."""
+"""Paths of Chromium and its driver on this machine, and whether Chromium's sandbox works here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find_programs() -> BrowserPrograms:
     """Finds Chromium, ChromeDriver and Selenium on this host, without starting or importing any.
 
     Raises:
-        MissingDependency: one of them is not installed; ``hint`` says how to install it.
+        MissingDependency: one of them is not installed; ``hint`` has the command that installs it.
     """
     chromium = next(filter(None, map(shutil.which, CHROMIUM.names)), None)
     chromedriver = next(filter(None, map(shutil.which, CHROMEDRIVER.names)), None)

@@ -1,7 +1,7 @@
 """Web navigation: the candidates are pairs of a profile row and a listed element.
 
-Words are compared, not learnt: how much a profile key or value resembles the texts at and beside an element is a
-feature. Which resemblance matters, and when to press a button, is left to the network.
+Words are compared, not learned: the similarity of a profile key or value to the texts at and next to an element is a
+feature. The network learns which similarity matters, and when to press a button.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from a2perf.domains.web_navigation.observation import CLASS, PLACEHOLDER, TAG, T
 from a2perf.domains.web_navigation.vocabulary import MAX_VOCABULARY_SIZE, VISITED, UnlockedVocabulary
 
 HASHED = ((TAG, 16), (CLASS, 32), (TEXT, 16))
-"""Attributes whose words are features, with the number of buckets that they are hashed into."""
+"""Attributes with words as features -> number of buckets that the words are hashed into."""
 WHOLE = (("placeholder", 16), ("label before", 48), ("label after", 48))
 """Texts at and beside the element that are features as a whole, with their columns: some keys resemble none of them."""
 KEY_COLUMNS = 48
@@ -32,21 +32,21 @@ Ints = NDArray[np.int64]
 
 
 class WebCandidates:
-    """Features of a pair: what the element looks like, how it resembles the profile row, what is left to be done.
+    """Features of pairs of an element and a profile row.
 
     Columns, in order: valid; hashed words of the element's tag, class and text (``HASHED``); visited; the eight
-    ``dom_features``; hashed texts beside it (``WHOLE``); the hashed profile key, ``KEY_COLUMNS``; and of the pair
-    (``PAIR``): resemblance of the key to the element's text, its placeholder, the label before and the label after it;
-    the control that fits the key best; the element shows the row's value; the row without a value; share of keys whose
-    best control is unvisited; none is left; time; largest resemblance of the value to the element's text and the labels
-    beside it.
+    ``dom_features``; hashed texts next to it (``WHOLE``); the hashed profile key (``KEY_COLUMNS``); and of the pair
+    (``PAIR``): similarity of the key to the element's text, its placeholder, the label before and the label after it;
+    the control that fits the key best; the element shows the row's value; the row without a value; share of keys with
+    an unvisited best control; none is left; time; largest similarity of the value to the element's text and the labels
+    next to it.
 
     Args:
-        env: a web environment; the shape of its observations is looked at.
-        elements: elements that are read; what lies beyond them cannot be chosen. All where it is None.
-        fields: profile rows that are read, the one without a value included. All where it is None.
+        env: a web environment; only the shape of its observations is read.
+        elements: number of elements that are read; further ones cannot be chosen. None: all.
+        fields: number of profile rows that are read, including the one without a value. None: all.
         per_key: controls that a profile key is paired with, those that fit best; the row without a value is always
-            paired with every element. None pairs every key with every element, so that all valid actions are there.
+            paired with every element. None: every key with every element, which gives all valid actions.
     """
 
     features = 1 + sum(buckets for _, buckets in HASHED) + 1 + 8 + _BESIDE + KEY_COLUMNS + PAIR
@@ -166,7 +166,7 @@ class WebCandidates:
 
 
 class _Texts:
-    """Numbers texts in the order in which they are met, the empty one 0, and keeps how much they resemble each other.
+    """Numbers texts in order of appearance (the empty text is 0) and stores their similarities.
 
     Args:
         words: word of each token.
@@ -190,6 +190,7 @@ class _Texts:
         """Returns two digits of a hash of each text, one-hot, shape (n, columns); the empty text has none."""
         found = np.zeros((len(numbers), columns), np.float32)
         base, real = columns // 2, np.flatnonzero(numbers)
+        # Not hash(), which gives other values in every process.
         hashes = np.array([zlib.crc32(self._texts[number].encode()) for number in numbers[real].tolist()], np.int64)
         found[real, hashes % base] = 1.0
         found[real, base + hashes // base % base] = 1.0

@@ -1,7 +1,7 @@
-"""The backend that shows pages in a real Chromium: a tab of the browser of this process, and one round trip a step.
+"""The backend that shows pages in a real Chromium: a tab of the browser of this process, and one round trip per step.
 
-Tabs of one process share one browser. When that browser dies, whoever acted on it at that moment hears of it; the
-others, who lost nothing but a page, get theirs rebuilt in a new browser by repeating what they did since their reset.
+Tabs of one process share one browser. When that browser dies, the environment that was acting gets an error; the
+others lost only a page, which is rebuilt in a new browser by repeating their actions since the reset.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ChromiumBackend:
         self._browser: Browser | None = None
         self._tab = -1
         self._rows: Sequence[PageRow] = ()
-        self._told: dict[int, PageRow] = {}  # the last that the tab said of each element
+        self._last: dict[int, PageRow] = {}  # the last row that the tab sent of each element
         self._listed: list[int] = []
         self._shown: tuple[Site, Mapping[str, str | bool], Mapping[str, str]] | None = None
         self._done: list[tuple[int, Value]] = []
@@ -109,7 +109,8 @@ class ChromiumBackend:
             self._open()
         assert self._browser is not None
         self._browser.collect()
-        self._told.clear()
+        # A reset of the page forgets what it has sent, too.
+        self._last.clear()
         self._evaluate("reset", *body_of(site), dict(profile), dict(texts))
 
     def _open(self) -> None:
@@ -123,12 +124,13 @@ class ChromiumBackend:
 
     def _evaluate(self, function: str, *arguments: Any) -> tuple[int, int]:
         assert self._browser is not None
+        # A JSON list without its brackets is a list of arguments in JavaScript.
         call = f"tabs.get({self._tab}).{function}({json.dumps(arguments)[1:-1]})"
         end, matched, listed, changed = json.loads(self._browser.evaluate(call))
         for row in changed:
-            self._told[row[0]] = PageRow(*row)
+            self._last[row[0]] = PageRow(*row)
         self._listed = self._listed if listed is None else listed
-        self._rows = [self._told[node] for node in self._listed]
+        self._rows = [self._last[node] for node in self._listed]
         return end, matched
 
     def act(self, row: int, value: Value) -> ActionOutcome:

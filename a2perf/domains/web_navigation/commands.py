@@ -24,16 +24,17 @@ def websites() -> None:
 
 
 @websites.command()
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("websites"), show_default=True)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("websites"), show_default=True,
+              help="Folder of the designs.")  # fmt: skip
 @click.option("--level", "levels", type=click.IntRange(1, 3), multiple=True, help="Level; repeatable. Default: all.")
 @click.option("--count", type=click.IntRange(1), default=1000, show_default=True, help="Designs per level.")
-@click.option("--seed", type=click.IntRange(0), default=SHIPPED_SEED, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=SHIPPED_SEED, show_default=True, help="Seed of the generator.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes; same result for any.")
 def generate(out: Path, levels: tuple[int, ...], count: int, seed: int, workers: int) -> None:
     """Draw websites, measure their difficulty and keep those of each level.
 
-    Difficulty is the share of 2000 episodes that an agent solves which draws uniformly among the valid actions. Run it
-    again to go on where it stopped.
+    Difficulty is the share of 2000 episodes that a uniform choice among valid actions solves. Rerun the command to
+    resume.
     """
     from a2perf.domains.web_navigation import designs as sets
     from a2perf.domains.web_navigation import generator
@@ -79,13 +80,18 @@ def difficulty(out: Path | None) -> None:
 
 @websites.command()
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("websites.html"), show_default=True
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("websites.html"),
+    show_default=True,
+    help="File of the page.",
 )
 @click.option("--level", "levels", type=click.IntRange(1, 3), multiple=True, help="Level; repeatable. Default: all.")
 @click.option("--count", type=click.IntRange(1), default=12, show_default=True, help="Sites per level.")
 @click.option("--data-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Other designs.")
 @click.option("--pictures", type=click.Path(file_okay=False, path_type=Path), help="Folder for a picture per level.")
-@click.option("--backend", type=click.Choice(["model", "chromium"]), default="model", show_default=True)
+@click.option("--backend", type=click.Choice(["model", "chromium"]), default="model", show_default=True,
+              help="Page model or Chromium.")  # fmt: skip
 def show(
     out: Path, levels: tuple[int, ...], count: int, data_dir: Path | None, pictures: Path | None, backend: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""The behaviours of the earlier implementation that version 0 mends, in one place; ``compat=True`` chooses them.
+"""``compat=True``: restores the behaviours of the earlier implementation that version 0 fixes.
 
 Of several elements with one id only the first works; the card type cannot be chosen; placeholders and selected options
 are not observed; rewards of invalid actions add up; the step limit terminates; the last observation of an episode that

@@ -29,7 +29,7 @@ def shipped_designs(level: int) -> tuple[WebsiteDesign, ...]:
 
 @functools.cache
 def shipped_record(level: int) -> dict[str, Any]:
-    """The shipped set of a level with what is recorded about it: seed, episodes, ``success`` and ``length`` per design.
+    """Returns the shipped set of a level with its record: seed, episodes, ``success`` and ``length`` per design.
 
     Raises:
         ConfigError: the file is missing.
@@ -91,7 +91,7 @@ def check_designs(given: Any) -> tuple[WebsiteDesign, ...]:
     """Checks a list of designs.
 
     Raises:
-        ConfigError: it is not a list, empty, or one of them is wrong; the message says which.
+        ConfigError: not a list, empty, or one design is invalid; the message names it.
     """
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or not given:
         raise ConfigError(f"designs is {given!r}", hint="give a list with at least one design")

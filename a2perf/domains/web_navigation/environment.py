@@ -46,8 +46,7 @@ from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_sit
 from a2perf.errors import ConfigError
 
 Observation = dict[str, NDArray[Any]]
-_PRELOADED = 20  # sites whose tables are made ahead; more than that would make a long construction
-
+_PRELOADED = 20  # sites with tables built by the constructor; more would make it slow
 
 EnvironmentTerminateError = EpisodeOverError
 
@@ -55,38 +54,38 @@ EnvironmentTerminateError = EpisodeOverError
 class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
     """An agent fills the forms of websites from a profile and submits them.
 
-    An action ``row * 250 + element`` acts on an element with the value of a row of the profile. See the page on web
-    navigation for observations and rewards.
+    The action ``250 * row + element`` gives an element the value of a row of the profile.
 
     Args:
-        num_websites: how many websites the episodes are drawn from; by default the variable ``NUM_WEBSITES``.
-        difficulty: level (1 to 3) of the shipped designs; else ``designs`` must be given.
+        num_websites: number of websites that episodes are drawn from. None: the environment variable
+            ``NUM_WEBSITES``.
+        difficulty: level (1 to 3) of the shipped designs; required unless ``designs`` is given.
         designs: list of designs.
-        seed: chooses the websites, and seeds the episodes until a reset is given a seed.
+        seed: chooses the websites, and seeds the episodes until ``reset`` receives a seed.
         backend: ``"model"``, or ``"chromium"`` for a real browser.
         render_mode: ``"rgb_array"``, ``"human"`` or None.
-        compat: behave as the earlier implementation did where version 0 mends it.
-        data_dir: folder with other designs of the levels, ``01.json`` and so on.
-        step_limit: steps until an episode is cut off.
-        cyclic_action_penalty: cost of a step that changes nothing.
+        compat: restore the behaviour of the earlier implementation, see "Version history".
+        data_dir: folder with designs for the levels, ``01.json`` to ``03.json``, in place of the shipped ones.
+        step_limit: number of steps after which an episode is truncated.
+        cyclic_action_penalty: cost of a step that changes nothing on the page.
         timestep_penalty: cost of every step that does not end the episode.
-        exact_wob_reward: only the page's own reward at its end counts.
-        final_reward_bias: added where the page ends the episode.
-        use_potential_based_reward: progress of the form counts.
-        use_conceptual: actions name an element only, and fields need to be touched only.
-        global_vocabulary: table of words that environments share.
-        vocab_type: ``"threaded"``, ``"unlocked"`` or ``"multiprocessing"``, where no table is given.
-        reload_vocab: take over the last table in the ``vocabulary`` folder of ``ROOT_DIR``.
+        exact_wob_reward: use only the page's reward at the end of the episode.
+        final_reward_bias: added to the reward when the page ends the episode.
+        use_potential_based_reward: reward progress of the form.
+        use_conceptual: actions name an element only, and touching a field fills it correctly.
+        global_vocabulary: word table shared between environments.
+        vocab_type: ``"threaded"``, ``"unlocked"`` or ``"multiprocessing"``; ignored if a table is given.
+        reload_vocab: load the last table from the ``vocabulary`` folder of ``ROOT_DIR``.
         number_of_dom_elements: rows for elements.
         number_of_fields: rows for the profile.
-        dom_attribute_sequence_length: tokens of an attribute.
-        profile_length: tokens of a profile key or value; equal to those of an attribute.
-        keyboard_action_size: equal to the rows for the profile.
-        number_of_action_types: factor of the action space.
-        use_legacy_reset: ``reset`` returns the observation alone.
+        dom_attribute_sequence_length: tokens per attribute.
+        profile_length: tokens per profile key or value; must equal ``dom_attribute_sequence_length``.
+        keyboard_action_size: must equal ``number_of_fields``.
+        number_of_action_types: multiplies the size of the action space.
+        use_legacy_reset: ``reset`` returns the observation only.
         use_legacy_step: ``step`` returns four values.
         browser_args: settings of the browser.
-        **unknown: refused with the nearest valid name, but for old ones that do nothing any more.
+        **unknown: refused with the nearest valid name; obsolete arguments are accepted and ignored.
 
     Raises:
         ConfigError: an argument is unknown or out of its range, or a design has no solution.
@@ -285,7 +284,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             self._window.close()
         self._backend = self._window = None
 
-    # --- What agents, reports and tools look at
+    # --- For agents, reports and tools
 
     @property
     def elements(self) -> list[PageRow]:
@@ -315,7 +314,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
 
     @property
     def state(self) -> dict[str, Any]:
-        """What ``load`` takes: the table of words."""
+        """The argument of ``load``: the table of words."""
         return {"word_to_id": self.vocabulary.save()}
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -329,7 +328,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         self._episode.use_encoder(self.encoder)
 
     def action_mask(self) -> NDArray[np.int8]:
-        """1 for each action whose element is listed and whose profile row exists, shape (n,)."""
+        """Returns 1 for each action with a listed element and an existing profile row, shape (n,)."""
         return self._masks(self._frame).copy()
 
     # --- Parts
@@ -366,5 +365,5 @@ _with_gin_bindings = completed_by_gin("WebNavigationEnv", module="a2perf.web_nav
 
 
 def build_web_env(**kwargs: Any) -> WebNavigationEnv:
-    """Makes the environment; what is bound to ``WebNavigationEnv`` in gin fills in what is not given."""
+    """Makes the environment; gin bindings of ``WebNavigationEnv`` supply arguments that are not given."""
     return WebNavigationEnv(**_with_gin_bindings(**kwargs))

@@ -21,7 +21,7 @@ class WebEpisode:
     """An episode and the arrays that show it.
 
     Args:
-        backend: what shows the page.
+        backend: the page.
         frame: the arrays.
         encoder: of texts.
         sizes: of the arrays.
@@ -68,6 +68,7 @@ class WebEpisode:
 
     def start(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
         """Begins an episode and writes its first observation."""
+        # Stays so if the browser is lost in the reset.
         self.running = False
         self.backend.reset(site, profile, texts)
         self.profile = profile_rows(profile)
@@ -165,7 +166,7 @@ class ActionMasks:
         self._known: dict[tuple[int, int], NDArray[np.int8]] = {}
 
     def __call__(self, frame: Frame) -> NDArray[np.int8]:
-        """1 for each action whose element is listed and whose profile row exists, shape (actions,); shared."""
+        """Returns 1 for each action with a listed element and an existing profile row, shape (actions,); shared."""
         key = (frame.profile_rows, frame.listed)
         mask = self._known.get(key)
         if mask is None:

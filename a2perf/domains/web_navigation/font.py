@@ -1,6 +1,6 @@
 """Widths of texts in the one font of all pages: DejaVu Sans as shipped with matplotlib, checked by its hash.
 
-The browser loads the same file, without hinting and kerning, so that a text is as wide there as it is here.
+The browser loads the same file without hinting and kerning: a text has the same width in both backends.
 """
 
 from __future__ import annotations

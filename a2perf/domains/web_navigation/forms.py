@@ -21,7 +21,7 @@ def _form_group(concept: str, height: float, children: list[PageNode], classes: 
 
 
 def text_input(concept: str, label: str, placeholder: str = "", kind: str = "text") -> Callable[[int], PageNode]:
-    """An input with a label where there is a caption for it."""
+    """An input, with a label if there is a caption for it."""
 
     def build(page: int) -> PageNode:
         top = 0.0

@@ -1,4 +1,4 @@
-"""Looking at websites: one HTML page with all pages of some sites of each level, and pictures of sites."""
+"""Pictures of websites: one HTML page with all pages of some sites per level, and PNG files of sites."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class GallerySite(NamedTuple):
     """A site of the gallery.
 
     Attributes:
-        design: what is shown.
-        success: share of episodes that a random agent solves; None where it was not measured.
+        design: the design.
+        success: share of episodes that a random agent solves; None if not measured.
         length: actions of the shortest solution.
     """
 
@@ -98,7 +98,7 @@ def _summary(shown: Sequence[GallerySite]) -> str:
 def _figure(number: int, one: GallerySite, random: np.random.Generator) -> str:
     site = build_site(one.design)
     texts = site.draw_texts(random)
-    # inert: fields and links of a gallery are to be looked at
+    # inert: readers cannot click fields and links of the gallery
     pages = "".join(
         f'<div class="phone" inert>{element(dataclasses.replace(site.nodes[index], hidden=False), texts)}</div>'
         for index in site.page_nodes

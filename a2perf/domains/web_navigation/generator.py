@@ -1,8 +1,8 @@
-"""Websites by difficulty: candidates are drawn, solved, and kept where their measured difficulty lies in the level.
+"""Websites by difficulty: draws candidates, solves them, and keeps those with a measured difficulty of the level.
 
-Difficulty is measured, not computed: the share of episodes that an agent solves which draws uniformly among the valid
-actions (``action_mask``), and the length of the shortest solution. Every candidate has a seed of its own, so the same
-seed gives the same set with any number of processes, and an interrupted run continues where it stopped.
+Difficulty is the measured share of episodes that a uniform choice among valid actions (``action_mask``) solves, and the
+length of the shortest solution. Every candidate has a separate seed: the result does not depend on the number of
+processes, and an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PASSIVE = tuple(name for name in CONCEPTS if name not in (*CORE, *_BUTTONS, NO_
 
 @dataclass(frozen=True)
 class LevelRecipe:
-    """What makes a level.
+    """Criteria of a level.
 
     Attributes:
         success: least and largest share of episodes that the random agent solves.
@@ -76,7 +76,7 @@ class Measured(NamedTuple):
 
 
 def random_success(site: Site, random: np.random.Generator, episodes: int) -> float:
-    """Share of episodes that an agent solves which draws uniformly among the valid actions.
+    """Returns the share of episodes that a uniform choice among valid actions solves.
 
     Args:
         site: the site.
@@ -100,12 +100,15 @@ def random_success(site: Site, random: np.random.Generator, episodes: int) -> fl
 
 
 def draw_candidate(level: int, seed: int, candidate: int) -> Measured | None:
-    """Draws a candidate and measures it; None where it does not belong to the level.
+    """Draws a candidate and measures it; None if it does not belong to the level.
 
     Args:
         level: 1 to 3.
         seed: of the set.
         candidate: its number.
+
+    Returns:
+        The website with its measured difficulty, or None.
     """
     rule = LEVEL_RULES[level]
     random = np.random.default_rng([seed, level, candidate])
@@ -120,6 +123,7 @@ def draw_candidate(level: int, seed: int, candidate: int) -> Measured | None:
         return None
     least, largest = rule.success
     screened = random_success(site, random, SCREENING_EPISODES)
+    # Wide bounds: few episodes estimate the share too coarsely to refuse a candidate near a limit.
     if screened < least / 3 or screened > largest * 2 + 0.01:
         return None
     success = random_success(site, random, EPISODES)
@@ -138,6 +142,7 @@ def training_designs(level: int, seed: int, count: int) -> list[WebsiteDesign]:
         count: how many.
     """
     rule, found = LEVEL_RULES[level], dict[WebsiteDesign, None]()
+    # The last number must not be 0: NumPy pads seeds with zeros, and this one would be that of a candidate.
     random = np.random.default_rng([seed, level, 1, _TRAINING_STREAM])
     while len(found) < count:
         design = _draw_design(rule, random)
@@ -163,7 +168,7 @@ def _draw_design(rule: LevelRecipe, random: np.random.Generator) -> WebsiteDesig
     random.shuffle(names)
     parts = [(name, int(random.integers(pages))) for name in names]
     for page in range(pages):
-        if random.random() < 0.5:  # else the page gets a button of its own
+        if random.random() < 0.5:  # otherwise the page gets its default button
             parts.append(("submit" if page == pages - 1 else _NEXT[int(random.integers(len(_NEXT)))], page))
     used = max(page for _, page in parts) + 1
     return WebsiteDesign(used, tuple(parts))
@@ -225,7 +230,14 @@ def _entry(measured: Measured) -> dict[str, Any]:
 
 
 def summary(sets: Mapping[int, Sequence[Measured]]) -> list[tuple[str, ...]]:
-    """Rows of the table of measured difficulty: per level 5th, 50th and 95th percentile of success and length."""
+    """Rows of the table of measured difficulty: per level 5th, 50th and 95th percentile of success and length.
+
+    Args:
+        sets: measured websites by level.
+
+    Returns:
+        The rows, cells as text.
+    """
     rows: list[tuple[str, ...]] = []
     for level, designs in sorted(sets.items()):
         success = np.percentile([measured.success for measured in designs], [0, 5, 50, 95, 100])

@@ -1,4 +1,4 @@
-"""Websites for a competition: new designs of each level, drawn and measured as the shipped ones were."""
+"""Websites for a competition: new designs of each level, drawn and measured like the shipped ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ WEBSITES = 5
 
 
 def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
-    """Generates tasks, the levels taking turns.
+    """Generates tasks, cycling through the levels.
 
     Args:
-        count: how many.
-        seed: of the designs, not negative.
+        count: number of tasks.
+        seed: seed of the designs, not negative.
     """
     tasks = []
     for number in range(count):

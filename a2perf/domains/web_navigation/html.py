@@ -1,7 +1,7 @@
 """Pages for a browser, made from the same nodes as the page model.
 
 Boxes depend on nothing but the inline styles written here and on the advance widths of one font; classes only paint
-(see ``data/page.css``). What acting on an element does is told to ``data/page.js`` by data attributes.
+(see ``data/page.css``). Data attributes describe the effect of each element to ``data/page.js``.
 """
 
 from __future__ import annotations
@@ -62,9 +62,11 @@ def _attributes(node: PageNode) -> dict[str, str]:
         "id": node.id,
         "class": node.classes,
         "style": _style(node),
+        # In a form, the default type of a button would submit it.
         "type": "button" if node.tag == "button" else node.type,
         "placeholder": node.placeholder,
         "value": node.choice,
+        # Radio buttons with one name exclude each other; those of other pages must not.
         "name": f"{node.field}_p{node.page}" if node.field else "",
         "data-n": str(node.index),
         "data-role": node.role.name.lower() if node.role is not NodeRole.NONE else "",

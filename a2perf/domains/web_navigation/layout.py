@@ -65,6 +65,7 @@ def listed_boxes(site: Site, page: int, open_menus: Container[int]) -> list[tupl
 
     def collect(node: PageNode) -> None:
         box = placed.get(node.index)
+        # page.js skips what is in an element without a size as well; both lists must agree.
         if box is None or box.width <= 0.0 or box.height <= 0.0:
             return
         listed.append((node, box))

@@ -1,7 +1,7 @@
-"""Elements of pages as data: tag, ids, classes, text, size in CSS px, and a role that says what acting on one does.
+"""Elements of pages as data: tag, ids, classes, text, size in CSS px, and a role that defines the effect of an action.
 
-The browser's page and the page model are both made from such trees. Sizes are chosen so that no text wraps and no box
-depends on a browser's own style sheet.
+The browser's page and the page model are both built from such trees. Sizes are explicit: no text wraps, and no box
+depends on the style sheet of a browser.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGE = 20.0
 
 
 class NodeRole(IntEnum):
-    """What acting on a node does; every role but NONE first marks the node visited."""
+    """Effect of an action on a node; every role but NONE first marks the node as visited."""
 
     NONE = 0
     CLICK = 1
@@ -44,7 +44,7 @@ class PageNode:
         id: HTML id.
         classes: class attribute.
         text: text of a leaf.
-        role: what acting on it does.
+        role: effect of an action on it.
         w: width, px; None is the parent's width in the flow, the width of the text elsewhere.
         h: height, px; None is the sum of the visible children, in the flow only.
         x: left edge in the parent's box, px, outside the flow.
@@ -66,7 +66,7 @@ class PageNode:
         index: position in document order over the whole site.
         page: number of its page, -1 for the shell.
         parent: index of the parent, -1 for the body.
-        target: page of a next button, node of a toggler, 0 for a working submit button; -1 where it has no effect.
+        target: page of a next button, node of a toggler, 0 for a working submit button; -1 for no effect.
     """
 
     tag: str

@@ -187,7 +187,7 @@ def profile_rows(profile: Mapping[str, str | bool]) -> list[tuple[str, Value]]:
 
 
 def new_frame(sizes: Sizes, padding: int) -> Frame:
-    """A frame with arrays of its own."""
+    """Returns a frame with new arrays."""
     return Frame({key: np.zeros(shape, dtype) for key, (shape, dtype) in array_specs(sizes).items()}, padding)
 
 
@@ -197,7 +197,7 @@ def encode(frame: Frame, rows: Sequence[PageRow], previous: frozenset[int] | Non
     Args:
         frame: where to.
         rows: all listed elements; what does not fit is dropped.
-        previous: the nodes of the previous observation, None where there is none.
+        previous: the nodes of the previous observation, None for none.
         encoder: of texts.
     """
     kept = rows[: len(frame.tokens)]

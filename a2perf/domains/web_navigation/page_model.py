@@ -1,4 +1,7 @@
-"""The page without a browser: what acting on an element does, and the arrays that an agent sees, row by row."""
+"""The page without a browser: the effects of actions, and the observation arrays, row by row.
+
+A step must not cost more than the rows that it changes: an observation has 250 rows, an action changes one or two.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from a2perf.domains.web_navigation.site_tables import (
 )
 from a2perf.domains.web_navigation.website import Site
 
-# bound once: looking a member up in its enumeration takes longer than what most actions do
+# bound once: looking up a member of an enumeration takes longer than most actions
 _NONE, _CLICK, _TEXT, _SELECT = NodeRole.NONE, NodeRole.CLICK, NodeRole.TEXT, NodeRole.SELECT
 _CHECK, _RADIO, _LABEL, _TOGGLE, _SUBMIT, _END = (
     NodeRole.CHECK,
@@ -43,11 +46,11 @@ def _running(changed: bool, matched: int) -> ActionOutcome:
 
 
 class PageModel:
-    """A page on which an environment acts, without a browser.
+    """The state of a page without a browser.
 
     Args:
         elements: rows of the observation.
-        conceptual: fields need to be touched only, whatever their value.
+        conceptual: touching a field is enough, whatever its value.
     """
 
     def __init__(self, elements: int = 250, *, conceptual: bool = False) -> None:
@@ -55,7 +58,7 @@ class PageModel:
         self._conceptual = conceptual
         self._tables: SiteTables | None = None
         self.focus = -1
-        self.dirty: dict[int, None] = {}  # in the order in which they were changed
+        self.dirty: dict[int, None] = {}  # an ordered set: nodes in the order of their changes
 
     def reset(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
         """Shows the first page of a site with untouched controls."""
@@ -66,9 +69,11 @@ class PageModel:
         self.site = site
         self.texts = texts
         self.gold = [profile[key] for key in site.fields]
+        # Copied because all environments of the process share the tables.
         self.values: list[Value] = tables.initial[:]
         self.visited = bytearray(len(site.nodes))
         self.tampered = bytearray(len(site.nodes))
+        # The tables hold empty slots; listed here, their texts are written with every page.
         self.touched: dict[int, None] = dict.fromkeys(site.slots.values())
         self.matches = [False] * len(site.fields)
         self.matched = 0
@@ -78,7 +83,7 @@ class PageModel:
         self.view = tables.view(0, ())
 
     def act(self, row: int, value: Value) -> ActionOutcome:
-        """Acts on a row of the page as it is now; the nodes whose rows differ are in ``dirty`` afterwards."""
+        """Acts on a row of the current page; afterwards ``dirty`` has the nodes of changed rows."""
         tables = self._tables
         assert tables is not None  # reset comes first
         view = self.view
@@ -101,6 +106,7 @@ class PageModel:
         elif role is _RADIO:
             changed |= self._choose(node, value)
         else:
+            # The page in the browser does not count clicks on links either, because links leave the page.
             if not tables.is_link[node]:
                 changed |= self._tamper(node)
             if role is _LABEL:
@@ -132,13 +138,16 @@ class PageModel:
         return True
 
     def _fill(self, node: int, role: NodeRole, value: Value) -> bool:
-        """Sets the value of an input or a select; whether that is seen."""
+        """Sets the value of an input or a select; returns whether the change is observable."""
         site = self.site
         described = site.nodes[node]
         if role is _SELECT:
+            # A select in a browser becomes empty if it is set to something that it does not offer.
             text = value if isinstance(value, str) and value in described.options else ""
         else:
+            # Lower case, as JavaScript writes booleans.
             text = "" if value is None else value if isinstance(value, str) else str(value).lower()
+            # A browser empties an input of this type if the text is not a valid number.
             if described.type == "number" and not (_NUMBER.match(text) and math.isfinite(float(text))):
                 text = ""
         differs = self.values[node] != text
@@ -146,7 +155,7 @@ class PageModel:
             self.values[node] = text
             self.dirty[node] = None
         self._match(self._field(node))
-        return differs and not (role is _SELECT and site.compat)
+        return differs and not (role is _SELECT and site.compat)  # the earlier page did not show the selected option
 
     def _flip(self, node: int) -> bool:
         self.values[node] = not self.values[node]
@@ -196,7 +205,7 @@ class PageModel:
         self.view = self._tables.view(self.view.key[0], self.open_menus)
 
     def _allowed(self, node: int) -> bool:
-        """Whether everything that a button waits for was visited."""
+        """Returns whether all preconditions of a button were visited."""
         assert self._tables is not None
         if not self._tables.has_preconditions[node]:
             return True
@@ -209,6 +218,7 @@ class PageModel:
         return self._tables.field_of[node]
 
     def _match(self, field: int) -> None:
+        """Updates the number of matching fields; the potential of the reward needs it at every step."""
         if field < 0:
             return
         now = self._field_matches(field, touched=True)
@@ -231,7 +241,7 @@ class PageModel:
                 return True
         return False
 
-    # --- What is seen
+    # --- The observation
 
     def rows(self) -> list[PageRow]:
         """Returns the listed elements in document order."""
@@ -263,6 +273,7 @@ class PageModel:
         count = view.count
         frame.set_listed(count, encoder.padding)
         ids, mask = self._tables.tokens(encoder)
+        # With the default mode, NumPy would buffer `out`.
         np.take(ids, view.order, axis=0, out=frame.tokens[:count], mode="clip")
         np.take(mask, view.order, axis=0, out=frame.token_mask[:count], mode="clip")
         frame.features[:count] = view.features
@@ -271,7 +282,7 @@ class PageModel:
         self.write_rows(frame, encoder, self.touched)
 
     def write_rows(self, frame: Frame, encoder: Encoder, nodes: Iterable[int]) -> None:
-        """Writes what can differ in the rows of some nodes, where they are listed."""
+        """Writes the changeable parts of the rows of some nodes, if they are listed."""
         tables = self._tables
         assert tables is not None
         row_of = self.view.row_of
@@ -291,10 +302,10 @@ class PageModel:
             features[row, TAMPERED] = self.tampered[node]
 
     def picture(self) -> NDArray[np.uint8]:
-        """Returns what is seen, RGB, shape (height, width, 3)."""
+        """Returns a picture of the page, RGB, shape (height, width, 3)."""
         from a2perf.domains.web_navigation.drawing import draw
 
         return draw(self.rows(), self.site)
 
     def close(self) -> None:
-        """Frees nothing: all it holds is memory."""
+        """Does nothing: there is only memory to free."""

@@ -116,7 +116,7 @@ GOLD: dict[str, tuple[str | bool, ...]] = {entry.concept: entry.gold for entry i
 
 
 def default_button(page: int, *, last: bool) -> PageNode:
-    """The button of a page that has none of its own."""
+    """Returns the default button of a page without one."""
     return forms.page_button("submit" if last else "next", "Click", NodeRole.SUBMIT if last else NodeRole.NEXT)(page)
 
 

@@ -1,4 +1,4 @@
-"""The reward of a step: what the page says at its end, progress of the form, and what idle steps cost."""
+"""The reward of a step: the page's reward at the end, progress of the form, and the cost of steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RUNNING = End.RUNNING
 
 
 def potential(matched: int, fields: int) -> float:
-    """Share of the fields that are touched and have their gold value, in [0, 1]; 0 where there are none."""
+    """Returns the share of fields that were touched and have their gold value, in [0, 1]; 0 without fields."""
     return matched / fields if fields else 0.0
 
 

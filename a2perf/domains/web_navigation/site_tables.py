@@ -46,6 +46,7 @@ class PageView:
         self.count = min(len(listed), elements)
         self.order: NDArray[np.intp] = np.array(self.nodes[: self.count], np.intp)
         self.row_of = {node: row for row, node in enumerate(self.nodes[: self.count])}
+        # Divided in double precision and rounded once, to equal what `encode` writes for a browser.
         boxes = np.array(self.boxes, np.float64)
         features = np.zeros((len(listed), len(FEATURES)))
         features[:, IS_DIV] = [node.tag == "div" for node, _ in listed]
@@ -83,6 +84,7 @@ class SiteTables:
         self.group_of: dict[int, tuple[int, ...]] = {
             node: group for groups in site.controls for group in groups for node in group
         }
+        # Reversed: the first of several elements with one id must stay, as in the browser.
         by_id = {(node.page, node.id): node.index for node in reversed(nodes) if node.id}
         self.control_of = [by_id.get((node.page, node.control), -1) if node.control else -1 for node in nodes]
         self.slot_of = [node.slot for node in nodes]
@@ -142,7 +144,7 @@ def observed_placeholder(site: Site, node: PageNode) -> str | None:
 
 
 def observed_text(node: PageNode, texts: Mapping[str, str]) -> str | None:
-    """The text of a leaf, None where there are elements inside."""
+    """Returns the text of a leaf; None if it contains elements."""
     if node.children or node.options:
         return None
     return texts.get(node.slot, "") if node.slot else node.text

@@ -24,7 +24,7 @@ def solve(site: Site, profile: Mapping[str, str | bool], sizes: Sizes | None = N
         sizes: of the action space.
 
     Raises:
-        ConfigError: the site has no solution; the message says what cannot be reached.
+        ConfigError: the site has no solution; the message names the element that cannot be reached.
     """
     sizes = sizes or Sizes()
     model = PageModel(sizes.elements)

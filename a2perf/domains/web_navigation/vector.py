@@ -65,7 +65,7 @@ class _Members:
         self._shown = dict.fromkeys(members, (-1, -1))
 
     def seed(self, seeds: Sequence[int | None]) -> None:
-        """Gives members generators of their own; None keeps the one that there is."""
+        """Gives each member a generator; None keeps the current one."""
         for member in self._members:
             seed = seeds[member]
             if seed is not None or member not in self._random:
@@ -97,7 +97,7 @@ class _Members:
             self._shown[member] = key
 
     def step(self) -> None:
-        """Steps every member with its action; one whose episode is over begins a new one instead."""
+        """Steps every member with its action; a member with an ended episode is reset instead."""
         arrays, share = self._arrays, slice(self._members.start, self._members.stop)
         # collected in lists and written at once: single entries of arrays are slow to set
         results: list[tuple[float, bool, bool]] = []
@@ -115,7 +115,9 @@ class _Members:
                 results.append(_BEGUN)
                 raw.append(0.0)
             else:
-                raise EpisodeOverError(f"step() of member {member}, whose episode is over", hint="reset it first")
+                raise EpisodeOverError(
+                    f"step() of member {member} after the end of its episode", hint="reset the member first"
+                )
         arrays["reward"][share], arrays["terminated"][share], arrays["truncated"][share] = zip(*results, strict=True)
         arrays["raw_reward"][share] = raw
 
@@ -142,7 +144,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
     Args:
         num_envs: number of members.
         workers: processes, this one included; by default one for every 64 members, at most one per processor.
-        autoreset_mode: a member whose episode is over begins a new one at the next step, or the caller resets it.
+        autoreset_mode: a member with an ended episode is reset at the next step, or by the caller.
         **kwargs: arguments of the members.
 
     Raises:
@@ -189,9 +191,11 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         for share in shares[1:]:
             near, far = context.Pipe()
             members = _Members(template, self._arrays, share, next_step)
+            # Before the fork: the worker must also close the parent's end of this pipe.
             self._pipes.append(near)
             process = context.Process(target=_serve, args=(members, far, tuple(self._pipes)), daemon=True)
             process.start()
+            # Before the next fork: a copy in another process would hide the death of this worker.
             far.close()
             self._processes.append(process)
         self._closed = False
@@ -282,6 +286,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
 
     def _each(self, job: str, *arguments: Any) -> None:
         """Does a job in every process, and waits for all."""
+        # The others get their job first and work while this process does its own share.
         for pipe in self._pipes:
             pipe.send((job, arguments))
         failure: Exception | None = None
@@ -289,6 +294,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
             getattr(self._own, job)(*arguments)
         except Exception as error:
             failure = error
+        # All answers are read even after a failure, or the next job would receive an old one.
         for pipe in self._pipes:
             try:
                 failure = pipe.recv() or failure

@@ -77,7 +77,7 @@ class DistributedVocabulary:
 
     Args:
         lock: held while words are added.
-        words: where the table lives; filled with the built-in words where it is empty.
+        words: mapping that holds the table; built-in words are added if it is empty.
         max_vocabulary_size: at most so many words.
 
     Raises:
@@ -189,7 +189,7 @@ class UnlockedVocabulary(DistributedVocabulary):
 
 
 class LockedThreadedVocabulary(DistributedVocabulary):
-    """A table shared by threads; a copy sent to another process gets a lock of its own."""
+    """A table shared by threads; a copy sent to another process gets a new lock."""
 
     def __init__(self, threading_lock: Any = None, max_vocabulary_size: int = MAX_VOCABULARY_SIZE) -> None:
         super().__init__(threading_lock or threading.Lock(), max_vocabulary_size=max_vocabulary_size)
@@ -249,7 +249,12 @@ VOCABULARIES: dict[str, type[DistributedVocabulary]] = {
 def create_locked_vocab(
     multiprocessing: bool = False, max_vocabulary_size: int = MAX_VOCABULARY_SIZE
 ) -> DistributedVocabulary:
-    """Makes a table that threads or processes may share."""
+    """Creates a table that threads or processes share.
+
+    Args:
+        multiprocessing: share the table among processes instead of threads.
+        max_vocabulary_size: number of words; further words share one index.
+    """
     if multiprocessing:
         return LockedMultiprocessingVocabulary(max_vocabulary_size=max_vocabulary_size)
     return LockedThreadedVocabulary(max_vocabulary_size=max_vocabulary_size)

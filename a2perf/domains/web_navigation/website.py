@@ -187,8 +187,8 @@ def build_site(design: WebsiteDesign, compat: bool = False) -> Site:
 
     Args:
         design: what to build.
-        compat: the older rules: of several elements with one id only the first works, and a radio group whose key has
-            an underscore cannot be chosen.
+        compat: the earlier rules: of several elements with one id only the first works, and a radio group with an
+            underscore in its key cannot be chosen.
     """
     pages = [_page(design, number) for number in range(design.pages)]
     area = PageNode("div", "area", children=pages)

@@ -1,8 +1,8 @@
-"""Competitions: secret tasks and seeds by commit and reveal, many strangers' submissions, one outcome per run.
+"""Competitions: secret tasks and seeds by commit and reveal, many submissions, one outcome per run.
 
-``create`` makes a competition and publishes the hash of everything that decides results, ``enter_all`` seals who takes
-part, ``run`` runs entrants on the public and on the secret tasks, ``reveal`` publishes the secrets with the bundles,
-and ``check_reveal`` recomputes every claim from them.
+``create`` draws the secrets and writes the hash to publish, ``enter_all`` seals the list of entrants, ``run`` runs
+entrants on the public and the secret tasks, ``reveal`` publishes the secrets and the bundles, and ``check_reveal``
+recomputes every claim from them.
 """
 
 from a2perf.experiments.competition.creation import create

@@ -1,4 +1,4 @@
-"""Creates a competition: draws the secrets, generates the held-out tasks, writes the hash that is published first."""
+"""Creates a competition: draws the secrets, generates the held-out tasks, and writes the hash to publish first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def create(folder: Path, terms: CompetitionTerms) -> Competition:
 
     Args:
         folder: its folder.
-        terms: what everybody will know; ``founded_at`` is filled in.
+        terms: the public terms; ``founded_at`` is filled in.
 
     Returns:
         The competition; ``public/`` may be published now.
@@ -49,7 +49,7 @@ def create(folder: Path, terms: CompetitionTerms) -> Competition:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is not empty", hint="choose a new folder; a competition is created once")
     domain = get_domain(terms.domain)
-    domain.task(terms.public_task)  # refuses an unknown one
+    domain.task(terms.public_task)  # raises if unknown
     if domain.held_out is None and terms.held_out:
         raise ConfigError(f"{domain.name} has no generator of held-out tasks", hint="use --held-out 0")
     _check(terms)
@@ -68,7 +68,7 @@ def create(folder: Path, terms: CompetitionTerms) -> Competition:
         ],
         public_seeds=_seeds(terms.episodes),
     )  # fmt: skip
-    # What is committed to is what can be read back: tuples become lists, numbers their JSON.
+    # Commit to the records as they will be read from their files: JSON turns tuples into lists.
     secret = msgspec.json.decode(msgspec.json.encode(secret), type=Secret)
     _write_private(folder / "private", secret)
     _write_public(folder / "public", terms, secret)
@@ -87,7 +87,7 @@ def public_seeds_file(private: Path) -> Path:
 
 
 def write_tasks(folder: Path, secret: Secret, *, mode: int = 0o600) -> None:
-    """Writes the secret tasks and all seeds, as runs take them."""
+    """Writes the secret tasks and all seeds in the files that runs read."""
     write_atomic(public_seeds_file(folder), _seed_text(secret.public_seeds), mode=mode)
     for task in secret.tasks:
         task_file, seeds_file = task_files(folder, task.name)
@@ -111,7 +111,7 @@ def _write_public(public: Path, terms: CompetitionTerms, secret: Secret) -> None
     for name, text in gin_files.texts(terms).items():
         write_atomic(public / name, text)
     commitment = commitment_of(terms, secret, evaluator, gin_hashes(public))
-    # last: with it the competition exists
+    # written last: a folder without this file is not a competition
     write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))
 
 

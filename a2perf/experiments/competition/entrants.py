@@ -1,8 +1,8 @@
-"""The list of entrants: sealed before anybody's secret runs start, published, and never rewritten.
+"""The list of entrants: sealed before any secret run starts, published, and never rewritten.
 
-``public/entrants.json`` holds rounds. Each names the entrants that it adds with the hash of their folders, and the hash
-of the round before; closing seals the list. A folder that changed is another entrant of the same name, listed and
-evaluated beside the first one, so nobody's better attempt replaces a worse one.
+``public/entrants.json`` holds rounds. Each round has the hashes of the folders that it adds and the hash of the round
+before; closing seals the list. A changed folder becomes another entrant with the same name. Both are listed and
+evaluated, so a better attempt cannot replace a worse one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from a2perf.storage import read_record, write_record
 from a2perf.stranger_files import printable
 
 HIDING = ("bubblewrap", "docker")
-"""Levels at which an entrant sees nothing of the competition but its own artifacts."""
+"""Levels at which an entrant can read nothing of the competition except its own artifacts."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED = re.compile(r"attic|queue\.sqlite.*|entrant-\d+", re.IGNORECASE)
@@ -36,12 +36,12 @@ class Entrant(Record, kw_only=True):
 
     Attributes:
         number: from 1, in the order of entering.
-        name: of the folder, escaped.
+        name: name of the folder, escaped.
         place: folder of its runs below ``runs``, and its label.
         sha256: hash of its folder; empty if it was refused.
         scheme: rule of the hash.
         isolated: whether its packages are installed apart from a2perf's.
-        refused: why it could not run; then every run of it counts as failed.
+        refused: why it cannot run; every run of it then counts as failed.
     """
 
     number: int
@@ -59,9 +59,9 @@ class Round(Record, kw_only=True):
     Attributes:
         at: time, ISO 8601 in UTC.
         sandbox: level of confinement.
-        allow_weaker: whether guarantees that the host could not enforce were missing with the organizer's consent.
-        entrants: who entered.
-        sha256: of the canonical JSON of this round without this field, and of the hash before it.
+        allow_weaker: whether the organizer accepted that guarantees are missing that the host cannot enforce.
+        entrants: the entrants.
+        sha256: hash over the canonical JSON of this round without this field, and the hash before it.
     """
 
     at: str
@@ -71,7 +71,7 @@ class Round(Record, kw_only=True):
     sha256: str = ""
 
     def expected_sha256(self, before: str) -> str:
-        """Returns the hash that ties this round to the one before it, or to the commitment."""
+        """Returns the hash that chains this round to the one before it, or to the commitment."""
         return canonical_sha256({"before": before, "round": {**msgspec.to_builtins(self), "sha256": ""}})
 
 
@@ -79,10 +79,10 @@ class EntrantList(Record, kw_only=True):
     """``public/entrants.json``.
 
     Attributes:
-        commitment: of the competition.
-        rounds: who entered, in order.
+        commitment: commitment of the competition.
+        rounds: the rounds, in order.
         closed_at: when the list was closed; None while it is open.
-        sha256: of the last round and ``closed_at``: what is published at closing time.
+        sha256: hash of the last round and ``closed_at``; it is published when the list is closed.
     """
 
     schema: int = 1
@@ -96,7 +96,7 @@ class EntrantList(Record, kw_only=True):
         return [entrant for one in self.rounds for entrant in one.entrants]
 
     def round_of(self, entrant: Entrant) -> Round:
-        """Returns the round in which somebody entered."""
+        """Returns the round in which an entrant entered."""
         return next(one for one in self.rounds if any(other.number == entrant.number for other in one.entrants))
 
     def last_sha256(self) -> str:
@@ -104,11 +104,11 @@ class EntrantList(Record, kw_only=True):
         return self.rounds[-1].sha256 if self.rounds else self.commitment
 
     def expected_sha256(self) -> str:
-        """Returns the hash of the list as it stands."""
+        """Returns the current hash of the list."""
         return canonical_sha256({"closed_at": self.closed_at, "last": self.last_sha256()})
 
     def problems(self, commitment: str) -> list[str]:
-        """Returns what speaks against the list: a broken chain, numbers or folders that do not fit."""
+        """Returns the problems of the list: a broken chain, inconsistent numbers or folders."""
         found = [] if self.commitment == commitment else [f"{ENTRANTS} is of another competition"]
         before = self.commitment
         for number, one in enumerate(self.rounds, start=1):
@@ -136,7 +136,7 @@ class Entered:
 
 
 def read_entrants(competition: Competition) -> EntrantList:
-    """Reads the list; an empty one before anybody entered.
+    """Reads the list; it is empty before the first round.
 
     Raises:
         UserError: it was changed after it was sealed.
@@ -158,7 +158,7 @@ def enter(
     allow_weaker: bool = False,
     python_env: str = "auto",
 ) -> list[Entered]:
-    """Lists who is not listed yet, seals the round, and returns the entrants of the given folders.
+    """Adds new entrants in a sealed round, and returns the entrants of the given folders.
 
     Raises:
         ConfigError: a folder is missing, two have one name, the list is closed, the level cannot hide the competition
@@ -182,13 +182,13 @@ def enter(
                 raise ConfigError(
                     f"{entrant.place} entered at the level {one.sandbox}"
                     f"{', weaker guarantees allowed' if one.allow_weaker else ''}; all its runs are alike",
-                    hint="give the same --sandbox and --allow-weaker again",
+                    hint="use the same --sandbox and --allow-weaker",
                 )
         found.append(Entered(entrant, _absolute(folder)))
     if new and listed.closed_at is not None:
         raise ConfigError(
             f"{new[0].name} is not in the list of entrants, which was closed at {listed.closed_at}",
-            hint="run those that entered; a folder that changed is not what entered",
+            hint="run only listed entrants; a changed folder counts as a new entrant",
         )
     if new:
         one = Round(at=now(), sandbox=level, allow_weaker=allow_weaker, entrants=new)
@@ -199,14 +199,20 @@ def enter(
 
 
 def close(competition: Competition) -> EntrantList:
-    """Closes the list, and returns it; a closed one stays as it is.
+    """Closes the list and returns it; does nothing to a closed one.
+
+    Args:
+        competition: the competition.
+
+    Returns:
+        The closed list.
 
     Raises:
-        UserError: nobody entered, or the list was changed.
+        UserError: the list is empty, or was changed.
     """
     listed = read_entrants(competition)
     if not listed.rounds:
-        raise UserError("nobody entered yet", hint="name the entrants with --submission")
+        raise UserError("there are no entrants yet", hint="add them with --submission DIR")
     if listed.closed_at is None:
         listed.closed_at = now()
         _write(competition, listed)
@@ -219,7 +225,7 @@ def _write(competition: Competition, listed: EntrantList) -> None:
 
 
 def _absolute(folder: Path) -> Path:
-    """Returns the folder by an absolute path without links, but for the last part, which an entrant may have made."""
+    """Returns the absolute path of a folder without links, except in the last part: the entrant may have made it."""
     above, name = os.path.split(os.path.abspath(folder))
     return Path(os.path.realpath(above), name)
 
@@ -253,11 +259,11 @@ def _level(competition: Competition, sandbox: str | None, allow_weaker: bool) ->
     level = sandbox or competition.terms.sandbox
     if allow_weaker:
         return level
-    found = get_sandbox(level).level  # an unknown or unavailable one is said here once, not by every run
+    found = get_sandbox(level).level  # raises here once for an unknown or unavailable level, not in every run
     if found not in HIDING:
         raise ConfigError(
             f"at the level {found} an entrant could read the secrets of the competition and the runs of others",
-            hint=f"use --sandbox {HIDING[0]}, or give --allow-weaker, which the published record will say",
+            hint=f"use --sandbox {HIDING[0]}, or add --allow-weaker; the published record then contains it",
         )
     return level
 
@@ -265,8 +271,8 @@ def _level(competition: Competition, sandbox: str | None, allow_weaker: bool) ->
 def _check_folders(competition: Competition, submissions: Sequence[Path]) -> None:
     if (competition.folder / REVEALED).exists():
         raise UserError(
-            "the secrets of this competition were revealed: nobody can be evaluated on them any more",
-            hint="make a new competition with `a2perf competition init`",
+            "the secrets of this competition were revealed; no entrant can be evaluated on them any more",
+            hint="create a new competition with `a2perf competition init`",
         )
     names = [_absolute(folder).name for folder in submissions]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -276,15 +282,15 @@ def _check_folders(competition: Competition, submissions: Sequence[Path]) -> Non
         if not os.path.lexists(folder):
             raise ConfigError(f"the submission folder {shown} does not exist", hint="give the folder of a submission")
         if folder.is_symlink():
-            continue  # it may be the entrant's, which its check refuses
+            continue  # the entrant may have made this link; the check of its folder refuses it
         if competition.folder.is_relative_to(real):
             raise ConfigError(
-                f"the competition lies inside the submission {shown}, which could read its secrets",
+                f"the competition is inside the submission {shown}, which could read its secrets",
                 hint="move the competition elsewhere",
             )
         for own in (competition.public, competition.private, competition.runs):
             if real.is_relative_to(own):
                 raise ConfigError(
-                    f"the submission {shown} lies inside the competition's folder {own.name}",
-                    hint="keep submissions apart from the competition",
+                    f"the submission {shown} is inside the competition's folder {own.name}",
+                    hint="move the submission out of the competition's folder",
                 )

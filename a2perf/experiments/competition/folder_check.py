@@ -1,7 +1,7 @@
-"""Looks at an entrant's folder in a process with bounds, since whatever lies there is the entrant's.
+"""Checks an entrant's folder in a separate process with resource limits, because its content is untrusted.
 
-``python -m a2perf.experiments.competition.folder_check FOLDER`` prints what was found as JSON. Fifos, endless or sparse
-files, deep trees and hostile requirements end this process and nobody else's.
+``python -m a2perf.experiments.competition.folder_check FOLDER`` prints the result as JSON. Fifos, endless or sparse
+files, deep trees and hostile requirements can only end this process.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from a2perf.stranger_files import printable
 MEMORY_BYTES = 4 << 30
 WALL_S = 120.0
 TRIES = 3
-"""How often a folder is read whose reader was killed: from outside it is an accident, three times it is the folder."""
+"""Attempts to read a folder. One killed reader may be an accident; after three the folder is the cause."""
 
 _KILLS = (-signal.SIGKILL, -signal.SIGTERM)
 _MOST_WORDS = 2000
 
 
 class FolderCheck(Record, kw_only=True):
-    """What an entrant's folder is.
+    """The result of checking an entrant's folder.
 
     Attributes:
-        sha256: hash of its content; empty if it is refused.
+        sha256: hash of its content; empty if the folder is refused.
         scheme: rule of the hash.
-        needs_packages: whether its requirements are not satisfied by a2perf's own packages.
-        refused: why it cannot run, in words; empty if it can.
+        needs_packages: whether it requires packages that this installation does not have.
+        refused: why it cannot run; empty if it can.
     """
 
     sha256: str = ""
@@ -47,10 +47,10 @@ class FolderCheck(Record, kw_only=True):
 
 
 def examine(folder: Path) -> FolderCheck:
-    """Looks at an entrant's folder; whatever is wrong with it becomes the reason of its refusal.
+    """Checks an entrant's folder; any problem becomes the reason for refusing it.
 
     Args:
-        folder: absolute; a link in its last part may be the entrant's and is refused.
+        folder: absolute path; a link in its last part is refused, because the entrant may have made it.
     """
     if folder.is_symlink():
         return FolderCheck(refused="it is a link, which could lead to the competition or to another entrant")
@@ -64,7 +64,7 @@ def examine(folder: Path) -> FolderCheck:
 
 
 def _read(folder: Path) -> tuple[FolderCheck, int | None]:
-    """Returns what a reader said of a folder, and its exit status; ``None`` after the time was over."""
+    """Returns the result of a reader process and its exit status; ``None`` as status after a timeout."""
     command = [sys.executable, "-P", "-m", __name__, str(folder)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
@@ -72,15 +72,15 @@ def _read(folder: Path) -> tuple[FolderCheck, int | None]:
         env=environment, cwd="/",
     ) as child:  # fmt: skip
         try:
-            said, words = child.communicate(timeout=WALL_S)
+            answer, errors = child.communicate(timeout=WALL_S)
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             return FolderCheck(refused=f"its folder could not be read within {WALL_S:g} s"), None
     try:
-        return msgspec.json.decode(said, type=FolderCheck), child.returncode
+        return msgspec.json.decode(answer, type=FolderCheck), child.returncode
     except msgspec.DecodeError:
-        last = words.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+        last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
         how = f"status {child.returncode}" if child.returncode >= 0 else signal.Signals(-child.returncode).name
         refused = f"reading its folder ended with {how}: {printable(last[0])}"
         return FolderCheck(refused=refused[:_MOST_WORDS]), child.returncode
@@ -99,8 +99,8 @@ def _main(folder: Path) -> None:
         found = FolderCheck(sha256=identity.sha256, scheme=identity.scheme)
         found.needs_packages = bool(read_requirements(folder / REQUIREMENTS).unsatisfied_here())
     except UserError as error:
-        words = error.message.replace(str(folder), folder.name)  # the organizer's paths are not published
-        found = FolderCheck(refused=printable(words.replace("\n", " "))[:_MOST_WORDS])
+        message = error.message.replace(str(folder), folder.name)  # the organizer's paths are not published
+        found = FolderCheck(refused=printable(message.replace("\n", " "))[:_MOST_WORDS])
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         found = FolderCheck(refused=printable(f"{type(error).__name__}: {error}")[:_MOST_WORDS])
     print(json.dumps(msgspec.to_builtins(found)))

@@ -1,6 +1,6 @@
-"""The gin files of a competition: public, committed to byte by byte, and the same for every entrant.
+"""The gin files of a competition: public, part of the commitment, and the same for every entrant.
 
-What differs from run to run, the secret task and the seeds, is bound on the command line; so the files tell nothing.
+The secret task and the seeds are bound on the command line, so the files reveal nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATHS = (
     "Submission.held_out_task", "Submission.evaluation_seeds_file", "Submission.trained_root_dir",
     "Submission.hidden_paths",
 )  # fmt: skip
-"""What a run may be given beside its gin file."""
+"""Parameters that a run may get in addition to its gin file."""
 
 
 def texts(terms: CompetitionTerms) -> dict[str, str]:
@@ -59,14 +59,14 @@ def settings_in(text: str) -> dict[str, Any]:
 
 
 def binding(name: str, value: Any) -> tuple[str, str]:
-    """Returns the words of the command line that bind a parameter."""
+    """Returns the command-line arguments that bind a parameter."""
     if isinstance(value, Path):
         value = str(value)
     return ("--extra-gin-bindings", f"{name} = {value!r}")
 
 
 class _ConfigurableNames(config_parser.ParserDelegate):  # type: ignore[misc]
-    """Stands names in for what they refer to; a constant counts without its module."""
+    """Keeps references as names instead of resolving them; constants lose their module."""
 
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> str:
         return f"@{scoped_configurable_name}{'()' if evaluate else ''}"

@@ -1,4 +1,4 @@
-"""Publishes what proves a competition: the secrets, everything that was committed to, and the bundles of every run."""
+"""Publishes the evidence of a competition: the secrets, the committed files, and the bundles of every run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from a2perf.stranger_files import Kind, chunks, walk
 def reveal(
     competition: Competition, folder: Path, outcomes: Sequence[OutcomeRecord] = (), standing: Standing | None = None
 ) -> None:
-    """Writes everything that others need to check the results; ends the competition.
+    """Writes all files that others need to check the results; ends the competition.
 
     Args:
-        competition: whose secrets; they were verified when it was loaded.
-        folder: gets the files; an earlier reveal there is replaced.
-        outcomes: how every run ended.
-        standing: what the bundles give.
+        competition: the competition; loading it has verified its secrets.
+        folder: output folder; an earlier reveal in it is replaced.
+        outcomes: the outcome of every run.
+        standing: the standing computed from the bundles.
     """
     listed = close(competition) if read_entrants(competition).rounds else read_entrants(competition)
     listed.sha256 = listed.expected_sha256()
@@ -56,7 +56,7 @@ def reveal(
 
 
 def _publish_bundles(runs: Path, folder: Path) -> None:
-    """Copies every bundle, earlier attempts too, without what is the entrant's own: artifacts, output, pictures."""
+    """Copies all bundles, including earlier attempts, without the entrant's files: artifacts, output, pictures."""
     for bundle in find_bundles(runs, archived=True):
         target = folder / bundle.relative_to(runs)
         target.mkdir(parents=True)

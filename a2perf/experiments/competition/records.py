@@ -1,9 +1,9 @@
-"""What a competition consists of on disk, and the commitment that ties its public and its secret half together.
+"""The files of a competition, and the commitment to its public and secret parts.
 
-``public/`` may be handed out at once: the terms, the gin files, the code that evaluates, the commitment, and later the
-list of entrants. ``private/`` holds the secrets until they are revealed. The commitment is SHA-256 over the canonical
-JSON (sorted keys, no spaces) of everything that decides results; the secrets hold a random salt, so that guesses cannot
-be tried out against it.
+``public/`` can be published at once: the terms, the gin files, the evaluator's code, the commitment, and later the list
+of entrants. ``private/`` holds the secrets until the reveal. The commitment is SHA-256 over the canonical JSON (sorted
+keys, no spaces) of all inputs that decide the results. The secrets contain a random salt; without it, anybody could
+test guesses against the commitment.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ _MAX_GIN_BYTES = 1 << 20
 
 
 class CompetitionTerms(Record, kw_only=True):
-    """``public/terms.json``: what everybody knows before anybody enters.
+    """``public/terms.json``: the terms, published before the first entry.
 
     Attributes:
         name: the competition's name.
         domain: name of the domain.
-        public_task: the task that entrants train on and are first evaluated on.
-        held_out: how many secret tasks there are.
+        public_task: the task of training and of the first evaluation.
+        held_out: number of secret tasks.
         episodes: scored episodes of each run.
         latency_steps: timed calls of each run.
-        seeds: root seeds; each entrant is run with each.
-        train: whether ``train()`` runs first; otherwise entrants bring what they need in their folder.
+        seeds: root seeds; each entrant runs with every one.
+        train: whether ``train()`` runs first; otherwise the entrants' folders contain trained policies.
         train_time_limit_s: limit of ``train()``, in seconds.
         call_timeout_s: limit of one ``infer_once``, in seconds.
         load_timeout_s: limit of ``load_policy`` with the imports, in seconds.
-        memory_limit_bytes: of an entrant's processes.
-        sandbox: how entrants are confined.
+        memory_limit_bytes: memory limit of an entrant's processes.
+        sandbox: sandbox level of the entrants.
         founded_at: time, ISO 8601 in UTC.
     """
 
@@ -73,7 +73,7 @@ class CompetitionTerms(Record, kw_only=True):
 
 
 class SecretTask(Record, kw_only=True):
-    """A secret task: what ``HeldOutTask`` says, and the seeds of its episodes."""
+    """A secret task: the fields of ``HeldOutTask``, and the seeds of its episodes."""
 
     name: str
     env_id: str
@@ -83,13 +83,13 @@ class SecretTask(Record, kw_only=True):
 
 
 class Secret(Record, kw_only=True):
-    """``private/secret.json``: everything that is committed to.
+    """``private/secret.json``: the secret part of the commitment.
 
     Attributes:
         salt: 32 random bytes as hexadecimal digits.
-        generator_seed: of the domain's generator of held-out tasks.
-        tasks: what it generated, with the seeds of the episodes.
-        public_seeds: seeds of the scored episodes on the public task, secret too.
+        generator_seed: seed of the domain's generator of held-out tasks.
+        tasks: the generated tasks with the seeds of their episodes.
+        public_seeds: seeds of the scored episodes on the public task, which are secret too.
     """
 
     schema: int = 1
@@ -100,11 +100,11 @@ class Secret(Record, kw_only=True):
 
 
 class Evaluator(Record, kw_only=True):
-    """``public/evaluator.json``: the code that evaluates.
+    """``public/evaluator.json``: the code of the evaluator.
 
     Attributes:
         a2perf_version: its version.
-        a2perf_sha256: hash of the package's content, which every manifest repeats.
+        a2perf_sha256: hash of the package's content; every manifest contains it too.
         python: implementation and version.
         packages: version of every installed distribution.
     """
@@ -117,7 +117,7 @@ class Evaluator(Record, kw_only=True):
 
     @classmethod
     def current(cls) -> Evaluator:
-        """Returns the code that runs now."""
+        """Returns the running code."""
         return cls(
             a2perf_version=__version__,
             a2perf_sha256=package_sha256(),
@@ -126,7 +126,7 @@ class Evaluator(Record, kw_only=True):
         )
 
     def differences(self, other: Evaluator) -> list[str]:
-        """Returns how another evaluator differs from this one, in words."""
+        """Returns how another evaluator differs from this one, one sentence per difference."""
         found = [
             f"{name} is {getattr(other, name)}, committed {getattr(self, name)}"
             for name in ("a2perf_version", "a2perf_sha256", "python")
@@ -143,7 +143,7 @@ class Evaluator(Record, kw_only=True):
 
 
 class Commitment(Record, kw_only=True):
-    """``public/commitment.json``: the hash that is published first."""
+    """``public/commitment.json``: the hash to publish first."""
 
     schema: int = 1
     commitment: str
@@ -157,10 +157,10 @@ class Competition:
 
     Attributes:
         folder: its folder.
-        terms: what everybody knows.
-        commitment: what was published.
+        terms: the public terms.
+        commitment: the published commitment.
         secret: the secrets, verified against the commitment.
-        evaluator: the code that evaluates.
+        evaluator: the code of the evaluator.
     """
 
     folder: Path
@@ -171,12 +171,12 @@ class Competition:
 
     @property
     def public(self) -> Path:
-        """What may be handed out."""
+        """Folder of the public files."""
         return self.folder / "public"
 
     @property
     def private(self) -> Path:
-        """What nobody else may read before the reveal."""
+        """Folder of the secrets until the reveal."""
         return self.folder / "private"
 
     @property
@@ -188,7 +188,7 @@ class Competition:
 def place_of(secret: Secret, entrant: int, task: str, seed: int, mode: str) -> str:
     """Returns the folder of a run below its entrant's: ``<12 digits>/seed_<n>``.
 
-    The entrant sees the path, so it tells nothing of the task before the salt is revealed.
+    The entrant can see the path, so it is derived from the task with the salt and reveals nothing without it.
     """
     words = f"{entrant}/{task}/{seed}/{mode}".encode()
     return f"{hmac.new(bytes.fromhex(secret.salt), words, 'sha256').hexdigest()[:12]}/seed_{seed}"
@@ -201,13 +201,13 @@ def canonical_sha256(content: Any) -> str:
 
 
 def commitment_of(terms: CompetitionTerms, secret: Secret, evaluator: Evaluator, gin: Mapping[str, str]) -> str:
-    """Returns the hash that ties together everything that decides results, 64 hexadecimal digits.
+    """Returns the commitment: the hash over all inputs that decide the results, 64 hexadecimal digits.
 
     Args:
-        terms: what everybody knows.
-        secret: what nobody else knows yet.
-        evaluator: the code that evaluates.
-        gin: the SHA-256 of each gin file by its name.
+        terms: the public terms.
+        secret: the secrets.
+        evaluator: the code of the evaluator.
+        gin: the SHA-256 of each gin file by name.
     """
     return canonical_sha256({"evaluator": evaluator, "gin": dict(gin), "secret": secret, "terms": terms})
 
@@ -222,22 +222,22 @@ def gin_hashes(folder: Path) -> dict[str, str]:
 
 
 def load(folder: Path) -> Competition:
-    """Reads a competition and proves that nothing of it changed since it was made.
+    """Reads a competition and verifies that it has not changed since its creation.
 
     Raises:
-        ConfigError: there is no competition in the folder.
-        UserError: something is not what was committed to.
+        ConfigError: the folder is not a competition.
+        UserError: a file differs from the commitment.
     """
     folder = folder.resolve()
     public, private = folder / "public", folder / "private"
     if not (public / COMMITMENT).is_file():
-        raise ConfigError(f"{folder} holds no competition", hint="make one with `a2perf competition init`")
+        raise ConfigError(f"{folder} holds no competition", hint="create one with `a2perf competition init`")
     terms = read_record(public / TERMS, CompetitionTerms)
     commitment = read_record(public / COMMITMENT, Commitment)
     if not (public / EVALUATOR).is_file():
         raise UserError(
-            f"the competition in {folder} was made by an earlier a2perf, which committed to terms and secrets only",
-            hint="continue with that version, or make a new competition",
+            f"the competition in {folder} was created by an earlier a2perf, which committed to terms and secrets only",
+            hint="continue with that version, or create a new competition",
         )
     secret = read_record(private / SECRET, Secret)
     evaluator = read_record(public / EVALUATOR, Evaluator)
@@ -245,6 +245,6 @@ def load(folder: Path) -> Competition:
         raise UserError(
             f"terms, gin files, code or secrets in {folder} are not those of the published commitment "
             f"{commitment.commitment[:16]}...",
-            hint="restore them; a competition whose terms change has to be made again",
+            hint="restore them; new terms need a new competition",
         )
     return Competition(folder, terms, commitment, secret, evaluator)

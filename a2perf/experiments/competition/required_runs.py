@@ -1,4 +1,4 @@
-"""The runs that every entrant has to have: computed by whoever runs a competition and by whoever verifies one."""
+"""The runs that every entrant needs: computed both to run a competition and to verify one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class RequiredRun:
         task: its name.
         mode: ``"train"`` or ``"inference"``.
         seed: the root seed.
-        place: folder below the entrant's that holds the bundle of the mode.
+        place: folder of the bundle, below the entrant's.
         gin_file: name of the gin file.
         is_secret: whether the task was secret.
-        trained: place of the training run that the policy comes from.
+        trained: place of the training run of its policy.
     """
 
     task: str
@@ -40,7 +40,7 @@ class RequiredRun:
 
 
 def required_runs(terms: CompetitionTerms, secret: Secret, entrant: int) -> list[RequiredRun]:
-    """Returns every run that an entrant, given by its number, has to have: seed by seed, the training first."""
+    """Returns the required runs of an entrant, given by its number, sorted by seed with the training run first."""
     found: list[RequiredRun] = []
     for seed in terms.seeds:
         plans = [(terms.public_task, "inference", gin_files.PUBLIC)]
@@ -56,10 +56,10 @@ def required_runs(terms: CompetitionTerms, secret: Secret, entrant: int) -> list
 
 
 def bindings_of(run: RequiredRun, competition: Path, home: Path) -> dict[str, Any]:
-    """Returns what a run is given beside its gin file, by the name of the parameter.
+    """Returns the parameters that a run gets in addition to its gin file.
 
     Args:
-        run: which.
+        run: the run.
         competition: its folder.
         home: folder of the entrant's runs.
     """

@@ -1,4 +1,4 @@
-"""Whether one run of a competition is what was promised: read from its bundle alone, no summary is believed."""
+"""Checks one run of a competition against the commitment, from its bundle and not from summaries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable
 
 UNPUBLISHED = ("artifacts", "logs", "media")
-"""Folders of a bundle that are not published: they are the entrant's; the manifest keeps their hashes."""
+"""Folders of a bundle that are not published: they contain the entrant's files. The manifest has their hashes."""
 
 _MAX_BYTES = 1 << 30
 _CLOCK_S = 60.0
@@ -38,12 +38,12 @@ _FLAGS = {
 
 @dataclass(frozen=True)
 class Promise:
-    """What all runs are measured by.
+    """The committed inputs that all runs are checked against.
 
     Attributes:
-        terms: of the competition.
+        terms: the terms.
         secret: the revealed secrets.
-        evaluator: the code that was committed to.
+        evaluator: the committed code.
         gin: the content of each gin file by name.
     """
 
@@ -70,19 +70,19 @@ def check_run(
     bundle: Path, manifest: Manifest, run: RequiredRun, entrant: Entrant, sealed: Round, promise: Promise,
     *, published: bool = False,
 ) -> list[str]:  # fmt: skip
-    """Compares one run with what was committed to.
+    """Compares one run with the commitment.
 
     Args:
         bundle: its folder.
         manifest: its manifest.
-        run: what it has to be.
-        entrant: whose.
+        run: the required run.
+        entrant: its entrant.
         sealed: the round in which the entrant entered.
-        promise: what all runs are measured by.
+        promise: the committed inputs.
         published: whether the folders of ``UNPUBLISHED`` were left out.
 
     Returns:
-        One sentence for each thing that differs.
+        One sentence per difference.
     """
     found = inventory_problems(files_of(bundle), manifest, unpublished=UNPUBLISHED if published else ())
     found += _fields(manifest, run, entrant, promise)
@@ -151,7 +151,7 @@ def _confinement(manifest: Manifest, entrant: Entrant, sealed: Round, promise: P
     if kind not in (None, "isolated" if entrant.isolated else "shared"):
         found.append(f"its packages were {_shown(kind)}, unlike at entering")
     sandbox = manifest.sandbox
-    if sandbox is None:  # it failed before the participant was started
+    if sandbox is None:  # the run failed before the participant was started
         return [*found, "it records no sandbox"] if manifest.state is RunState.FINISHED else found
     if not sealed.allow_weaker and sandbox.level != sealed.sandbox:
         found.append(f"it was confined at the level {_shown(sandbox.level)}, not {_shown(sealed.sandbox)}")
@@ -202,7 +202,7 @@ def _configuration(
 
 
 def _path(name: str, actual: Any, expected: Any) -> list[str]:
-    """Compares a path of the organizer's host with one of any competition's folder."""
+    """Compares a path of the organizer's host with the expected one; the folder of the competition may differ."""
     if isinstance(expected, list):
         return [] if isinstance(actual, list) and len(actual) == len(expected) else [f"{name} was not as for all runs"]
     inside = str(expected).removeprefix("/cup/")

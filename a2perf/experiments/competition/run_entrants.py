@@ -1,7 +1,7 @@
-"""Runs entrants: training on the public task, then the public and every secret task, each run with its own outcome.
+"""Runs entrants: training on the public task, then the public and every secret task, with one outcome per run.
 
-An entrant's failure is its own, also one of its folder. The same command finishes what a killed one left, and entrants
-can be added until the list is closed.
+A failure of an entrant, even of its folder, does not affect the others. The same command resumes an interrupted one;
+entrants can be added until the list is closed.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from a2perf.launch import QUEUE_FILE, Conductor, ExperimentResult, Queue, Resour
 from a2perf.records import FailureKind
 
 PYTHON_ENVS = ("auto", "shared", "isolated")
-"""``auto``: an environment of its own for each entrant whose requirements this a2perf's packages do not satisfy."""
+"""``auto``: a separate environment for each entrant that requires packages which this installation does not have."""
 
 
 @dataclass(frozen=True)
 class Entrants:
-    """Who is run, and how.
+    """The entrants to run, and how to run them.
 
     Attributes:
-        submissions: folders; their names have to differ.
+        submissions: folders with different names.
         python_env: one of ``PYTHON_ENVS``.
-        find_links: folders of wheels for environments of their own.
-        sandbox: replaces that of the terms; one that cannot hide the competition needs ``allow_weaker``.
-        allow_weaker: whether guarantees that this host cannot enforce may be missing; the published record says so.
+        find_links: folders of wheels for separate environments.
+        sandbox: replaces the level of the terms; a level that cannot hide the competition needs ``allow_weaker``.
+        allow_weaker: whether guarantees that this host cannot enforce may be missing; the record contains it.
     """
 
     submissions: tuple[Path, ...]
@@ -45,17 +45,20 @@ class Entrants:
 def run(
     competition: Competition, entrants: Entrants, conductor: Conductor, *, restart: Restart | None = None
 ) -> ExperimentResult:
-    """Enters the entrants, and runs them or what is left of them.
+    """Enters the entrants and executes their unfinished runs.
 
     Args:
         competition: the competition.
-        entrants: who is run, and how.
+        entrants: the entrants and their settings.
         conductor: executes the runs.
         restart: which failed runs start again; the published record counts the attempts.
 
+    Returns:
+        The runs with their states, and what this call did.
+
     Raises:
-        ConfigError: a folder or setting is wrong, or the secrets lie where an entrant could read them.
-        UserError: the secrets were revealed already, this is not the code that was committed to, or this host does not
+        ConfigError: a folder or setting is wrong, or an entrant could read the secrets.
+        UserError: the secrets were revealed, the installed code differs from the commitment, or this host does not
             offer the sandbox.
     """
     check_evaluator(competition)
@@ -67,20 +70,20 @@ def run(
 
 
 def check_evaluator(competition: Competition) -> None:
-    """Refuses to continue with other code than the competition committed to.
+    """Refuses to continue with code that differs from the commitment.
 
     Raises:
-        UserError: a package or Python itself changed.
+        UserError: a package or Python has changed.
     """
     if differences := competition.evaluator.differences(Evaluator.current()):
         raise UserError(
-            f"this is not the code that the competition committed to: {'; '.join(differences)}",
-            hint="install the versions of public/evaluator.json again",
+            f"the installed code differs from the competition's commitment: {'; '.join(differences)}",
+            hint="install the versions in public/evaluator.json",
         )
 
 
 def enter_all(competition: Competition, entrants: Entrants) -> list[Entered]:
-    """Lists the entrants of a call; see ``enter``."""
+    """Adds the entrants of a call to the list; see ``enter``."""
     if entrants.python_env not in PYTHON_ENVS:
         raise ConfigError(f"--python-env {entrants.python_env!r} is not valid", hint=f"use {', '.join(PYTHON_ENVS)}")
     return enter(
@@ -93,13 +96,15 @@ def enter_all(competition: Competition, entrants: Entrants) -> list[Entered]:
 
 
 def run_specs(competition: Competition, entrants: Entrants, entered: Sequence[Entered]) -> list[RunSpec]:
-    """Returns the runs of the entrants, seed by seed, so that an interrupted competition can be compared."""
+    """Returns the runs of the entrants sorted by seed: an interrupted competition still allows comparisons."""
     plans = [
         (one, run)
         for one in entered
         for run in required_runs(competition.terms, competition.secret, one.entrant.number)
     ]
-    plans.sort(key=lambda plan: competition.terms.seeds.index(plan[1].seed))  # stable: the training stays first
+    plans.sort(
+        key=lambda plan: competition.terms.seeds.index(plan[1].seed)
+    )  # a stable sort: the training run stays first
     specs: list[RunSpec] = []
     train_keys: dict[tuple[int, int], str] = {}
     for one, run in plans:
@@ -128,7 +133,7 @@ def _spec(competition: Competition, entrants: Entrants, one: Entered, run: Requi
     ]  # fmt: skip
     return evaluator_run(
         f"{entrant.place}/{run.task}/seed_{run.seed}/{run.mode}",
-        home / run.place,  # opaque, because an entrant may learn the path of its run
+        home / run.place,  # a hash, because the entrant can see this path
         run.mode,
         submission=one.folder,
         gin_file=competition.public / run.gin_file,
@@ -150,7 +155,7 @@ def _spec(competition: Competition, entrants: Entrants, one: Entered, run: Requi
 
 
 def _refuse(queue: Queue, competition: Competition, entered: Sequence[Entered]) -> None:
-    """Records the failure of entrants that cannot run: their folder is not valid, or is another entrant by now."""
+    """Records the failure of entrants that cannot run: their folder is invalid, or has changed into a new entrant."""
     reasons = {one.entrant.place: one.entrant.refused for one in entered if one.entrant.refused}
     now = {one.entrant.name: one.entrant for one in entered}
     for entrant in read_entrants(competition).all():

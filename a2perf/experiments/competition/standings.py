@@ -1,4 +1,4 @@
-"""What the runs of a competition came to, as it is published: outcomes by run, results by entrant, ranks."""
+"""The published results of a competition: outcomes by run, results by entrant, ranks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from a2perf.stranger_files import printable
 
 
 class OutcomeRecord(Record, kw_only=True):
-    """How one run ended, in the organizer's words.
+    """The outcome of one run, as the organizer recorded it.
 
     Attributes:
         entrant: folder of the entrant's runs.
         task: name of the task.
         bundle: path below that folder.
         state: ``"finished"`` or ``"failed"``.
-        kind: of a failure.
+        kind: kind of a failure.
         reason: one sentence.
-        attempts: how often it was started.
+        attempts: number of starts.
     """
 
     entrant: str
@@ -36,14 +36,14 @@ class OutcomeRecord(Record, kw_only=True):
 
 
 class TaskStanding(Record, kw_only=True):
-    """How an entrant did on one task.
+    """The results of an entrant on one task.
 
     Attributes:
         task: name of the task.
         held_out: whether it was secret.
         returns: mean episode return of each finished run, in the order of the seeds.
-        failures: kind and reason of each run that failed, the training included.
-        not_run: how many runs never started, since the training that they need failed.
+        failures: kind and reason of each failed run, including the training run.
+        not_run: number of runs that did not start because their training run failed.
     """
 
     task: str
@@ -54,13 +54,13 @@ class TaskStanding(Record, kw_only=True):
 
 
 class EntrantStanding(Record, kw_only=True):
-    """How one entrant did.
+    """The results of one entrant.
 
     Attributes:
         number: in the order of entering.
-        rank: among those who finished every run on the secret tasks; None for the others.
-        mean: over the secret tasks, of the mean return; over the public one where none is secret.
-        attempts: how often its runs were started, all together.
+        rank: rank among the entrants that finished every run on the secret tasks; None for the others.
+        mean: mean over the secret tasks of the mean return; without secret tasks, that of the public one.
+        attempts: number of starts of all its runs.
     """
 
     number: int
@@ -81,7 +81,7 @@ class Standing(Record, kw_only=True):
 
 
 def ranked(entrants: Sequence[EntrantStanding]) -> list[EntrantStanding]:
-    """Fills in means and ranks and returns the entrants in their order; equal means share a rank."""
+    """Fills in means and ranks and returns the entrants by rank; equal means share a rank."""
     for entrant in entrants:
         decisive = [task for task in entrant.tasks if task.held_out] or entrant.tasks
         if decisive and all(task.returns and not task.failures and not task.not_run for task in decisive):
@@ -94,7 +94,7 @@ def ranked(entrants: Sequence[EntrantStanding]) -> list[EntrantStanding]:
 
 
 def outcome_of(entry: QueueEntry) -> OutcomeRecord:
-    """Returns how a run of the queue ended."""
+    """Returns the outcome of a run in the queue."""
     root, mode = str(entry.data["root"]), str(entry.data["mode"])
     return OutcomeRecord(
         entrant=str(entry.data["submission"]),

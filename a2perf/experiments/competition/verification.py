@@ -1,8 +1,8 @@
-"""Recomputes what a published competition claims, from its bundles: everybody can, and ``publish`` does it first.
+"""Recomputes the claims of a published competition from its bundles. ``publish`` does this too before it publishes.
 
-Checked are the commitment, the sealed list of entrants, that every entrant has every run or a recorded failure and
-nothing beside them, every run by itself, and the standing. The organizer's own words decide only about runs that left
-no bundle; they are listed as notes.
+It checks the commitment, the sealed list of entrants, that every entrant has every run or a recorded failure and no
+others, each run, and the standing. Only for runs without a bundle does it rely on the organizer's record; these are
+listed as notes.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ R = TypeVar("R", bound=Record)
 
 @dataclass
 class Checked:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        problems: everything that speaks against the results, in words.
-        notes: what a reader should know though it is allowed: further attempts, runs without a bundle.
-        standing: recomputed from the bundles.
+        problems: one sentence per problem.
+        notes: remarks on allowed facts: further attempts, runs without a bundle.
+        standing: the standing recomputed from the bundles.
     """
 
     problems: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class _Runs:
-    """Where the runs are, and what is said about them."""
+    """The folder of the runs, and the organizer's record of them."""
 
     folder: Path
     promise: Promise
@@ -77,11 +77,11 @@ class _Runs:
 
 
 def check_runs(competition: Competition, outcomes: Sequence[OutcomeRecord]) -> Checked:
-    """Checks the runs of a competition where they were made.
+    """Checks the runs of a competition before publication.
 
     Args:
-        competition: whose.
-        outcomes: how every run ended, as the queue has it.
+        competition: the competition.
+        outcomes: the outcome of every run, from the queue.
     """
     listed = _read(competition.public, ENTRANTS, EntrantList)
     gin = {name: _bytes(competition.public, name) for name in gin_hashes(competition.public)}
@@ -91,12 +91,15 @@ def check_runs(competition: Competition, outcomes: Sequence[OutcomeRecord]) -> C
 
 
 def check_reveal(folder: Path, commitment: str | None = None, entrants: str | None = None) -> Checked:
-    """Checks what ``reveal`` published.
+    """Checks a published competition.
 
     Args:
-        folder: what it wrote, or a packed file of that.
-        commitment: the hash as it was published first; the one in the folder proves nothing by itself.
-        entrants: the hash of the list of entrants as it was published when it was closed.
+        folder: the published folder, or a packed file of it.
+        commitment: the hash that was published first; the one in the folder proves nothing.
+        entrants: the hash of the list of entrants that was published when the list was closed.
+
+    Returns:
+        The problems, and the standing that follows from the published bundles.
     """
     try:
         return _check_reveal(packed_top(Path(os.path.realpath(folder))), commitment, entrants)
@@ -122,8 +125,8 @@ def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) ->
         problems.append(f"{ENTRANTS} has the hash {printable(listed.sha256)}, but {printable(entrants)} was published")
     problems += [*_tasks(folder, secret), *_others(folder, secret)]
     promise = Promise(terms, secret, evaluator, {name: _bytes(folder, name) for name in gin_hashes(folder)})
-    said = msgspec.convert(_json(folder, OUTCOMES), list[OutcomeRecord]) if listed.rounds else []
-    by_run = {(one.entrant, one.bundle): one for one in said}
+    stated_runs = msgspec.convert(_json(folder, OUTCOMES), list[OutcomeRecord]) if listed.rounds else []
+    by_run = {(one.entrant, one.bundle): one for one in stated_runs}
     checked = _check_all(_Runs(folder / RUNS, promise, listed, by_run, published=True), stated)
     if listed.rounds and _read(folder, RESULTS, Standing) != checked.standing:
         checked.problems.append(f"{RESULTS} is not what the bundles give")
@@ -192,7 +195,7 @@ def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[RequiredRun
 def _without_bundle(
     entrant: Entrant, run: RequiredRun, outcome: OutcomeRecord | None, ended: Mapping[str, bool]
 ) -> tuple[list[str], str]:
-    """Judges a run that left no bundle; returns what is wrong, and the kind of its failure."""
+    """Checks a run without a bundle; returns the problems and the kind of its failure."""
     if entrant.refused:
         return [], "contract"
     if outcome is None or outcome.state != "failed" or not outcome.kind:
@@ -222,7 +225,7 @@ def _enter_result(
 
 
 def _agree(manifest: Manifest, outcome: OutcomeRecord | None) -> list[str]:
-    """Compares what the bundle says with what the organizer says; the bundle is believed."""
+    """Compares the bundle with the organizer's record; the bundle decides."""
     if outcome is None:
         return ["its outcome is not recorded"]
     finished = manifest.state is RunState.FINISHED
@@ -234,12 +237,12 @@ def _agree(manifest: Manifest, outcome: OutcomeRecord | None) -> list[str]:
 
 
 def _attempts(bundle: Path, manifest: Manifest) -> tuple[int, list[str]]:
-    """Counts the starts of a run, archived ones included; a finished one may not have been archived."""
+    """Counts the starts of a run, including archived ones; archiving a finished run is a problem."""
     count, problems = sum(attempt.archived is None for attempt in manifest.attempts), []
     listed = {attempt.archived for attempt in manifest.attempts if attempt.archived is not None}
     for folder in _archived(bundle):
         earlier, wrong = _manifest(folder)
-        problems += [f"its earlier attempt {printable(folder.name)}: {words}" for words in wrong]
+        problems += [f"its earlier attempt {printable(folder.name)}: {problem}" for problem in wrong]
         if earlier is not None:
             count += max(1, sum(attempt.archived is None for attempt in earlier.attempts))
             if earlier.state is RunState.FINISHED:
@@ -258,7 +261,7 @@ def _archived(bundle: Path) -> list[Path]:
 
 
 def _layout(runs: _Runs, expected: Mapping[str, Sequence[RequiredRun]]) -> Iterator[str]:
-    """Yields what lies beside the expected runs, so that nothing is hidden under whatever name."""
+    """Yields everything except the expected runs: nothing may be hidden under another name."""
     if kind_at(runs.folder) is Kind.LINK:
         yield f"{RUNS} is a link"
         return
@@ -304,7 +307,7 @@ def _layout_of_entrant(runs: _Runs, place: str, folders: Mapping[str, set[str]])
 
 
 def _others(folder: Path, secret: Secret) -> Iterator[str]:
-    """Yields what lies in the published folder beside its known files."""
+    """Yields everything in the published folder except its known files."""
     known = {TERMS, COMMITMENT, EVALUATOR, SECRET, ENTRANTS, OUTCOMES, RESULTS, *gin_hashes(folder)}
     known.add(public_seeds_file(folder).name)
     for task in secret.tasks:
@@ -324,8 +327,8 @@ def _tasks(folder: Path, secret: Secret) -> Iterator[str]:
     for task in secret.tasks:
         file, seeds_file = task_files(folder, task.name)
         seeds[seeds_file] = task.seeds
-        said = _json(folder, file.relative_to(folder).as_posix())
-        if said != {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}:
+        content = _json(folder, file.relative_to(folder).as_posix())
+        if content != {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}:
             yield f"{file.name} is not the task of {SECRET}"
     for file, numbers in seeds.items():
         if _bytes(folder, file.relative_to(folder).as_posix()).split() != [b"%d" % number for number in numbers]:

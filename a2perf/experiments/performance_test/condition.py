@@ -1,4 +1,4 @@
-"""When a performance test has passed, has failed, or can be neither any more; pure arithmetic over the runs' values."""
+"""The condition of a performance test and its verdict, computed from the values of the runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATISTICS: tuple[Statistic, ...] = ("last", "best", "mean_last_n")
 
 
 class PerformanceVerdict(enum.Enum):
-    """What a test has come to."""
+    """The verdict of a test."""
 
     OPEN = "open"
     PASSED = "passed"
@@ -32,14 +32,14 @@ class PassCondition:
     """The block ``performance_testing_conditions``.
 
     Attributes:
-        total_runs: budget of independent runs.
-        succ_runs: how many of them must meet the condition.
-        columns: the metrics that are judged; a run meets the condition when every one of them does.
+        total_runs: number of independent runs.
+        succ_runs: number of runs that must meet the condition.
+        columns: the judged metrics; a run meets the condition if all of them do.
         values: the threshold of each.
         direction: ``">="`` when higher is better.
         statistic: ``"last"`` value, ``"best"`` value, or ``"mean_last_n"``: the mean of the last ``last_n``.
-        last_n: for that mean.
-        max_steps: budget of a run; the first value at or after it is the last that counts. None for no bound.
+        last_n: number of values in that mean.
+        max_steps: budget of a run; the first value at or after it is the last that counts. None for no limit.
     """
 
     total_runs: int
@@ -52,10 +52,10 @@ class PassCondition:
     max_steps: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks that the numbers make sense together.
+        """Checks the numbers against each other.
 
         Raises:
-            ConfigError: they do not.
+            ConfigError: they are inconsistent.
         """
         if self.total_runs < 1 or not 1 <= self.succ_runs <= self.total_runs:
             raise ConfigError(
@@ -82,20 +82,20 @@ class PassCondition:
             raise ConfigError(f"max_steps = {self.max_steps} leaves no step", hint="give a positive number")
 
     def last_step(self, steps: NDArray[np.float64]) -> float:
-        """Returns the last step that counts: of the first value at or after the budget, since loggers rarely hit it."""
+        """Returns the last step that counts: the first one at or after the budget, which loggers rarely hit exactly."""
         late = steps[steps >= self.max_steps] if self.max_steps is not None else steps[:0]
         return float(late.min()) if late.size else math.inf
 
     def judged(self, steps: NDArray[np.float64], values: NDArray[np.float64]) -> float | None:
-        """Returns the number of a run that is compared with the threshold.
+        """Returns the number of a run to compare with the threshold.
 
         Args:
             steps: environment steps, in the order of logging.
             values: one value per step.
 
         Returns:
-            None if nothing that counts was logged. NaN, which meets no condition, if one of the values that the
-            statistic takes is not finite. ``"best"`` passes over such values, but not over a last one: that run broke.
+            None if no value within the budget was logged. NaN, which meets no condition, if one of the values that the
+            statistic uses is not finite. ``"best"`` skips such values, except the last one: that run diverged.
         """
         counted = values[steps <= self.last_step(steps)]
         if not counted.size:
@@ -111,8 +111,9 @@ class PassCondition:
     def is_met(self, judged: Sequence[float | None]) -> bool:
         """Returns whether a run with these numbers, one per column, meets the condition.
 
-        Both sides are compared in single precision: event files hold that, and a logged 0.9 has to reach 0.9.
+        Both sides are compared in single precision, which event files store: a logged 0.9 must reach 0.9.
         """
+        # Beyond single precision a number becomes infinite, which still compares as it should.
         with np.errstate(over="ignore"):
             pairs = [
                 (np.float32(value), np.float32(bound))
@@ -123,12 +124,12 @@ class PassCondition:
         return len(pairs) == len(self.values) and all(reached)
 
     def verdict(self, met: int, missed: int, *, out_of_time: bool = False) -> PerformanceVerdict:
-        """Says where the test stands after some runs.
+        """Returns the verdict after some runs.
 
         Args:
             met: runs that met the condition.
-            missed: runs that did not, crashed ones included.
-            out_of_time: no further run may be waited for.
+            missed: runs that did not, including crashed ones.
+            out_of_time: whether the time for further runs is over.
         """
         if met >= self.succ_runs:
             return PerformanceVerdict.PASSED
@@ -137,7 +138,7 @@ class PassCondition:
         return PerformanceVerdict.OUT_OF_TIME if out_of_time else PerformanceVerdict.OPEN
 
     def pass_probability(self, success_rate: float) -> float:
-        """Returns how probably the gate lets an algorithm pass each run of which succeeds with ``success_rate``.
+        """Returns the probability that an algorithm passes if each run succeeds with probability ``success_rate``.
 
         P = sum over k >= succ_runs of C(n, k) p^k (1 - p)^(n - k), the upper tail of a binomial distribution.
         """
@@ -147,7 +148,7 @@ class PassCondition:
         )
 
     def hint(self) -> str:
-        """Says how much a verdict of this gate is worth."""
+        """Returns the sentence on the statistical power of this test."""
         chances = ", ".join(f"{self.pass_probability(rate):.1%} at {rate:.0%}" for rate in (0.5, 0.8, 0.95))
         return (
             f"a gate of {self.succ_runs} out of {self.total_runs} passes with a probability of {chances} "

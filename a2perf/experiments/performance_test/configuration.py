@@ -1,8 +1,8 @@
 """Configurations of performance tests: the YAML shape of the original, and gin.
 
-A YAML file holds the overrides of one test, as they were written for the original's configuration system: ``env``,
+A YAML file holds the overrides of one test in the format of the original's configuration system: ``env``,
 ``algorithm`` with its keys, ``performance_testing_conditions``, ``hydra.sweeper``. A gin file binds the parameters of
-``performance_test``; that way a command or a submission of a2perf is put to the test as well.
+``performance_test``; it can also test a command or a submission.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """What the packaged runner trains.
+    """The training run of the packaged runner.
 
     Attributes:
         algorithm: name of the algorithm, ``"sac"``.
@@ -52,9 +52,9 @@ class TrainingSpec:
         n_test_rollouts: episodes of an evaluation.
         early_stop_column: a run ends when this column has reached the threshold; None for no early stop.
         early_stop_threshold: that threshold.
-        early_stop_last_n: over how many evaluations the column is averaged; also the least number of them. The last
-            of them has to reach the threshold itself, so that no run is stopped that the condition would not let pass.
-        direction: in which direction the threshold is reached.
+        early_stop_last_n: number of evaluations in the mean of the column, and their least number. The last one must
+            reach the threshold too; otherwise a run could be stopped that does not meet the condition.
+        direction: direction in which the threshold is reached.
     """
 
     algorithm: str
@@ -77,18 +77,18 @@ class PerformanceTest:
         name: ``FetchReach/sac_her-test``.
         path: its file.
         env: environment id, or task of a submission.
-        condition: when it passes.
-        seeds: one for each run.
-        n_jobs: how many runs at the same time.
+        condition: condition for passing.
+        seeds: one seed per run.
+        n_jobs: number of concurrent runs.
         study_name: name of the experiment in the store.
-        max_duration_minutes: no run is waited for after that.
-        abort_on_crash: whether a run that crashes ends the test, instead of counting as one that missed.
-        training: what the packaged runner trains; None for a command or a submission.
-        command: the command under test; ``--env-id`` and ``--seed`` are added.
-        submission: the submission under test.
-        gin_configs: its configurations, in the order in which each run goes through them.
-        flags: further flags of the evaluator, for a submission.
-        notices: what a reader should know about how the file was read.
+        max_duration_minutes: the test ends after this time, even if runs are missing.
+        abort_on_crash: whether a crashed run ends the test, instead of counting as a run that missed.
+        training: the training run of the packaged runner; None for a command or a submission.
+        command: the tested command; ``--env-id`` and ``--seed`` are appended.
+        submission: the tested submission.
+        gin_configs: its configurations, in the order of execution.
+        flags: further flags of the evaluator for a submission.
+        notices: remarks about reading the file.
     """
 
     name: str
@@ -109,14 +109,17 @@ class PerformanceTest:
 
 
 def find_tests(given: Iterable[str], *, conf: Path | None = None) -> list[Path]:
-    """Finds the files of tests by name, path or glob, in a stable order and each once.
+    """Finds the files of tests by name, path or glob, each once and in a stable order.
 
     Args:
         given: ``FetchReach/sac_her-test``, ``conf/performance/x.yaml``, ``'FetchReach/*'``.
-        conf: the folder of named tests; ``conf/performance`` here by default.
+        conf: the folder of named tests, by default ``conf/performance`` in the current folder.
+
+    Returns:
+        The paths of the files.
 
     Raises:
-        ConfigError: nothing of that name; the message lists what exists.
+        ConfigError: no test has that name; the message lists the existing ones.
     """
     folder = conf if conf is not None else CONF
     known = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
@@ -138,9 +141,9 @@ def find_tests(given: Iterable[str], *, conf: Path | None = None) -> list[Path]:
 
 
 def is_test(path: Path) -> bool:
-    """Returns whether a file is a test: by its name, or by the block of conditions in it.
+    """Returns whether a file is a test: by its name, or by its block of conditions.
 
-    Folders of tests hold other configurations too, such as searches for parameters (``sac-opti.yaml``).
+    Folders of tests also hold other configurations, such as hyperparameter searches (``sac-opti.yaml``).
     """
     if path.suffix == ".gin" or path.stem.endswith("-test"):
         return True
@@ -159,7 +162,7 @@ def read_test(path: Path, *, conf: Path | None = None) -> PerformanceTest:
     """Reads a test.
 
     Raises:
-        ConfigError: the file cannot be read, or does not make sense.
+        ConfigError: the file cannot be read or is invalid.
     """
     name = name_of(path, conf)
     values = _read_gin(path) if path.suffix == ".gin" else _read_yaml(path)
@@ -196,7 +199,34 @@ def performance_test(
     eval_after_n_steps: int = EVAL_AFTER_N_STEPS,
     n_test_rollouts: int = N_TEST_ROLLOUTS,
 ) -> dict[str, Any]:
-    """Returns a test in the shape of the YAML files; every parameter is a gin binding of that name."""
+    """Returns a performance test in the structure of the YAML files; every parameter can be bound in gin.
+
+    Args:
+        env: environment id, or name of a task with ``submission``.
+        command: tested command; ``--env-id`` and ``--seed`` are appended.
+        submission: folder of the tested submission, instead of ``command``.
+        gin_configs: gin files of the submission, in the order of execution.
+        flags: further flags of the evaluator, for a submission.
+        algorithm: algorithm of the packaged runner, instead of ``command`` and ``submission``.
+        algorithm_parameters: keyword arguments of the algorithm.
+        env_kwargs: keyword arguments of the environment, for the packaged runner.
+        total_runs: number of runs.
+        succ_runs: number of runs that must reach the value.
+        eval_columns: names of the evaluated values, as a list or separated by commas.
+        eval_value: value to reach, one per column; a run must reach all.
+        max_steps: environment steps within which it must be reached.
+        direction: ``">="`` or ``"<="``: which side of the value passes.
+        statistic: how the recorded values of a run become one number: ``"last"``, ``"best"`` or ``"mean_last_n"``.
+        last_n: number of values for ``"mean_last_n"``.
+        seeds: seeds of the runs; default: ``base_seed`` and the following ones.
+        base_seed: first seed.
+        on_crash: ``"count_as_failure"`` or ``"abort"``: effect of a run that crashes.
+        n_jobs: number of runs at the same time.
+        study_name: name of the experiment in the store.
+        max_duration_minutes: the test ends after this time, even if runs are missing.
+        eval_after_n_steps: environment steps between two evaluations, for the packaged runner.
+        n_test_rollouts: episodes per evaluation, for the packaged runner.
+    """
     conditions = {
         "total_runs": total_runs, "succ_runs": succ_runs, "eval_columns": eval_columns, "eval_value": eval_value,
         "max_steps": max_steps, "direction": direction, "statistic": statistic, "last_n": last_n, "seeds": seeds,
@@ -250,12 +280,12 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ConfigError(f"{path}{line}: not a YAML file: {problem}", hint="fix that line") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} holds no keys", hint="see conf/performance for examples")
+        raise ConfigError(f"{path} holds no keys", hint="see compatibility/conf/performance in the repository")
     return {str(key): _numbers(value) for key, value in values.items()}
 
 
 def _with_defaults(values: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """Puts the keys of ``conf/algorithm/<name>.yaml``, if it exists, below those that a test gives itself."""
+    """Adds the keys of ``conf/algorithm/<name>.yaml``, if it exists, as defaults of the keys in the test."""
     if values.get("command") or values.get("submission"):
         return values
     name = _algorithm(values)
@@ -279,7 +309,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _numbers(value: Any) -> Any:
-    """Turns numbers that YAML 1.1 takes for words (``1e-3``) into numbers."""
+    """Converts numbers that YAML 1.1 reads as text (``1e-3``)."""
     if isinstance(value, dict):
         return {key: _numbers(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -292,13 +322,16 @@ def _numbers(value: Any) -> Any:
 def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTest:
     block = values.get("performance_testing_conditions")
     if not isinstance(block, Mapping):
-        raise ConfigError("there is no block performance_testing_conditions", hint="see conf/performance for examples")
+        raise ConfigError(
+            "there is no block performance_testing_conditions",
+            hint="see compatibility/conf/performance in the repository",
+        )
     notices = [f"{key} is not known and was left out" for key in values if key not in _TOP_KEYS]
     for key in block:
         if key not in _CONDITION_KEYS:
             raise ConfigError(
                 f"performance_testing_conditions.{key} is not known{did_you_mean(str(key), _CONDITION_KEYS)}",
-                hint=f"known are: {', '.join(sorted(_CONDITION_KEYS))}",
+                hint=f"use one of: {', '.join(sorted(_CONDITION_KEYS))}",
             )
     for key in ("total_runs", "succ_runs", "eval_columns", "eval_value"):
         if key not in block:
@@ -348,7 +381,7 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
 
 
 def _training(values: Mapping[str, Any], condition: PassCondition) -> TrainingSpec:
-    """Derives the length of a run and its early stop from the condition, as the original's comments promise."""
+    """Derives the length of a run and its early stop from the condition, as in the comments of the original."""
     epoch = _int("eval_after_n_steps", values.get("eval_after_n_steps", EVAL_AFTER_N_STEPS))
     if condition.max_steps is None:
         n_epochs = _int("n_epochs", values.get("n_epochs", 60))
@@ -374,7 +407,7 @@ def _training(values: Mapping[str, Any], condition: PassCondition) -> TrainingSp
 
 
 def _algorithm(values: Mapping[str, Any]) -> str:
-    """Returns the name of the algorithm; one among its keys goes before that of the file of defaults."""
+    """Returns the name of the algorithm; a name among its keys takes precedence over the file of defaults."""
     named = _mapping(values.get("algorithm")).get("name")
     if named:
         return str(named)
@@ -395,7 +428,7 @@ def _seeds(block: Mapping[str, Any], values: Mapping[str, Any], total: int) -> t
         seeds = tuple(_int("seeds", seed) for seed in _items(given))
         if len(seeds) != total or len(set(seeds)) != total:
             raise ConfigError(
-                f"seeds has {len(set(seeds))} different seeds for {total} runs", hint="give one seed a run"
+                f"seeds has {len(set(seeds))} different seeds for {total} runs", hint="give one seed per run"
             )
         return seeds
     base = _int("base_seed", block.get("base_seed", values.get("seed") or 0))

@@ -1,4 +1,4 @@
-"""What machines read of performance tests: ``performance_test.json``, and JUnit XML for continuous integration."""
+"""The results of performance tests for other programs: ``performance_test.json`` and JUnit XML."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import msgspec
 
 from a2perf._version import __version__
+from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite, junit_document
 from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.performance_test.run_test import TestOutcome
-from a2perf.plain_text import terminal_text
 from a2perf.storage import write_atomic, write_json
 
 SCHEMA = 1
 RESULT = "performance_test.json"
 JUNIT = "junit.xml"
+_OUTCOMES: dict[PerformanceVerdict, Outcome] = {
+    PerformanceVerdict.PASSED: "passed",
+    PerformanceVerdict.OPEN: "error",
+}
+"""All other verdicts are failures."""
 
 
 def as_json(outcome: TestOutcome) -> dict[str, Any]:
@@ -55,30 +59,24 @@ def write_results(folder: Path, outcomes: Sequence[TestOutcome]) -> None:
 
 
 def junit(outcomes: Sequence[TestOutcome]) -> bytes:
-    """Returns one test case for each performance test; one that came to no verdict is an error, not a failure."""
-    failed = (PerformanceVerdict.FAILED, PerformanceVerdict.OUT_OF_TIME)
-    failures = sum(outcome.verdict in failed for outcome in outcomes)
-    errors = sum(outcome.verdict is PerformanceVerdict.OPEN for outcome in outcomes)
-    suite = ElementTree.Element(
-        "testsuite",
-        name="performance tests",
-        tests=str(len(outcomes)),
-        failures=str(failures),
-        errors=str(errors),
-        time=f"{sum(outcome.wall_s for outcome in outcomes):.3f}",
+    """Returns one test case per performance test; a test without a verdict is an error, not a failure."""
+    return junit_document(suite_of(outcomes)).encode()
+
+
+def suite_of(outcomes: Sequence[TestOutcome]) -> VerdictSuite:
+    """Returns performance tests as test cases, with the state and values of each run."""
+    return VerdictSuite("performance tests", tuple(_case(outcome) for outcome in outcomes))
+
+
+def _case(outcome: TestOutcome) -> VerdictCase:
+    runs = [f"seed {run.seed}: {run.state} {run.values} {run.reason}".strip() for run in outcome.runs]
+    return VerdictCase(
+        outcome.test.name,
+        _OUTCOMES.get(outcome.verdict, "failed"),
+        outcome.verdict.value,
+        outcome.message,
+        "\n".join(runs),
+        output="\n".join([outcome.message, *runs]),
+        group="performance",
+        seconds=outcome.wall_s,
     )
-    for outcome in outcomes:
-        # XML holds no control characters
-        name, message = terminal_text(outcome.test.name), terminal_text(outcome.message)
-        case = ElementTree.SubElement(
-            suite, "testcase", classname="performance", name=name, time=f"{outcome.wall_s:.3f}"
-        )
-        runs = [f"seed {run.seed}: {run.state} {run.values} {run.reason}".strip() for run in outcome.runs]
-        lines = [terminal_text(line) for line in runs]
-        if outcome.verdict is not PerformanceVerdict.PASSED:
-            kind = "error" if outcome.verdict is PerformanceVerdict.OPEN else "failure"
-            ElementTree.SubElement(case, kind, message=message).text = "\n".join(lines)
-        ElementTree.SubElement(case, "system-out").text = "\n".join([message, *lines])
-    ElementTree.indent(suite)
-    text: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
-    return text

@@ -1,7 +1,7 @@
-"""Runs one performance test: starts runs, judges each as it ends, stops when the verdict is certain.
+"""Runs one performance test: starts runs, judges each one when it ends, and stops when the verdict is certain.
 
-Runs go through the benchmark matrix into the experiment store: each is a bundle with its log, costs and curves, and
-the same test on the same code resumes where it was interrupted.
+The benchmark matrix executes the runs and stores each as a bundle with its log, costs and curves. The same test on the
+same code resumes after an interruption.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from a2perf.runs.store import RunStore
 from a2perf.storage import write_json
 
 ROLLOUT_COLUMNS = ("rollouts/mean_return", "rollouts/success_rate", "rollouts/mean_length")
-"""Columns that come from the evaluator's episodes of a submission, not from what it logs."""
+"""Columns from the evaluator's episodes of a submission, not from its logs."""
 
 RUNNER = "a2perf.experiments.runners.stable_baselines3"
 _PLANS = ".perftest"
@@ -47,16 +47,16 @@ _PLANS = ".perftest"
 
 @dataclass
 class RunOutcome:
-    """What one run of a test came to.
+    """The result of one run of a test.
 
     Attributes:
         seed: its seed.
         run: its folder below the store.
         state: ``"met"``, ``"missed"``, ``"crashed"``, ``"infrastructure"``, ``"not run"``.
-        values: the judged number of every column; None where it was never logged, NaN where it was not finite.
-        steps: the last step that was logged.
-        stopped_early: whether the run ended before its budget because it had reached the value.
-        reason: in words, where it did not simply end.
+        values: the judged number of every column; None if it was never logged, NaN if it was not finite.
+        steps: the last logged step.
+        stopped_early: whether the run stopped before its budget because it had reached the threshold.
+        reason: remark on the end of the run; empty for a normal end.
         wall_s: wall time.
     """
 
@@ -72,12 +72,12 @@ class RunOutcome:
 
 @dataclass
 class TestOutcome:
-    """What a test came to.
+    """The result of a test.
 
     Attributes:
         test: the test.
-        verdict: the verdict; ``OPEN`` when it was interrupted or the infrastructure failed.
-        runs: one a seed, in the order of the seeds.
+        verdict: the verdict; ``OPEN`` if the test was interrupted or the infrastructure failed.
+        runs: one per seed, in the order of the seeds.
         message: the line for people.
         started_at: ISO 8601 in UTC.
         wall_s: wall time.
@@ -96,7 +96,7 @@ class TestOutcome:
 
 
 class _Judge:
-    """Judges runs as they end, and knows when the verdict is certain."""
+    """Judges runs when they end, and determines when the verdict is certain."""
 
     def __init__(self, test: PerformanceTest, store: Path, say: Callable[[str], None]) -> None:
         self.test, self.store, self.say = test, store, say
@@ -105,12 +105,12 @@ class _Judge:
         self.has_crash = False
 
     def kept(self, runs: Sequence[MatrixRun]) -> None:
-        """Judges runs that were finished before."""
+        """Judges runs that had finished before."""
         for run in runs:
             self.judge(run, "finished before")
 
     def ended(self, run: MatrixRun, event: RunEvent) -> None:
-        """Takes the end of a run."""
+        """Handles the end of a run."""
         entry = event.entry
         assert entry is not None
         if entry.state is State.FAILED:
@@ -123,7 +123,7 @@ class _Judge:
             self.judge(run, wall_s=event.wall_s)
 
     def judge(self, run: MatrixRun, reason: str = "", wall_s: float | None = None) -> None:
-        """Reads what a finished run logged, and compares it with the condition."""
+        """Reads the logged values of a finished run and compares them with the condition."""
         condition = self.test.condition
         values, last, notes = judged_values(self.store, run.folder, condition)
         met = condition.is_met(values)
@@ -137,17 +137,17 @@ class _Judge:
         self.outcomes[run.key] = RunOutcome(
             run.seed, run.key, "met" if met else "missed", values, last, early, reason, wall_s
         )
-        told = ", ".join(
+        numbers = ", ".join(
             f"{column} {'never logged' if value is None else f'{value:g}'}"
             for column, value in zip(condition.columns, values, strict=True)
         )
         steps = "" if last is None else f" after {last:.0f} steps"
         self.say(
-            f"  seed {run.seed}: {'met' if met else 'missed'} ({told}){steps}" + (f" [{reason}]" if reason else "")
+            f"  seed {run.seed}: {'met' if met else 'missed'} ({numbers}){steps}" + (f" [{reason}]" if reason else "")
         )
 
     def verdict(self) -> PerformanceVerdict:
-        """Returns where the test stands."""
+        """Returns the current verdict."""
         states = [outcome.state for outcome in self.outcomes.values()]
         return self.test.condition.verdict(
             states.count("met"),
@@ -156,11 +156,11 @@ class _Judge:
         )
 
     def is_settled(self) -> bool:
-        """Returns whether no further run can change anything."""
+        """Returns whether no further run can change the verdict."""
         return self.verdict() is not PerformanceVerdict.OPEN or (self.test.abort_on_crash and self.has_crash)
 
     def tell_progress(self) -> None:
-        """Says how long it has been running and what is left."""
+        """Prints the elapsed time and the number of remaining runs."""
         left = self.test.condition.total_runs - len(self.outcomes)
         took, limit = time.monotonic() - self.started, 60.0 * self.test.max_duration_minutes
         self.say(f"Performance testing runs for {_clock(took)} of {_clock(limit)}. Max. {left} runs left.")
@@ -181,8 +181,11 @@ def run_test(
         conductor: executes the runs.
         say: prints a line for people.
 
+    Returns:
+        The returns of the runs, and whether enough of them reach the value.
+
     Raises:
-        UserError: the test names a command, submission or configuration that is not there.
+        UserError: the command, submission or configuration of the test does not exist.
     """
     started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     for notice in test.notices:
@@ -227,7 +230,7 @@ def run_test(
 def judged_values(
     store: Path, folder: Path, condition: PassCondition
 ) -> tuple[list[float | None], float | None, list[str]]:
-    """Returns the judged number of every column of a run, the last step that any was logged at, and notes on them."""
+    """Returns the judged number of every column of a run, the last logged step, and notes."""
     values: list[float | None] = []
     notes: list[str] = []
     last: float | None = None
@@ -254,7 +257,7 @@ def judged_values(
 
 
 def logged_columns(store: Path, folder: Path) -> list[str]:
-    """Returns the names of what a run logged."""
+    """Returns the names of the metrics that a run logged."""
     stored = RunStore(store)
     runs = [run for run in stored.runs() if run.path == folder]
     return sorted(stored.metric_names(runs)) if runs else []
@@ -289,7 +292,7 @@ def _matrix(test: PerformanceTest, store: Path) -> BenchmarkMatrix:
 
 
 def _training_file(test: PerformanceTest, store: Path) -> Path:
-    """Writes what the runner trains under a name that contains a hash of it: another budget is another run."""
+    """Writes the configuration of the runner; the file name contains its hash, so another budget is another run."""
     import dataclasses
     import hashlib
     import json

@@ -1,1 +1,1 @@
-"""Trainings that the performance and smoke tests start for people who configure an algorithm and write no script."""
+"""Packaged training scripts for performance and smoke tests that configure an algorithm instead of a script."""

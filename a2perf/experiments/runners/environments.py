@@ -1,4 +1,4 @@
-"""Ids of environments as they stand in configurations of other years."""
+"""Environment ids of older configurations, mapped to installed ones."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ _VERSIONED = re.compile(r"(.+)-v(\d+)")
 
 
 def resolve_env_id(env_id: str) -> tuple[str, str]:
-    """Returns an installed id for one of a configuration.
+    """Returns an installed id for the id of a configuration.
 
-    Packages that register ids when they are asked to are asked. An id whose version is not installed gives way to the
-    next newer version, and to the newest older one where there is none: older ones often lean on packages that are
-    gone.
+    Imports the packages that register ids on request. If the requested version is not installed, the next newer one is
+    used, or else the newest older one, because old versions often depend on packages that no longer exist.
 
     Returns:
-        The id, and a notice when it is another one than was asked for.
+        The id, and a notice if it differs from the requested one.
 
     Raises:
         UserError: no version of it is installed.

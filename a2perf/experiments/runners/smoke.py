@@ -1,9 +1,9 @@
-"""Tries one algorithm of Stable-Baselines3 with one environment, phase by phase, in a process of its own.
+"""Tests one algorithm of Stable-Baselines3 in one environment, phase by phase, in a separate process.
 
     python -m a2perf.experiments.runners.smoke --algorithm ppo --env-id CartPole-v1 --folder DIR --steps 200
 
 Every phase appends one line of JSON to ``DIR/phases.jsonl``: its name, ``"passed"``, ``"failed"`` or ``"not
-possible"``, seconds, and why. A process that dies in a phase leaves no line for it.
+possible"``, seconds, and the reason. If the process dies in a phase, the line of that phase is missing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _VIDEO_STEPS = 60
 
 
 class NotPossible(Exception):
-    """The environment or this host cannot do what the phase would try."""
+    """The environment or this host does not support the phase."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Goes through the phases and returns 0, or 1 when one failed; the rest is then left."""
+    """Runs the phases up to the first failure; returns 0, or 1 after a failure."""
     parser = argparse.ArgumentParser(description="Smoke test of one algorithm with one environment.")
     parser.add_argument("--algorithm", required=True)
     parser.add_argument("--env-id", required=True)
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 action()
             except NotPossible as error:
                 result |= {"result": "not possible", "reason": str(error)}
-            except Exception as error:  # whatever it is, it is what the smoke test is there to find
+            except Exception as error:  # any exception is a result of the smoke test
                 traceback.print_exc()
                 result |= {"result": "failed", "reason": f"{type(error).__name__}: {error}"}
             result["seconds"] = round(time.perf_counter() - started, 3)
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def construct(env_id: str) -> None:
-    """Makes the environment and has Gymnasium check its interface."""
+    """Creates the environment and checks its interface with Gymnasium."""
     import gymnasium
     from gymnasium.utils.env_checker import check_env
 
@@ -86,10 +86,10 @@ def train(algorithm: str, env_id: str, folder: Path, steps: int) -> None:
 
 
 def record(algorithm: str, env_id: str, folder: Path) -> None:
-    """Films a few steps of the trained policy.
+    """Records a video of a few steps of the trained policy.
 
     Raises:
-        NotPossible: the environment cannot draw itself, or no video can be written here.
+        NotPossible: the environment cannot render, or videos cannot be written on this host.
     """
     import gymnasium
 
@@ -124,7 +124,7 @@ def record(algorithm: str, env_id: str, folder: Path) -> None:
 
 
 def reload(algorithm: str, env_id: str, folder: Path, steps: int) -> None:
-    """Loads the saved model again, checks that it acts as before, and trains on."""
+    """Loads the saved model, checks that it acts as before, and continues training."""
     import gymnasium
 
     from a2perf.experiments.runners.stable_baselines3 import LAST

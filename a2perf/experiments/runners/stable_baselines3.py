@@ -1,11 +1,11 @@
-"""Trains an algorithm of Stable-Baselines3 on one environment, evaluates it after every epoch, and logs what it sees.
+"""Trains an algorithm of Stable-Baselines3 in one environment and evaluates it after every epoch.
 
     python -m a2perf.experiments.runners.stable_baselines3 --training FILE --env-id FetchReach-v4 --seed 0
 
-FILE is a JSON object with the fields of ``performance_test.configuration.TrainingSpec``. What is logged goes to event
-files in ``A2PERF_RUN_DIR``: ``eval/mean_reward``, ``eval/mean_ep_length``, ``eval/success_rate`` where the environment
-reports it, ``eval/rollout_rewards_step``, ``time/total timesteps``, and what the algorithm itself logs. The model with
-the best mean reward and the last one are saved there. Needs the extra ``perftest``.
+FILE is a JSON object with the fields of ``performance_test.configuration.TrainingSpec``. It logs to event files in
+``A2PERF_RUN_DIR``: ``eval/mean_reward``, ``eval/mean_ep_length``, ``eval/success_rate`` if the environment reports it,
+``eval/rollout_rewards_step``, ``time/total timesteps``, and the values that the algorithm logs. It saves the model with
+the best mean reward and the last one there. Needs the extra ``perftest``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SUCCESS_KEYS = ("is_success", "success")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Trains and returns the exit status: 0, 1 when the training failed, 2 for a configuration that cannot be."""
+    """Trains and returns the exit status: 0, 1 if the training failed, 2 for an invalid configuration."""
     parser = argparse.ArgumentParser(description="Train an algorithm of Stable-Baselines3 and evaluate it.")
     parser.add_argument("--training", type=Path, required=True)
     parser.add_argument("--env-id", required=True)
@@ -54,17 +54,17 @@ def train(
 
     Args:
         training: fields of ``TrainingSpec``.
-        env_id: the environment; one that is not installed any more gives way to the nearest version, with a notice.
-        seed: of the algorithm and both environments.
-        folder: gets event files and models.
+        env_id: the environment; if it is not installed, the nearest version is used, with a notice.
+        seed: seed of the algorithm and both environments.
+        folder: folder for event files and models.
         restore: a saved model to resume from.
 
     Returns:
-        Every evaluated column, one value an epoch.
+        Every evaluated column, one value per epoch.
 
     Raises:
         MissingDependency: Stable-Baselines3 is not installed.
-        UserError: there is no such algorithm or environment, or a key does not fit the algorithm.
+        UserError: the algorithm or environment is unknown, or the algorithm does not have a parameter.
     """
     try:
         import stable_baselines3
@@ -76,7 +76,7 @@ def train(
     import gymnasium
     from stable_baselines3.common.logger import Logger
 
-    torch.set_num_threads(1)  # one run is one process of many
+    torch.set_num_threads(1)  # many runs execute at the same time
     env_id, notice = resolve_env_id(env_id)
     if notice:
         print(f"note: {notice}", flush=True)
@@ -100,8 +100,8 @@ def train(
             for name, value in columns.items():
                 history.setdefault(name, []).append(value)
                 writer.scalar(name, value, model.num_timesteps)
-            told = ", ".join(f"{name} {value:g}" for name, value in columns.items())
-            print(f"epoch {epoch + 1}/{epochs}: {told}", flush=True)
+            line = ", ".join(f"{name} {value:g}" for name, value in columns.items())
+            print(f"epoch {epoch + 1}/{epochs}: {line}", flush=True)
             if columns["eval/mean_reward"] > best:
                 best = columns["eval/mean_reward"]
                 model.save(folder / BEST)
@@ -115,16 +115,16 @@ def train(
 
 
 def evaluate(model: Any, env: Any, episodes: int, *, seed: int) -> dict[str, float]:
-    """Plays some episodes with the deterministic policy.
+    """Runs some episodes with the deterministic policy.
 
     Args:
-        model: of Stable-Baselines3.
-        env: a Gymnasium environment of its own.
-        episodes: how many.
-        seed: of the first reset; the others follow from it.
+        model: model of Stable-Baselines3.
+        env: a Gymnasium environment, separate from that of the training.
+        episodes: number of episodes.
+        seed: seed of the first reset; the others follow from it.
 
     Returns:
-        The columns ``eval/...``; the success rate only when every episode's last info says whether it succeeded.
+        The columns ``eval/...``; the success rate only if the last info of every episode contains it.
     """
     returns, lengths, successes = [], [], []
     for episode in range(episodes):
@@ -148,7 +148,7 @@ def evaluate(model: Any, env: Any, episodes: int, *, seed: int) -> dict[str, flo
 
 
 class _EventFormat:
-    """Takes what the algorithm logs; stands in for an output format of Stable-Baselines3."""
+    """Writes the values that the algorithm logs; replaces an output format of Stable-Baselines3."""
 
     def __init__(self, writer: EventWriter) -> None:
         self._writer = writer
@@ -160,11 +160,11 @@ class _EventFormat:
                 self._writer.scalar(key, number, step)
 
     def close(self) -> None:
-        """The writer belongs to the run."""
+        """Does nothing, because the run closes the writer."""
 
 
 def check_algorithm(name: str) -> None:
-    """Refuses an algorithm that another project implements itself, in place of running one with a similar name.
+    """Refuses an algorithm that another project implements, instead of running one with a similar name.
 
     Raises:
         UserError: it is one of Scilab-RL's ``custom_algorithms``.
@@ -172,8 +172,8 @@ def check_algorithm(name: str) -> None:
     if name.lower().startswith("clean"):
         plain = name.lower().removeprefix("clean")
         raise UserError(
-            f"{name!r} is Scilab-RL's own implementation, which is not part of a2perf",
-            hint=f"test {plain!r} of Stable-Baselines3, which is another program, or give `command: python ...`",
+            f"{name!r} is an implementation of Scilab-RL, which is not part of a2perf",
+            hint=f"test {plain!r} of Stable-Baselines3, a different implementation, or set `command: python ...`",
         )
 
 
@@ -193,7 +193,7 @@ def _algorithm(package: Any, name: str) -> Any:
 
 
 def _parameters(training: Mapping[str, Any], env: Any) -> dict[str, Any]:
-    """Turns the keys of a configuration into arguments of the algorithm: names become classes, the policy is chosen."""
+    """Converts the keys of a configuration to arguments of the algorithm: names to classes, default policy."""
     import gymnasium
     from stable_baselines3 import HerReplayBuffer
 
@@ -209,7 +209,7 @@ def _parameters(training: Mapping[str, Any], env: Any) -> dict[str, Any]:
     policy = given.pop("policy", "MultiInputPolicy" if is_dict else "MlpPolicy")
     for name in ("buffer_size", "batch_size", "learning_starts", "gradient_steps", "n_steps", "n_epochs"):
         if isinstance(given.get(name), float) and given[name].is_integer():
-            given[name] = int(given[name])  # 1e6 is a number of things here
+            given[name] = int(given[name])  # YAML reads 1e6 as a float
     return {"policy": policy, **given}
 
 

@@ -1,1 +1,1 @@
-"""Wraps a plain script with ``main(env=...)``: records, tests and films it without a change to it."""
+"""Wraps a plain script with ``main(env=...)``: records, evaluates and films it without changing it."""

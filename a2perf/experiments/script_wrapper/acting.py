@@ -1,4 +1,4 @@
-"""Finds what a script acts with after its training, and plays episodes with it."""
+"""Finds the policy of a script after its training, and runs episodes with it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Act = Callable[[Any], Any]
 _LOOKED_FOR = "get_action, agent, policy or model"
 _METHODS = ("predict", "get_action", "act")
 MAX_STEPS = 100_000
-"""Bound on one episode, for an environment that never ends."""
+"""Limit on the steps of one episode, for environments that never end."""
 
 
 @dataclass(frozen=True)
 class Acting:
-    """What chooses actions.
+    """A callable that chooses actions.
 
     Attributes:
-        name: where it was found, for people.
+        name: name for people, such as ``agent.predict``.
         is_doubtful: whether it may be a value function, such as a network named ``model``.
-        choose: from an observation to an action, or to a tuple that begins with one.
-        raw: the script's own callable.
+        choose: maps an observation to an action, or to a tuple that begins with one.
+        raw: the callable of the script.
     """
 
     name: str
@@ -35,14 +35,15 @@ class Acting:
 
 
 class NotAnAction(Exception):
-    """What a script leaves does not choose actions of its environment."""
+    """The callable of a script does not return actions of its environment."""
 
 
 def find_acting(names: dict[str, Any]) -> Acting | str:
-    """Returns the acting function that a script leaves behind, or what was looked for in vain.
+    """Returns the policy that a script leaves, or a message if there is none.
 
-    In this order: ``get_action(observation)``, ``agent(observation)``, ``agent|policy|model.predict(observation)``, as
-    of Stable-Baselines3, ``.get_action``, ``.act``, and a callable ``policy`` or ``model``.
+    Looks for, in this order: ``get_action(observation)``, ``agent(observation)``,
+    ``agent|policy|model.predict(observation)`` as in Stable-Baselines3, ``.get_action``, ``.act``, and a callable
+    ``policy`` or ``model``.
     """
     if callable(names.get("get_action")):
         return Acting("get_action", names["get_action"], names["get_action"])
@@ -61,7 +62,7 @@ def find_acting(names: dict[str, Any]) -> Acting | str:
 
 
 def _is_plain_callable(value: Any) -> bool:
-    """Returns whether an agent is meant to be called itself, rather than one of its methods."""
+    """Returns whether an agent is called itself, instead of one of its methods."""
     if value is None or isinstance(value, type) or not callable(value):
         return False
     return not any(callable(getattr(value, method, None)) for method in _METHODS)
@@ -79,12 +80,12 @@ def _deterministic(function: Act) -> Act:
 
 
 def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], None] | None = None) -> float:
-    """Plays one episode in an environment with Gymnasium's (or the older gym's) interface.
+    """Runs one episode in an environment with the interface of Gymnasium or the older gym.
 
     Args:
         env: the environment.
-        acting: what acts.
-        seed: of the reset; None for an unseeded one.
+        acting: the policy.
+        seed: seed of the reset; None for no seed.
         on_frame: called with the environment after the reset and after every step.
 
     Returns:
@@ -92,7 +93,7 @@ def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], N
 
     Raises:
         RuntimeError: the episode did not end.
-        NotAnAction: what acts returns something that the environment's space does not hold.
+        NotAnAction: the policy returns a value outside the environment's action space.
     """
     reset = env.reset(seed=seed) if seed is not None and _takes(env.reset, "seed") else env.reset()
     observation = reset[0] if isinstance(reset, tuple) and len(reset) == 2 and isinstance(reset[1], dict) else reset
@@ -111,10 +112,10 @@ def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], N
 
 
 def action_for(env: Any, acting: Acting, observation: Any) -> Any:
-    """Asks for an action and gives it the shape of the environment's space; tries a tensor where arrays fail.
+    """Gets an action and converts it to the shape of the environment's space; tries a tensor if arrays fail.
 
     Raises:
-        NotAnAction: the answer is not an action, or may as well be a value.
+        NotAnAction: the result is not an action, or could also be a value estimate.
     """
     try:
         answer = acting.choose(observation)

@@ -1,8 +1,7 @@
-"""The child process: executes one instrumented script and writes down what it did.
+"""The child process: executes one instrumented script and records it.
 
-``python -P -m a2perf.experiments.script_wrapper.child ORDER.json``. Everything it writes goes into the folder of the
-order, the script's own output goes where standard output goes. How it ended is in ``wrap.json``; when the process dies
-before, that file says how far it came.
+``python -P -m a2perf.experiments.script_wrapper.child ORDER.json``. It writes into the folder of the order; the
+script's output goes to standard output. ``wrap.json`` records how it ended or, if the process died, its last phase.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from a2perf.experiments.script_wrapper.worker import PRIVATE_NAME, VARIABLE, lis
 
 
 def main() -> int:
-    """Executes the order and returns the exit status: 0, or 1 when the script failed."""
+    """Executes the order and returns the exit status: 0, or 1 if the script failed."""
     order = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ScriptOrder)
     folder = Path(order.folder)
     report = ScriptReport(phase="start")
@@ -43,6 +42,7 @@ def main() -> int:
     values = LiveValues(folder)
     if order.mirror:
         _open_mirror(order, values, report)
+    # Absolute: the script may change the working directory before it starts workers.
     os.environ[VARIABLE] = os.path.abspath(sys.argv[1])
     episodes, loggers = Episodes(f"{Path(order.script).parent}{os.sep}", EpisodeJournal(folder)), Loggers(values)
     listen(episodes)
@@ -73,10 +73,11 @@ def main() -> int:
 
 
 def seed_everything(seed: int, report: ScriptReport, *, first: bool) -> None:
-    """Seeds ``random`` and NumPy, and the frameworks now or as soon as they are imported."""
+    """Seeds ``random`` and NumPy, and the frameworks now or when they are imported."""
     import numpy as np
 
     random.seed(seed)
+    # NumPy accepts 32 bits only.
     np.random.seed(seed % 2**32)
     for name, apply in (("torch", "manual_seed"), ("tensorflow", "random.set_seed")):
         if first:
@@ -102,7 +103,7 @@ def _run(
     episodes: Episodes,
     report: ScriptReport,
 ) -> Captured:
-    """Executes the module and calls ``main``; whatever it raises is in the report."""
+    """Executes the module and calls ``main``; an exception of it becomes part of the report."""
     path = Path(order.script)
     module = _module_for(path)
     local: dict[str, Any] = {}
@@ -122,6 +123,7 @@ def _run(
         exec(script.code, module.__dict__)
         loggers.look_in(vars(module).values())
         _look_for_environments(module, path.parent, episodes)
+        # Again: the module may have drawn numbers or set other seeds during its import.
         seed_everything(order.seed, report, first=False)
         report.phase = "main"
         _write(Path(order.folder), report)
@@ -155,7 +157,7 @@ def _run(
 def _call(function: Any, env: str, arguments: list[str]) -> None:
     if not callable(function):
         raise TypeError("main is not a function")
-    if hasattr(function, "params") and hasattr(function, "callback"):  # a click command parses its own command line
+    if hasattr(function, "params") and hasattr(function, "callback"):  # a click command parses the command line
         names = {parameter.name: parameter for parameter in function.params}
         option = names["env"].opts[-1] if "env" in names else ""
         function.main(args=[*([option] if option.startswith("-") else []), env, *arguments], standalone_mode=False)
@@ -185,13 +187,13 @@ async def _exhaust(generator: Any) -> None:
 
 
 def _make(env: str) -> Any:
-    """Makes the environment for a ``main(env_fn)``, as Spinning Up's algorithms take it; in the gym the script uses."""
+    """Creates the environment for a ``main(env_fn)`` as in Spinning Up, with the gym package that the script uses."""
     package = "gym" if "gym" in sys.modules else "gymnasium"
     return importlib.import_module(package).make(env)
 
 
 def _look_for_environments(module: ModuleType, folder: Path, episodes: Episodes) -> None:
-    """Listens to environments without a base class that the script imports from files beside it."""
+    """Records environments without a base class that the script imports from files beside it."""
     for value in list(vars(module).values()):
         names = vars(value).values() if isinstance(value, ModuleType) else [value]
         for kind in list(names):
@@ -203,12 +205,12 @@ def _look_for_environments(module: ModuleType, folder: Path, episodes: Episodes)
 
 
 def _check_seed(module: ModuleType, order: ScriptOrder, report: ScriptReport) -> None:
-    """Says of which SEED the seed was bound to, and which kept a value of their own."""
+    """Reports which SEED variables were set to the seed, and which kept another value."""
     if "SEED" in vars(module):
         if vars(module)["SEED"] == order.seed:
             report.seeded = sorted({*report.seeded, "SEED"})
         else:
-            report.notes.append(f"SEED is {vars(module)['SEED']!r} at the end: the script itself changed it")
+            report.notes.append(f"SEED is {vars(module)['SEED']!r} at the end: the script changed it")
     folder = f"{Path(order.script).parent}{os.sep}"
     for name, other in list(sys.modules.items()):
         path = getattr(other, "__file__", None) or ""
@@ -219,7 +221,7 @@ def _check_seed(module: ModuleType, order: ScriptOrder, report: ScriptReport) ->
 
 
 def _module_for(path: Path) -> ModuleType:
-    """Makes the module: under the file's own name, so that what it defines can be pickled, unless that is taken."""
+    """Creates the module, under the file's name if that is free: pickling needs the name of the module."""
     name = path.stem
     taken = not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names
     if not taken:
@@ -259,8 +261,8 @@ def _open_mirror(order: ScriptOrder, values: LiveValues, report: ScriptReport) -
         from a2perf.experiments.script_wrapper.wandb_mirror import open_mirror
 
         values.add_mirror(open_mirror(order))
-    except Exception as error:  # a tracker that fails never takes the run down
-        report.notes.append(f"Weights & Biases is not mirrored to: {type(error).__name__}: {error}")
+    except Exception as error:  # a failing tracker must not end the run
+        report.notes.append(f"not mirrored to Weights & Biases: {type(error).__name__}: {error}")
 
 
 def _tell(report: ScriptReport) -> None:
@@ -269,8 +271,8 @@ def _tell(report: ScriptReport) -> None:
     print(f"Benchmarks: seeded: {', '.join(report.seeded)}")
     for line in report.episodes_of:
         print(f"Benchmarks: episodes: {line}")
-    for name, said in report.collected.items():
-        print(f"Benchmarks: {name}: {said}")
+    for name, result in report.collected.items():
+        print(f"Benchmarks: {name}: {result}")
     for note in report.notes:
         print(f"Benchmarks: note: {note}")
     sys.stdout.flush()
@@ -279,6 +281,7 @@ def _tell(report: ScriptReport) -> None:
 def _write(folder: Path, report: ScriptReport) -> None:
     temporary = folder / f".{REPORT}"
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
+    # Replaced as a whole: the process may be killed at any moment, and its parent reads the last phase.
     os.replace(temporary, folder / REPORT)
 
 
@@ -288,4 +291,4 @@ if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # threads and workers that a script left behind do not hold the run
+    os._exit(status)  # do not wait for threads and workers that the script left running

@@ -1,6 +1,6 @@
-"""What is gathered once ``main`` has ended: an ordered list of collectors, each of which says what it looks for.
+"""Collectors of data after ``main`` has ended, in a fixed order.
 
-A package adds one of its own through the entry point group ``a2perf.script_collectors``: an object with ``name``,
+A package adds a collector through the entry point group ``a2perf.script_collectors``: an object with ``name``,
 ``matches`` and ``collect``, or a function without arguments that returns one.
 """
 
@@ -30,20 +30,20 @@ _FRAMES_PER_SECOND = 30
 
 @dataclass
 class Captured:
-    """What a script left behind.
+    """The state that a script leaves.
 
     Attributes:
-        names: its global variables, and over them the variables of ``main``.
-        env_name: the environment's name, as ``main`` got it.
+        names: its global variables, overridden by the variables of ``main``.
+        env_name: the environment's name that ``main`` got.
         seed: the seed.
-        folder: where collectors write.
-        values: takes further scalars.
-        episodes: how many test episodes are wanted.
-        videos: how many videos.
+        folder: output folder of the collectors.
+        values: receives further scalars.
+        episodes: number of test episodes.
+        videos: number of videos.
         complete: whether ``main`` ended without an exception.
         say: prints a line for people.
-        watching: adds up the rewards of environments in their own units.
-        summary: what collectors found, for ``wrap.json``.
+        watching: sums the environments' original rewards.
+        summary: results of collectors for ``wrap.json``.
     """
 
     names: dict[str, Any]
@@ -60,19 +60,19 @@ class Captured:
 
 
 class Collector(Protocol):
-    """Gathers one kind of thing."""
+    """Collects one kind of data."""
 
     name: str
 
     def matches(self, captured: Captured) -> str | None:
-        """Returns why there is nothing to gather, in words; None when there is something."""
+        """Returns why there is nothing to collect; None if there is something."""
 
     def collect(self, captured: Captured) -> str:
-        """Gathers it and returns what was gathered, in words."""
+        """Collects the data and returns a description of it."""
 
 
 class LoggedRewards:
-    """The rewards and ends of steps that a cherry-style logger keeps on the environment."""
+    """Rewards and ends of steps that a cherry-style logger stores in the environment."""
 
     name = "rewards"
 
@@ -82,7 +82,7 @@ class LoggedRewards:
         return None if _holds(env, "all_rewards") else "no env.all_rewards (of a cherry-style Logger)"
 
     def collect(self, captured: Captured) -> str:
-        """Keeps every step in ``rewards.npz`` and logs the return of every episode and its smoothed course."""
+        """Writes every step to ``rewards.npz`` and logs the return of every episode and a smoothed curve."""
         captured.say("Benchmarks: Computing rewards.")
         env = captured.names["env"]
         rewards = np.array([float(np.sum(as_array(reward))) for reward in env.all_rewards])
@@ -103,18 +103,18 @@ class LoggedRewards:
 
 
 class Weights:
-    """The parameters of whatever is named model, policy, agent, actor or critic."""
+    """Parameters of variables named model, policy, agent, actor or critic."""
 
     name = "weights"
 
     def matches(self, captured: Captured) -> str | None:
-        """Looks for the names."""
+        """Looks for these names."""
         if any(captured.names.get(name) is not None for name in WEIGHTS):
             return None
         return f"no variable named {', '.join(WEIGHTS)}"
 
     def collect(self, captured: Captured) -> str:
-        """Saves what can be saved and says of each what was done."""
+        """Saves each variable if it can be saved, and describes the result."""
         captured.say("Benchmarks: Saving weights.")
         done = []
         for name in WEIGHTS:
@@ -122,28 +122,28 @@ class Weights:
             if value is not None:
                 try:
                     done.append(_saved(name, value, captured.folder))
-                except Exception as error:  # one that cannot be saved must not cost the others
+                except Exception as error:  # the other variables must still be saved
                     done.append(f"{name} not saved ({type(error).__name__}: {error})")
         captured.summary["weights"] = done
         return "; ".join(done)
 
 
 class TestEpisodes:
-    """Episodes after the training, with the acting function that the script leaves."""
+    """Episodes after the training, with the policy that the script leaves."""
 
     name = "test_episodes"
 
     def matches(self, captured: Captured) -> str | None:
-        """Looks for an acting function, and an environment to act in."""
+        """Looks for a policy and an environment."""
         if not captured.complete:
-            return "main did not end by itself"
+            return "main did not return"
         if captured.episodes < 1:
-            return "no test episodes were asked for"
+            return "no test episodes were requested"
         acting = find_acting(captured.names)
         return acting if isinstance(acting, str) else None
 
     def collect(self, captured: Captured) -> str:
-        """Plays the episodes and logs ``test_time_rewards``."""
+        """Runs the episodes and logs ``test_time_rewards``."""
         captured.say("Benchmarks: Computing test rewards.")
         acting = find_acting(captured.names)
         assert isinstance(acting, Acting)
@@ -156,14 +156,14 @@ class TestEpisodes:
 
 
 class RolloutVideos:
-    """Pictures of a few episodes."""
+    """Videos of a few episodes."""
 
     name = "rollout_video"
 
     def matches(self, captured: Captured) -> str | None:
-        """Looks for an acting function and an environment that can draw itself."""
+        """Looks for a policy and an environment that can render."""
         if not captured.complete or captured.videos < 1:
-            return "main did not end by itself" if not captured.complete else "no videos were asked for"
+            return "main did not return" if not captured.complete else "no videos were requested"
         acting = find_acting(captured.names)
         if isinstance(acting, str):
             return acting
@@ -174,7 +174,7 @@ class RolloutVideos:
         except ImportError as error:
             return f"{error.name} is not installed"
         except Exception as error:
-            return f"{captured.env_name} is not an id of Gymnasium ({type(error).__name__})"
+            return f"{captured.env_name} is not a Gymnasium id ({type(error).__name__})"
         missing = video.missing_package()
         return None if missing is None else f"{missing} is not installed"
 
@@ -197,38 +197,38 @@ class RolloutVideos:
 
 
 def all_collectors(say: Callable[[str], None]) -> list[Collector]:
-    """Returns the collectors in the order in which they run; those of installed packages come last."""
+    """Returns the collectors in the order of execution; those of installed packages are last."""
     found: list[Collector] = [LoggedRewards(), Weights(), TestEpisodes(), RolloutVideos()]
     for entry in importlib.metadata.entry_points(group=GROUP):
         try:
             loaded = entry.load()
             collector = loaded() if isinstance(loaded, type) or not hasattr(loaded, "collect") else loaded
             found.append(collector)
-        except Exception as error:  # a broken package must not take the run down
+        except Exception as error:  # a broken package must not end the run
             say(f"Benchmarks: collector {entry.name} could not be loaded: {type(error).__name__}: {error}")
     return found
 
 
 def gather(captured: Captured) -> dict[str, str]:
-    """Runs every collector; none can make another fail.
+    """Runs every collector; a failing one does not affect the others.
 
     Returns:
-        What each gathered, or why it did not.
+        The description of each collector's data, or why it has none.
     """
-    said: dict[str, str] = {}
+    found: dict[str, str] = {}
     for collector in all_collectors(captured.say):
         try:
             reason = collector.matches(captured)
-            said[collector.name] = f"not found: {reason}" if reason else f"found: {collector.collect(captured)}"
+            found[collector.name] = f"not found: {reason}" if reason else f"found: {collector.collect(captured)}"
         except Exception as error:
             kinds = ("DependencyNotInstalled", "NotAnAction")
             is_missing = isinstance(error, ImportError) or type(error).__name__ in kinds
-            said[collector.name] = f"not found: {error}" if is_missing else f"failed: {type(error).__name__}: {error}"
-    return said
+            found[collector.name] = f"not found: {error}" if is_missing else f"failed: {type(error).__name__}: {error}"
+    return found
 
 
 def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]:
-    """Plays in the script's own environment, which has its wrappers, and in a new one where that does not work."""
+    """Runs episodes in the script's environment with its wrappers; if that fails, in a new environment."""
     own = captured.names.get("env")
     if callable(getattr(own, "run", None)):
         totals, raw = [], []
@@ -245,14 +245,14 @@ def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]
             return _played(captured, own, acting, "the script's env")
         except NotAnAction:
             raise
-        except Exception as error:  # closed at the end of main, for instance
+        except Exception as error:  # for example, main closed it
             first = error
     import gymnasium
 
     try:
         env = gymnasium.make(captured.env_name)
     except Exception:
-        raise first or RuntimeError(f"{captured.env_name} cannot be made again and main leaves no env") from None
+        raise first or RuntimeError(f"{captured.env_name} cannot be created again and main leaves no env") from None
     try:
         return _played(captured, env, acting, "a new environment")
     finally:
@@ -260,7 +260,7 @@ def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]
 
 
 def _played(captured: Captured, env: Any, acting: Acting, where: str) -> tuple[list[float], str]:
-    """Plays the episodes; a return is the sum of the environment's own rewards, whatever wrappers make of them."""
+    """Runs the episodes; a return is the sum of the environment's original rewards, not of those of its wrappers."""
     totals, differ, unseen = [], False, False
     for index in range(captured.episodes):
         with captured.watching() as watch:

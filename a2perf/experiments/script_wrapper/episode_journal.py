@@ -1,8 +1,8 @@
-"""``episodes.jsonl``: every episode of every environment that a script steps, in whichever process, as it ends.
+"""``episodes.jsonl``: the episodes of all environments that a script steps, in all its processes.
 
-A line that is an object describes an environment; a line that is a list is an episode of one. Several processes append
-to one file, each line in one write. From it the curve of the training is chosen at the end, also if the script was
-killed.
+A line with an object describes an environment; a line with a list is an episode of one. Several processes append to one
+file; each line is one ``write`` in append mode, so lines do not mix. At the end the training curve is chosen from this
+file, even if the script was killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from a2perf.stranger_files import StrangerFileError, read_regular_file
 
 JOURNAL = "episodes.jsonl"
 REPORTED = "reported"
-"""Role of a curve that a wrapper of the script reports; it counts only if nothing was counted here."""
+"""Role of a curve that a wrapper of the script reports; it counts only if no other episode was recorded."""
 SMOOTHING = 0.9
 """Weight of the past in ``smoothed_returns``."""
 
@@ -33,10 +33,10 @@ _SLOTS = 512
 
 
 class SharedSteps:
-    """A count of steps that several processes add to, each in a slot of a mapped file.
+    """A step counter shared by several processes; each one has a slot in a mapped file.
 
     Args:
-        path: the file; made if it does not exist.
+        path: the file; created if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,6 +46,7 @@ class SharedSteps:
             os.ftruncate(descriptor, 8 * (_SLOTS + 1))
             self._counts = memoryview(mmap.mmap(descriptor, 8 * (_SLOTS + 1))).cast("q")
             self._counts[0] += 1  # slots in use
+            # Processes beyond the last slot share it, at the price of steps that two of them add at once.
             self._slot = min(self._counts[0], _SLOTS)
         finally:
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # the map keeps a duplicate, so closing alone would hold the lock
@@ -61,7 +62,7 @@ class SharedSteps:
 
 
 class OwnSteps:
-    """The same for environments that one process steps."""
+    """A step counter for environments of one process."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -91,21 +92,21 @@ class EpisodeJournal:
         os.write(self._descriptor, msgspec.json.encode(line) + b"\n")
 
     def shared_steps(self, key: str) -> SharedSteps:
-        """Returns the count of steps of the environments of one place in all worker processes."""
+        """Returns the step counter of the environments from one place in all worker processes."""
         return SharedSteps(self.folder / f"{_STEPS}{key}")
 
 
 @dataclass
 class EpisodeCurve:
-    """The episodes of one environment, or of those that count as one.
+    """The episodes of one environment, or of several that count as one.
 
     Attributes:
-        number: position in the order of their first step, from 1.
+        number: position in the order of the first steps, from 1.
         name: id or class.
-        place: where it was made.
+        place: the place in the script that created it.
         workers: whether worker processes stepped it.
-        born: steps of its process at the moment when it was made.
-        returns: sum of the rewards of each episode, as the environment itself gives them.
+        born: steps of its process at its creation.
+        returns: sum of the environment's original rewards of each episode.
         lengths: steps of each episode.
         at: environment steps of this curve at the end of each episode.
         ends: steps of its process at the end of each episode.
@@ -127,7 +128,7 @@ class EpisodeCurve:
         return max(self.at, default=0)
 
     def title(self) -> str:
-        """Names the environment for people."""
+        """Returns the environment's name for people."""
         where = ", in worker processes" if self.workers else ""
         return f"environment {self.number} ({self.name}, made at {self.place.line}{where})"
 
@@ -140,10 +141,10 @@ class EpisodeCurve:
 
 
 def read_curves(folder: Path) -> list[EpisodeCurve]:
-    """Reads the curves of a run, those without an episode left out.
+    """Reads the curves of a run, without those that have no episode.
 
-    Environments of one place in worker processes are one curve. An environment that is made at the place of an earlier
-    one, after the last episode of that one, continues its curve.
+    Environments that worker processes create at one place form one curve. An environment that is created at the place
+    of an earlier one, after the last episode of that one, continues its curve.
     """
     found: dict[str, EpisodeCurve] = {}
     for line in _lines(folder):
@@ -176,10 +177,10 @@ def read_curves(folder: Path) -> list[EpisodeCurve]:
 
 
 def choose(curves: list[EpisodeCurve]) -> tuple[EpisodeCurve, str] | None:
-    """Chooses the curve of the training run, and returns which part of the rule decided.
+    """Chooses the curve of the training run, and returns the rule that decided.
 
-    Environments that the script calls ``env`` or by a name of training come first, those whose line or function speaks
-    of evaluation or test last; among equals the one with the most steps, then the earliest.
+    Environments that the script names ``env`` or after training come first; environments of lines or functions that
+    are named after evaluation or test come last. Among equals the one with the most steps wins, then the earliest.
     """
     if not curves:
         return None
@@ -191,18 +192,18 @@ def choose(curves: list[EpisodeCurve]) -> tuple[EpisodeCurve, str] | None:
         return chosen, "it took the most steps"
     if _role(chosen) == TRAINING:
         return chosen, "its line names it as the environment of the training"
-    return chosen, "the lines of the others speak of evaluation"
+    return chosen, "the lines of the others name evaluation"
 
 
 def log_curves(folder: Path, log: Callable[[str, float, int], Any]) -> tuple[EpisodeCurve | None, list[str]]:
-    """Logs the curve of the training under the usual names, and those of the other environments under their numbers.
+    """Logs the training curve under the usual names, and the other curves under the numbers of their environments.
 
     Args:
         folder: folder of the run.
-        log: takes name, value and step.
+        log: receives name, value and step.
 
     Returns:
-        The curve of the training, and for people: which it is and why, and what the others are.
+        The training curve, and lines for people: which curve it is and why, and the other curves.
     """
     curves = read_curves(folder)
     choice = choose(curves)
@@ -228,7 +229,7 @@ def log_curves(folder: Path, log: Callable[[str, float, int], Any]) -> tuple[Epi
 
 
 def remove_step_counts(folder: Path) -> None:
-    """Removes the counts that worker processes shared."""
+    """Removes the counter files that worker processes shared."""
     for path in folder.glob(f"{_STEPS}*"):
         path.unlink(missing_ok=True)
 
@@ -251,5 +252,5 @@ def _lines(folder: Path) -> Iterator[Any]:
     for line in data.splitlines():
         try:
             yield msgspec.json.decode(line)
-        except msgspec.DecodeError:  # cut off by a crash
+        except msgspec.DecodeError:  # incomplete after a crash
             continue

@@ -1,9 +1,8 @@
-"""Counts the episodes of every environment that a script steps, however it was made and in whichever process.
+"""Counts the episodes of every environment that a script steps, in all its processes.
 
-The classes of environments are listened to, not single instances: subclasses of ``gymnasium.Env`` and ``gym.Env`` as
-they are defined, and classes of the script with ``step`` and ``reset``. Of the calls that one step of the script causes
-the environment below all wrappers is counted, so rewards are in its own units whatever a wrapper makes of them. A
-listener never changes what a call returns or raises.
+It patches classes and not instances: subclasses of ``gymnasium.Env`` and ``gym.Env`` when they are defined, and classes
+of the script with ``step`` and ``reset``. One step of the script calls several wrappers; only the innermost environment
+counts, so rewards are the original ones. A patched method never changes a result or an exception.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class _Group:
 
 @dataclass
 class _Counted:
-    """The running episode of one environment, or of every part of one that steps many at once."""
+    """The running episode of one environment, or those of a vectorized environment."""
 
     place: Place
     born: int
@@ -54,11 +53,11 @@ class _Counted:
 
 @dataclass
 class Watch:
-    """Rewards of the environment itself while test episodes are played.
+    """Original rewards of the environment during test episodes.
 
     Attributes:
         total: their sum.
-        steps: how many there were.
+        steps: their number.
     """
 
     total: float = 0.0
@@ -66,15 +65,15 @@ class Watch:
 
 
 class Episodes:
-    """Takes the steps of environments and writes their episodes to the journal.
+    """Observes the steps of environments and writes their episodes to the journal.
 
     Args:
-        folder: folder of the script; frames in it tell where an environment was made.
-        journal: takes the episodes.
+        folder: folder of the script; stack frames in it give the place where an environment was created.
+        journal: receives the episodes.
         worker: whether this is a process that the script started.
 
     Attributes:
-        training: whether what happens belongs to the training.
+        training: whether the script is training.
         notes: what could not be recorded.
     """
 
@@ -91,7 +90,7 @@ class Episodes:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[Watch]:
-        """Adds up the rewards of environments in this process, in their own units."""
+        """Sums the original rewards of environments in this process."""
         self._watch = watch = Watch()
         try:
             yield watch
@@ -99,21 +98,21 @@ class Episodes:
             self._watch = None
 
     def finish(self) -> None:
-        """Ends the training: episodes that a wrapper had ended and nobody reset are complete."""
+        """Ends the training: episodes that a wrapper had ended count as complete without a reset."""
         for _, counted in list(self._counted.values()):
             if counted.outer_done:
                 self._end(counted, counted.name, counted.total, counted.length)
         self.training = False
 
     def made(self, env: Any) -> _Counted:
-        """Returns the record of an environment; a new one remembers where in the script it was made."""
+        """Returns the record of an environment; a new record contains the place of its creation in the script."""
         known = self._counted.get(id(env))
         if known is not None:
             return known[1]
         counted = _Counted(place_here(self._folder), self._serial)
         try:
             holder: Any = weakref.ref(env, functools.partial(self._forget, id(env)))
-        except TypeError:  # slots without a weak reference: kept, since its id must not be used again
+        except TypeError:  # no weak reference possible: keep the object alive, or its id could be reused
             holder = env
         self._counted[id(env)] = (holder, counted)
         return counted
@@ -125,10 +124,10 @@ class Episodes:
             member.group = members[0].group
 
     def call(self, env: Any, step: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Runs one ``step`` of an environment or a wrapper, and counts it if the environment below all wrappers did it.
+        """Runs one ``step`` of an environment or a wrapper, and counts it if it is the innermost one.
 
-        A list stands on the stack for each running step: the object, the record that was counted below it, and
-        whether what runs below it counts at all.
+        The stack holds one list per running step: the object, the record that was counted below it, and whether steps
+        below it count.
         """
         stack: list[list[Any]] = self._local.__dict__.setdefault("stack", [])
         if stack and (stack[-1][0] is env or not stack[-1][2]):  # super().step(), or a part of a counted environment
@@ -148,12 +147,12 @@ class Episodes:
                 counted.outer_done |= _has_ended(result)
             if stack:
                 stack[-1][1] = counted
-        except Exception as error:  # whatever a script returns from step
+        except Exception as error:  # a script may return anything from step
             self._cannot(env, error)
         return result
 
     def reset(self, env: Any) -> None:
-        """Takes the beginning of an episode; one that a wrapper had ended, such as a time limit, is complete."""
+        """Records the start of an episode; an earlier one that a wrapper had ended (time limit) is complete."""
         counted = self._counted.get(id(env), (None, None))[1]
         if counted is None:
             return
@@ -162,7 +161,7 @@ class Episodes:
         counted.total, counted.length, counted.outer_done, counted.resetting = 0.0, 0, False, None
 
     def statistics(self, source: str, total: float, length: int) -> None:
-        """Takes an episode that a wrapper of the script reports of environments that cannot be listened to."""
+        """Records an episode that a wrapper of the script reports, for environments that cannot be patched."""
         counted = self._counted.setdefault(id(source), (source, _Counted(Place("", source, REPORTED), 0)))[1]
         counted.group.steps.add(length)
         self._end(counted, source, total, length)
@@ -197,7 +196,7 @@ class Episodes:
             self._end(counted, counted.name, counted.total, counted.length)
 
     def _count_many(self, env: Any, counted: _Counted, reward: Any, ended: Any) -> None:
-        """Counts a step of many environments in one; the step after an end only resets, in that mode of Gymnasium."""
+        """Counts a step of a vectorized environment; in Gymnasium's next-step mode the step after an end is a reset."""
         if not self.training:
             return
         counted.name = counted.name or _name(env)
@@ -254,7 +253,7 @@ class Episodes:
 
 
 def listen(episodes: Episodes) -> None:
-    """Listens to every class of environments that is defined from now on, in either gym."""
+    """Patches every class of environments that is defined from now on, in either gym."""
     for name in ("gymnasium.core", "gymnasium.vector.vector_env", "gym.core", "gym.vector.vector_env"):
         after_import(name, functools.partial(_listen_to_bases, episodes))
     for name, kind in (
@@ -267,7 +266,7 @@ def listen(episodes: Episodes) -> None:
 
 
 def listen_to(kind: type, episodes: Episodes) -> type:
-    """Listens to a class, if it defines ``step``, ``reset`` or ``__init__`` itself, and returns it."""
+    """Patches a class if it defines ``step``, ``reset`` or ``__init__``, and returns it."""
     with contextlib.suppress(Exception):  # a metaclass may refuse
         own = vars(kind)
         if _LISTENED in own:
@@ -314,7 +313,7 @@ def _listen_to_bases(episodes: Episodes, module: ModuleType) -> None:
     bases = [vars(module)[name] for name in ("Env", "VectorEnv") if name in vars(module)]
     for base in bases:
         base.__init_subclass__ = _on_subclass(base, vars(base).get("__init_subclass__"), episodes)
-    for kind in list(vars(module).values()):  # wrappers that the module defines itself
+    for kind in list(vars(module).values()):  # wrappers that the module defines
         if isinstance(kind, type) and any(base in kind.__mro__ for base in bases) and kind not in bases:
             listen_to(kind, episodes)
 
@@ -346,7 +345,7 @@ def _listen_to_members(episodes: Episodes, name: str, module: ModuleType) -> Non
 
 
 def _listen_to_statistics(episodes: Episodes, module: ModuleType) -> None:
-    """Takes the reports of the vector wrapper, for environments that are not of Python or run out of sight."""
+    """Uses the reports of the vector wrapper for environments in other languages or processes."""
     kind = vars(module).get("RecordEpisodeStatistics")
     if kind is None:
         return
@@ -368,12 +367,12 @@ def _listen_to_statistics(episodes: Episodes, module: ModuleType) -> None:
 
 
 def _is_result(result: Any) -> bool:
-    """Returns whether a result is that of an environment: four or five parts, and the last describes the step."""
+    """Returns whether a result is that of ``step``: four or five parts, and the last one is the info."""
     return (
         isinstance(result, (tuple, list))  # faster than a union
         and 4 <= len(result) <= 5
         and isinstance(result[-1], (dict, list, tuple))
-        and not hasattr(result, "step_type")  # of dm_env, which has another order
+        and not hasattr(result, "step_type")  # dm_env has another order
     )
 
 
@@ -398,12 +397,12 @@ def _innermost(env: Any) -> Any:
 
 
 def _is_wrapper(env: Any) -> bool:
-    """Returns whether an object passes steps on: it holds an environment, or several of a vector."""
+    """Returns whether an object wraps one or several environments."""
     return _inner(env) is not None or "envs" in getattr(env, "__dict__", ())
 
 
 def _runs_elsewhere(env: Any) -> bool:
-    """Returns whether an environment steps others in processes, which report for themselves."""
+    """Returns whether an environment steps others in processes; those processes report their episodes."""
     held = getattr(env, "__dict__", {})
     return "processes" in held or "env_fns" in held
 

@@ -1,7 +1,7 @@
-"""Calls back when a module has been imported, whoever imports it and whenever.
+"""Callbacks after the import of a module.
 
-A script may import its framework at its top, inside ``main`` or never; seeding and recording have to happen either way,
-and must not import a framework that the script does not use. Standard library only.
+A script may import its framework at its top, inside ``main`` or never. Seeding and recording must work in all cases and
+must not import a framework that the script does not use. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ class _AfterImport(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Finds the module as everybody else would, and makes its loader call back."""
+        """Finds the module with the other finders, and wraps its loader."""
         if fullname not in self.callbacks or fullname in self._looking:
             return None
+        # find_spec asks this finder again, which would never end.
         self._looking.add(fullname)
         try:
             spec = importlib.util.find_spec(fullname)
@@ -49,7 +50,7 @@ _finder = _AfterImport()
 
 
 def after_import(name: str, callback: Callback) -> None:
-    """Calls ``callback`` with a module once it has been executed; at once when it has been already."""
+    """Calls ``callback`` with a module after its import; immediately if it has been imported."""
     if name in sys.modules:
         callback(sys.modules[name])
         return

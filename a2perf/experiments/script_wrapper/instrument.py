@@ -1,8 +1,8 @@
-"""Finds ``main`` of a script and makes it say which variables it ends with, through the syntax tree.
+"""Rewrites the syntax tree of a script: ``main`` hands over its variables when it ends.
 
-The body of ``main`` is put into a ``try`` whose ``finally`` hands over ``locals()``; nothing else of the script
-changes, so that its line numbers, its closures and its way of returning stay what they were. Text is never cut:
-decorators, tabs, signatures over several lines and one-line bodies are all the same tree.
+The body of ``main`` becomes the body of a ``try`` with ``locals()`` in its ``finally``. Line numbers, closures and
+return values do not change. Rewriting the tree and not the text handles decorators, tabs, signatures over several lines
+and one-line bodies alike.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from types import CodeType
 from a2perf.errors import UserError
 
 CAPTURE = "__a2perf_capture__"
-"""Name under which the script finds the function that takes its variables."""
+"""Name, in the script, of the function that receives its variables."""
 
 LOCALS = "__a2perf_locals__"
-"""Name under which it finds the built-in ``locals``, which the script may have a variable of its own for."""
+"""Name, in the script, of the built-in ``locals``: the script may use that name for a variable."""
 
 SEED = "__a2perf_seed__"
-"""Name under which it finds the seed, which replaces the value of its global ``SEED`` wherever that is bound."""
+"""Name, in the script, of the seed; it replaces the value of the global ``SEED`` after every assignment."""
 
 LISTEN = "__a2perf_listen__"
-"""Name under which it finds the decorator of its classes that have the methods of an environment."""
+"""Name, in the script, of the decorator for classes that have the methods of an environment."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -37,7 +37,7 @@ class Instrumented:
 
     Attributes:
         code: its compiled module.
-        captures: whether the variables of ``main`` will be seen; not where ``main`` is imported or made by a call.
+        captures: whether the variables of ``main`` are visible; not if ``main`` is imported or created by a call.
     """
 
     code: CodeType
@@ -45,11 +45,11 @@ class Instrumented:
 
 
 def instrument(path: Path, *, captures: bool = True) -> Instrumented:
-    """Reads a script, wraps the body of its ``main``, replaces its SEED and listens to its environments.
+    """Reads a script, wraps the body of its ``main``, replaces its SEED and patches its environments.
 
     Args:
         path: the script.
-        captures: whether ``main`` hands over its variables; not in a worker process.
+        captures: whether ``main`` hands over its variables; false in a worker process.
 
     Raises:
         UserError: the file does not exist, is not Python, has no ``main``, its ``main`` cannot be called with
@@ -67,8 +67,10 @@ def instrument(path: Path, *, captures: bool = True) -> Instrumented:
     _replace_seed(tree.body)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and {"step", "reset"} <= {getattr(item, "name", "") for item in node.body}:
+            # First in the list and so applied last: to the class as its other decorators leave it.
             node.decorator_list.insert(0, ast.copy_location(ast.Name(LISTEN, ast.Load()), node))
     ast.fix_missing_locations(tree)
+    # dont_inherit: the `from __future__` import of this file must not apply to the script.
     return Instrumented(compile(tree, str(path), "exec", dont_inherit=True), captures=bool(mains))
 
 
@@ -90,7 +92,7 @@ def _parse(path: Path) -> ast.Module:
 
 
 def _module_level(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Yields the statements that the module itself executes, those under ``if``, ``try`` and ``with`` included."""
+    """Yields the statements at module level, including those under ``if``, ``try`` and ``with``."""
     waiting: list[ast.AST] = list(reversed(tree.body))
     while waiting:
         node = waiting.pop()
@@ -125,13 +127,13 @@ def _no_main(path: Path, tree: ast.Module) -> UserError:
         return UserError(
             f"{path} has no function main; its code stands under `if __name__` in line {guarded[0].lineno}, and {has}",
             hint="replace that line by `def main(env='CartPole-v1'):` and use `env` there; or run the script as it is, "
-            f'with its own --env-id and --seed: a2perf benchmark --env-ids ENV --command "python {path}"',
+            f'if it has --env-id and --seed: a2perf benchmark --env-ids ENV --command "python {path}"',
         )
     return UserError(f"{path} has no function main; {has}", hint="give the script a `def main(env='CartPole-v1'):`")
 
 
 def _check_gym(path: Path, tree: ast.Module) -> None:
-    """Refuses a script that needs the old gym where that is not installed; an import in a ``try`` may fail."""
+    """Refuses a script that needs the old gym if that is not installed; an import in a ``try`` may fail."""
     for node in [*tree.body, *(inner for item in tree.body if isinstance(item, _Function) for inner in item.body)]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
@@ -141,14 +143,14 @@ def _check_gym(path: Path, tree: ast.Module) -> None:
         beside = path.resolve().parent
         if importlib.util.find_spec("gym") is None and not any((beside / name).exists() for name in ("gym.py", "gym")):
             raise UserError(
-                f"{path}:{node.lineno}: imports gym, the package before gymnasium, which is not installed",
+                f"{path}:{node.lineno}: imports gym, the predecessor of gymnasium, which is not installed",
                 hint="write `import gymnasium as gym`, where reset() returns (observation, info) and step() returns "
                 "(observation, reward, terminated, truncated, info); or install the old package: pip install gym",
             )
 
 
 def _check_parameters(path: Path, main: _Function) -> None:
-    """Refuses a ``main`` that cannot be called with ``env`` alone; a decorator may change what it takes."""
+    """Refuses a ``main`` that cannot be called with only ``env``; a decorator may change the parameters."""
     given = main.args
     positional = [argument.arg for argument in (*given.posonlyargs, *given.args)]
     names = {*positional, *(argument.arg for argument in given.kwonlyargs)}
@@ -171,15 +173,16 @@ def _check_parameters(path: Path, main: _Function) -> None:
     missing = [name for name in required if name != takes]
     if missing:
         raise UserError(
-            f"{here} needs {', '.join(missing)}, which nobody gives it",
-            hint=f"give every parameter but `{takes or 'env'}` a default",
+            f"{here} requires {', '.join(missing)}",
+            hint=f"give every parameter except `{takes or 'env'}` a default",
         )
     if takes in [argument.arg for argument in given.posonlyargs[1:]]:
         raise UserError(f"{here} takes `{takes}` by position, but not first", hint=f"make `{takes}` the first one")
 
 
 def _replace_seed(body: list[ast.stmt]) -> None:
-    """Binds the seed to SEED after every statement of the module that binds that name, before anything reads it."""
+    """Assigns the seed to SEED after every module-level statement that binds SEED."""
+    # From the end: an insertion moves the statements behind it.
     for index in range(len(body) - 1, -1, -1):
         node = body[index]
         if isinstance(node, _Function | ast.ClassDef):
@@ -191,6 +194,7 @@ def _replace_seed(body: list[ast.stmt]) -> None:
         if _binds_seed(node):
             rebind: ast.stmt = ast.Assign([ast.Name("SEED", ast.Store())], ast.Name(SEED, ast.Load()))
             if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                # A star import may not bind SEED, and then the script must not get the name.
                 rebind = ast.If(ast.parse("'SEED' in globals()", mode="eval").body, [rebind], [])
             for new in ast.walk(rebind):
                 ast.copy_location(new, node)
@@ -219,7 +223,7 @@ def _wrap(main: _Function) -> None:
     )  # fmt: skip
     wrapped = ast.Try(body=rest or [ast.Pass()], handlers=[], orelse=[], finalbody=[hand_over])
     ast.copy_location(wrapped, rest[0] if rest else first)
-    # the line of the last statement, so that a traceback never points past the function
+    # the line of the last statement: a traceback must not point past the function
     for node in ast.walk(hand_over):
         ast.copy_location(node, body[-1])
     main.body = [*kept, wrapped]

@@ -1,4 +1,4 @@
-"""Every value that a wrapped script logs, written the moment it is logged: event file first, mirrors after it."""
+"""Writes each value that a wrapped script logs immediately, first to the event file, then to mirrors."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from a2perf.runs.event_writer import EventWriter
 
 
 class Mirror(Protocol):
-    """A further place for live values."""
+    """A further destination of logged values."""
 
     def log(self, tag: str, value: float, step: int) -> None:
-        """Takes one value."""
+        """Writes one value."""
 
     def close(self) -> None:
-        """Writes what is left; nothing comes after it."""
+        """Writes the remaining values and closes the mirror."""
 
 
 class LiveValues:
-    """Takes scalars and writes them down.
+    """Writes scalars.
 
     Args:
-        folder: gets the event file.
+        folder: folder of the event file.
 
     Attributes:
         counts: values written by tag.
-        refused: values by tag that were no single number.
-        failures: mirrors that failed, in words.
-        training: whether what happens belongs to the training.
+        refused: values by tag that were not a single number.
+        failures: one sentence per failed mirror.
+        training: whether the script is training.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +48,7 @@ class LiveValues:
         self.training = True
 
     def add_mirror(self, mirror: Mirror) -> None:
-        """Sends every further value, once it is written, to ``mirror`` too; one that fails is dropped."""
+        """Also sends every further value to ``mirror``; a mirror that fails is removed."""
         self._mirrors.append(mirror)
 
     def log(self, tag: str, value: Any, step: int | None = None) -> None:
@@ -57,12 +57,13 @@ class LiveValues:
         Args:
             tag: its name.
             value: a number, an array or tensor of one element, or anything else, which is only counted.
-            step: where in the training; the number of values of this tag so far unless given.
+            step: step of the training; by default the number of values of this tag so far.
         """
         number = scalar(value)
         if number is None:
             self.refused[tag] += 1
             return
+        # A script may log from several threads.
         with self._lock:
             position = self.counts[tag] if step is None else int(step)
             self.counts[tag] += 1
@@ -79,19 +80,19 @@ class LiveValues:
     def _shielded(self, mirror: Mirror, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:  # a tracker that fails never takes the run down
+        except Exception as error:  # a failing tracker must not end the run
             self._mirrors.remove(mirror)
             self.failures.append(f"a mirror failed and was left out: {type(error).__name__}: {error}")
 
 
 def scalar(value: Any) -> float | None:
-    """Returns the number that a value is, or None when it is not exactly one."""
+    """Returns a value as a number; None if it is not a single number."""
     if isinstance(value, bool | int | float | np.number | np.bool_):
         return float(value)
     if isinstance(value, str | bytes):
         return None
-    with contextlib.suppress(Exception):  # any object may come from a script
-        # a tensor has both; `detach` of a stream would take it apart
+    with contextlib.suppress(Exception):  # a script may log any object
+        # both, as a tensor has: `detach` of a stream would close its buffer
         detached = value.detach().cpu() if hasattr(value, "detach") and hasattr(value, "cpu") else value
         array = np.asarray(detached, dtype=np.float64)
         if array.size == 1:

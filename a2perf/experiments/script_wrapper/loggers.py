@@ -1,7 +1,7 @@
-"""Listens to the loggers of a script: classes named ``Logger`` with ``log(key, value)``, and Stable-Baselines3's.
+"""Patches the loggers of a script: classes named ``Logger`` with ``log(key, value)``, and that of Stable-Baselines3.
 
-A value is recorded before the logger's own method runs, in case that method fails. The script's call itself is passed
-on as it was made: a listener never changes what it returns or raises.
+A value is recorded before the logger's method runs, in case that method fails. The call is passed on unchanged; a
+patched method never changes a result or an exception.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Loggers:
     """The loggers that were found.
 
     Attributes:
-        found: name of each class or module that is listened to.
+        found: name of each patched class or module.
     """
 
     def __init__(self, values: LiveValues) -> None:
@@ -36,20 +36,20 @@ class Loggers:
         self.found: list[str] = []
 
     def listen(self) -> None:
-        """Listens to the known loggers as soon as a script imports them."""
+        """Patches the known loggers when the script imports them."""
         for place in _PLACES:
             after_import(place, lambda module: self.look_in(vars(module).values()))
         after_import("stable_baselines3.common.logger", self._stable_baselines)
 
     def look_in(self, candidates: Iterable[Any]) -> None:
-        """Listens to every logger class among some objects and modules, its base classes included."""
+        """Patches every logger class among some objects and modules, including base classes."""
         for candidate in list(candidates):
             if isinstance(candidate, ModuleType):
                 candidate = vars(candidate).get("Logger")
             kind = candidate if isinstance(candidate, type) else type(candidate)
             if any(base.__name__ == "Logger" for base in kind.__mro__):
                 for base in kind.__mro__:
-                    with contextlib.suppress(Exception):  # a class may refuse attributes
+                    with contextlib.suppress(Exception):  # a class may refuse new attributes
                         self._wrap(base)
 
     def _wrap(self, kind: type) -> None:
@@ -82,7 +82,7 @@ class Loggers:
         return listening
 
     def _record(self, log: Any, args: Any, kwargs: Any) -> None:
-        """Records a call ``logger.log(key, value)``, however its arguments are given; any other call is not one."""
+        """Records a call ``logger.log(key, value)``, with positional or keyword arguments; ignores other calls."""
         given = inspect.signature(log).bind(*args, **kwargs).arguments
         logger, key, value = (given[name] for name in list(inspect.signature(log).parameters)[:3])
         self._values.log(str(key), value, _step_of(logger))
@@ -102,7 +102,7 @@ class Loggers:
         if not self._values.training or not isinstance(pair, tuple) or len(pair) != 2:
             return
         for tag, numbers in zip(("10_ep_mean_reward", "10_ep_mean_length"), pair, strict=True):
-            if numbers is None or isinstance(numbers, Collection):  # an iterator belongs to the script
+            if numbers is None or isinstance(numbers, Collection):  # an iterator would be consumed
                 given = [float(number) for number in (() if numbers is None else numbers)] or [0.0]
                 self._values.log(tag, sum(given) / len(given), _step_of(logger))
 
@@ -125,12 +125,12 @@ class Loggers:
 def _step_of(logger: Any) -> int | None:
     try:
         return int(getattr(logger, STEP_ATTRIBUTE))
-    except Exception:  # any attribute of a script may be computed, and fail
+    except Exception:  # an attribute of a script may be a property that raises
         return None
 
 
 def _takes_key_and_value(log: Any) -> bool:
-    """Returns whether a method is ``log(self, key, value, ...)``, unlike ``log(self, message, color="green")``."""
+    """Returns whether a method is ``log(self, key, value, ...)`` and not ``log(self, message, color="green")``."""
     parameters = list(inspect.signature(log).parameters.values())[1:3]
     return len(parameters) == 2 and all(
         parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not isinstance(parameter.default, str)

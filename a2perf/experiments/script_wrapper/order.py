@@ -1,4 +1,4 @@
-"""What the wrapper asks of its child process, and what that says in return."""
+"""The order of the wrapper to its child process, and the report that comes back."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ REPORT = "wrap.json"
 
 
 class ScriptOrder(Record, kw_only=True):
-    """What to run.
+    """The order.
 
     Attributes:
         script: absolute path of the script.
-        env: name of the environment that ``main`` gets.
+        env: name of the environment for ``main``.
         seed: the seed.
-        arguments: the script's own command line.
-        folder: where everything is written.
+        arguments: command line of the script.
+        folder: output folder.
         test_episodes: episodes after the training.
         videos: rollout videos after the training.
         mirror: project of Weights & Biases to mirror the values to; empty for none.
@@ -39,25 +39,25 @@ class ScriptOrder(Record, kw_only=True):
 
 
 class ScriptReport(Record, kw_only=True):
-    """``wrap.json``: what a wrapped script did, in the words of its own process; none of it was measured from outside.
+    """``wrap.json``: the report of a wrapped script by its own process; nothing in it was measured from outside.
 
     Attributes:
-        phase: how far it came: ``"start"``, ``"import"``, ``"main"``, ``"collecting"``, ``"done"``.
+        phase: last phase: ``"start"``, ``"import"``, ``"main"``, ``"collecting"``, ``"done"``.
         error: the exception that ended the script, or None.
-        kind: ``"exception"`` or ``"exit"``, where there is an error.
-        traceback: of that exception, from the script on.
+        kind: ``"exception"`` or ``"exit"``, if there is an error.
+        traceback: traceback of that exception, from the script on.
         train_wall_s: seconds of importing the script and running ``main``.
-        seeded: what was seeded.
-        logger: classes whose values were recorded.
-        episodes: episodes of the environment that counts as that of the training.
-        steps: environment steps of them.
-        episodes_of: which environment that is and why, and what the others are.
+        seeded: the seeded packages.
+        logger: classes of the recorded loggers.
+        episodes: number of episodes in the environment of the training.
+        steps: environment steps of these episodes.
+        episodes_of: which environment that is and why, and the other environments.
         values: number of recorded values by tag.
-        refused: values by tag that were no single number.
-        collected: what each collector found, or what it looked for in vain.
-        summary: numbers that collectors found.
+        refused: values by tag that were not a single number.
+        collected: the result of each collector, or why it has none.
+        summary: numbers from the collectors.
         environment: id, entry point and limits of the environment.
-        notes: what a reader should know.
+        notes: remarks for people.
     """
 
     schema: int = SCHEMA

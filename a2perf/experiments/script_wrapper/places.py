@@ -1,6 +1,6 @@
-"""Where in a script an environment was made, and whether that place speaks of training or of evaluation.
+"""The place in a script that creates an environment, and whether its names refer to training or evaluation.
 
-Read from the call stack at the moment of construction and from the statements of those lines. Standard library only.
+The call stack at the construction gives the place, the statements of its lines give the names. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import FrameType
 
 TRAINING, UNNAMED, EVALUATION = "training", "", "evaluation"
 ROLES = (TRAINING, UNNAMED, EVALUATION)
-"""In the order in which a curve of the training is looked for."""
+"""Roles in the order of precedence for the training curve."""
 
 _EVALUATION = re.compile(r"eval(uat(e|es|ed|ion|ing|or))?|test(s|ing|er)?|valid(ate|ation)?|val")
 _TRAINING = re.compile(r"(train(ing)?_?)?((v|vec_?)?envs?|environments?)|train(ing)?")
@@ -27,12 +27,12 @@ _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 @dataclass(frozen=True)
 class Place:
-    """Where an environment was made.
+    """The place that created an environment.
 
     Attributes:
-        key: the same for environments that one call of the script makes, in every process.
+        key: the same for all environments that one call in the script creates, in every process.
         line: ``script.py:12 in main``, for people.
-        role: ``"training"`` or ``"evaluation"`` if the names in those lines say so, else ``""``.
+        role: ``"training"`` or ``"evaluation"`` if the names in those lines indicate it, otherwise ``""``.
     """
 
     key: str
@@ -41,10 +41,10 @@ class Place:
 
 
 def place_here(folder: str) -> Place:
-    """Returns the place of the caller: its frames in files below ``folder``, where the script lies."""
+    """Returns the place of the caller, from its frames in files below ``folder``, the script's folder."""
     frames = list(_frames(folder))
     if not frames:
-        return Place("", "outside of the script's folder", UNNAMED)
+        return Place("", "outside the script's folder", UNNAMED)
     trail = [(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lasti) for frame in frames]
     first = frames[0]
     name = "the script" if first.f_code.co_name == "<module>" else first.f_code.co_name
@@ -80,7 +80,7 @@ def _role(frames: list[FrameType]) -> str:
 
 
 def _column(frame: FrameType) -> int | None:
-    """Returns the column of the call that a frame is in; None if the code does not know it."""
+    """Returns the column of the call that a frame executes; None if the code does not contain it."""
     for index, position in enumerate(frame.f_code.co_positions()):
         if 2 * index == frame.f_lasti:
             return position[2]
@@ -101,7 +101,7 @@ def _statement(path: str, line: int) -> ast.stmt | None:
 
 
 def _names(statement: ast.stmt, column: int | None) -> tuple[set[str], set[str]]:
-    """Returns the identifiers of a statement without its nested blocks, and those of them that it binds."""
+    """Returns the identifiers of a statement without its nested blocks, and the subset that it binds."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {statement.name}, set()
     parts: list[ast.AST] = [
@@ -127,7 +127,7 @@ def _names(statement: ast.stmt, column: int | None) -> tuple[set[str], set[str]]
 
 
 def _pair(statement: ast.Assign, column: int) -> list[ast.AST]:
-    """Returns the target and value that belong together in ``train, test = make(), make()``."""
+    """Returns the pairs of target and value in ``train, test = make(), make()``."""
     target, value = statement.targets[0], statement.value
     if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple) or len(target.elts) != len(value.elts):
         return []

@@ -1,6 +1,6 @@
-"""Runs a wrapped script: bundle, child process under a sandbox, trackers around it, its output on the terminal.
+"""Runs a wrapped script: bundle, sandboxed child process, trackers, output on the terminal.
 
-The parent judges how the run ended; what the child says of itself lies in the bundle's artefacts.
+The parent decides how the run ended; the report of the child is part of the bundle's artifacts.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ MODE = "command"
 _CHILD = "a2perf.experiments.script_wrapper.child"
 _POLL_S = 0.1
 _OWN_ENVIRONMENT = ("none", "process")
-"""Levels under which a script is the user's own, and gets the user's environment."""
+"""Levels for trusted scripts, which get the user's environment variables."""
 
 
 @dataclass(frozen=True)
 class Wrapping:
-    """What is wanted of a script.
+    """The request to run a script.
 
     Attributes:
         script: its path.
-        env: name of the environment that its ``main`` gets.
+        env: name of the environment for its ``main``.
         seed: the seed.
-        arguments: its own command line.
-        sandbox: level of confinement.
+        arguments: its command line.
+        sandbox: sandbox level.
         test_episodes: episodes after the training.
         videos: rollout videos after the training.
         time_limit_s: wall time of the child; None for no limit.
@@ -69,7 +69,7 @@ class Wrapping:
     mirror_entity: str = ""
 
     def command(self) -> list[str]:
-        """Returns a command that repeats the run, however it was started."""
+        """Returns a command that repeats the run."""
         limit = [] if self.time_limit_s is None else ["--time-limit", f"{self.time_limit_s:g}"]
         return [
             "a2perf", "wrap", str(self.script), "--env", self.env, "--seed", str(self.seed), "--sandbox", self.sandbox,
@@ -82,19 +82,19 @@ def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = Fa
     """Runs the script into its bundle.
 
     Args:
-        wanted: what to run.
+        wanted: the request.
         root: folder of the run; the bundle is ``root/command``.
-        progress: where phases and failures are said.
+        progress: receives phases and failures.
         force: archive an existing bundle and start from scratch.
-        echo: gets the script's standard output as it comes.
+        echo: receives the script's standard output without delay.
 
     Returns:
         The exit status: 0 success, 1 the script failed, 3 infrastructure, 130 interrupted.
 
     Raises:
-        UserError: the script cannot be wrapped, the sandbox is not to be had, or the folder holds another run.
+        UserError: the script cannot be wrapped, the sandbox is not available, or the folder holds another run.
     """
-    instrument(wanted.script)  # says what is wrong with the script before anything is made
+    instrument(wanted.script)  # raises for a wrong script before any file is created
     sandbox = get_sandbox(wanted.sandbox)
     opened = open_bundle(root / MODE, _manifest(wanted, sandbox), _settings(wanted), force=force)
     if isinstance(opened, Finished):
@@ -159,7 +159,7 @@ def _wait(confined: Confined, log: Path, echo: TextIO | None) -> Ending:
 
 
 def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) -> str:
-    """Returns the exit reason of a success, from the child's report and from how it ended.
+    """Returns the exit reason of a success, from the child's report and its exit status.
 
     Raises:
         ParticipantFailure: the script failed.
@@ -174,7 +174,7 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) 
     if report.phase != "done" and "charts/episodic_return" not in report.values:
         _rescue_curve(bundle)
     bundle.manifest.timings_s["train"] = report.train_wall_s
-    bundle.manifest.warnings += [f"{name}: {said}" for name, said in report.collected.items() if "found:" not in said]
+    bundle.manifest.warnings += [f"{name}: {text}" for name, text in report.collected.items() if "found:" not in text]
     for stream, dropped in ending.dropped_bytes.items():
         if dropped:
             bundle.manifest.warnings.append(f"{dropped} bytes of {stream} beyond the limit were dropped")
@@ -199,7 +199,7 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) 
 
 
 def _rescue_curve(bundle: Bundle) -> None:
-    """Logs the curve of a script whose process died, from the journal of its episodes."""
+    """Logs the curve from the journal of episodes, for a script that was killed."""
     with EventWriter(bundle.artifacts, suffix="rescued") as writer:
         chosen, lines = log_curves(bundle.artifacts, writer.scalar)
     remove_step_counts(bundle.artifacts)
@@ -213,6 +213,7 @@ def _environment(wanted: Wrapping) -> dict[str, str]:
     for name in THREAD_VARIABLES:
         own.setdefault(name, "1")
     return own | {
+        # Otherwise sets of strings would have another order in every run of a seed.
         "PYTHONHASHSEED": str(wanted.seed % 2**32),
         "PYTHONUNBUFFERED": "1",
         "BENCH_SCRIPT": str(wanted.script),
@@ -223,7 +224,7 @@ def _environment(wanted: Wrapping) -> dict[str, str]:
 
 
 def _settings(wanted: Wrapping) -> str:
-    """Returns what decides the run, as the text of ``config.gin``."""
+    """Returns the settings of the run as the text of ``config.gin``."""
     lines = {
         "script": wanted.script.name,
         "env": wanted.env,
@@ -262,7 +263,7 @@ def _manifest(wanted: Wrapping, sandbox: Sandbox) -> Manifest:
 
 
 def _identity(script: Path) -> SubmissionIdentity:
-    code = autotag(script.resolve().parent, {})  # runs git, as the script is its user's own and about to run anyway
+    code = autotag(script.resolve().parent, {})  # may run git here: the user is about to run the script anyway
     dirty = code.dirty if code.sha is not None else None
     return SubmissionIdentity(
         name=script.stem, path=str(script), sha256=sha256_of(script), git_commit=code.sha, git_dirty=dirty

@@ -1,4 +1,4 @@
-"""Where a wrapped script's run lies in the experiment store, and the record that makes it findable there."""
+"""The folder of a wrapped script's run in the experiment store, and its record there."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from a2perf.storage import sha256_of, write_record
 
 
 def new_run_folder(wanted: Wrapping, store: str | None) -> Path:
-    """Returns the folder of the run of these words, which is the same every time, and writes its record there.
+    """Returns the folder of the run with these arguments, which is always the same, and writes its record there.
 
-    The version is that of the repository that holds the script; the six digits after it tell apart scripts and
-    arguments within one version.
+    The version is that of the script's repository; the six digits after it distinguish scripts and arguments within
+    one version.
 
     Raises:
         UserError: the script does not exist, or the folder cannot be written.

@@ -1,7 +1,7 @@
-"""Mirrors live values to Weights & Biases, where that package is installed and the user asks for it.
+"""Mirrors logged values to Weights & Biases, if the package is installed and the user requests it.
 
-Offline unless ``WANDB_MODE`` says otherwise: nothing leaves the machine by accident. Every value carries its own step,
-since that service drops values whose step goes back.
+Offline unless ``WANDB_MODE`` is set: no data leaves the machine by accident. Every value has its step as a
+separate field, because the service drops values if the step decreases.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from a2perf.experiments.script_wrapper.order import ScriptOrder
 
 
 def open_mirror(order: ScriptOrder) -> Mirror:
-    """Starts a run of the service and returns what sends values to it.
+    """Starts a run of the service and returns the mirror.
 
     Raises:
         MissingDependency: the package is not installed.

@@ -1,7 +1,7 @@
-"""Listens in a worker process that a wrapped script starts with ``multiprocessing``, before it executes anything.
+"""Patches a worker process that a wrapped script starts with ``multiprocessing``, before it executes anything.
 
-A forked worker inherits the listeners. A spawned one imports the main module of its parent again, which is ``child``;
-that calls ``listen_in_worker``. Such a worker finds the script as a module with its SEED replaced.
+A forked worker inherits the patched classes. A spawned one imports the main module of its parent again, which is
+``child``; that calls ``listen_in_worker``. Such a worker finds the script as a module with its SEED replaced.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from types import ModuleType
 from typing import Any
 
 VARIABLE = "A2PERF_WRAP_ORDER"
-"""Names the order to processes that the script starts."""
+"""Environment variable with the path of the order, for processes that the script starts."""
 
 PRIVATE_NAME = "_a2perf_script"
-"""Name of the script as a module if its own name is taken."""
+"""Module name of the script if the name of its file is taken."""
 
 
 def listen_in_worker() -> None:
-    """Installs the listeners in a spawned process; what fails leaves the process as it would be without a2perf."""
+    """Patches a spawned process; after an error the process runs unpatched."""
     path = os.environ.get(VARIABLE)
     if not path:
         return

@@ -1,1 +1,1 @@
-"""Smoke tests: does everything still work with everything else, whatever it performs?"""
+"""Smoke tests: every algorithm and submission runs in every environment, independent of its performance."""

@@ -1,4 +1,4 @@
-"""Runs a smoke test: every pair in processes of its own, phase by phase; one failure does not hide the others."""
+"""Runs a smoke test: each pair in separate processes, phase by phase; a failure does not stop the other pairs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TAIL_LINES = 12
 
 @dataclass
 class SmokePhase:
-    """What a phase came to.
+    """The result of a phase.
 
     Attributes:
         result: ``"passed"``, ``"failed"``, ``"not possible"`` or ``"not run"``.
-        reason: why, in words.
-        seconds: how long it took.
+        reason: the reason.
+        seconds: its duration.
     """
 
     result: str
@@ -38,12 +38,12 @@ class SmokePhase:
 
 @dataclass
 class PairOutcome:
-    """What a pair came to.
+    """The result of a pair.
 
     Attributes:
         pair: the pair.
-        phases: by name, in order; empty when the pair is excluded.
-        log: where its output is.
+        phases: results by name, in order; empty if the pair is excluded.
+        log: file with its output.
     """
 
     pair: SmokePair
@@ -66,16 +66,19 @@ def try_pairs(
     fail_fast: bool = False,
     say: Callable[[str], None] = print,
 ) -> list[PairOutcome]:
-    """Tries every pair.
+    """Tests every pair.
 
     Args:
-        pairs: what to try; excluded ones are only reported.
-        folder: gets a folder with models, videos and the log of each pair.
+        pairs: the pairs; excluded ones are only reported.
+        folder: output folder; each pair gets a folder in it for models, videos and the log.
         conductor: executes the pairs.
         steps: environment steps of a training run.
         time_limit_s: wall time of a pair (of each command, for a submission).
         fail_fast: start nothing more after the first failure.
         say: prints a line for people.
+
+    Returns:
+        One outcome per pair.
     """
     folder = folder.absolute()
     outcomes = {pair.key: PairOutcome(pair, log=folder / pair.key / "output.log") for pair in pairs}
@@ -93,11 +96,11 @@ def try_pairs(
         remaining[key] -= 1
         if not remaining[key]:
             failed |= outcome.has_failed
-            say(f"  {_told(outcome)}")
+            say(f"  {_line(outcome)}")
 
     with tempfile.TemporaryDirectory(prefix="a2perf-smoke-") as temporary:
         queue_file = Path(temporary) / QUEUE_FILE
-        # no retries: a failure is what a smoke test looks for
+        # no retries: the test must report every failure
         conductor.run(specs, queue_file, max_retries=0, on_event=on_event, stop=lambda: fail_fast and failed)
     for outcome in outcomes.values():
         if not outcome.pair.excluded:
@@ -140,13 +143,13 @@ def run_specs(pair: SmokePair, folder: Path, steps: int, time_limit_s: float) ->
 
 
 def _inference_config(pair: SmokePair) -> str:
-    """Names the packaged configuration of the pair's task, or that of the whole domain where it has none."""
+    """Returns the packaged configuration of the pair's task or, if it has none, of the domain."""
     own = f"{pair.env}/inference.gin"
     return own if (gin_folder(pair.domain) / own).is_file() else "inference.gin"
 
 
 def _take(outcome: PairOutcome, event: RunEvent, place: Path) -> None:
-    """Adds what a command of a pair came to."""
+    """Adds the result of a command of a pair."""
     entry = event.entry
     assert entry is not None
     expected = [str(name) for name in entry.data["phases"]]
@@ -154,8 +157,8 @@ def _take(outcome: PairOutcome, event: RunEvent, place: Path) -> None:
         path = place / PHASES_FILE
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:
-            said = json.loads(line)
-            outcome.phases[said["phase"]] = SmokePhase(said["result"], said.get("reason", ""), said["seconds"])
+            record = json.loads(line)
+            outcome.phases[record["phase"]] = SmokePhase(record["result"], record.get("reason", ""), record["seconds"])
         missing = [name for name in expected if name not in outcome.phases]
         if entry.state is State.FAILED and not outcome.has_failed and missing:
             outcome.phases[missing[0]] = SmokePhase("failed", f"{entry.reason}; {_tail(place)}", event.wall_s)
@@ -188,9 +191,9 @@ def _tail(place: Path) -> str:
     return " | ".join(lines[-_TAIL_LINES:])[-400:]
 
 
-def _told(outcome: PairOutcome) -> str:
-    words = [
+def _line(outcome: PairOutcome) -> str:
+    parts = [
         f"{name} {phase.result}" + (f" ({phase.reason})" if phase.reason else "")
         for name, phase in outcome.phases.items()
     ]
-    return f"{outcome.pair.what} on {outcome.pair.env}: {', '.join(words)}"
+    return f"{outcome.pair.what} on {outcome.pair.env}: {', '.join(parts)}"

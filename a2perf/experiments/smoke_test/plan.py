@@ -1,4 +1,4 @@
-"""Which pairs a smoke test tries: the cross product, less the pairs whose spaces do not fit."""
+"""The pairs of a smoke test: the cross product without pairs of incompatible spaces."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ ACTION_SPACES: dict[str, tuple[str, ...]] = {
     "sac": ("Box",),
     "td3": ("Box",),
 }
-"""Action spaces that each algorithm of Stable-Baselines3 can act in."""
+"""Action spaces that each algorithm of Stable-Baselines3 supports."""
 
 OBSERVATION_SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
-"""Observation spaces that its policies can read."""
+"""Observation spaces that its policies support."""
 
 PHASES = ("construct", "train", "record", "reload")
 
 
 @dataclass(frozen=True)
 class SmokePair:
-    """One algorithm or submission with one environment.
+    """One algorithm or submission in one environment.
 
     Attributes:
         what: name of the algorithm, or of the submission's folder.
         env: environment id, or task of a submission.
         submission: the folder; None for an algorithm.
-        domain: of a submission's task.
-        env_id: of a submission's task.
-        excluded: why the pair is not tried; empty when it is.
+        domain: domain of a submission's task.
+        env_id: environment id of a submission's task.
+        excluded: why the pair is not tested; empty if it is.
     """
 
     what: str
@@ -46,12 +46,12 @@ class SmokePair:
 
     @property
     def key(self) -> str:
-        """Names the pair, for files and lists."""
+        """Name of the pair for files and lists."""
         return f"{self.what}-{self.env}".replace("/", "_")
 
 
 def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[str]) -> list[SmokePair]:
-    """Returns every pair, those that are excluded included.
+    """Returns every pair, including excluded ones.
 
     Raises:
         UserError: an algorithm, submission or environment is unknown.
@@ -60,7 +60,7 @@ def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[
         if name not in ACTION_SPACES:
             raise UserError(
                 f"{name!r} is not an algorithm of the smoke test{did_you_mean(name, ACTION_SPACES)}",
-                hint=f"choose among: {', '.join(ACTION_SPACES)}",
+                hint=f"choose one of: {', '.join(ACTION_SPACES)}",
             )
     for folder in submissions:
         if not folder.is_dir():
@@ -79,7 +79,7 @@ def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[
                 reason = f"{name} cannot read a {observation} space"
             pairs.append(SmokePair(name, env, excluded=reason))
         for folder in submissions:
-            reason = "" if domain else f"{env} belongs to no domain of a2perf"
+            reason = "" if domain else f"{env} does not belong to a domain of a2perf"
             pairs.append(SmokePair(folder.resolve().name, task or env, folder, domain, env_id, reason))
     return pairs
 
@@ -98,7 +98,7 @@ def _spaces_of(env: str) -> tuple[str, str]:
 
 
 def _task_of(env: str) -> tuple[str, str, str]:
-    """Returns domain, task and id of a task's name or an environment's id; empty texts when it has none."""
+    """Returns domain, task and id for a task's name or an environment's id; ``""`` for unknown ones."""
     from a2perf.domains.registry import domains
 
     for domain in domains().values():

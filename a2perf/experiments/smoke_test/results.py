@@ -1,18 +1,19 @@
-"""What a smoke test leaves for machines: ``smoke_test.json`` and JUnit XML."""
+"""The results of a smoke test for other programs: ``smoke_test.json`` and JUnit XML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from xml.etree import ElementTree
 
 from a2perf._version import __version__
+from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite, junit_document
 from a2perf.experiments.smoke_test.pairs import PairOutcome
-from a2perf.plain_text import terminal_text
 from a2perf.storage import write_atomic, write_json
 
 SCHEMA = 1
+_OUTCOMES: dict[str, Outcome] = {"passed": "passed", "failed": "failed"}
+"""All other results of a phase are skipped test cases."""
 
 
 def write_results(folder: Path, outcomes: Sequence[PairOutcome]) -> None:
@@ -31,30 +32,23 @@ def write_results(folder: Path, outcomes: Sequence[PairOutcome]) -> None:
 
 
 def junit(outcomes: Sequence[PairOutcome]) -> bytes:
-    """Returns one test case for each phase of each pair; what was excluded or not possible is skipped."""
-    suite = ElementTree.Element("testsuite", name="smoke tests")
-    counts = {"tests": 0, "failures": 0, "skipped": 0}
-    for outcome in outcomes:
-        phases = outcome.phases or {}
-        what, env = terminal_text(outcome.pair.what), terminal_text(outcome.pair.env)  # XML holds no control characters
-        if outcome.pair.excluded:
-            case = ElementTree.SubElement(suite, "testcase", classname=what, name=env)
-            ElementTree.SubElement(case, "skipped", message=terminal_text(outcome.pair.excluded))
-            counts = {**counts, "tests": counts["tests"] + 1, "skipped": counts["skipped"] + 1}
-        for name, phase in phases.items():
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=what, name=f"{env}: {name}",
-                time=f"{phase.seconds:.3f}",
-            )  # fmt: skip
-            counts["tests"] += 1
-            if phase.result == "failed":
-                counts["failures"] += 1
-                ElementTree.SubElement(case, "failure", message=terminal_text(phase.reason))
-            elif phase.result != "passed":
-                counts["skipped"] += 1
-                ElementTree.SubElement(case, "skipped", message=terminal_text(phase.reason or phase.result))
-    for name, count in counts.items():
-        suite.set(name, str(count))
-    ElementTree.indent(suite)
-    text: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
-    return text
+    """Returns one test case per phase and pair; excluded and impossible ones are marked as skipped."""
+    return junit_document(suite_of(outcomes)).encode()
+
+
+def suite_of(outcomes: Sequence[PairOutcome]) -> VerdictSuite:
+    """Returns the phases of all pairs as test cases."""
+    return VerdictSuite("smoke tests", tuple(case for outcome in outcomes for case in _cases(outcome)))
+
+
+def _cases(outcome: PairOutcome) -> list[VerdictCase]:
+    what, env = outcome.pair.what, outcome.pair.env
+    excluded = outcome.pair.excluded
+    cases = [VerdictCase(env, "skipped", "excluded", excluded, group=what)] if excluded else []
+    for name, phase in outcome.phases.items():
+        result = _OUTCOMES.get(phase.result, "skipped")
+        reason = phase.reason or (phase.result if result == "skipped" else "")
+        cases.append(
+            VerdictCase(f"{env}: {name}", result, phase.result, reason, group=what, seconds=phase.seconds)
+        )  # fmt: skip
+    return cases

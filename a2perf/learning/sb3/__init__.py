@@ -1,5 +1,5 @@
-"""What is particular to training runs with Stable-Baselines3: vector environments and a callback.
+"""The parts of a training script for Stable-Baselines3: vector environments, a callback, checkpoints.
 
 ``environments`` adapts a Gymnasium vector environment, ``training_callback`` logs, evaluates, saves and resumes,
-``checkpoint`` holds what a checkpoint is made of. Import them after ``frameworks``; the package above needs none.
+``checkpoint`` writes and restores checkpoints. Import them after ``frameworks``.
 """

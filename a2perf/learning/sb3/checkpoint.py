@@ -1,12 +1,11 @@
-"""What a checkpoint of Stable-Baselines3 is made of: model, normalisation, replay memory, states of the generators.
+"""Checkpoints of Stable-Baselines3: model, normalisation, replay memory, states of the generators.
 
-Files are those of the library, so that they can be opened with it; of the replay memory only the part in use is
-written.
+The files have the library's formats and can be opened with it. Only the used part of the replay memory is written.
 """
 
 from __future__ import annotations
 
-from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  raises MissingDependency
 
 import pickle
 from pathlib import Path
@@ -27,14 +26,14 @@ _ARRAYS = ("observations", "next_observations", "actions", "rewards", "dones", "
 
 
 def write_policy(folder: Path, model: BaseAlgorithm, envs: VecNormalize) -> None:
-    """Writes what the adapter ``sb3`` loads."""
+    """Writes the files that the adapter ``sb3`` loads."""
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / MODEL)
     envs.save(str(folder / NORMALIZATION))
 
 
 def write_training(folder: Path, model: BaseAlgorithm, envs: VecNormalize) -> None:
-    """Writes everything that continues from here needs, but for the generators."""
+    """Writes the state of a training run except the generators."""
     write_policy(folder, model, envs)
     if isinstance(model, OffPolicyAlgorithm):
         memory = _memory(model)
@@ -45,14 +44,14 @@ def write_training(folder: Path, model: BaseAlgorithm, envs: VecNormalize) -> No
 
 
 def read_training(folder: Path, model: BaseAlgorithm, envs: VecNormalize) -> None:
-    """Restores what ``write_training`` wrote into a model and its environments, the model's weights apart.
+    """Restores the files of ``write_training`` into a model and its environments, except the model's weights.
 
     Raises:
-        UserError: the files are damaged, or belong to a replay memory of another size.
+        UserError: the files are damaged, or the replay memory has another size.
     """
     try:
         with (folder / NORMALIZATION).open("rb") as stream:
-            statistics = pickle.load(stream)  # the participant's own file, in the participant's process
+            statistics = pickle.load(stream)  # safe: the participant wrote it, and this is the participant's process
         envs.obs_rms, envs.ret_rms = statistics.obs_rms, statistics.ret_rms
         if isinstance(model, OffPolicyAlgorithm):
             memory = _memory(model)
@@ -67,7 +66,7 @@ def read_training(folder: Path, model: BaseAlgorithm, envs: VecNormalize) -> Non
 
 
 def generators(model: BaseAlgorithm) -> dict[str, Any]:
-    """Returns the states of every generator that a learner draws from, fit for ``Run.save``."""
+    """Returns the states of all generators of a learner, for ``Run.save``."""
     kind, keys, position, has_gauss, gauss = np.random.get_state()
     return {
         "torch": torch.get_rng_state().numpy(),
@@ -77,7 +76,7 @@ def generators(model: BaseAlgorithm) -> dict[str, Any]:
 
 
 def restore_generators(model: BaseAlgorithm, states: dict[str, Any]) -> None:
-    """Gives every generator the state that ``generators`` returned."""
+    """Restores the states that ``generators`` returned."""
     torch.set_rng_state(torch.from_numpy(states["torch"].copy()))
     numpy = states["numpy"]
     np.random.set_state((numpy["kind"], numpy["keys"], numpy["position"], numpy["has_gauss"], numpy["gauss"]))

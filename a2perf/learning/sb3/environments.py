@@ -1,12 +1,11 @@
-"""A Gymnasium vector environment as Stable-Baselines3 wants it.
+"""Adapts a Gymnasium vector environment to Stable-Baselines3.
 
-Members may step in threads of one process if their physics releases the interpreter lock; this adapter gives them to a
-learner of Stable-Baselines3.
+The members may step in threads of one process if their physics engine releases the global interpreter lock.
 """
 
 from __future__ import annotations
 
-from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  raises MissingDependency
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,13 +20,13 @@ from a2perf.errors import UserError
 
 
 class GymnasiumVecEnv(VecEnv):  # type: ignore[misc]  # mypy does not follow the library
-    """Adapts a vector environment whose members reset within the step in which they end.
+    """Adapts a vector environment with autoreset mode ``SAME_STEP``.
 
     Args:
         envs: the vector environment; its observations are arrays.
 
     Raises:
-        UserError: its members do not reset in that way.
+        UserError: it has another autoreset mode.
     """
 
     def __init__(self, envs: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
@@ -39,26 +38,26 @@ class GymnasiumVecEnv(VecEnv):  # type: ignore[misc]  # mypy does not follow the
             )
         self.envs = envs
         self.finished: list[tuple[float, int]] = []
-        """Return and length of each episode that ended since somebody emptied the list."""
+        """Return and length of each episode that has ended since the list was last emptied."""
         self._actions: NDArray[Any] | None = None
         self._returns = np.zeros(envs.num_envs)
         self._lengths = np.zeros(envs.num_envs, dtype=np.int64)
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> NDArray[Any]:
-        """Starts an episode in every member, with the seeds that ``seed`` has set."""
-        reset: Any = self.envs.reset  # Gymnasium's annotation leaves the list of seeds out
+        """Starts an episode in every member, with the seeds from ``seed``."""
+        reset: Any = self.envs.reset  # Gymnasium's annotation does not allow a list of seeds
         observations, _ = reset(seed=list(self._seeds))
         self._reset_seeds()
         self._returns[:], self._lengths[:] = 0.0, 0
         return np.asarray(observations)
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Keeps the actions for ``step_wait``."""
+        """Stores the actions for ``step_wait``."""
         self._actions = actions
 
     def step_wait(self) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Steps every member; only what a learner reads is in the infos."""
+        """Steps every member; the infos hold only the keys that a learner reads."""
         observations, rewards, terminations, truncations, infos = self.envs.step(self._actions)
         self._returns += rewards
         self._lengths += 1
@@ -76,11 +75,11 @@ class GymnasiumVecEnv(VecEnv):  # type: ignore[misc]  # mypy does not follow the
         return np.asarray(observations), np.asarray(rewards, dtype=np.float32), dones, described
 
     def evaluate(self, act: Callable[[NDArray[Any]], NDArray[Any]], seeds: Sequence[int]) -> NDArray[np.float64]:
-        """Runs one episode for each seed on the members themselves; ``reset`` has to follow.
+        """Runs one episode per seed in the members; call ``reset`` afterwards.
 
         Args:
-            act: from a batch of observations to one of actions.
-            seeds: at most as many as there are members.
+            act: maps a batch of observations to a batch of actions.
+            seeds: at most one per member.
 
         Returns:
             The returns, shape ``(len(seeds),)``.
@@ -105,12 +104,12 @@ class GymnasiumVecEnv(VecEnv):  # type: ignore[misc]  # mypy does not follow the
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Returns an attribute of the vector environment for each of the members named."""
+        """Returns an attribute of the vector environment once per named member."""
         found = getattr(self.envs, attr_name, None)
         return [found for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Refused: members of a vector environment share their attributes.
+        """Not supported: members of a vector environment share their attributes.
 
         Raises:
             AttributeError: always.
@@ -118,7 +117,7 @@ class GymnasiumVecEnv(VecEnv):  # type: ignore[misc]  # mypy does not follow the
         raise AttributeError(f"{attr_name} of single members cannot be set")
 
     def env_method(self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any) -> list[Any]:
-        """Refused: members of a vector environment have no methods of their own.
+        """Not supported: members of a vector environment have no separate methods.
 
         Raises:
             AttributeError: always.
@@ -126,5 +125,5 @@ class GymnasiumVecEnv(VecEnv):  # type: ignore[misc]  # mypy does not follow the
         raise AttributeError(f"{method_name} of single members cannot be called")
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
-        """Returns that no member is wrapped in what Stable-Baselines3 looks for: episodes are counted here."""
+        """Returns false for every member: this adapter counts episodes, so no ``Monitor`` is needed."""
         return [False for _ in self._get_indices(indices)]

@@ -1,6 +1,6 @@
-"""Stable-Baselines3 as the other modules of this room import it; import this before it.
+"""Imports Stable-Baselines3 for the other modules of this package; import this module before it.
 
-An absent framework is a ``MissingDependency`` with the line that installs it.
+A missing framework raises ``MissingDependency`` with the command that installs it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A training run with Stable-Baselines3: a callback that logs, evaluates, saves, resumes and stops.
 
-Everything happens before a rollout is collected, when the learner has used up the one before. At a checkpoint the
-members begin new episodes, with seeds that follow from the run's seed and the step; so a training run that was killed
-and continues from there does exactly what the uninterrupted one does.
+The callback acts between two rollouts, after the learner has used the last one. At a checkpoint the members start new
+episodes with seeds derived from the run's seed and the step. A resumed training run therefore continues exactly like an
+uninterrupted one.
 """
 
 from __future__ import annotations
 
-from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  raises MissingDependency
 
 import contextlib
 from collections.abc import Callable
@@ -27,24 +27,24 @@ from a2perf.learning.sb3 import checkpoint
 from a2perf.learning.sb3.environments import GymnasiumVecEnv
 
 POLICY = "policy"
-"""The folder in the artifacts with the best policy so far."""
+"""Folder in the artifacts with the best policy so far."""
 
 
 class _StopTraining(Exception):
-    """Ends ``learn`` between two rollouts, where nothing that was collected is lost."""
+    """Ends ``learn`` between two rollouts, when all collected data has been used."""
 
 
 class TrainingCallback(BaseCallback):  # type: ignore[misc]  # mypy does not follow the library
-    """Watches one training.
+    """Accompanies one training run.
 
     Args:
         run: the run.
-        envs: what the model learns on.
-        members: the vector environment under ``envs``.
+        envs: the environments of the model.
+        members: the vector environment below ``envs``.
         log_every: steps between two points of the curve.
-        checkpoint_every: steps between two checkpoints, each with an evaluation before it.
-        episodes: of an evaluation; the same ones every time, at most as many as there are members.
-        export: writes what belongs to a policy beside it into the folder it is given.
+        checkpoint_every: steps between two checkpoints; an evaluation precedes each.
+        episodes: episodes of an evaluation, always the same ones; at most one per member.
+        export: writes further files of a policy into the folder that it gets.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class TrainingCallback(BaseCallback):  # type: ignore[misc]  # mypy does not fol
         self._resumed: learning.TrainingCheckpoint | None = None
 
     def learn(self, make: Callable[[], BaseAlgorithm], kind: type[BaseAlgorithm]) -> BaseAlgorithm:
-        """Trains a new model, or the one of the last checkpoint, until the budget is used up.
+        """Trains a new model, or that of the last checkpoint, until the budget is used.
 
         Args:
-            make: makes a new model.
-            kind: its class.
+            make: creates a new model.
+            kind: class of the model.
 
         Returns:
             The model.
@@ -140,7 +140,7 @@ class TrainingCallback(BaseCallback):  # type: ignore[misc]  # mypy does not fol
             self._run.log(values, steps)
 
     def _finish_part(self) -> None:
-        """Evaluates, keeps the best policy, writes a checkpoint, and lets every member begin again."""
+        """Evaluates, keeps the best policy, writes a checkpoint, and starts new episodes."""
         model, run = self.model, self._run
         self._saved = model.num_timesteps
         generators = checkpoint.generators(model)

@@ -1,4 +1,5 @@
-"""What a training run with TF-Agents needs beyond the algorithm: actor processes, checkpoints, saved policies.
+"""The parts of a training script for TF-Agents: actor processes, checkpoints, saved policies.
 
-Importing this loads nothing; its modules import TensorFlow, with Keras 2 chosen, or say how to install it.
+Importing this package imports nothing else. Its modules import TensorFlow with Keras 2; without TensorFlow they raise
+an error with the command that installs it.
 """

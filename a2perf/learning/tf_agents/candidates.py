@@ -1,7 +1,7 @@
-"""Networks that choose among candidates (`a2perf.domains.candidates`), and what acts with them in the actors.
+"""Networks that choose among candidates (`a2perf.domains.candidates`), and the policies of actors with them.
 
-Each candidate is scored from its own row by the same small network. An invalid one gets a score below all valid ones,
-so that no policy over these scores chooses it: TF-Agents' greedy, epsilon-greedy and sampling ones alike.
+The same small network scores each candidate from its row. An invalid candidate gets a score below all valid ones, so it
+is never chosen: neither by greedy nor by epsilon-greedy nor by sampling policies of TF-Agents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INVALID = -1e8
 
 
 def split_mask(table: Any) -> tuple[Any, Any]:
-    """Returns a table, or its spec, and which rows are valid: an ``observation_and_action_constraint_splitter``."""
+    """Splits a table, or its spec, into rows and their validity: an ``observation_and_action_constraint_splitter``."""
     if isinstance(table, tf.TypeSpec):
         return table, tf.TensorSpec(table.shape[:-1], tf.int32)
     return table, tf.cast(table[..., 0] > 0, tf.int32)
@@ -32,8 +32,8 @@ class CandidateNetwork(network.Network):  # type: ignore[misc]
     """Scores candidates: logits or action values.
 
     Args:
-        spec: of a table, shape (candidates, features).
-        widths: of the hidden layers.
+        spec: spec of a table, shape (candidates, features).
+        widths: widths of the hidden layers.
         name: of the network.
 
     Attributes:
@@ -46,30 +46,30 @@ class CandidateNetwork(network.Network):  # type: ignore[misc]
         self.scorer = [*(tf.keras.layers.Dense(width, "relu") for width in widths), tf.keras.layers.Dense(1)]
 
     def copy(self, **changed: Any) -> CandidateNetwork:
-        """Returns one of the same shape with weights of its own."""
+        """Returns a network of the same shape with separate weights."""
         return CandidateNetwork(
             **{"spec": self.input_tensor_spec, "widths": self._widths, "name": self.name, **changed}
         )
 
     def call(self, observation: Any, step_type: Any = None, network_state: Any = (), training: bool = False) -> Any:
-        """Returns the scores, shape (..., candidates), ``INVALID`` where a candidate is."""
+        """Returns the scores, shape (..., candidates), ``INVALID`` for invalid candidates."""
         del step_type, training
         valid = observation[..., 0] > 0
-        values = tf.cast(tf.boolean_mask(observation[..., 1:], valid), tf.float32)  # valid rows alone are computed
+        values = tf.cast(tf.boolean_mask(observation[..., 1:], valid), tf.float32)  # compute only valid rows
         for layer in self.scorer:
             values = layer(values)
         scores = tf.fill(tf.shape(valid), INVALID)
         scores = tf.tensor_scatter_nd_update(scores, tf.where(valid), values[:, 0])
-        # without a valid candidate, as after the last step, all are alike
+        # without a valid candidate, as after the last step, all get the same score
         return tf.where(tf.reduce_any(valid, axis=-1, keepdims=True), scores, tf.zeros_like(scores)), network_state
 
 
 class CandidateDistributionNetwork(network.Network):  # type: ignore[misc]
-    """A categorical distribution over candidates, which gives invalid ones no probability.
+    """A categorical distribution over candidates; invalid ones have probability zero.
 
     Args:
         spec: of a table.
-        scores: gives the logits.
+        scores: network of the logits.
         name: of the network.
     """
 
@@ -108,10 +108,10 @@ class CandidateValueNetwork(network.Network):  # type: ignore[misc]
 
 
 class Chooser:
-    """Chooses rows of tables in NumPy: the best one, a random valid one now and then, or one drawn by its score.
+    """Chooses rows of tables in NumPy: the best one, a random valid one with probability epsilon, or a sampled one.
 
     Args:
-        scorer: gives a candidate its score.
+        scorer: network that scores candidates.
         epsilon: share of random choices.
         draw: draw by the softmax of the scores.
     """
@@ -125,7 +125,7 @@ class Chooser:
         return cls(NumpyNetwork.of(scores.scorer), epsilon, draw=draw)
 
     def scores(self, table: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns the score of each row of one table, ``INVALID`` where it is not valid."""
+        """Returns the score of each row of one table, ``INVALID`` for invalid rows."""
         valid = table[:, 0] > 0
         scores = np.full(len(table), INVALID, np.float32)
         if valid.any():
@@ -150,7 +150,7 @@ class Chooser:
                 continue
             scores = self.scores(table)
             if self._draw:
-                # the largest of Gumbel-distributed disturbances is a draw from the softmax
+                # Gumbel-max trick: the argmax of logits plus Gumbel noise is a sample from the softmax
                 scores = scores + rng.gumbel(size=len(scores)).astype(np.float32)
             chosen[number] = scores.argmax()
         return chosen, {}

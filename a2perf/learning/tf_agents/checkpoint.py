@@ -17,10 +17,10 @@ def write(folder: Path, **trackables: Any) -> None:
 
 
 def read(folder: Path, **trackables: Any) -> None:
-    """Gives the variables of objects what ``write`` wrote; those made later get theirs when they are made.
+    """Restores the variables of objects that ``write`` saved; variables created later are restored on creation.
 
     Raises:
-        UserError: the checkpoint is of other networks, or a variable is missing in it.
+        UserError: the checkpoint belongs to other networks, or a variable is missing in it.
     """
     try:
         status = tf.train.Checkpoint(**trackables).read(str(folder / PREFIX))
@@ -28,6 +28,6 @@ def read(folder: Path, **trackables: Any) -> None:
     except (AssertionError, ValueError, tf.errors.OpError) as error:
         text = str(error).strip().splitlines()[0] if str(error).strip() else "no reason is given"
         raise UserError(
-            f"the checkpoint {folder.name} is not of these networks: {type(error).__name__}: {text:.300}",
+            f"the checkpoint {folder.name} does not fit these networks: {type(error).__name__}: {text:.300}",
             hint="resume with the version that wrote it, or train into another folder",
         ) from error

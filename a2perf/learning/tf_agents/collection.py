@@ -1,7 +1,7 @@
-"""Distributed collection: one learner and N actor processes, through TF-Agents' own ``ParallelPyEnvironment``.
+"""Distributed collection: one learner and N actor processes, with ``ParallelPyEnvironment`` of TF-Agents.
 
-The policy goes to the actors as a picklable NumPy function, once per request, and runs there: a request is hundreds of
-environment steps, so that the way between the processes costs next to nothing. One actor runs in the learner's process.
+Each request sends the policy to the actors as a picklable NumPy function, and the actors execute it. A request covers
+hundreds of environment steps, which makes the communication cheap. A single actor runs in the learner's process.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
 
 class ActorPolicy(Protocol):
-    """What acts in an actor: a picklable object without TensorFlow in it."""
+    """A policy for actors: a picklable object without TensorFlow."""
 
     def __call__(self, observations: Any, rng: np.random.Generator) -> tuple[Any, Mapping[str, Any]]:
-        """Returns the actions for a batch of observations, and further arrays that the learner wants to have."""
+        """Returns the actions for a batch of observations, and further arrays for the learner."""
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """What actors saw, as a stream of TF-Agents' transitions; arrays of shape (steps, members of all actors, ...).
+    """Collected data as a stream of TF-Agents' transitions; arrays of shape (steps, members of all actors, ...).
 
-    A row whose ``step_type`` is ``LAST`` is the boundary between two episodes: nothing was stepped, its reward is 0,
-    and its observation is the last one of the episode before. The row after it begins the next episode.
+    A row with ``step_type`` ``LAST`` is the boundary between two episodes: it is not a step, its reward is 0, and its
+    observation is the last one of the episode before. The row after it starts the next episode.
 
     Attributes:
         step_type: int32; ``FIRST``, ``MID`` or ``LAST``.
-        observation: a nest as the observation space is.
-        action: what the policy chose.
-        extras: the policy's further arrays.
-        next_step_type: int32; ``LAST`` where the episode ended with this step.
+        observation: a nest with the structure of the observation space.
+        action: actions of the policy.
+        extras: further arrays of the policy.
+        next_step_type: int32; ``LAST`` if the episode ended with this step.
         reward: float32.
-        discount: float32; 0 where the episode terminated, else 1, also where it was truncated.
+        discount: float32; 0 if the episode terminated, otherwise 1, including truncation.
         last_observation: the observation after the last row, shape (members, ...).
         last_step_type: its step type, int32, shape (members,).
-        episode_returns: of the episodes that ended in these rows.
+        episode_returns: returns of the episodes that ended in these rows.
     """
 
     step_type: NDArray[np.int32]
@@ -77,20 +77,20 @@ class Rollout:
 
     @property
     def env_steps(self) -> int:
-        """Environment steps that it took."""
+        """Number of environment steps."""
         return int(np.count_nonzero(self.step_type != LAST))
 
     def first_returns(self) -> NDArray[np.float64]:
-        """Returns the return of each member's first episode, as far as it went; short episodes do not weigh more."""
+        """Returns the return of each member's first episode so far: short episodes do not count more than long ones."""
         ended = np.cumsum(self.step_type == LAST, axis=0) > 0
         returns: NDArray[np.float64] = np.where(ended, 0.0, self.reward).sum(axis=0, dtype=np.float64)
         return returns
 
     def trajectory(self, policy_info: Any = ()) -> Any:
-        """Returns it as TF-Agents' ``Trajectory``, tensors of shape (members, steps, ...).
+        """Returns the data as a ``Trajectory`` of TF-Agents with tensors of shape (members, steps, ...).
 
         Args:
-            policy_info: a nest of arrays of shape (steps, members, ...), usually made of ``extras``.
+            policy_info: a nest of arrays of shape (steps, members, ...), usually from ``extras``.
         """
         parts: tuple[Any, ...] = (self.step_type, self.observation, self.action, policy_info)
         parts = (*parts, self.next_step_type, self.reward, self.discount)
@@ -99,15 +99,15 @@ class Rollout:
 
 
 class Actor(GymnasiumEnvironment):
-    """Steps one or more environments of a kind with a policy that it is given.
+    """Steps one or more environments of one kind with a given policy.
 
-    To TF-Agents it is the first of them, which is where the specs come from.
+    TF-Agents sees only the first one and takes the specs from it.
 
     Args:
-        make_env: makes one environment.
+        make_env: creates one environment.
         members: number of environments; one batch of observations has one of each.
-        number: of this actor among all.
-        parent: id of the process with which it ends; None where it runs in that process itself.
+        number: index of this actor.
+        parent: id of the process with which it ends; None if it runs in that process.
     """
 
     def __init__(self, make_env: MakeEnv, members: int, number: int, parent: int | None = None) -> None:
@@ -122,7 +122,7 @@ class Actor(GymnasiumEnvironment):
         self._returns = np.zeros(members)
 
     def restart(self, entropy: Sequence[int]) -> None:
-        """Starts an episode in every environment and seeds all that is random, members of all actors differently."""
+        """Starts an episode in every environment and seeds all generators, differently for each member and actor."""
         seeds = np.random.SeedSequence([*entropy, self._number]).generate_state(len(self._members) + 1)
         self._rng = np.random.default_rng(int(seeds[-1]))
         self._observations = [
@@ -132,7 +132,7 @@ class Actor(GymnasiumEnvironment):
         self._returns[:] = 0.0
 
     def collect(self, policy: ActorPolicy, steps: int) -> Rollout:
-        """Acts for a number of rows; see ``Rollout``."""
+        """Steps for a number of rows; see ``Rollout``."""
         rows: list[tuple[Any, ...]] = []
         finished: list[float] = []
         for _ in range(steps):
@@ -159,7 +159,7 @@ class Actor(GymnasiumEnvironment):
         return Rollout(**dict(zip(_COLUMNS + _ENDS, [*columns, *ends], strict=True)), episode_returns=finished)
 
     def evaluate(self, policy: ActorPolicy, steps: int) -> NDArray[np.float64]:
-        """Returns the return of the episode that each environment is in, from here to its end or for ``steps``."""
+        """Returns the return of each environment's current episode, from now to its end or for ``steps``."""
         returns = np.zeros(len(self._members))
         going = self._types != LAST
         for _ in range(steps):
@@ -180,12 +180,12 @@ class Actor(GymnasiumEnvironment):
 
 
 class Actors:
-    """N actors; one runs in this process, several in processes of their own. A context.
+    """N actors; one runs in this process, several in separate processes. A context manager.
 
     Args:
-        make_env: makes one environment, a Gymnasium one; it may be a lambda.
+        make_env: creates one Gymnasium environment; it may be a lambda.
         count: number of actors.
-        seed: of everything random in them.
+        seed: seed of all their generators.
         members: environments in each actor.
 
     Raises:
@@ -202,7 +202,7 @@ class Actors:
             self._local = Actor(make_env, members, 0)
         else:
             if not multiprocessing_core.initialized():
-                multiprocessing.enable_interactive_mode()  # a participant's main program is not its own
+                multiprocessing.enable_interactive_mode()  # the main module is a2perf's and not the participant's
             makers = [functools.partial(Actor, make_env, members, number, os.getpid()) for number in range(count)]
             self._parallel = parallel_py_environment.ParallelPyEnvironment(makers)
         self.restart(0)
@@ -213,17 +213,17 @@ class Actors:
         return self.count * self.members
 
     def restart(self, moment: int) -> None:
-        """Starts new episodes everywhere, seeded by the run's seed and a moment of the training.
+        """Starts new episodes in all environments, seeded by the run's seed and a step of the training.
 
-        A run that does so at each of its checkpoints continues after a resume exactly as it would have without.
+        A run that does this at each checkpoint continues after a resume exactly like an uninterrupted one.
         """
         self._ask("restart", [self.seed, moment])
 
     def collect(self, policy: ActorPolicy, steps: int) -> Rollout:
-        """Has every actor act for a number of rows at the same time.
+        """Lets all actors step for a number of rows at the same time.
 
         Returns:
-            The rows of all, the members of the first actor first.
+            The rows of all actors, the members of the first actor first.
         """
         parts: list[Rollout] = self._ask("collect", policy, steps)
         if len(parts) == 1:
@@ -233,14 +233,14 @@ class Actors:
         return Rollout(**joined, episode_returns=[value for part in parts for value in part.episode_returns])
 
     def evaluate(self, policy: ActorPolicy, moment: int, steps: int = 1_000_000) -> NDArray[np.float64]:
-        """Runs one episode in every environment, those of a moment of the training; see ``restart``.
+        """Runs one episode in every environment, seeded like ``restart``.
 
         Call ``restart`` before the next ``collect``.
 
         Args:
-            policy: what acts.
-            moment: the same one has the same episodes.
-            steps: after which an episode is looked at no further.
+            policy: the policy.
+            moment: step of the training; the same one gives the same episodes.
+            steps: limit on the steps of an episode.
 
         Returns:
             The returns, shape (members of all actors,).
@@ -270,7 +270,7 @@ class Actors:
 
 
 def throughput(make_env: MakeEnv, policy: ActorPolicy, count: int, *, members: int = 1, seconds: float = 5.0) -> float:
-    """Returns the environment steps a second of N actors, after a warm-up, over at least ``seconds``."""
+    """Returns the environment steps per second of N actors, after a warm-up, over at least ``seconds``."""
     with Actors(make_env, count, 0, members=members) as actors:
         actors.collect(policy, 8)
         steps, started = 0, time.perf_counter()
@@ -280,10 +280,10 @@ def throughput(make_env: MakeEnv, policy: ActorPolicy, count: int, *, members: i
 
 
 def _end_with(parent: int) -> None:
-    """Has the kernel end this process with its parent: TF-Agents' own actors outlive a learner that is killed."""
+    """Lets the kernel end this process with its parent: otherwise actors of TF-Agents outlive a killed learner."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it ended before
+        if os.getppid() != parent:  # the parent died before the setting was made
             os._exit(1)
 
 

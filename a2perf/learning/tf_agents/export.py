@@ -1,7 +1,7 @@
-"""The policy that a training run leaves, in the layout that ``a2perf.submission.participant.adapters.tf_agents`` loads.
+"""Exports the policy of a training run in the layout of ``a2perf.submission.participant.adapters.tf_agents``.
 
 ``policies/greedy_policy`` is a SavedModel and ``policies/checkpoints/policy_checkpoint_<step>`` the variables of one
-moment. Each is there in full or not at all.
+step. Both are written atomically.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ FOLDER, CHECKPOINTS = "policies", "checkpoints"
 
 
 class PolicyExport:
-    """Saves a policy again and again; its functions are traced once.
+    """Saves a policy repeatedly; its functions are traced once.
 
     Args:
-        policy: of TF-Agents; the greedy one, as a rule.
+        policy: policy of TF-Agents, usually the greedy one.
         folder: the training run's artifacts.
-        name: of the SavedModel.
+        name: name of the SavedModel.
     """
 
     def __init__(self, policy: Any, folder: Path, name: str = "greedy_policy") -> None:
@@ -32,12 +32,12 @@ class PolicyExport:
         self._saver = policy_saver.PolicySaver(policy, batch_size=None, train_step=self._step)
 
     def save(self, step: int) -> None:
-        """Replaces the SavedModel by the policy as it is now, and keeps its variables as a checkpoint of this step."""
+        """Replaces the SavedModel by the current policy, and saves its variables as a checkpoint of this step."""
         self.save_checkpoint(step)
         replace(self._folder / self._name, lambda path: self._saver.save(str(path)))
 
     def save_checkpoint(self, step: int) -> None:
-        """Keeps the variables of the policy as it is now, beside the SavedModel."""
+        """Saves the variables of the current policy beside the SavedModel."""
         self._step.assign(step)
         target = self._folder / CHECKPOINTS / f"policy_checkpoint_{step:010d}"
         replace(target, lambda path: self._saver.save_checkpoint(str(path)))

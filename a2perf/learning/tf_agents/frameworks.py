@@ -1,7 +1,7 @@
-"""TensorFlow and TF-Agents as the other modules of this room import them; import this before either.
+"""Imports TensorFlow and TF-Agents for the other modules of this package; import this module before either.
 
-An absent framework is a ``MissingDependency`` with the lines that install it. TensorFlow gets as many threads as
-``OMP_NUM_THREADS`` gives the numeric libraries.
+A missing framework raises ``MissingDependency`` with the commands that install it. TensorFlow uses as many threads as
+``OMP_NUM_THREADS`` allows.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from a2perf.domains.tfa.legacy_keras import tf_agents_module
 
 __all__ = ["seed_everything", "tf"]
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its start-up notes would come before the training run's own lines
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hide the start-up messages
 if (_threads := os.environ.get("OMP_NUM_THREADS")) is not None:
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", _threads)
     os.environ.setdefault("TF_NUM_INTEROP_THREADS", _threads)
 
-# What SavedModels are made of is of no interest to those who watch a training run.
+# A warning about the internals of SavedModels, repeated at every export.
 warnings.filterwarnings("ignore", message="Encoding a StructuredValue", category=UserWarning)
 logging.getLogger("absl").setLevel(logging.ERROR)
 
 tf_agents_module("agents")
 
-import tensorflow as tf  # noqa: E402  Keras has to be chosen first
+import tensorflow as tf  # noqa: E402  Keras must be selected before
 
 
 def seed_everything(seed: int) -> None:
-    """Seeds the generators of TensorFlow, NumPy and Python, and makes TensorFlow's operations repeatable."""
+    """Seeds the generators of TensorFlow, NumPy and Python, and makes TensorFlow's operations deterministic."""
     tf.keras.utils.set_random_seed(seed % 2**32)
     tf.config.experimental.enable_op_determinism()

@@ -1,6 +1,7 @@
-"""Networks with their normalisation inside, and NumPy copies of them for actor processes.
+"""Networks that include their normalisation, and NumPy copies of them for actor processes.
 
-An actor never touches TensorFlow: it is forked from a process that did, and a small network is faster in NumPy.
+Actors do not use TensorFlow: it does not work in a process that was forked after TensorFlow had started, and a small
+network is faster in NumPy.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
 
 
 class Affine(tf.keras.layers.Layer):  # type: ignore[misc]
-    """``(x - shift) / scale``, or ``x * scale + shift`` the other way round; set by statistics, never by gradients.
+    """``(x - shift) / scale``, or the inverse ``x * scale + shift``; set by statistics, not trained by gradients.
 
     Args:
-        inverse: the other way round.
-        limit: bound of the result's absolute value, where it is not the other way round.
+        inverse: use the inverse.
+        limit: limit of the result's absolute value; the inverse has none.
     """
 
     def __init__(self, inverse: bool = False, limit: float = 10.0, **arguments: Any) -> None:
@@ -34,7 +35,7 @@ class Affine(tf.keras.layers.Layer):  # type: ignore[misc]
         self._inverse, self._limit = inverse, limit
 
     def build(self, shape: Any) -> None:
-        """Makes the two vectors, of the length of the last dimension."""
+        """Creates the two vectors with the length of the last dimension."""
         self.shift = self.add_weight("shift", shape[-1:], initializer="zeros", trainable=False)
         self.scale = self.add_weight("scale", shape[-1:], initializer="ones", trainable=False)
         super().build(shape)
@@ -56,10 +57,10 @@ class Affine(tf.keras.layers.Layer):  # type: ignore[misc]
 
 
 class NumpyNetwork:
-    """Dense and affine layers one after another, in NumPy; pickles to their arrays.
+    """A sequence of dense and affine layers in NumPy; pickles to their arrays.
 
     Args:
-        layers: pairs of a kind and its arrays or numbers; ``of`` makes them.
+        layers: pairs of a kind and its arrays or numbers; ``of`` creates them.
     """
 
     def __init__(self, layers: Sequence[tuple[Any, ...]]) -> None:
@@ -104,8 +105,8 @@ class Moments:
     """Mean and deviation of all observations so far, by the parallel update of Chan et al. 1979.
 
     Args:
-        size: of an observation.
-        least: added to each deviation, so that what hardly varies is not blown up.
+        size: size of an observation.
+        least: added to each deviation: nearly constant components must not be amplified.
     """
 
     def __init__(self, size: int, least: float = 1e-2) -> None:
@@ -125,14 +126,14 @@ class Moments:
 
     @property
     def deviation(self) -> NDArray[np.float64]:
-        """Standard deviation, a little more than it is."""
+        """Standard deviation plus ``least``."""
         deviation: NDArray[np.float64] = np.sqrt(self.squares / max(self.count, 1.0)) + self._least
         return deviation
 
     def state(self) -> dict[str, Any]:
-        """Returns all of it."""
+        """Returns the state."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what ``state`` returned."""
+        """Restores a state that ``state`` returned."""
         self.count, self.mean, self.squares = state["count"], state["mean"], state["squares"]

@@ -1,8 +1,8 @@
-"""Trackers: sample what a live participant process tree costs, from the evaluator's process.
+"""Trackers sample the cost of a live participant process tree from the evaluator's process.
 
 ``Sampler`` runs one thread and one loop over the trackers and returns a tracking report; ``LatencyTimer`` times
-calls; ``track_emissions_decorator`` is the gin-configurable face of codecarbon. Names are loaded on first use, so
-that a participant process can import ``LatencyTimer`` with nothing but the standard library.
+calls; ``track_emissions_decorator`` makes codecarbon configurable through gin. Names are loaded on first use: a
+participant process can import ``LatencyTimer`` with the standard library alone.
 """
 
 from __future__ import annotations

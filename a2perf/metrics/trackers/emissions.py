@@ -40,12 +40,52 @@ _TEXT = ("project_name", "country_iso_code", "region", "cloud_provider", "cloud_
 
 @dataclass(frozen=True, kw_only=True)
 class EmissionsSettings:
-    """What the gin file says about emissions; every field but ``pue`` is ``None`` when it says nothing.
+    """Settings of emissions tracking from the gin file; a field that is not bound is ``None``, except ``pue``.
 
-    The meaning of a field is that of codecarbon's parameter of the same name. For a run, ``measure_power_secs`` is the
-    interval of the rows of the emissions file in seconds, ``force_cpu_power`` the power in watts of all visible
-    processors at full load where no counter can be read, ``force_ram_power`` the constant power of the memory in watts,
-    and ``gpu_ids`` selects the GPUs.
+    Each field is codecarbon's parameter of the same name. ``gpu_ids``, ``tracking_mode``, ``measure_power_secs``,
+    ``force_cpu_power``, ``force_ram_power`` and ``pue`` also configure the trackers of a2perf. Fields marked
+    "codecarbon" concern only outputs that codecarbon writes itself.
+
+    Attributes:
+        project_name: name of the project in the emissions table.
+        measure_power_secs: seconds between two rows of the emissions table.
+        api_call_interval: codecarbon: measurements per call of its API.
+        api_endpoint: codecarbon: address of its API.
+        api_key: codecarbon: key of its API.
+        output_dir: codecarbon: folder of its file.
+        output_file: codecarbon: name of its file.
+        output_methods: codecarbon: outputs, as a list or separated by commas; replaces the ``save_to_*`` flags.
+        save_to_file: codecarbon: write its own file.
+        save_to_api: codecarbon: send measurements to its API.
+        save_to_logger: codecarbon: send measurements to ``logging_logger``.
+        save_to_prometheus: codecarbon: send measurements to Prometheus.
+        save_to_logfire: codecarbon: send measurements to Logfire.
+        prometheus_url: codecarbon: address of the Prometheus gateway.
+        logging_logger: codecarbon: logger object that receives measurements.
+        output_handlers: codecarbon: further output objects.
+        offline: do not use the network; only an explicit ``False`` allows it.
+        emissions_endpoint: codecarbon: address that receives the total.
+        experiment_id: codecarbon: id of the experiment at its API.
+        experiment_name: codecarbon: name of the experiment.
+        country_iso_code: three-letter code of the country; selects the carbon intensity.
+        region: state or province; refines the carbon intensity.
+        cloud_provider: codecarbon: cloud of the machine, such as ``gcp``.
+        cloud_region: codecarbon: region of that cloud.
+        country_2letter_iso_code: codecarbon: two-letter code for Electricity Maps.
+        gpu_ids: indices or UUIDs of the tracked GPUs; default: all visible ones.
+        electricitymaps_api_token: codecarbon: token for live carbon intensity.
+        tracking_mode: ``"process"`` tracks the participant's process tree, ``"machine"`` the whole machine.
+        log_level: codecarbon: level of its log messages.
+        logger_preamble: codecarbon: prefix of its log messages.
+        on_csv_write: codecarbon: ``"append"`` or ``"update"`` rows of its file.
+        force_cpu_power: power of all visible processors at full load in watts, used if no counter can be read.
+        force_ram_power: constant power of the memory in watts, instead of an estimate.
+        force_carbon_intensity_g_co2e_kwh: carbon intensity in g CO2eq/kWh, instead of the region's.
+        pue: power usage effectiveness of the data center, a factor of at least 1.
+        wue: water usage effectiveness in L/kWh.
+        allow_multiple_runs: codecarbon: allow several trackers on one machine.
+        rapl_include_dram: codecarbon: add the memory domain of RAPL to processor energy.
+        rapl_prefer_psys: codecarbon: use the platform domain of RAPL if it exists.
     """
 
     project_name: str | None = None
@@ -128,7 +168,7 @@ class EmissionsSettings:
         return self.offline is not False
 
     def outputs(self) -> list[str]:
-        """Where codecarbon shall write: values of its ``OutputMethod``; ``csv`` unless told otherwise."""
+        """Outputs of codecarbon: values of its ``OutputMethod``; ``csv`` by default."""
         if self.output_methods is not None:
             given = self.output_methods.split(",") if isinstance(self.output_methods, str) else self.output_methods
             return [str(getattr(method, "value", method)).strip() for method in given]
@@ -138,7 +178,7 @@ class EmissionsSettings:
 
     @property
     def wants_file(self) -> bool:
-        """Whether codecarbon shall write a file of its own beside the run's emissions file."""
+        """Whether codecarbon writes a file beside the emissions file of the run."""
         return "csv" in self.outputs() and not (self.output_dir is None and self.output_file is None)
 
     @property
@@ -162,8 +202,9 @@ def make_tracker(offline: bool, arguments: dict[str, Any]) -> Any:
     """Makes a tracker of the installed codecarbon, 3.2 or later.
 
     Args:
-        offline: whether it may not ask the network for its place.
-        arguments: of the newest codecarbon. Before 3.3 outputs were flags; what else an older one lacks is left out.
+        offline: whether it must not look up its location on the network.
+        arguments: of the newest codecarbon. Before 3.3 outputs were flags; other arguments that an older version
+            does not know are left out.
     """
     import codecarbon
 

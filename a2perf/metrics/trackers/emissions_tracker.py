@@ -1,7 +1,7 @@
-"""Turns a run's energy into emissions with a carbon factor, and runs codecarbon's tracker if its outputs are wanted.
+"""Turns the energy of a run into emissions with a carbon factor, and runs codecarbon's tracker for its outputs.
 
-The account is a2perf's own and never depends on codecarbon's tracker. That one starts only if the gin file names an
-output of it: its API, Prometheus, Logfire, a logger, a handler, or a file of its own.
+a2perf accounts for the energy itself. Codecarbon's tracker starts only if the gin file names one of its outputs: its
+API, Prometheus, Logfire, a logger, a handler or a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class EmissionsTracker:
     Args:
         settings: where the run takes place and which outputs are wanted.
         directory: where codecarbon's log goes; None leaves its tracker out.
-        cpu: the processor's tracker, whose power model codecarbon is given so that both use one.
+        cpu: the processor's tracker; codecarbon gets its power model, and both then use the same one.
     """
 
     name = "emissions"
@@ -106,9 +106,9 @@ class EmissionsTracker:
 class _CodecarbonOutputs:
     """Codecarbon's tracker in a daemon thread; it measures the evaluator with its children, by sampling alone.
 
-    Its import and start take seconds. A run that ends before leaves the thread behind, which holds up nothing: the long
-    steps (the imports) are taken in it and not in the pool that codecarbon starts, whose threads the interpreter would
-    wait for at its exit.
+    Its import and start take seconds. A run that ends earlier leaves the daemon thread behind without waiting:
+    the slow imports run in this thread and not in the pool that codecarbon starts, because the interpreter waits for
+    the threads of a pool when it exits.
     """
 
     def __init__(self, settings: EmissionsSettings, log_file: Path, cpu_watts: float | None) -> None:
@@ -146,9 +146,9 @@ class _CodecarbonOutputs:
             return
         with known_processor():
             tracker.start()
-        # A tracker whose constructor failed has said so only in its log.
+        # If the constructor of the tracker failed, only its log shows it.
         if getattr(tracker, "_start_time", None) is None:
-            self.error = f"it did not start, {LOG} says why"
+            self.error = f"it did not start; see {LOG}"
             return
         self._running = True
         self._end.wait()
@@ -157,7 +157,7 @@ class _CodecarbonOutputs:
     def _arguments(self) -> dict[str, Any]:
         arguments = self._settings.codecarbon_arguments()
         if not self._settings.wants_file:
-            # The emissions file of the run is the sampler's; codecarbon writes its own only where it is told to.
+            # The sampler writes the emissions file of the run; codecarbon writes one only if it is configured.
             outputs = [method for method in self._settings.outputs() if method != "csv"]
             arguments["output_methods"] = ",".join(outputs)
         defaults = {

@@ -1,8 +1,8 @@
 """Energy of processor, GPUs and memory: counted where a counter can be read, else modelled, and always labelled.
 
-Three trackers of one shape, one per component, so that a failing one leaves the others. Gross energy is what the
-component is charged with: the whole machine's or device's where a counter gives that, the tree's alone where a model
-does. Net energy leaves the idle draw out, and of a machine's counter takes the tree's share of processor time.
+One tracker per component: if one fails, the others still measure. Gross energy is that of the whole machine or
+device if a counter is read, and that of the process tree alone if it is modelled. Net energy
+leaves out the idle draw and takes, of a machine's counter, the tree's share of processor time.
 The idle draw is read between ``start`` (before the participant process exists) and ``attach``; when that is too short,
 up to the first sample while the participant starts up. A counter's idle draw is never above the lowest interval seen.
 Joules become kilowatt-hours, multiplied by the power usage effectiveness (PUE), here and nowhere else.
@@ -33,12 +33,14 @@ class _Component:
 
     Args:
         pue: power usage effectiveness, the factor from a device's energy to the data centre's.
+        starts_idle: whether the first moments of the tree may serve as its idle baseline.
     """
 
     name = ""
 
-    def __init__(self, pue: float = 1.0) -> None:
+    def __init__(self, pue: float = 1.0, *, starts_idle: bool = True) -> None:
         self._pue = pue
+        self._starts_idle = starts_idle
         self.method = "none"
         self.quality = "none"
         self.scope = "none"
@@ -83,6 +85,8 @@ class _Component:
 
     def _end_baseline(self, joules: float, taken: str, elapsed_s: float = 0.0) -> None:
         window = time.perf_counter() - self._started_s
+        if taken == DURING and not self._starts_idle:
+            return
         # A device that came up late has only ever been seen at work.
         if self.baseline_s == 0 and window >= MIN_BASELINE_S and elapsed_s <= MAX_START_UP_S:
             self.baseline_s, self.baseline_taken = window, taken
@@ -99,6 +103,7 @@ class _Component:
         self.joules += joules
         self._elapsed_s = tick.elapsed_s
         self._tree_s += tick.cpu_interval_s
+        # The ticks of the machine are coarse: it can seem less busy than its tree, which cannot be.
         self._busy_s += max(tick.machine_busy_s or 0.0, tick.cpu_interval_s)
         if tick.interval_s > 0:
             self.power_w = joules / tick.interval_s
@@ -138,9 +143,10 @@ class CpuEnergy(_Component):
     name = "cpu_energy"
 
     def __init__(
-        self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0, powercap: Path = POWERCAP
-    ) -> None:
-        super().__init__(pue)
+        self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
+        powercap: Path = POWERCAP, starts_idle: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(pue, starts_idle=starts_idle)
         self._force_watts = force_watts
         self._machine = machine
         self._powercap = powercap
@@ -184,9 +190,10 @@ class RamEnergy(_Component):
     name = "ram_energy"
 
     def __init__(
-        self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0, powercap: Path = POWERCAP
-    ) -> None:
-        super().__init__(pue)
+        self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
+        powercap: Path = POWERCAP, starts_idle: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(pue, starts_idle=starts_idle)
         self._force_watts = force_watts
         self._machine = machine
         self._powercap = powercap
@@ -242,8 +249,10 @@ class GpuEnergy(_Component):
 
     name = "gpu_energy"
 
-    def __init__(self, *, gpu_ids: Sequence[int | str] | str | None = None, pue: float = 1.0) -> None:
-        super().__init__(pue)
+    def __init__(
+        self, *, gpu_ids: Sequence[int | str] | str | None = None, pue: float = 1.0, starts_idle: bool = True
+    ) -> None:
+        super().__init__(pue, starts_idle=starts_idle)
         self._gpu_ids = gpu_ids
         self._nvml: Nvml | None = None
         self._found: Nvml | None = None
@@ -259,7 +268,7 @@ class GpuEnergy(_Component):
     def start(self) -> None:
         """Opens the devices and begins the baseline.
 
-        A driver that no one uses may take seconds to come up: then the run goes on, and the account begins when it has.
+        An idle driver may take seconds to start. The run does not wait; accounting begins when the driver is ready.
         """
         self._opening = threading.Thread(target=self._open, name="a2perf-nvml", daemon=True)
         self._opening.start()
@@ -282,6 +291,7 @@ class GpuEnergy(_Component):
             return
         self._opening = None
         if self._error is not None:
+            # Raised in the sampler's thread, which reports it; the opening thread would only print it.
             raise self._error
         nvml = self._found
         if nvml is None or not nvml.devices:

@@ -1,7 +1,7 @@
-"""The machine that a run takes place on: what it is, and how quiet it was.
+"""The host of a run: its hardware and how busy it was.
 
-``describe_host`` is for the record of a run; ``HostTracker`` watches load, steal time and clock frequency while it
-lasts and says whether timings taken meanwhile should be doubted.
+``describe_host`` is for the record of a run; ``HostTracker`` watches load, steal time and clock frequency during
+the run and reports whether its timings are reliable.
 """
 
 from __future__ import annotations
@@ -115,11 +115,16 @@ def read_clock_mhz() -> float | None:
 
 
 class HostTracker:
-    """Watches how quiet the machine is."""
+    """Watches how quiet the machine is.
+
+    Args:
+        own_process: whether the tracked tree is that of this process.
+    """
 
     name = "host"
 
-    def __init__(self) -> None:
+    def __init__(self, *, own_process: bool = False) -> None:
+        self._own_process = own_process
         self._conditions = HostConditions(cpu_count=os.cpu_count() or 1)
         self._first: procfs.MachineCpu | None = None
         self._last: procfs.MachineCpu | None = None
@@ -178,6 +183,8 @@ class HostTracker:
         window = time.perf_counter() - since
         if first is None or now is None or window < MIN_BASELINE_S:
             return
+        if taken == DURING and self._own_process:  # it has been working all along
+            return
         total = now.busy_s + now.idle_s + now.steal_s - first.busy_s - first.idle_s - first.steal_s
         busy = max(0.0, now.busy_s - first.busy_s - tree_s)
         self._idle = (window, 100 * busy / total if total > 0 else 0.0, taken)
@@ -192,7 +199,8 @@ class HostTracker:
         total = busy + steal + last.idle_s - first.idle_s
         if total <= 0:
             return seen
-        other = busy - (self._last_own_s - self._first_own_s) - (self._last_tree_s - self._first_tree_s)
+        own_s = 0.0 if self._own_process else self._last_own_s - self._first_own_s  # else the tree includes it
+        other = busy - own_s - (self._last_tree_s - self._first_tree_s)
         seen.busy_percent = 100 * busy / total
         seen.steal_percent = 100 * steal / total
         seen.other_cpu_percent = max(0.0, 100 * other / total)

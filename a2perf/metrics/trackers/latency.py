@@ -31,7 +31,7 @@ class LatencyTimer:
         capacity: calls to expect; more are kept as well, at the price of growing between two calls.
         warmup: how many of the first calls are counted apart.
         includes: what one duration covers, ``INFER_ONCE_ONLY`` or ``ROUND_TRIP``.
-        clock: whose clock measures it, ``PARTICIPANT_CLOCK`` or ``EVALUATOR_CLOCK``.
+        clock: the clock that measures it, ``PARTICIPANT_CLOCK`` or ``EVALUATOR_CLOCK``.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class LatencyTimer:
     def record(self, duration_ns: int) -> None:
         """Adds a duration that was measured elsewhere, in nanoseconds."""
         if self._count == len(self._values):
+            # Doubled: growing then stays rare for any number of calls.
             self._values.extend(self._values)
         self._values[self._count] = duration_ns
         self._count += 1
@@ -57,6 +58,7 @@ class LatencyTimer:
         """Makes one call and adds its duration; a call that raises leaves no duration."""
         began = time.perf_counter_ns()
         result = call(*args, **kwargs)
+        # Taken before record(): its own time does not belong to the call.
         duration = time.perf_counter_ns() - began
         self.record(duration)
         return result
@@ -91,7 +93,7 @@ def summarize_latency(
         first_s: the first call of all.
         warmup_count: how many calls were counted apart.
         includes: what one duration covers.
-        clock: whose clock measured it.
+        clock: the clock that measured it.
 
     Returns:
         Mean, standard deviation of the sample (ddof 1; 0 for one value), and percentiles with linear interpolation;

@@ -1,6 +1,6 @@
 """NVIDIA GPUs through the management library (NVML): energy, power, memory and utilisation.
 
-Energy is the device's own counter where it has one (Volta and later), else its power sensor integrated over time;
+Energy comes from the counter of the device (Volta and later), else from its power sensor, integrated over time;
 both are measured, and both are of the whole device. Memory and utilisation are also read for the tree's own
 processes, as far as the driver shows their pids in this pid namespace.
 """
@@ -74,7 +74,7 @@ class Nvml:
             gpu_ids: indices or (starts of) UUIDs, as a sequence or comma-separated; ``None`` selects all.
 
         Returns:
-            ``None`` where there is no NVIDIA driver.
+            ``None`` without an NVIDIA driver.
 
         Raises:
             MissingDependency: ``nvidia-ml-py`` is not installed.
@@ -161,6 +161,7 @@ class Nvml:
         now, power = self.clock(), self._power_w(device)
         if device.counter:
             total = int(self.library.nvmlDeviceGetTotalEnergyConsumption(device.handle))
+            # The counter starts over when the driver is loaded again.
             device.joules += max(0, total - device.last_mj) / 1e3
             device.last_mj = total
         else:
@@ -180,6 +181,7 @@ class Nvml:
                 continue
             for process in processes:
                 if process.pid in tree:
+                    # usedGpuMemory is None where the driver does not know it.
                     held[process.pid] = max(held.get(process.pid, 0), process.usedGpuMemory or 0)
         return sum(held.values())
 
@@ -201,7 +203,7 @@ class Nvml:
 
 
 def _has_driver() -> bool:
-    # Loading the driver's library fails in microseconds where there is none; importing pynvml takes 50 ms.
+    # Without a driver, loading its library fails in microseconds; importing pynvml would take 50 ms.
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:

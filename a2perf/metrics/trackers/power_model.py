@@ -130,7 +130,7 @@ def choose_cpu_power(
         found = None
     if found is not None:
         cores = re.search(r"(\d+)-Core", model)
-        # The table does not say how many threads a processor has; the name sometimes says how many cores.
+        # The table has no number of threads per processor; some names contain the number of cores.
         return CpuPower(found[1] / max(threads, 2 * int(cores.group(1)) if cores else 1), f"codecarbon:{found[0]}")
     return CpuPower(DEFAULT_WATTS_PER_THREAD, "default_4w_per_thread")
 

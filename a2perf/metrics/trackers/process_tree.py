@@ -3,9 +3,8 @@
 Processor time includes that of dead processes. Each process carries its own time and that of the children it has
 waited for; the sum of both over the living tree therefore loses nothing when a child dies and is reaped inside the
 tree, however short it lived. What a vanished process had used and no ancestor has taken over (nobody waited for it)
-is carried on from its last sample. Children of a parent that ignores SIGCHLD are lost that way: where the tree has a
-control group, or the kernel's inherited clock, its account is used; where it has neither, ``Unaccounted`` bounds
-the loss.
+is carried on from its last sample. Children of a parent that ignores SIGCHLD are lost that way. If the tree has
+a control group or the kernel's inherited clock, that account is used; otherwise ``Unaccounted`` bounds the loss.
 """
 
 from __future__ import annotations
@@ -66,12 +65,13 @@ class Tree(Protocol):
 
 
 def open_tree(
-    root: int, *, cgroup: Sequence[Path] = (), clock: Callable[[], float] | None = None, root_is_guard: bool = False
-) -> Tree:
+    root: int, *, cgroup: Sequence[Path] = (), clock: Callable[[], float] | None = None, root_is_guard: bool = False,
+    running: bool = False,
+) -> Tree:  # fmt: skip
     """Returns the reader of a process tree that fits this system."""
     if sys.platform != "linux":
         return PsutilTree(root)
-    return ProcTree(root, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard)
+    return ProcTree(root, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard, running=running)
 
 
 def started_ago_s(pid: int) -> float:
@@ -108,7 +108,7 @@ def lost_with(vanished: Mapping[int, tuple[int, float]], growth: Mapping[int, fl
         if parent != reaper:
             orphaned += total
     shortfall = sum(max(0.0, claim - growth[reaper]) for reaper, claim in claims.items())
-    # A child whose parent died first goes to the sub-reaper and not to its grandparent.
+    # If a parent dies first, its child is adopted by the sub-reaper, not by the grandparent.
     surplus = max(0.0, growth.get(root, 0.0) - claims.get(root, 0.0))
     return unclaimed + shortfall - min(shortfall, orphaned, surplus)
 
@@ -125,6 +125,7 @@ class ProcTree:
         clock: returns the tree's processor time in seconds as the kernel counts it; for a tree without such a group.
         root_is_guard: the root only watches over the tree, so its own memory, threads and time are not the tree's;
             what it has inherited from reaped orphans is.
+        running: the tree has been working before; memory peaks from before the first sample are left out.
     """
 
     def __init__(
@@ -134,9 +135,11 @@ class ProcTree:
         cgroup: Sequence[Path] = (),
         clock: Callable[[], float] | None = None,
         root_is_guard: bool = False,
+        running: bool = False,
     ) -> None:
         self._root = root
         self._clock = clock
+        self._earlier_peaks: dict[int, int] | None = None if running else {}
         self._guard = root if root_is_guard else None
         self._cgroup = tuple(cgroup)
         self._members: dict[int, ProcessStat] = {}
@@ -163,8 +166,12 @@ class ProcTree:
         rss = sum(stat.rss_bytes for stat in living)
         cpu_seconds, method, memory_peak = self._account()
         memory_method = "cgroup" if memory_peak is not None else "resident sets"
+        if self._earlier_peaks is None:
+            self._earlier_peaks = {pid: procfs.read_rss_high_water(pid) or 0 for pid in pids}
         if thorough:
-            high_water = max((procfs.read_rss_high_water(pid) or 0 for pid in pids), default=0)
+            peaks = ((procfs.read_rss_high_water(pid) or 0, self._earlier_peaks.get(pid, 0)) for pid in pids)
+            # the kernel's mark never falls: only a higher one than before is of this time
+            high_water = max((peak for peak, earlier in peaks if peak > earlier), default=0)
             memory_peak = max(memory_peak or 0, high_water, rss)
         return TreeSample(
             pids=pids,
@@ -192,6 +199,7 @@ class ProcTree:
             if stat is None:
                 continue
             known = self._members.get(pid)
+            # The root enters once; later its number may belong to a stranger.
             entering = pid == self._root and not self._entered
             if entering or (known is not None and known.start_ticks == stat.start_ticks):
                 members[pid] = stat
@@ -244,6 +252,7 @@ class ProcTree:
                 if self._cgroup_offset_s is None:
                     # Time of earlier users of the group; the tree's own, from before it entered, is in both.
                     self._cgroup_offset_s = max(0.0, usage.cpu_seconds - seconds) if self._members else 0.0
+                    # So little is the rounding of ticks and not an earlier user.
                     if self._cgroup_offset_s < 2 / CLOCK_TICKS_PER_S:
                         self._cgroup_offset_s = 0.0
                 seconds, method = usage.cpu_seconds - self._cgroup_offset_s, usage.method

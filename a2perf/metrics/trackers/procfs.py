@@ -64,6 +64,7 @@ def _read(path: str | Path, size: int = 4096) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    # A process that ends after the open answers the read with ESRCH.
     try:
         return os.read(descriptor, size)
     except OSError:
@@ -140,6 +141,7 @@ def list_processes() -> list[tuple[int, int]]:
 
 def read_machine_cpu() -> MachineCpu | None:
     """Reads the processor time of the whole machine. Guest time is part of user time and not counted twice."""
+    # The total is the first line; lines for every processor and interrupt follow it.
     line = _read("/proc/stat", 512)
     if not line or not line.startswith(b"cpu "):
         return None
@@ -171,8 +173,8 @@ def read_cgroup(folders: Iterable[Path]) -> CgroupUsage:
         folders: the group's folder in the v2 tree, or its folders under the v1 controllers ``cpuacct`` and ``memory``.
 
     Returns:
-        Processor time including that of dead processes and peak memory, as far as the folders hold them; ``method``
-        is ``"cgroup_v1"`` or ``"cgroup_v2"`` where there is processor time.
+        Processor time including that of dead processes and peak memory, as far as the folders report them; ``method``
+        is ``"cgroup_v1"`` or ``"cgroup_v2"`` if processor time was found.
     """
     method: str | None = None
     cpu_seconds: float | None = None

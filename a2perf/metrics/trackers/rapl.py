@@ -42,7 +42,7 @@ class Rapl:
 
     Attributes:
         packages: one counter per processor package.
-        dram: one per package whose memory is counted apart.
+        dram: one per package with a separate counter of its memory.
     """
 
     packages: list[Counter] = field(default_factory=list)

@@ -7,6 +7,8 @@ import uuid
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from a2perf.metrics.trackers.carbon_factors import codecarbon_version
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.emissions_tracker import EmissionsTracker
@@ -37,19 +39,31 @@ class Recorder:
         mode: names the emissions file.
         settings: what the gin file says about emissions.
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
+        columns: of the system trace, beside a2perf's own.
+        own_process: as for ``Sampler``.
     """
 
     def __init__(
-        self, directory: Path | None, *, mode: str, settings: EmissionsSettings, with_codecarbon: bool = False
+        self,
+        directory: Path | None,
+        *,
+        mode: str,
+        settings: EmissionsSettings,
+        with_codecarbon: bool = False,
+        columns: tuple[str, ...] = (),
+        own_process: bool = False,
     ) -> None:
         machine = settings.tracking_mode == "machine"
         self._settings = settings
         self._directory = directory
-        self._host = HostTracker()
-        self._cpu = CpuEnergy(force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue)
-        self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, pue=settings.pue)
-        self._ram = RamEnergy(force_watts=settings.force_ram_power, machine=machine, pue=settings.pue)
+        self._columns = (*TRACE_COLUMNS, *columns)
+        idle = not own_process
+        self._host = HostTracker(own_process=own_process)
+        self._cpu = CpuEnergy(force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue, starts_idle=idle)
+        self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, pue=settings.pue, starts_idle=idle)
+        self._ram = RamEnergy(force_watts=settings.force_ram_power, machine=machine, pue=settings.pue, starts_idle=idle)
         self._emissions = EmissionsTracker(settings, directory if with_codecarbon else None, self._cpu)
+        # The host comes first: the energy trackers divide by machine_busy_s, which it fills in.
         self.trackers: list[Tracker] = [self._host, self._cpu, self._ram, self._gpu, self._emissions]
         self.failures: list[TrackerFailure] = []
         self.elapsed_s = 0.0
@@ -76,7 +90,7 @@ class Recorder:
         self._past = (tree.cpu_seconds, tree.io_read_bytes, tree.io_write_bytes)
 
     def bound_unaccounted(self, root: int) -> None:
-        """Begins to bound what the tree's account may miss, where it has no control group that counts its time."""
+        """Begins to bound the unaccounted processor time of a tree without a control group."""
         self._unaccounted = Unaccounted(root)
 
     def tick(self, tree: TreeSample | None, elapsed_s: float, phase: str, *, root_cpu_s: float = 0.0) -> Tick:
@@ -86,7 +100,7 @@ class Recorder:
             tree: the tree now.
             elapsed_s: since ``attach``.
             phase: at the start of the interval.
-            root_cpu_s: processor time of the root with its reaped descendants, where the kernel has said so.
+            root_cpu_s: processor time of the root with its reaped descendants, if the kernel reported it.
         """
         last = self._last
         before_s = last.cpu_seconds if last is not None else 0.0
@@ -199,6 +213,11 @@ class Recorder:
             report.notes = [report.emissions.note]
         return report
 
+    def copy(self, *, wall_s: float, interval_s: float) -> TrackingReport:
+        """Returns a copy of the report that later samples do not change."""
+        report = self.report(wall_s=wall_s, interval_s=interval_s)
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(report), type=TrackingReport)
+
     def _energy(self, wall_s: float) -> TrackedEnergy:
         parts = {"cpu": self._cpu.energy(), "gpu": self._gpu.energy(), "ram": self._ram.energy()}
         parts["cpu"].account = ACCOUNTS.get(self._report.cpu_method, "")
@@ -238,7 +257,7 @@ class Recorder:
             self._directory.mkdir(parents=True, exist_ok=True)
             name = emissions_file(self._report.mode)
             self._files["emissions"] = RowFile(self._directory / name, EMISSIONS_COLUMNS)
-            self._files["system_trace"] = RowFile(self._directory / TRACE_FILE, TRACE_COLUMNS)
+            self._files["system_trace"] = RowFile(self._directory / TRACE_FILE, self._columns)
         except OSError as error:
             self._drop_files(error)
 

@@ -1,4 +1,4 @@
-"""The two files that a run's samples go to, one complete line at a time, so that a crash leaves complete rows.
+"""The two files of samples of a run. Lines are written whole: after a crash every row is complete.
 
 ``<mode>_emissions.csv`` has the columns of the earlier platform's fork of codecarbon, one row per reporting interval
 with cumulative energy that starts at 0 for each ``run_id``; ``system_trace.csv`` has one row per sample.
@@ -55,12 +55,13 @@ class RowFile:
                     file.truncate(complete)
             if complete and not content.startswith(header):
                 path.rename(_free_name(path))
+        # Unbuffered: each row is one write, so a kill leaves no half-filled buffer behind.
         self._file = path.open("ab", buffering=0)
         if os.fstat(self._file.fileno()).st_size == 0:
             self._file.write(header)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Appends one row; a column that the row lacks stays empty.
+        """Appends one row; a column without a value in the row stays empty.
 
         Raises:
             OSError: the row cannot be written.

@@ -1,9 +1,9 @@
 """One thread, one loop: samples a participant's process tree and what it costs, from the evaluator's process.
 
 ``prepare`` opens counters and begins the idle baseline while nothing runs yet, ``attach`` names the process, ``mark``
-says what the run is doing, ``stop`` takes a last sample and returns the report. None of them waits for a measurement:
+names the phase of the run, ``stop`` takes a last sample and returns the report. None of them waits for a measurement:
 counters are opened in the thread, the baseline runs while the caller continues.
-The first samples come close together, so that a run of half a second has a curve as well.
+The first samples are taken at short intervals: even a run of half a second then has a curve.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from types import TracebackType
 
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.emissions import EmissionsSettings
+from a2perf.metrics.trackers.installed import installed_trackers
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
 from a2perf.metrics.trackers.recorder import Recorder
 from a2perf.metrics.trackers.tick import Tick, Tracker
@@ -47,6 +48,8 @@ class Sampler:
         cgroup: folders of a control group that holds this tree and nothing else.
         trackers: further trackers of the caller.
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
+        own_process: whether the tree is that of this process, which has been working before: its past does not count,
+            and its first moments are not taken for idle.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Sampler:
         cgroup: Path | Sequence[Path] | None = None,
         trackers: Sequence[Tracker] = (),
         with_codecarbon: bool = True,
+        own_process: bool = False,
     ) -> None:
         settings = settings if settings is not None else EmissionsSettings()
         self._pid = pid
@@ -67,14 +71,21 @@ class Sampler:
         self._cgroup = _folders(cgroup)
         self._report_interval_s = settings.measure_power_secs or interval_s
         self._interval_s = min(interval_s, self._report_interval_s)
-        self._recorder = Recorder(directory, mode=mode, settings=settings, with_codecarbon=with_codecarbon)
-        self._trackers: list[Tracker] = [*self._recorder.trackers, *trackers]
-        self._failures: list[TrackerFailure] = []
+        installed, self._failures = installed_trackers()
+        self._recorder = Recorder(
+            directory, mode=mode, settings=settings, with_codecarbon=with_codecarbon,
+            columns=tuple(column for tracker in installed for column in tracker.columns), own_process=own_process,
+        )  # fmt: skip
+        self._own_process = own_process
+        self._trackers: list[Tracker] = [*self._recorder.trackers, *installed, *trackers]
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._attached = threading.Event()
+        self._opened = threading.Event()
+        self._sampled = threading.Condition(self._lock)
         self._stopping = False
         self._abandoned = False
+        # append and popleft of a deque are atomic, so mark() never waits for the lock.
         self._marks: deque[tuple[float, str]] = deque()
         self._phase = ""
         self._thread: threading.Thread | None = None
@@ -86,8 +97,13 @@ class Sampler:
     def prepare(self) -> None:
         """Starts the thread, which opens the counters and begins the idle baseline. Returns at once."""
         if self._thread is None:
+            # A daemon: a driver's call that hangs must not keep the evaluator from ending.
             self._thread = threading.Thread(target=self._run, name="a2perf-sampler", daemon=True)
             self._thread.start()
+
+    def wait_opened(self, timeout_s: float) -> None:
+        """Waits until the counters are open, at most ``timeout_s`` seconds; only a process that runs already waits."""
+        self._opened.wait(timeout_s)
 
     def attach(
         self,
@@ -110,19 +126,22 @@ class Sampler:
             raise ValueError("the sampler is attached already")
         self._pid = pid
         self._cgroup = _folders(cgroup) or self._cgroup
-        self._tree = TreeSuccession(open_tree(pid, cgroup=self._cgroup, clock=clock, root_is_guard=root_is_guard))
-        if procfs.read_cgroup(self._cgroup).cpu_seconds is None:
+        own = self._own_process
+        tree = open_tree(pid, cgroup=self._cgroup, clock=clock, root_is_guard=root_is_guard, running=own)
+        self._tree = TreeSuccession(tree)
+        if not own and procfs.read_cgroup(self._cgroup).cpu_seconds is None:
             self._recorder.bound_unaccounted(pid)
         started_s = started_ago_s(pid)
-        if started_s > MAX_SPAWN_S:
+        if own or started_s > MAX_SPAWN_S:
             # What a process did long before is not the run's.
             self._recorder.ignore(self._tree.sample())
+        # Set before the event: the thread takes a start of 0 for a run that was never attached.
         self._began_s = time.perf_counter()
         self._attached.set()
         self._wake.set()
 
     def detach(self) -> None:
-        """Takes the last sample of a process that is about to end; the run goes on with ``follow``."""
+        """Takes the last sample of a process that is about to end; the run continues with ``follow``."""
         if self._tree is not None:
             self._tree.end()
 
@@ -171,8 +190,10 @@ class Sampler:
             return self._report
         if root_usage is not None:
             self._root_cpu_s = root_usage.ru_utime + root_usage.ru_stime
+        # The flag comes before the event: a thread that woke up without it would sleep for another interval.
         self._stopping = True
         self._wake.set()
+        # The thread of a run that was never attached still waits for this.
         self._attached.set()
         if self._thread is not None:
             self._thread.join(STOP_TIMEOUT_S)
@@ -216,10 +237,27 @@ class Sampler:
         """Trackers that have been switched off so far."""
         return [*self._failures, *self._recorder.failures]
 
+    def so_far(self, *, oldest_s: float = 0.1, timeout_s: float = 0.5) -> TrackingReport:
+        """Returns the report as of now, while the sampling continues.
+
+        Args:
+            oldest_s: age in seconds from which on the last sample is replaced by a new one.
+            timeout_s: longest wait for the new sample; without it the last one counts.
+        """
+        if self._report is not None:
+            return self._report
+        with self._sampled:
+            asked_s = time.perf_counter() - self._began_s
+            if asked_s - self._recorder.elapsed_s > oldest_s and self._thread is not None and self._thread.is_alive():
+                self._wake.set()
+                self._sampled.wait_for(lambda: self._recorder.elapsed_s >= asked_s, timeout_s)
+            return self._recorder.copy(wall_s=self._recorder.elapsed_s, interval_s=self._interval_s)
+
     def _run(self) -> None:
         began = time.thread_time()
         try:
             self._each("start")
+            self._opened.set()
             self._attached.wait()
             if self._began_s:
                 self._each("attach")
@@ -231,6 +269,7 @@ class Sampler:
         except Exception as error:
             self._failures.append(_failure("sampler", error))
         finally:
+            self._opened.set()
             self._own_s = time.thread_time() - began
 
     def _loop(self, began: float) -> None:
@@ -239,6 +278,7 @@ class Sampler:
         thorough_due_s = FIRST_THOROUGH_S
         self._wake.clear()
         while not self._abandoned:
+            # Read once and before the sample: a stop in the middle of one is still followed by a last one.
             last = self._stopping
             now_s = time.perf_counter() - self._began_s
             thorough = now_s >= thorough_due_s
@@ -251,6 +291,7 @@ class Sampler:
             due = int(now_s / self._report_interval_s)
             self._take(sample, now_s, reporting=due > reported, last=last)
             reported = due
+            # Kept up to date here, since a thread that hangs never reaches the end of _run.
             self._own_s = time.thread_time() - began
             if last:
                 return
@@ -262,7 +303,7 @@ class Sampler:
         for due in FIRST_SAMPLES_S:
             if now_s < due < self._interval_s:
                 return due
-        # On the grid of the interval, so that a slow sample does not shift the later ones.
+        # On the grid of the interval: a slow sample must not shift the later ones.
         return (int(now_s / self._interval_s) + 1) * self._interval_s
 
     def _read_tree(self, tree: Tree, *, thorough: bool) -> TreeSample | None:
@@ -276,9 +317,11 @@ class Sampler:
 
     def _take(self, sample: TreeSample | None, now_s: float, *, reporting: bool, last: bool) -> None:
         tick = self._recorder.tick(sample, now_s, self._phase, root_cpu_s=self._root_cpu_s if last else 0.0)
+        # A copy of the list: _guard removes a tracker that fails.
         for tracker in list(self._trackers):
             self._guard(tracker, "sample", tick)
         shares, self._phase = self._split(now_s, tick.interval_s)
+        # After stop() has given up waiting, a late sample must not change the report.
         if not self._abandoned:
             with self._lock:
                 self._recorder.record(
@@ -287,6 +330,7 @@ class Sampler:
                     timestamp=datetime.now().isoformat(timespec="milliseconds"),
                     reporting=reporting and not last,
                 )
+                self._sampled.notify_all()
 
     def _split(self, now_s: float, interval_s: float) -> tuple[list[tuple[str, float]], str]:
         """Divides the interval by the marks in it: ``(phase, seconds)`` in order, and the phase at its end."""

@@ -1,7 +1,7 @@
-"""One turn of the sampling loop, and what a tracker is.
+"""One iteration of the sampling loop, and the interface of a tracker.
 
 The sampler fills a tick with the time and the tree, then hands it to each tracker in turn; a tracker adds what it
-found. A tracker that raises is switched off and named in the report, and the others go on.
+found. A tracker that raises is switched off and named in the report; the others continue.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ class TreeSuccession:
 
     def begin(self, tree: Tree) -> None:
         """Names the next tree."""
+        # end() takes the lock itself, which is not reentrant.
         self.end()
         with self._lock:
             self._tree = tree

@@ -1,7 +1,7 @@
-"""Leaderboards: a static site out of a folder of bundles, without a server, a network or a line of anybody's code.
+"""Leaderboards: a static site built from a folder of bundles, without a server, a network or participants' code.
 
-``write_leaderboard`` is the whole of it. Entries (a submission on a task, with all its seeds) are scored from their
-files and compared only where comparing is honest.
+``write_leaderboard`` writes it. An entry is a submission on a task with all its seeds; entries are scored from their
+files and compared only under equal conditions.
 """
 
 from __future__ import annotations

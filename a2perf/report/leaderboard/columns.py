@@ -1,4 +1,4 @@
-"""The columns of a board: which metrics stand in it from the start, which can be added, and how a cell reads."""
+"""The columns of a table of entries: the ones shown first, the ones that can be added, and the text of cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.numbers_text import Scale, power_of_ten, row_scale, written
 
-MODE_WORDS = {"train": "training", "inference": "evaluation", "generalization": "generalization"}
+MODE_TITLES = {"train": "training", "inference": "evaluation", "generalization": "generalization"}
 _MAIN: dict[str, str] = {
     "inference.returns": "Return",
     "inference.success_rate": "Success",
@@ -22,9 +22,10 @@ _MAIN: dict[str, str] = {
     "train.time_to_threshold": "Time to threshold",
     "train.energy_gross": "Training energy",
     "inference.energy_gross": "Evaluation energy",
-    "inference.latency_round_trip_median": "Latency (round trip)",
+    "inference.latency_round_trip_median": "Decision latency",
     "inference.memory_rss_peak": "Peak memory",
 }
+_NEVER_NEGATIVE = ("s", "kWh", "W", "bytes")
 _ALWAYS = ("inference.returns", "train.energy_to_threshold", "train.time_to_threshold")
 
 
@@ -33,7 +34,7 @@ class BoardColumn(Record, kw_only=True):
 
     Attributes:
         key: ``"<mode>.<metric>"``.
-        main: stands in the table from the start.
+        main: shown without being added.
     """
 
     key: str
@@ -45,19 +46,19 @@ class BoardColumn(Record, kw_only=True):
     main: bool = False
 
     def value(self, entry: Entry) -> MetricValue | None:
-        """Returns the entry's value, None where it has none."""
+        """Returns the entry's value, None if it has none."""
         mode, _, metric = self.key.partition(".")
         return entry.value(mode, metric)
 
 
 class Cell(NamedTuple):
-    """What a cell shows.
+    """Content of a cell.
 
     Attributes:
-        sort: what the column is sorted by; None goes last.
-        number: the value in words, with its unit apart.
-        detail: interval, spread or why there is no value.
-        estimated: a model's number, not an instrument's.
+        sort: key of the column for sorting; None comes last.
+        number: the value as printed, without its unit.
+        detail: interval, spread or the reason for a missing value.
+        estimated: computed by a model, not measured.
     """
 
     sort: float | None
@@ -66,7 +67,7 @@ class Cell(NamedTuple):
     detail: str
     estimated: bool = False
 
-    def words(self) -> str:
+    def text(self) -> str:
         """Returns the cell on one line."""
         mark = "≈ " if self.estimated else ""
         detail = self.detail if not self.detail or self.detail.startswith(("[", "±")) else f"({self.detail})"
@@ -74,7 +75,7 @@ class Cell(NamedTuple):
 
 
 def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
-    """Returns every metric of which some entry has a value, the main ones first."""
+    """Returns every metric that at least one entry has a value of, the main ones first."""
     metrics = registry.all_metrics()
     present = {
         (mode, name)
@@ -91,8 +92,8 @@ def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
         if key in _ALWAYS or (mode, name) in present
     ]
     more = [
-        _column(f"{mode}.{name}", metric, title=f"{metric.label}, {words}")
-        for mode, words in MODE_WORDS.items()
+        _column(f"{mode}.{name}", metric, title=f"{metric.label}, {mode_title}")
+        for mode, mode_title in MODE_TITLES.items()
         for name, metric in metrics.items()
         if (mode, name) in present and f"{mode}.{name}" not in _MAIN
     ]
@@ -100,18 +101,21 @@ def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
 
 
 def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Cell:
-    """Returns a metric's cell; its interval where it has one, else its spread.
+    """Returns a metric's cell with its interval, or with its spread if it has no interval.
 
     Args:
-        value: None where the entry has none.
-        scale: unit of the column; the value's own when None.
+        value: None if the entry has none.
+        scale: unit of the column; None for the unit that suits the value.
     """
     if value is None:
         return Cell(None, "–", "", "")
     if value.value is None:
         return Cell(None, "–", "", value.condition or "")
     scale = scale or row_scale([value.value], value.unit)
-    number = written(value.value, scale, value.spread, value.interval)
+    interval = value.interval
+    if interval is not None and value.unit in _NEVER_NEGATIVE:
+        interval = (max(0.0, interval[0]), interval[1])  # with few runs the interval of the mean may reach below zero
+    number = written(value.value, scale, value.spread, interval)
     detail = ""
     if value.interval is not None and value.interval[0] < value.interval[1]:
         detail = number.interval()
@@ -120,12 +124,12 @@ def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Cell:
     if value.provenance == "mixed":
         detail = f"{detail}; measured and estimated mixed".lstrip("; ")
     sort = value.value if math.isfinite(value.value) else None
-    words = number._replace(spread="").text()
-    return Cell(sort, words, unit_words(scale), detail, value.provenance in ("estimated", "mixed"))
+    text = number._replace(spread="").text()
+    return Cell(sort, text, unit_text(scale), detail, value.provenance in ("estimated", "mixed"))
 
 
 def score_cell(score: Score) -> Cell:
-    """Returns the cell of the score; a normalised one with three decimals, as intervals of few seeds carry no more."""
+    """Returns the cell of the score; normalised scores have three decimals, since intervals of few seeds are wide."""
     if score.value is None:
         return Cell(None, "–", "", score.condition or "")
     if score.low is None or score.high is None:
@@ -141,13 +145,13 @@ def score_cell(score: Score) -> Cell:
     return Cell(score.value, number._replace(spread="").text(), "", detail if interval is None else number.interval())
 
 
-def unit_words(scale: Scale) -> str:
-    """Returns the unit as it follows a number; one that starts with a power of ten needs its sign."""
+def unit_text(scale: Scale) -> str:
+    """Returns the unit as it follows a number; a power of ten gets a multiplication sign."""
     return f"× {scale.unit}" if scale.unit.startswith("10") else scale.unit
 
 
 def scales_of(board: Board, columns: Iterable[BoardColumn]) -> dict[str, Scale]:
-    """Returns the unit of each column of a board, the one in which its values are read best."""
+    """Returns one unit per column of a board, the one that suits its values."""
     return {
         column.key: row_scale(
             [found.value for row in board.rows if (found := column.value(row.entry)) and found.value is not None],

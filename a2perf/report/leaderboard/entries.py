@@ -1,11 +1,12 @@
-"""What a folder of bundles holds: submissions, what each entered, its runs, and what cannot be listed.
+"""Finds the entries in a folder of bundles: one entry per submission and task, with all its seeds.
 
-An entry is one submission on one task with all its seeds. Here only manifests are read; whether a bundle's files are
-untouched and who signed it is asked of two functions that the caller gives, since checking needs more than a record.
+Only manifests are read here. Hashes and signatures are checked by two functions that the caller passes, because
+checking them needs more than the record.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,30 +15,32 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.records import Manifest, Record, RunState
+from a2perf.records import Manifest, Record, RunState, SubmissionInfo
+from a2perf.report.leaderboard.safe_names import plain
 from a2perf.report.leaderboard.terms import Terms, TermsReader
-from a2perf.report.leaderboard.words import plain
 from a2perf.runs.bundle_reading import identity_of
 from a2perf.runs.files import files_of
 from a2perf.runs.finding import find_runs
 from a2perf.runs.layout import MANIFEST, MODES, SIGNATURE
 from a2perf.runs.run import BUNDLE, RunFolder
 from a2perf.runs.seed_groups import SeedKey, seed_key
+from a2perf.runs.submission_info import info_of
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
 
 MAX_MANIFEST_BYTES = 32 << 20
 SignatureState = Literal["signed", "unknown key", "unsigned", "invalid", "not checked"]
-_LONGEST_NAME = 120
+_LONGEST_NAME, _MOST_VALUES = 120, 20
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class Signature(Record, kw_only=True):
-    """Who vouches for a bundle.
+    """State of a bundle's signature.
 
     Attributes:
-        state: ``"signed"`` by a trusted key, ``"unknown key"`` for a valid signature of nobody that is trusted,
-            ``"invalid"`` when signature and bundle disagree, ``"not checked"`` when nobody could check it.
-        detail: the key, or why it is invalid.
+        state: ``"signed"`` by a trusted key, ``"unknown key"`` for a valid signature by any other key, ``"invalid"``
+            if signature and bundle disagree, ``"not checked"`` if the library that checks signatures is missing.
+        detail: the key, or why the signature is invalid.
     """
 
     state: SignatureState
@@ -45,21 +48,21 @@ class Signature(Record, kw_only=True):
 
 
 IntegrityCheck: TypeAlias = Callable[[Path, Manifest], Sequence[str]]
-"""Returns what was changed in a bundle since its run ended; empty when it is sound."""
+"""Returns what changed in a bundle since its run ended; empty if nothing did."""
 SignatureCheck: TypeAlias = Callable[[Path], Signature]
-"""Says who signed a bundle that has a ``signature.json``."""
+"""Returns the signature of a bundle that has a ``signature.json``."""
 
 
 class RunLine(Record, kw_only=True):
     """One run of an entry.
 
     Attributes:
-        run: where it lies below the folder that was given.
+        run: path below the folder that was given.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``.
-        state: a ``RunState``, ``"unfinished"`` when its writer is gone.
-        failure: why it failed, in words.
-        changed: what the integrity check found; None when it was not checked.
-        conditions: what a reader of its numbers should know.
+        state: a ``RunState``, ``"unfinished"`` if its writer is gone.
+        failure: why it failed.
+        changed: what the integrity check found; None if it was not checked.
+        conditions: warnings raised while reading the run.
     """
 
     run: str
@@ -72,19 +75,55 @@ class RunLine(Record, kw_only=True):
     conditions: list[str] = msgspec.field(default_factory=list)
 
     def invalid(self) -> str:
-        """Returns why nothing of this run may be believed, or ``""``."""
+        """Returns why the run is invalid, or ``""``."""
         if self.changed:
             more = f" and {len(self.changed) - 1} more" if len(self.changed) > 1 else ""
             return f"{self.changed[0]}{more}"
         return f"signature: {self.signature.detail or 'invalid'}" if self.signature.state == "invalid" else ""
 
     def counts(self) -> bool:
-        """Says whether the run's numbers are part of the entry's."""
+        """Returns whether the run's numbers are part of the entry's."""
         return self.state == RunState.FINISHED.value and not self.invalid()
 
 
+class RecordingFacts(Record, kw_only=True):
+    """When, where and how the runs of an entry were recorded; every list is sorted and has no duplicates.
+
+    Attributes:
+        dates: days on which runs started, ISO 8601.
+        hosts: processor and number of cores.
+        versions: of a2perf.
+        confinement: sandbox levels.
+        interpreters: implementation and version of Python.
+    """
+
+    dates: list[str] = msgspec.field(default_factory=list)
+    hosts: list[str] = msgspec.field(default_factory=list)
+    versions: list[str] = msgspec.field(default_factory=list)
+    confinement: list[str] = msgspec.field(default_factory=list)
+    interpreters: list[str] = msgspec.field(default_factory=list)
+
+    def add(self, manifest: Manifest) -> None:
+        """Adds what a manifest records."""
+        started = manifest.attempts[0].started_at[:10] if manifest.attempts else ""
+        sandbox = "" if manifest.sandbox is None else manifest.sandbox.level
+        python = " ".join(
+            str(manifest.python[key]) for key in ("implementation", "version") if manifest.python.get(key)
+        )
+        for values, text in (
+            (self.dates, started if _DATE.fullmatch(started) else ""),
+            (self.hosts, _host(manifest.host)),
+            (self.versions, manifest.a2perf_version),
+            (self.confinement, sandbox),
+            (self.interpreters, python),
+        ):
+            if (line := plain(text, 80)) and line not in values and len(values) < _MOST_VALUES:
+                values.append(line)
+                values.sort()
+
+
 class Broken(Record, kw_only=True):
-    """A bundle that cannot be listed under any submission."""
+    """An invalid bundle; it belongs to no submission."""
 
     run: str
     reason: str
@@ -92,16 +131,16 @@ class Broken(Record, kw_only=True):
 
 @dataclass(frozen=True)
 class EntryKey:
-    """What runs must agree in to belong to one entry: the groups of seeds of one submission on one task, in all modes.
+    """What the runs of one entry have in common: submission, task and terms, over all seeds and modes.
 
-    Runs with different arguments of the environment stay in one entry, which then has no rank, so that nobody gains by
-    leaving some out.
+    Runs with different arguments of the environment stay in one entry, and that entry has no rank. If they were split,
+    a participant could drop the unfavourable ones.
 
     Attributes:
         name: of the submission.
         version: hash of the submission's files.
         fingerprint: of the environment's behaviour; ``""`` when unknown.
-        terms: protocol, track and what of it was not kept.
+        terms: protocol, track and violations of the protocol.
     """
 
     name: str
@@ -118,18 +157,22 @@ class EntryRuns:
     """The runs of one entry before they are read.
 
     Attributes:
-        env_kwargs: what the environment was given in evaluation, as JSON, one a different set.
+        env_kwargs: each set of arguments that the environment got in evaluation, as JSON.
+        info: how the submission describes itself.
+        recording: when, where and how the runs were recorded.
     """
 
     key: EntryKey
     folders: list[RunFolder] = field(default_factory=list)
     lines: list[RunLine] = field(default_factory=list)
     env_kwargs: set[str] = field(default_factory=set)
+    info: SubmissionInfo = field(default_factory=SubmissionInfo)
+    recording: RecordingFacts = field(default_factory=RecordingFacts)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What lies in a folder; ``others`` are recorded runs without a manifest, which no leaderboard can list."""
+    """Content of a folder; ``others`` are recorded runs without a manifest, which no leaderboard can list."""
 
     entries: list[EntryRuns]
     broken: list[Broken]
@@ -164,9 +207,19 @@ def find_entries(
         entry = entries.setdefault(key, EntryRuns(key))
         entry.folders.append(run)
         entry.lines.append(_line(run, label, manifest, integrity, signature, against))
+        entry.recording.add(manifest)
+        if not entry.info.title:
+            entry.info = info_of(run, manifest.submission.info, manifest.submission.name)[0]
         if manifest.mode == "inference":
             entry.env_kwargs.add(seeds.env_kwargs or "{}")
     return Found(list(entries.values()), broken, others)
+
+
+def _host(host: dict[str, Any]) -> str:
+    model, cores = host.get("cpu_model"), host.get("cpu_count")
+    if not isinstance(model, str):
+        return ""
+    return f"{model}, {cores} cores" if isinstance(cores, int) else model
 
 
 def _manifest(folder: Path) -> Manifest:
@@ -242,7 +295,7 @@ def _asked_signature(path: Path, check: SignatureCheck) -> Signature:
 
 
 def _asked(check: Callable[[], list[Any]]) -> list[str]:
-    """Asks about one bundle; one whose record makes the check itself fail is not sound either."""
+    """Checks one bundle; a bundle that makes the check itself fail is not intact either."""
     try:
         return [str(problem) for problem in check()]
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:

@@ -1,7 +1,6 @@
-"""Everything at a glance: submissions by tasks, across domains, in one table of scores. Nothing is ranked in it.
+"""Scores of submissions by task, across domains, under one protocol, track and provenance of energy.
 
-It puts the boards of one protocol, track and provenance beside one another; a score over several domains would say
-nothing, since no two domains' experts are equally good.
+Nothing is ranked across domains: their experts differ in quality, so a mean over domains has no meaning.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ _SHARED = ("protocol", "track", "provenance", "reference", "rules")
 
 
 class MatrixRow(Record, kw_only=True):
-    """A submission on all tasks that it entered.
+    """A submission on the tasks that it entered.
 
     Attributes:
         by_task: its score, by task.
-        leads: the tasks on which its interval allows the first rank.
-        not_ranked: the tasks on which it has no rank.
+        leads: tasks on which its rank range contains 1.
+        not_ranked: tasks on which it has no rank.
     """
 
     name: str
@@ -38,7 +37,7 @@ class Matrix(Record, kw_only=True):
 
     Attributes:
         domains: of each task, in the order of ``tasks``.
-        tasks: those with a table of their own under the same terms; a task with several tables is left out.
+        tasks: those with exactly one table under the same terms.
         rows: in the order of the first task that they entered, best first there.
     """
 

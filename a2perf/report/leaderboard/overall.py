@@ -1,7 +1,7 @@
-"""A domain as a whole: the interquartile mean over all runs and tasks, for submissions that entered every task.
+"""Ranks submissions over all tasks of a domain: the interquartile mean over runs and tasks.
 
-Only normalised scores can be put together, and only those of one protocol, track and provenance. The interval is
-stratified: runs are drawn anew within each task (Agarwal et al. 2021).
+A submission needs a rank on every task. Only normalised scores are combined, and only those of one protocol, track and
+provenance of energy. The interval is stratified: runs are resampled within each task (Agarwal et al. 2021).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.records import Record
-from a2perf.report.leaderboard.ranking import Board, Ranked, rank_ranges
+from a2perf.report.leaderboard.ranking import Board, Ranked
 from a2perf.report.leaderboard.scoring import REPETITIONS, Score
+from a2perf.report.ranks import rank_ranges
 
 _SHARED = ("domain", "protocol", "track", "provenance", "reference", "rules")
 
@@ -23,7 +24,7 @@ class OverallRow(Record, kw_only=True):
     """A submission over all tasks.
 
     Attributes:
-        score: over runs and tasks; ``condition`` says why there is none.
+        score: over runs and tasks; ``condition`` is the reason if there is none.
         by_task: its score on each task that it has a rank on.
         place: position in the order of the score, from 1; None when it is not ranked.
     """
@@ -41,7 +42,7 @@ class Overall(Record, kw_only=True):
     """Submissions compared over the tasks of a domain.
 
     Attributes:
-        tasks: those with a table of their own under the same terms; a task with several tables is left out.
+        tasks: those with exactly one table under the same terms.
         rows: ranked ones first, best first.
     """
 
@@ -89,10 +90,10 @@ def _rows(boards: dict[str, Board]) -> list[OverallRow]:
 
 def _row(submission: tuple[str, str], places: dict[str, Ranked], tasks: list[str]) -> OverallRow:
     by_task = {task: places[task].entry.score for task in tasks if task in places}
-    lacking = [task for task in tasks if task not in places]
+    missing = [task for task in tasks if task not in places]
     counts = {score.n for score in by_task.values()}
-    if lacking:
-        score = Score(condition=f"no rank on {', '.join(lacking)}", normalised=True)
+    if missing:
+        score = Score(condition=f"no rank on {', '.join(missing)}", normalised=True)
     elif len(counts) > 1:
         score = Score(condition="its tasks have different numbers of runs", normalised=True)
     else:

@@ -1,33 +1,37 @@
-"""The pages of the site: one with every board, and one a submission.
+"""The pages of the site: one per protocol, one per task and one per submission.
 
-Jinja escapes every word that comes from a bundle, and the content policy of each page allows no request and no script
-but the one whose hash it names. Without scripts the pages show the same numbers in the default order.
+Jinja escapes all text from bundles. The content policy of each page allows no request, and no script but the page's
+own. Without scripts the pages show the same numbers in the default order.
 """
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
+from a2perf.domains import domain_title, task_summary, task_title
 from a2perf.plain_text import html_text
-from a2perf.report.leaderboard.columns import MODE_WORDS, BoardColumn, Cell, metric_cell, scales_of, score_cell
+from a2perf.records import SubmissionInfo
+from a2perf.report.leaderboard.columns import BoardColumn, Cell, metric_cell, scales_of, score_cell
 from a2perf.report.leaderboard.entries import Broken
-from a2perf.report.leaderboard.matrix import Matrix
-from a2perf.report.leaderboard.overall import Overall, OverallRow
+from a2perf.report.leaderboard.interval_bars import interval_bar, scale_of
 from a2perf.report.leaderboard.pareto import ParetoView
-from a2perf.report.leaderboard.ranking import Board, Ranked
+from a2perf.report.leaderboard.ranking import Board
+from a2perf.report.leaderboard.safe_names import slug
 from a2perf.report.leaderboard.scoring import Entry, Score
-from a2perf.report.leaderboard.words import slug
+from a2perf.report.leaderboard.sentences import counts, description, protocol_sentence, result_sentence
+from a2perf.report.leaderboard.site_map import DomainRow, DomainTable, ProtocolPage, TaskPage, leaders_of, rank_range
+from a2perf.report.names import KIND_TITLES, kind_order, kind_summary, submission_kind, submission_title
+from a2perf.report.page import content_hash
 
 _SHORT_HASH = 8
-_FILTERS = {"domain": "Domain", "task": "Task", "provenance": "Provenance", "track": "Track"}
+_OF_THE_PAGE = {"the protocol", "the references of the score"}
+"""Terms that all tables of a task's page share."""
 _CATEGORIES = {
     "application": "Application",
     "reliability": "Reliability",
@@ -36,101 +40,100 @@ _CATEGORIES = {
 }
 
 
-def index_page(
+def protocol_page(
     title: str,
-    boards: Sequence[Board],
-    columns: Sequence[BoardColumn],
-    matrices: Sequence[Matrix],
-    overall: Sequence[Overall],
-    views: Mapping[int, Sequence[ParetoView]],
+    page: ProtocolPage,
+    pages: Sequence[ProtocolPage],
+    *,
     broken: Sequence[Broken],
     others: Sequence[str],
+    home: str = "",
 ) -> str:
-    """Renders the page with every board.
+    """Renders the page of one protocol: one ranked table per domain.
 
     Args:
-        title: heading.
-        boards: in the order of the page.
+        title: of the site.
+        page: the protocol.
+        pages: all protocols, for the tabs.
+        broken: invalid bundles.
+        others: recorded runs without a manifest.
+        home: address of the page that the site belongs to, ``""`` if there is none.
+    """
+    entries = [row.by_task[task].entry for table in page.tables for row in table.rows for task in row.by_task]
+    return render(
+        "leaderboard.html",
+        title=title,
+        page_title=f"{title}, {page.title[0].lower()}{page.title[1:]}",
+        description=description(page),
+        page=page,
+        tabs=[{"title": other.title, "file": other.file, "current": other is page} for other in pages],
+        tables=[_domain_table(table, page) for table in page.tables],
+        other_tasks=_other_tasks(page),
+        protocol_summary=protocol_sentence(page.name),
+        kinds=_kinds(entry.info for entry in entries),
+        counts=counts(page),
+        broken=broken,
+        others=others,
+        home=home,
+        top="",
+    )
+
+
+def empty_page(title: str, broken: Sequence[Broken], others: Sequence[str], home: str) -> str:
+    """Renders the index of a site without any valid bundle."""
+    return protocol_page(title, ProtocolPage("", "index.html", (), ()), (), broken=broken, others=others, home=home)
+
+
+def task_page(
+    title: str,
+    page: TaskPage,
+    home: ProtocolPage,
+    columns: Sequence[BoardColumn],
+    views: Mapping[int, Sequence[ParetoView]],
+) -> str:
+    """Renders the page of one task.
+
+    Args:
+        title: of the site.
+        page: the task.
+        home: page of its protocol.
         columns: of all boards.
-        matrices: submissions by tasks, across domains.
-        overall: comparisons over the tasks of a domain.
-        views: charts by the index of their board.
-        broken: bundles that cannot be listed.
-        others: recorded runs that are no bundles.
+        views: charts by the position of their board on the page.
     """
-    main = [column for column in columns if column.main]
-    return (
-        _templates()
-        .get_template("leaderboard.html")
-        .render(
-            title=title,
-            boards=[_board(number, board, main, views.get(number, ())) for number, board in enumerate(boards)],
-            matrices=[_matrix(matrix, boards) for matrix in matrices],
-            overall=[_overall(whole) for whole in overall],
-            main=main,
-            more=_by_category(columns),
-            data=_embedded(boards, columns),
-            filters={name: (label, _options(boards, name)) for name, label in _FILTERS.items()},
-            broken=broken,
-            others=others,
-            counts=_counts(boards),
-            style=_style(),
-            script=_script(),
-            script_hash=_hash(_script()),
-        )
+    boards = page.boards
+    differs = sorted({term for board in boards for term in board.differs} - _OF_THE_PAGE) if len(boards) > 1 else []
+    more = [column for column in columns if not column.main]
+    present = [column for column in more if any(_has(board, column) for board in boards)]
+    return render(
+        "leaderboard_task.html",
+        title=title,
+        page_title=f"{page.title}, {domain_title(page.domain)}, {home.title[0].lower()}{home.title[1:]}",
+        description=f"Ranking of {len(boards[0].rows)} submissions on {page.title}: score, energy, latency, memory.",
+        page=page,
+        home_page=home,
+        differs=differs,
+        domain=domain_title(page.domain) if page.domain else "Unknown domain",
+        summary=_as_sentence(task_summary(page.domain, page.task)),
+        boards=[
+            _board(
+                number,
+                board,
+                [c for c in columns if c.main and _has(board, c)],
+                views.get(number, ()),
+                several=len(boards) > 1,
+            )
+            for number, board in enumerate(boards)
+        ],
+        more=_by_category(present),
+        kinds=_kinds(row.entry.info for board in boards for row in board.rows),
+        data=_embedded(boards, present),
+        siblings=[other for other in home.tasks if other.domain == page.domain],
+        top="../",
     )
-
-
-def submission_page(
-    name: str, version: str, standings: Sequence[tuple[Board, Ranked]], *, report: str, problem: str, site_title: str
-) -> str:
-    """Renders the page of one submission.
-
-    Args:
-        name: of the submission.
-        version: hash of its files.
-        standings: its entries with their boards.
-        report: address of its report, ``""`` when there is none.
-        problem: why its report could not be written.
-        site_title: heading of the page with every board.
-    """
-    return (
-        _templates()
-        .get_template("leaderboard_submission.html")
-        .render(
-            name=name,
-            version=version,
-            standings=_by_entry(standings),
-            report=report,
-            problem=problem,
-            site_title=site_title,
-            style=_style(),
-        )
-    )
-
-
-def _by_entry(standings: Sequence[tuple[Board, Ranked]]) -> list[dict[str, Any]]:
-    """Returns each entry once with its place on every board that it stands on."""
-    found: dict[int, dict[str, Any]] = {}
-    for board, row in standings:
-        item = found.setdefault(
-            id(row.entry),
-            {
-                "entry": row.entry,
-                "score": score_cell(row.entry.score),
-                "metrics": _metric_tables(row.entry),
-                "places": [],
-            },
-        )
-        ranked = sum(other.place is not None for other in board.rows)
-        item["places"].append(
-            {"anchor": board_anchor(board), "track": board.track, "rank": rank_words(row), "ranked": ranked}
-        )
-    return list(found.values())
 
 
 def board_anchor(board: Board) -> str:
-    """Returns the id of a board in the page."""
+    """Returns the id of a board in its page."""
     identity = "\0".join(
         str(part)
         for part in (
@@ -141,15 +144,21 @@ def board_anchor(board: Board) -> str:
     return f"board-{slug(board.task, identity)}"
 
 
-def rank_words(row: Ranked | OverallRow) -> str:
-    """Returns the rank as a range where intervals overlap, a dash where there is none."""
-    if row.place is None:
-        return "–"
-    return str(row.best) if row.best == row.worst else f"{row.best}–{row.worst}"
+def identity_of(name: str, version: str, info: SubmissionInfo) -> dict[str, str]:
+    """Returns what the templates show of a submission."""
+    return {
+        "page": f"submissions/{slug(name, version)}/index.html",
+        "title": submission_title(name, info),
+        "name": name,
+        "version": version[:_SHORT_HASH],
+        "kind": info.kind if submission_kind(info) else "",
+        "kind_title": submission_kind(info),
+        "kind_summary": kind_summary(info.kind),
+    }
 
 
-def signature_words(entry: Entry) -> str:
-    """Returns what the signatures of an entry's runs say, in a few words."""
+def signature_text(entry: Entry) -> str:
+    """Returns the states of the signatures of an entry's runs, with counts if they differ."""
     states = [line.signature.state for line in entry.runs]
     counted = {state: states.count(state) for state in dict.fromkeys(states)}
     if len(counted) == 1:
@@ -157,178 +166,156 @@ def signature_words(entry: Entry) -> str:
     return ", ".join(f"{count} {state}" for state, count in counted.items())
 
 
-def _board(number: int, board: Board, main: Sequence[BoardColumn], views: Sequence[ParetoView]) -> dict[str, Any]:
+def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
+    files = {task: f"{_file_of(page, board)}#{board_anchor(board)}" for task, board in table.boards.items()}
+    scores = [row.score for row in table.rows] + [
+        row.by_task[task].entry.score for row in table.rows for task in row.by_task
+    ]
+    least, most = scale_of(scores)
+    several = len(table.boards) > 1
+    return {
+        "table": table,
+        "sentence": result_sentence(table),
+        "has_rank": bool(table.ranked()),
+        "several": several,
+        "normalised": all(board.reference for board in table.boards.values()),
+        "tasks": [
+            {"key": f"task-{place}", "title": task_title(table.domain, task) if task else "Unknown task",
+             "file": files[task]}
+            for place, task in enumerate(table.boards, 1)
+        ],
+        "rows": [
+            {
+                "row": row,
+                "id": identity_of(row.name, row.version, row.info),
+                "score": score_cell(row.score),
+                "bar": interval_bar(row.score, least, most),
+                "cells": [_task_cell(row, task, files[task]) for task in table.boards] if several else [],
+            }
+            for row in table.rows
+        ],
+    }  # fmt: skip
+
+
+def _file_of(page: ProtocolPage, board: Board) -> str:
+    return next(task.file for task in page.tasks if board in task.boards)
+
+
+def _task_cell(row: DomainRow, task: str, file: str) -> dict[str, Any]:
+    found = row.by_task.get(task)
+    cell = score_cell(Score() if found is None else found.entry.score)
+    return {
+        "cell": cell,
+        "file": file,
+        "best": task in row.leads_on,
+        "unranked": found is not None and found.place is None,
+        "title": task_title(row.by_task[task].entry.domain, task) if found is not None else "",
+    }
+
+
+def _other_tasks(page: ProtocolPage) -> list[TaskPage]:
+    """Returns the tasks that no table of the page links to, because several tables hold them under the same terms."""
+    linked = {id(board) for table in page.tables for board in table.boards.values()}
+    return [task for task in page.tasks if not any(id(board) in linked for board in task.boards)]
+
+
+def _board(
+    number: int, board: Board, main: Sequence[BoardColumn], views: Sequence[ParetoView], *, several: bool
+) -> dict[str, Any]:
     anchor = board_anchor(board)
     scales = scales_of(board, main)
     cells = [[metric_cell(column.value(row.entry), scales[column.key]) for column in main] for row in board.rows]
-    cells, remarks = _said_once(cells, main)
+    best = leaders_of(board.rows)
+    least, most = scale_of([row.entry.score for row in board.rows])
+    signatures = {signature_text(row.entry) for row in board.rows}
     return {
         "board": board,
         "anchor": anchor,
+        "heading": _heading(board) if several else "Ranking",
         "terms": _terms(board),
-        "remarks": remarks,
+        "columns": main,
+        "signed": len(signatures) > 1 or signatures != {"unsigned"},
         "rows": [
             {
                 "id": f"r{number}-{place}",
                 "row": row,
-                "rank": rank_words(row),
-                "page": f"submissions/{slug(row.entry.name, row.entry.version)}/index.html",
-                "version": row.entry.version[:_SHORT_HASH],
+                "rank": rank_range(row),
+                "who": identity_of(row.entry.name, row.entry.version, row.entry.info),
+                "best": (row.entry.name, row.entry.version) in best,
                 "score": score_cell(row.entry.score),
+                "bar": interval_bar(row.entry.score, least, most),
                 "cells": list(zip(main, cells[place], strict=True)),
-                "seeds": _seeds_words(row.entry),
-                "signature": signature_words(row.entry),
+                "seeds": _seeds_text(row.entry),
+                "signature": signature_text(row.entry),
             }
             for place, row in enumerate(board.rows)
         ],
-        "views": [
-            {
-                "view": view,
-                "svg": view.svg(f"{anchor}-{index}"),
-                "front": [
-                    {
-                        "page": f"submissions/{point.page}/index.html",
-                        "name": point.entry.name,
-                        "cost": point.words[0],
-                        "gain": point.words[1],
-                    }
-                    for point in view.front()
-                ],
-                "dominated": len(view.points) - len(view.front()),
-            }
-            for index, view in enumerate(views)
-        ],
+        "views": [{"view": view, "svg": view.svg(f"{anchor}-{index}", "../")} for index, view in enumerate(views)],
     }
 
 
-def _overall(whole: Overall) -> dict[str, Any]:
-    identity = "\0".join(map(str, (whole.protocol, whole.track, whole.provenance, whole.reference, whole.rules)))
-    return {
-        "whole": whole,
-        "anchor": f"overall-{slug(whole.domain, identity)}",
-        "rows": [
-            {
-                "row": row,
-                "rank": rank_words(row),
-                "page": f"submissions/{slug(row.name, row.version)}/index.html",
-                "version": row.version[:_SHORT_HASH],
-                "score": score_cell(row.score),
-                "cells": [(task, score_cell(row.by_task.get(task, Score()))) for task in whole.tasks],
-            }
-            for row in whole.rows
-        ],
-    }
+def _as_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
-def _matrix(matrix: Matrix, boards: Sequence[Board]) -> dict[str, Any]:
-    terms = ("protocol", "track", "provenance", "reference", "rules")
-    shared = [getattr(matrix, name) for name in terms]
-    anchors = {board.task: board_anchor(board) for board in boards if [getattr(board, n) for n in terms] == shared}
-    return {
-        "matrix": matrix,
-        "anchor": f"matrix-{slug('all', chr(0).join(map(str, shared)))}",
-        "anchors": anchors,
-        "rows": [
-            {
-                "row": row,
-                "page": f"submissions/{slug(row.name, row.version)}/index.html",
-                "version": row.version[:_SHORT_HASH],
-                "cells": [
-                    (
-                        task,
-                        score_cell(row.by_task.get(task, Score())),
-                        task in row.leads,
-                        task in row.not_ranked,
-                    )
-                    for task in matrix.tasks
-                ],
-            }
-            for row in matrix.rows
-        ],
-    }
+def _heading(board: Board) -> str:
+    """Returns what distinguishes a board from the others of its task, ``"Open track, energy estimated"``."""
+    parts = [f"{board.track} track"]
+    if "the provenance of energy" in board.differs:
+        parts.append(f"energy {board.provenance}")
+    if "the environment's behaviour" in board.differs:
+        parts.append(f"behaviour {board.fingerprint[:_SHORT_HASH] or 'not recorded'}")
+    if "the environment's arguments" in board.differs:
+        parts.append(f"arguments {board.env_kwargs or 'not recorded'}")
+    text = ", ".join(parts)
+    return text[0].upper() + text[1:]
 
 
-def _terms(board: Board) -> list[tuple[str, str]]:
+def _terms(board: Board) -> list[tuple[str, str, str]]:
+    """Returns the terms of a board: name, value and what the name means."""
     return [
-        ("Environment", board.env_id or "not recorded"),
-        ("Behaviour", board.fingerprint[:12] or "not recorded"),
-        ("Protocol", board.protocol or "none"),
-        ("Track", board.track),
-        ("Energy", board.provenance),
-        ("Score", f"normalised by protocol {board.reference}" if board.reference else "return, not normalised"),
-        ("Rules", str(board.rules)),
-    ]
+        ("Environment", board.env_id or "not recorded", ""),
+        ("Behaviour", board.fingerprint[:12] or "not recorded",
+         "Hash of the environment's behaviour: it changes if the same actions give other rewards or observations"),
+        ("Protocol", board.protocol or "none", "Tasks, seeds and budgets that all entries share"),
+        ("Track", board.track, "Budget of training; the open track has none"),
+        ("Energy", board.provenance, "Measured by a counter of the hardware or estimated by a power model"),
+        ("Score", f"normalised by protocol {board.reference}" if board.reference else "return, not normalised", ""),
+        ("Formulas", f"version {board.rules}", "Version of the formulas of all metrics"),
+    ]  # fmt: skip
 
 
-def _said_once(cells: list[list[Cell]], columns: Sequence[BoardColumn]) -> tuple[list[list[Cell]], list[str]]:
-    """Takes a reason that stands in every cell of a column out of the table, to be said once above it."""
-    reasons: dict[str, list[str]] = {}
-    for place, column in enumerate(columns):
-        told = {row[place].detail for row in cells if row[place].sort is None and row[place].detail}
-        if len(told) == 1 and all(row[place].sort is None for row in cells):
-            reasons.setdefault(told.pop(), []).append(column.title)
-            for row in cells:
-                row[place] = row[place]._replace(detail="")
-    return cells, [f"{' and '.join(titles)}: {reason}." for reason, titles in reasons.items()]
-
-
-def _seeds_words(entry: Entry) -> str:
+def _seeds_text(entry: Entry) -> str:
     asked = len({line.seed for line in entry.runs if line.mode == "inference"})
     return str(entry.score.n) if entry.score.n >= asked else f"{entry.score.n} of {asked}"
 
 
-def _metric_tables(entry: Entry) -> list[dict[str, Any]]:
-    from a2perf.metrics import registry
-
-    metrics = registry.all_metrics()
-    return [
-        {
-            "mode": words,
-            "rows": [
-                {"label": metrics[name].label, "formula": metrics[name].formula, "value": value,
-                 "cell": metric_cell(value)}
-                for name, value in entry.scores[mode].items()
-                if name in metrics
-            ],
-        }
-        for mode, words in MODE_WORDS.items()
-        if entry.scores.get(mode)
-    ]  # fmt: skip
-
-
-def _options(boards: Sequence[Board], name: str) -> list[str]:
-    return sorted({str(getattr(board, name)) for board in boards})
+def _has(board: Board, column: BoardColumn) -> bool:
+    return any((value := column.value(row.entry)) is not None and value.value is not None for row in board.rows)
 
 
 def _by_category(columns: Sequence[BoardColumn]) -> list[tuple[str, list[BoardColumn]]]:
-    return [
-        (words, [column for column in columns if not column.main and column.category == category])
-        for category, words in _CATEGORIES.items()
-        if any(not column.main and column.category == category for column in columns)
-    ]
+    groups = [(title, [c for c in columns if c.category == category]) for category, title in _CATEGORIES.items()]
+    return [(title, members) for title, members in groups if members]
 
 
-def _counts(boards: Sequence[Board]) -> dict[str, int]:
-    rows = {id(row.entry): row for board in boards for row in board.rows}.values()
-    entries = [row.entry for row in rows]
-    return {
-        "submissions": len({(entry.name, entry.version) for entry in entries}),
-        "tasks": len({(entry.domain, entry.task) for entry in entries}),
-        "runs": sum(len(entry.runs) for entry in entries),
-        "unranked": sum(row.place is None for row in rows),
-    }
+def _kinds(infos: Iterable[SubmissionInfo]) -> list[tuple[str, str]]:
+    """Returns the kinds among submissions as (kind, title); a filter is worth showing from two on."""
+    found = sorted({info.kind for info in infos if info.kind in KIND_TITLES}, key=kind_order)
+    return [(kind, KIND_TITLES[kind]) for kind in found]
 
 
-def _embedded(boards: Sequence[Board], columns: Sequence[BoardColumn]) -> Markup:
-    """Returns the columns that are not in the tables as JSON that cannot end the element it stands in."""
-    more = [column for column in columns if not column.main]
+def _embedded(boards: Sequence[Board], more: Sequence[BoardColumn]) -> Markup:
+    """Returns the columns that can be added as JSON that cannot end the element around it."""
     rows: dict[str, dict[str, list[Any]]] = {}
     for number, board in enumerate(boards):
         scales = scales_of(board, more)
         for place, row in enumerate(board.rows):
-            found = {column.key: metric_cell(column.value(row.entry), scales[column.key]) for column in more}
+            found: dict[str, Cell] = {
+                column.key: metric_cell(column.value(row.entry), scales[column.key]) for column in more
+            }
             rows[f"r{number}-{place}"] = {
-                key: [cell.sort, cell.words()] for key, cell in found.items() if cell.sort is not None
+                key: [cell.sort, cell.text()] for key, cell in found.items() if cell.sort is not None
             }
     document = {
         "columns": [{"key": c.key, "title": c.title, "direction": c.direction, "formula": c.formula} for c in more],
@@ -336,6 +323,21 @@ def _embedded(boards: Sequence[Board], columns: Sequence[BoardColumn]) -> Markup
     }
     text = json.dumps(document, separators=(",", ":"), sort_keys=True, allow_nan=False)
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def render(template: str, **context: Any) -> str:
+    """Renders a page that extends ``leaderboard_base.html`` with the style and the content policy of the site."""
+    script = _source("leaderboard.js")
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            style=Markup(f"{_source('page.css')}\n{_source('leaderboard.css')}"),  # the package's own files
+            script=Markup(script),
+            script_hash=content_hash(script),
+            **context,
+        )
+    )
 
 
 @functools.cache
@@ -354,16 +356,3 @@ def _source(name: str) -> str:
     loader = _templates().loader
     assert loader is not None
     return loader.get_source(_templates(), name)[0]
-
-
-def _style() -> Markup:
-    # the package's own files, not anything of a bundle
-    return Markup(_source("page.css") + "\n" + _source("leaderboard.css"))
-
-
-def _script() -> Markup:
-    return Markup(_source("leaderboard.js"))
-
-
-def _hash(script: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

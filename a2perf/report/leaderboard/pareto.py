@@ -1,7 +1,6 @@
-"""Return against cost: the entries that no other beats in both, drawn with a line; the others stand back.
+"""Charts of score against cost with the Pareto front.
 
-Every point of the drawing is a link to its submission, so that it can be reached and read without a mouse; the same
-points are listed in a table.
+Every point links to its submission and has a name for screen readers; the table of the task holds the same numbers.
 """
 
 from __future__ import annotations
@@ -16,46 +15,58 @@ from markupsafe import Markup, escape
 from a2perf.report.drawing import INK, Chart, inline_svg, new_figure, single
 from a2perf.report.leaderboard.columns import metric_cell, score_cell
 from a2perf.report.leaderboard.ranking import Board, pareto_front
+from a2perf.report.leaderboard.safe_names import slug
 from a2perf.report.leaderboard.scoring import Entry
-from a2perf.report.leaderboard.words import slug
+from a2perf.report.names import submission_title
 from a2perf.report.numbers_text import Scale, row_scale
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _COSTS = (
     ("train", "energy_gross", "training energy"),
-    ("inference", "energy_gross", "energy of the evaluation"),
-    ("inference", "latency_round_trip_median", "latency, median round trip"),
+    ("inference", "energy_gross", "evaluation energy"),
+    ("inference", "latency_round_trip_median", "decision latency, median"),
 )
-_MOST_NAMES = 6
-_LONGEST_NAME = 22
-_LETTER_SHARE = 0.0155  # width of a letter against that of the axes
-_LOG_FROM = 20.0  # costs that lie this many times apart are drawn on a logarithmic axis
+_MOST_LABELS, _LONGEST_LABEL = 12, 24
+_LABEL_HEIGHT, _LETTER_WIDTH = 0.062, 0.0145
+"""Of a label, as shares of the height and width of the axes."""
+_LOG_FROM = 20.0  # ratio of the largest to the smallest cost from which on the axis is logarithmic
 _LINK = re.compile(r'<a xlink:href="point-(\d+)"[^>]*>')
 
 
 @dataclass(frozen=True)
 class Point:
-    """An entry in the drawing.
+    """An entry in the chart.
 
     Attributes:
-        cost: in the chart's unit.
+        cost: in the unit of the metric.
         gain: the score.
-        words: cost and score as the table shows them.
-        front: no other entry is at least as good in both and better in one.
+        low, high: ends of the interval of the score; the score itself without an interval.
+        text: cost and score as the table prints them.
+        front: whether it is on the Pareto front.
+        chance: whether it is no better than the random policy; such points are dimmed and never on the front.
     """
 
     entry: Entry
     cost: float
     gain: float
-    words: tuple[str, str]
+    low: float
+    high: float
+    text: tuple[str, str]
     front: bool
+    chance: bool
 
     @property
     def page(self) -> str:
-        """Stem of the submission's page."""
+        """Folder of the submission's page."""
         return slug(self.entry.name, self.entry.version)
+
+    @property
+    def title(self) -> str:
+        """Title of the submission."""
+        return submission_title(self.entry.name, self.entry.info)
 
 
 @dataclass(frozen=True)
@@ -68,27 +79,32 @@ class ParetoView:
     points: tuple[Point, ...]
 
     def front(self) -> list[Point]:
-        """Returns the points that no other dominates."""
+        """Returns the points on the Pareto front."""
         return [point for point in self.points if point.front]
 
-    def svg(self, prefix: str) -> Markup:
-        """Returns the drawing for the page, each point a link with a name."""
-        drawn = str(inline_svg(self.chart, prefix)).replace('role="img"', 'role="group"', 1)
-        return Markup(_LINK.sub(self._link, drawn))  # names are escaped in _link
+    def svg(self, prefix: str, top: str = "") -> Markup:
+        """Returns the drawing for a page; each point is a link.
 
-    def _link(self, match: re.Match[str]) -> str:
+        Args:
+            prefix: of the ids in the drawing.
+            top: relative path from the page to the site.
+        """
+        drawn = str(inline_svg(self.chart, prefix)).replace('role="img"', 'role="group"', 1)
+        return Markup(_LINK.sub(lambda match: self._link(match, top), drawn))  # titles are escaped in _link
+
+    def _link(self, match: re.Match[str], top: str) -> str:
         point = self.points[int(match[1])]
-        state = "on the front" if point.front else "dominated"
-        label = f"{point.entry.name}: {self.gain_title} {point.words[1]}, {self.cost_title} {point.words[0]}, {state}"
+        state = "on the Pareto front" if point.front else "no better than random" if point.chance else "dominated"
+        label = f"{point.title}: {self.gain_title} {point.text[1]}, {self.cost_title} {point.text[0]}, {state}"
         kind = "point front" if point.front else "point"
         return (
-            f'<a href="submissions/{point.page}/index.html" class="{kind}" aria-label="{escape(label)}">'
+            f'<a href="{top}submissions/{point.page}/index.html" class="{kind}" aria-label="{escape(label)}">'
             f"<title>{escape(label)}</title>"
         )
 
 
 def pareto_views(board: Board, name: str) -> list[ParetoView]:
-    """Returns the charts of a board: one for each cost that at least two ranked entries recorded.
+    """Returns one chart per cost that at least two ranked entries recorded.
 
     Args:
         board: the entries.
@@ -103,7 +119,7 @@ def pareto_views(board: Board, name: str) -> list[ParetoView]:
 
 
 def static_svg(chart: Chart) -> bytes:
-    """Returns the drawing without links, for a file that stands alone."""
+    """Returns the drawing without links, as a file."""
     return re.sub(rb"</a>", b"", re.sub(rb'<a xlink:href="point-\d+"[^>]*>', b"", chart.svg))
 
 
@@ -111,76 +127,132 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
     known = []
     for row in board.rows:
         value = row.entry.value(mode, metric)
-        # mixed numbers are ranked against nothing
+        # a sum of measured and estimated energy cannot be compared with either
         if row.place is None or value is None or value.value is None or value.provenance == "mixed":
             continue
         known.append((row.entry, value))
-    gains = [entry.score.value or 0.0 for entry, _ in known]
+    intervals = [_interval(entry) for entry, _ in known]
     costs = [value.value or 0.0 for _, value in known]
-    front = pareto_front(list(zip(costs, gains, strict=True)))
+    chance = _no_better_than_random([entry for entry, _ in known], intervals, normalised=bool(board.reference))
+    above = [index for index in range(len(known)) if index not in chance]
+    front = [above[place] for place in pareto_front([(costs[index], *intervals[index]) for index in above])]
     order = front + sorted(set(range(len(known))) - set(front), key=lambda index: (costs[index], index))
-    made = []
-    for index in order:
-        entry, value = known[index]
-        cost = metric_cell(value)._replace(detail="").words()
-        made.append(Point(entry, costs[index], gains[index], (cost, score_cell(entry.score).words()), index in front))
-    return made
+    return [
+        Point(
+            entry=entry, cost=costs[index], gain=entry.score.value or 0.0, low=intervals[index][0],
+            high=intervals[index][1], front=index in front, chance=index in chance,
+            text=(metric_cell(value)._replace(detail="").text(), score_cell(entry.score).text()),
+        )
+        for index in order
+        for entry, value in [known[index]]
+    ]  # fmt: skip
+
+
+def _interval(entry: Entry) -> tuple[float, float]:
+    score = entry.score
+    value = score.value or 0.0
+    low, high = (value if score.low is None else score.low, value if score.high is None else score.high)
+    return round(low, 9), round(high, 9)  # equal scores differ by roundings, which beat nobody
+
+
+def _no_better_than_random(
+    entries: Sequence[Entry], intervals: Sequence[tuple[float, float]], *, normalised: bool
+) -> set[int]:
+    """Returns the entries that are no better than the random policy (normalised score 0).
+
+    An entry is among them if it is of the kind "random", or if its interval overlaps that of such an entry or 0.
+    """
+    limits = [high for entry, (_, high) in zip(entries, intervals, strict=True) if entry.info.kind == "random"]
+    limit = max([*limits, *([0.0] if normalised else [])], default=None)
+    if limit is None:
+        return set()
+    return {
+        index
+        for index, (entry, (low, _)) in enumerate(zip(entries, intervals, strict=True))
+        if entry.info.kind == "random" or low <= limit
+    }
 
 
 def _view(board: Board, points: Sequence[Point], title: str, name: str) -> ParetoView:
     scale = row_scale([point.cost for point in points], "s" if "latency" in title else "kWh")
     gain_title = "normalised score" if board.reference else "return"
     front = [point for point in points if point.front]
-    told = "; ".join(f"{point.entry.name}: {point.words[1]} at {point.words[0]}" for point in front[:_MOST_NAMES])
+    listed = "; ".join(f"{point.title}: {point.text[1]} at {point.text[0]}" for point in front[:_MOST_LABELS])
     chart = single(
         name=name,
         title=f"{gain_title.capitalize()} against {title}",
-        caption="Left and up is better. The line joins the entries that no other beats in both; "
-        "the hollow ones are beaten by at least one.",
-        description=f"{len(front)} of {len(points)} entries are on the front: {told}",
+        caption="Up and left is better. Filled: on the Pareto front. Hollow: dominated. "
+        "Grey: no better than the random policy. Bars: 95 % interval of the score.",
+        description=f"{len(front)} of {len(points)} entries are on the Pareto front: {listed}",
         build=lambda: _figure(points, scale, title, gain_title),
     )
     return ParetoView(chart, title, gain_title, tuple(points))
 
 
 def _figure(points: Sequence[Point], scale: Scale, cost_title: str, gain_title: str) -> Figure:
-    figure = new_figure(3.0)
-    axes = figure.add_axes((0.12, 0.17, 0.84, 0.78))
-    front = [index for index, point in enumerate(points) if point.front]
+    figure = new_figure(3.4)
+    axes = figure.add_axes((0.1, 0.15, 0.87, 0.81))
     costs = [point.cost / scale.factor for point in points]
     if min(costs) > 0 and max(costs) / min(costs) >= _LOG_FROM:
         axes.set_xscale("log")
-        # the usual labels of such an axis are formulas, which the drawings do not set
+        # the default labels of a logarithmic axis are formulas, which the drawings do not typeset
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.xaxis.set_minor_formatter(lambda *_: "")
-    line = [(costs[index], points[index].gain) for index in front]
-    axes.step(*zip(*line, strict=True), where="post", color=INK["blue"], linewidth=1.2, zorder=2)
-    for indices, fill, edge, order in (
-        ([i for i in range(len(points)) if i not in front], "none", INK["muted"], 3),
-        (front, INK["blue"], INK["blue"], 4),
+    for index, point in enumerate(points):
+        axes.vlines(costs[index], point.low, point.high, color=_colour(point), linewidth=1.1, alpha=0.7, zorder=2)
+    for indices, filled in (
+        ([index for index, point in enumerate(points) if not point.front], False),
+        ([index for index, point in enumerate(points) if point.front], True),
     ):
-        if indices:
-            dots = axes.scatter(
-                [costs[i] for i in indices], [points[i].gain for i in indices],
-                s=44, facecolors=fill, edgecolors=edge, linewidths=1.2, zorder=order, clip_on=False,
-            )  # fmt: skip
-            dots.set_urls([f"point-{i}" for i in indices])
-    axes.margins(x=0.12, y=0.14)
-    if len(front) <= _MOST_NAMES:
-        # above and to the left of a point of the front there is nothing but, at times, the edge of the chart
-        axes.autoscale_view()
-        shares = axes.transAxes.inverted().transform(axes.transData.transform(line))[:, 0]
-        for number, place in enumerate(line):
-            name = _short(points[front[number]].entry.name)
-            left = shares[number] > len(name) * _LETTER_SHARE
-            axes.annotate(
-                name, place, xytext=(-5, 5) if left else (-3, -14),
-                textcoords="offset points", ha="right" if left else "left", fontsize=8.5, color=INK["ink"],
-            )  # fmt: skip
+        if not indices:
+            continue
+        colours = [_colour(points[index]) for index in indices]
+        dots = axes.scatter(
+            [costs[index] for index in indices], [points[index].gain for index in indices], s=44,
+            facecolors=colours if filled else "none", edgecolors=colours, linewidths=1.3, zorder=4, clip_on=False,
+        )  # fmt: skip
+        dots.set_urls([f"point-{index}" for index in indices])
+    axes.margins(x=0.14)
+    lowest, highest = min(point.low for point in points), max(point.high for point in points)
+    if gain_title == "return":
+        axes.margins(x=0.14, y=0.14)
+    else:  # the whole scale: a zoomed axis would make ties look like differences
+        axes.set_ylim(min(0.0, lowest) - 0.06, max(1.0, highest) + 0.1)
+    axes.autoscale_view(scaley=gain_title == "return")
+    _label(axes, [(point.title, costs[index], point.gain, point.chance) for index, point in enumerate(points)])
     axes.set_xlabel(f"{cost_title} [{scale.unit}]")
     axes.set_ylabel(gain_title)
     return figure
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+def _colour(point: Point) -> str:
+    return INK["blue"] if point.front else INK["muted"]
+
+
+def _label(axes: Axes, points: Sequence[tuple[str, float, float, bool]]) -> None:
+    """Writes the names beside the points; a label that would cover another one moves down, or up at the bottom."""
+    to_axes = axes.transAxes.inverted()
+    placed: list[tuple[float, float, float]] = []  # left, right and middle of each label in axes coordinates
+    spots = [tuple(to_axes.transform(axes.transData.transform((x, y)))) for _, x, y, _ in points]
+    order = sorted(range(len(points)), key=lambda index: -spots[index][1])
+    for index in order[:_MOST_LABELS]:
+        (name, _, _, chance), (x, y) = points[index], spots[index]
+        text = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+        width = len(text) * _LETTER_WIDTH
+        left_side = x + 0.02 + width > 1.0
+        start = x - 0.02 - width if left_side else x + 0.02
+        middle = _free(start, start + width, y, placed)
+        placed.append((start, start + width, middle))
+        axes.annotate(
+            text, (start if not left_side else x - 0.02, middle), xycoords="axes fraction",
+            ha="right" if left_side else "left", va="center", fontsize=8.5,
+            color=INK["muted" if chance else "ink"], annotation_clip=False,
+        )  # fmt: skip
+
+
+def _free(start: float, end: float, wanted: float, placed: Sequence[tuple[float, float, float]]) -> float:
+    """Returns the height nearest to ``wanted`` at which no label of the same columns is."""
+    beside = [middle for left, right, middle in placed if start < right and left < end]
+    steps = [wanted + sign * step * _LABEL_HEIGHT / 2 for step in range(60) for sign in (-1, 1)]
+    inside = [step for step in steps if 0.03 <= step <= 1.0]
+    return next((step for step in inside if all(abs(step - other) >= _LABEL_HEIGHT for other in beside)), wanted)

@@ -1,9 +1,9 @@
-"""Who is compared with whom, in which order, and how far that order can be trusted.
+"""Groups entries into boards and ranks them.
 
 Entries are compared only within a board: same task, same behaviour and arguments of the environment, same protocol and
-track, same version of the formulas, same provenance of energy. The open track limits nothing, so it also holds those
-that kept a budget. The order is that of the score; the rank is a range, since entries whose intervals overlap cannot be
-told apart.
+track, same version of the formulas, same provenance of energy. The open track has no budget, so it also lists the
+entries of tracks with one. Entries are ordered by score. A rank is a range, because entries with overlapping intervals
+are tied.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 from a2perf.records import Record
 from a2perf.report.leaderboard.scoring import NOT_RECORDED, Entry
 from a2perf.report.leaderboard.terms import OPEN
+from a2perf.report.ranks import rank_ranges
 
 _IDENTITY = (
     "domain", "task", "env_id", "fingerprint", "env_kwargs", "protocol", "track", "reference", "rules", "provenance",
@@ -33,10 +34,10 @@ _WORDS = {
 
 
 class Ranked(Record, kw_only=True):
-    """An entry in its place.
+    """An entry and its rank.
 
     Attributes:
-        place: position in the order of the score, from 1; None when it is not ranked.
+        place: position in the order of the score, from 1; None if it is not ranked.
         best: the highest rank that its interval allows.
         worst: the lowest one.
     """
@@ -51,7 +52,7 @@ class Board(Record, kw_only=True):
     """Entries that may be compared.
 
     Attributes:
-        differs: why entries of the same task stand in other boards: what differs between them.
+        differs: terms in which this board differs from other boards of the same task.
         rows: ranked entries first, best first; then those without a rank.
     """
 
@@ -70,7 +71,7 @@ class Board(Record, kw_only=True):
 
 
 def boards_of(entries: Sequence[Entry]) -> list[Board]:
-    """Returns the boards in a stable order, each with its entries in theirs."""
+    """Returns the boards in a stable order, each with its entries in order."""
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     homes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for entry in sorted(entries, key=_was_evaluated, reverse=True):
@@ -89,7 +90,7 @@ def boards_of(entries: Sequence[Entry]) -> list[Board]:
 
 
 def _into_open(groups: dict[tuple[Any, ...], list[Entry]]) -> None:
-    """Puts entries of a track with a budget into the open one too, where there is one."""
+    """Adds the entries of tracks with a budget to the board of the open track, if it exists."""
     place = _IDENTITY.index("track")
     for identity in [identity for identity in groups if identity[place] != OPEN]:
         target = (*identity[:place], OPEN, *identity[place + 1 :])
@@ -97,40 +98,24 @@ def _into_open(groups: dict[tuple[Any, ...], list[Entry]]) -> None:
             groups[target] += groups[identity]
 
 
-def rank_ranges(intervals: Sequence[tuple[float | None, float | None]]) -> list[tuple[int, int]]:
-    """Returns the best and the worst rank that intervals allow, 1 for the highest.
+def pareto_front(points: Sequence[tuple[float, float, float]]) -> list[int]:
+    """Returns the indices of the points on the Pareto front, by rising cost.
 
-    An entry is surely before another when its whole interval lies above the other's. Without an interval (one run)
-    nothing is sure.
-    """
-    count = len(intervals)
-    ranges = []
-    for low, high in intervals:
-        above = sum(_above((other_low, other_high), (low, high)) for other_low, other_high in intervals)
-        below = sum(_above((low, high), (other_low, other_high)) for other_low, other_high in intervals)
-        ranges.append((1 + above, count - below))
-    return ranges
-
-
-def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Returns the indices of the points that no other dominates, by rising cost.
+    A point is beaten if another costs no more and the whole interval of its gain lies above. Points with overlapping
+    intervals do not beat each other, because their order may be chance.
 
     Args:
-        points: ``(cost, gain)``; less cost and more gain are better. Equal points are all on the front.
+        points: ``(cost, low, high)`` with the ends of the interval of the gain; low = high without an interval.
     """
     front = [
         index
-        for index, (cost, gain) in enumerate(points)
+        for index, (cost, low, high) in enumerate(points)
         if not any(
-            other_cost <= cost and other_gain >= gain and (other_cost < cost or other_gain > gain)
-            for other_cost, other_gain in points
+            other_cost <= cost and (other_low > high or (other_low == other_high == low == high and other_cost < cost))
+            for other_cost, other_low, other_high in points
         )
     ]
     return sorted(front, key=lambda index: (points[index][0], index))
-
-
-def _above(first: tuple[float | None, float | None], second: tuple[float | None, float | None]) -> bool:
-    return first[0] is not None and second[1] is not None and first[0] > second[1]
 
 
 def _rows(entries: list[Entry]) -> list[Ranked]:
@@ -156,11 +141,11 @@ def _was_evaluated(entry: Entry) -> bool:
 def _home(entry: Entry, homes: dict[tuple[Any, ...], tuple[Any, ...]]) -> tuple[Any, ...]:
     """Returns the identity of an entry's board.
 
-    An entry without an evaluation cannot be compared; it stands beside the others of its task, when there are any,
-    rather than on a board of its own.
+    An entry without an evaluation cannot be compared. It is listed on the board of the others of its task, if there are
+    any, and not on a separate one.
     """
     own = tuple(getattr(entry, name) for name in _IDENTITY)
-    place = own[:4] + own[5:7]  # without what only an evaluation says
+    place = own[:4] + own[5:7]  # without the terms that only an evaluation records
     if _was_evaluated(entry):
         homes.setdefault(place, own)
         return own

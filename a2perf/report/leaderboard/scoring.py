@@ -1,4 +1,4 @@
-"""From an entry's runs to its numbers: every metric of the registry, and the score that entries are ordered by.
+"""Scores the runs of an entry: every metric of the registry, and the score that entries are ordered by.
 
 The score is the interquartile mean over runs of the mean episode return, normalised with the protocol's stored
 references: 0 is its random policy, 1 its expert (Agarwal et al. 2021, "Deep RL at the Edge of the Statistical
@@ -20,9 +20,9 @@ from a2perf.metrics.definition import provenance_over_runs
 from a2perf.metrics.reference_scale import ReferenceScale
 from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.metrics.values import MetricValue, not_enough
-from a2perf.records import Record
-from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RunLine
-from a2perf.report.leaderboard.words import plain
+from a2perf.records import Record, SubmissionInfo
+from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RecordingFacts, RunLine
+from a2perf.report.leaderboard.safe_names import plain
 from a2perf.runs.layout import MODES
 from a2perf.runs.reading import read_run
 from a2perf.runs.run import Run, RunFolder
@@ -35,12 +35,12 @@ _ALWAYS = ("energy_to_threshold", "time_to_threshold")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskReference(ReferenceScale):
-    """What the protocol stores of a task, beside the scale of its scores.
+    """Reference scores and settings of a task in a protocol.
 
     Attributes:
         protocol: its version.
-        threshold: return from which on the task counts as learnt.
-        seeds: how many seeds it asks for.
+        threshold: return from which the task counts as learned.
+        seeds: required number of seeds.
     """
 
     protocol: str
@@ -49,11 +49,11 @@ class TaskReference(ReferenceScale):
 
 
 References: TypeAlias = Callable[[EntryKey], TaskReference | None]
-"""Looks up what an entry's protocol stores of its task; None for a task or an environment that it does not know."""
+"""Looks up the references of an entry's task; None for a task or an environment that the protocol does not know."""
 
 
 def stored_references(key: EntryKey) -> TaskReference | None:
-    """Returns what the entry's protocol stores of its task; for runs under no protocol, what the latest one does."""
+    """Returns the references of the entry's task in its protocol, or in the latest one for runs under no protocol."""
     name = key.terms.protocol or protocol.LATEST
     if name not in protocol.names():
         return None
@@ -70,13 +70,13 @@ def stored_references(key: EntryKey) -> TaskReference | None:
 
 
 class Score(Record, kw_only=True):
-    """What an entry is ordered by; ``condition`` says why there is none.
+    """The score that entries are ordered by; ``condition`` is the reason if there is none.
 
     Attributes:
         value: interquartile mean over runs.
         low: lower end of its 95 % interval; None with one run.
         high: upper end.
-        per_run: one number a run.
+        per_run: one number per run.
         n: number of runs.
         normalised: whether 0 is the random policy and 1 the expert; else the unit is that of the reward.
     """
@@ -96,10 +96,12 @@ class Entry(Record, kw_only=True):
     Attributes:
         env_kwargs: arguments of the evaluation environment, as JSON.
         provenance: of its energy: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"not recorded"``.
-        reference: version of the protocol whose references normalise its score; ``""`` for none.
+        reference: version of the protocol with the reference scores; ``""`` for none.
         scores: by mode and metric; metrics without a value are left out.
-        not_ranked: why it has no rank; empty when it has one.
-        notes: what a reader should know of it.
+        not_ranked: why it has no rank; empty if it has one.
+        notes: remarks on its score.
+        info: how the submission describes itself.
+        recording: when, where and how its runs were recorded.
     """
 
     name: str
@@ -119,6 +121,8 @@ class Entry(Record, kw_only=True):
     runs: list[RunLine]
     not_ranked: list[str]
     notes: list[str]
+    info: SubmissionInfo = msgspec.field(default_factory=SubmissionInfo)
+    recording: RecordingFacts = msgspec.field(default_factory=RecordingFacts)
 
     def value(self, mode: str, metric: str) -> MetricValue | None:
         """Returns a metric's value, None where the entry has none."""
@@ -151,12 +155,12 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
         track=entry.key.terms.track, provenance=_provenance(scores),
         reference="" if reference is None else reference.protocol, rules=registry.RULES,
         score=score, scores=scores, runs=entry.lines,
-        not_ranked=_reasons(entry, score, reference), notes=notes,
+        not_ranked=_reasons(entry, score, reference), notes=notes, info=entry.info, recording=entry.recording,
     )  # fmt: skip
 
 
 def _read(folder: RunFolder, line: RunLine) -> Run | None:
-    """Reads a run; one that vanished or changed meanwhile costs only itself."""
+    """Reads a run; returns None if it vanished or changed, without affecting the others."""
     try:
         run = read_run(folder)
     except (OSError, ValueError) as error:
@@ -190,7 +194,10 @@ def _provenance(scores: dict[str, dict[str, MetricValue]]) -> str:
 
 
 def _reasons(entry: EntryRuns, score: Score, reference: TaskReference | None) -> list[str]:
-    """Returns why an entry has no rank. A failed or changed run costs the rank, so that leaving one out cannot help."""
+    """Returns why an entry has no rank.
+
+    One failed or changed run is enough: otherwise a participant could drop bad runs.
+    """
     reasons = []
     count = len(entry.lines)
     invalid = [line for line in entry.lines if line.invalid()]

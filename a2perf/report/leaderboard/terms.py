@@ -1,4 +1,4 @@
-"""The terms that a run was made under: which protocol, which track, and what of it was not kept.
+"""The terms of a run: its protocol, its track, and violations of the protocol.
 
 ``a2perf submit`` leaves them as ``protocol.json`` above the bundles; runs without one were made under no protocol.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from a2perf.metrics import protocol
-from a2perf.metrics.submitted import FILE, Submitted, read_submitted
-from a2perf.report.leaderboard.words import plain
+from a2perf.metrics.submitted import FILE, ProtocolRecord, read_submitted
+from a2perf.report.leaderboard.safe_names import plain
 from a2perf.runs.files import files_of
 from a2perf.runs.inventory import MAX_MANIFEST_BYTES
 from a2perf.runs.layout import MANIFEST
@@ -22,12 +22,12 @@ _DEPTH = 8
 
 @dataclass(frozen=True)
 class Terms:
-    """What a run was made under.
+    """Protocol and track of a run.
 
     Attributes:
-        protocol: its name, ``""`` for none; with a hash where its file is not the one that is known by this name.
-        track: what was held fixed: ``"fixed samples"``, ``"fixed energy"`` or ``"open"``.
-        against: why results under these terms are not the protocol's: a reduced budget, bindings of its own.
+        protocol: its name, ``""`` for none; with a hash if its file differs from the known protocol of this name.
+        track: the fixed budget: ``"fixed samples"``, ``"fixed energy"`` or ``"open"``.
+        against: why these results do not count for the protocol: a reduced budget, changed bindings.
     """
 
     protocol: str = ""
@@ -40,10 +40,10 @@ class TermsReader:
     """Finds the terms of runs at or below a folder; each record is read once."""
 
     top: Path
-    _known: dict[Path, Submitted | None] = field(default_factory=dict)
+    _known: dict[Path, ProtocolRecord | None] = field(default_factory=dict)
 
     def of(self, run: Path) -> tuple[Terms, list[str]]:
-        """Returns the terms of a run and what speaks against it.
+        """Returns the terms of a run and the reasons against it.
 
         The nearest record above the run counts, where it lists the run; none above the given folder does.
         """
@@ -59,7 +59,7 @@ class TermsReader:
         return Terms(), []
 
 
-def _terms(record: Submitted, run: Path, folder: Path) -> tuple[Terms, list[str]]:
+def _terms(record: ProtocolRecord, run: Path, folder: Path) -> tuple[Terms, list[str]]:
     listed = record.entry_of(run.absolute(), folder)
     if listed is None:
         return Terms(), []
@@ -70,7 +70,7 @@ def _terms(record: Submitted, run: Path, folder: Path) -> tuple[Terms, list[str]
     manifest = files_of(run).read(MANIFEST, MAX_MANIFEST_BYTES)
     if listed.manifest_sha256 not in (None, hashlib.sha256(manifest).hexdigest()):
         against.append(f"{MANIFEST} is not the one that {FILE} names")
-    # what its runs lack is found in the bundles, and a task without references is listed with its plain returns
+    # missing runs are found in the bundles; a task without references is listed with its plain returns
     paths = tuple(f"{entry.path}:" for entry in record.runs)
     reasons = [reason for reason in record.not_rankable if not reason.startswith((*paths, "no task has"))]
     return Terms(name, str(record.track).replace("_", " "), tuple(map(plain, reasons))), against

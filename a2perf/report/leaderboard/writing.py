@@ -1,7 +1,7 @@
-"""Writes the site: ``index.html``, a page and a report a submission, ``leaderboard.{json,csv}``, figures.
+"""Writes the site: a page per protocol, task and submission, reports, ``leaderboard.{json,csv}`` and figures.
 
-The same bundles give the same bytes: no clock, host or absolute path enters. Entries are read and scored one at a time,
-so memory does not grow with the number of bundles but by their numbers.
+The same bundles give the same bytes: no clock, host or absolute path of the builder enters. Entries are read and scored
+one at a time; only their scores stay in memory.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import functools
 import io
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from a2perf._version import __version__
+from a2perf.domains import task_title
 from a2perf.errors import UserError
 from a2perf.plain_text import csv_cell
 from a2perf.records import SCHEMA, Record
@@ -33,11 +34,14 @@ from a2perf.report.leaderboard.entries import (
 )
 from a2perf.report.leaderboard.matrix import Matrix, matrices_of
 from a2perf.report.leaderboard.overall import Overall, overall_of
-from a2perf.report.leaderboard.pages import index_page, rank_words, signature_words, submission_page
+from a2perf.report.leaderboard.pages import empty_page, protocol_page, signature_text, task_page
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
 from a2perf.report.leaderboard.ranking import Board, Ranked, boards_of
+from a2perf.report.leaderboard.safe_names import plain, slug
 from a2perf.report.leaderboard.scoring import Entry, References, TaskReference, score_entry, stored_references
-from a2perf.report.leaderboard.words import plain, slug
+from a2perf.report.leaderboard.site_map import TASKS, ProtocolPage, protocol_pages, rank_range
+from a2perf.report.leaderboard.submission_pages import submission_page
+from a2perf.report.names import submission_title
 from a2perf.storage import write_atomic, write_json
 from a2perf.worker_pool import worker_pool
 
@@ -45,7 +49,9 @@ FIGURES, SUBMISSIONS, REPORT = "figures", "submissions", "report"
 RECORD_FILE, CSV_FILE = "leaderboard.json", "leaderboard.csv"
 _FORMAT = "a2perf leaderboard"
 _SLUG = re.compile(r"[a-z0-9-]+-[0-9a-f]{8}")
-_TASKS_WORTH_A_PROCESS = 4  # fewer are done sooner than another interpreter has started
+_TASKS_WORTH_A_PROCESS = 4  # fewer finish sooner than another interpreter starts
+Progress: TypeAlias = Callable[[str], None]
+"""Gets one line per finished step."""
 _IDENTITY = (
     "name", "version", "domain", "task", "env_id", "fingerprint", "protocol", "track", "provenance", "reference",
 )  # fmt: skip
@@ -55,10 +61,10 @@ class LeaderboardRecord(Record, kw_only=True):
     """``leaderboard.json``.
 
     Attributes:
-        rules: version of the formulas that every score was computed with.
-        matrices: submissions by tasks, across domains.
+        rules: version of the formulas of all scores.
+        matrices: submissions by task, across domains.
         overall: comparisons over the tasks of a domain.
-        invalid: bundles that could not be read at all.
+        invalid: bundles that could not be read.
         others: recorded runs without a manifest, which cannot be listed.
     """
 
@@ -76,12 +82,12 @@ class LeaderboardRecord(Record, kw_only=True):
 
 @dataclasses.dataclass(frozen=True)
 class LeaderboardFiles:
-    """Where a site lies.
+    """A written site.
 
     Attributes:
         page: ``index.html``.
-        record: what ``leaderboard.json`` holds.
-        problems: submissions whose report could not be written, with the reason.
+        record: content of ``leaderboard.json``.
+        problems: by page of a submission, why its report could not be written.
     """
 
     page: Path
@@ -99,6 +105,8 @@ def write_leaderboard(
     references: References = stored_references,
     reports: bool = True,
     processes: int = 1,
+    home: str = "",
+    progress: Progress = lambda line: None,
 ) -> LeaderboardFiles:
     """Reads every bundle at or below a folder and writes the site.
 
@@ -106,20 +114,23 @@ def write_leaderboard(
         folder: of bundles, in any arrangement.
         out: folder to write; pages of an earlier leaderboard there are replaced.
         title: heading of the site.
-        integrity: says what was changed in a bundle; without it no hash is checked, and the pages say so.
-        signature: says who signed a bundle; without it signed bundles are "not checked".
+        integrity: returns what changed in a bundle; without it no hash is checked, and the pages show "not checked".
+        signature: checks the signature of a bundle; without it signed bundles are "not checked".
         references: looks up the protocol's stored scores.
         reports: write the report of each submission too.
-        processes: how many may share the work; the result is the same. With more than one the caller's main module
-            must be importable.
+        processes: number of processes that share the work; the result is the same. With more than one, the caller's
+            main module must be importable.
+        home: address of the page that the site belongs to, for a link back.
+        progress: called with one line per finished step.
 
     Raises:
         UserError: there is nothing recorded in ``folder``, or ``out`` cannot be written or holds something else.
     """
     _check_target(out)
     found = find_entries(folder, integrity=integrity, signature=signature)
+    progress(f"found {len(found.entries)} entries, {sum(len(entry.folders) for entry in found.entries)} runs")
     looked_up = [references(entry.key) for entry in found.entries]
-    boards = boards_of(_scored(found, looked_up, processes))
+    boards = boards_of(list(_scored(found, looked_up, processes, progress)))
     record = LeaderboardRecord(
         a2perf_version=__version__, title=title, rules=max((board.rules for board in boards), default=0),
         matrices=matrices_of(boards), overall=overall_of(boards), boards=boards, invalid=found.broken,
@@ -127,8 +138,9 @@ def write_leaderboard(
     )  # fmt: skip
     try:
         (out / SUBMISSIONS).mkdir(parents=True, exist_ok=True)
-        problems = _write_reports(found, out, processes) if reports else {}
-        _write_pages(record, out, reported=set() if not reports else _pages(found) - set(problems), problems=problems)
+        problems = _write_reports(found, out, processes, progress) if reports else {}
+        reported = set() if not reports else _pages(found) - set(problems)
+        _write_pages(record, out, reported=reported, problems=problems, home=home)
         write_json(out / RECORD_FILE, msgspec.to_builtins(record))
         write_atomic(out / CSV_FILE, leaderboard_csv(boards))
     except OSError as error:
@@ -137,7 +149,7 @@ def write_leaderboard(
 
 
 def leaderboard_csv(boards: Sequence[Board]) -> str:
-    """Returns one row an entry: identity, rank, score and the value of every metric; numbers are never rounded."""
+    """Returns one row per entry: identity, rank, score and the value of every metric, none of them rounded."""
     columns = columns_of(boards)
     names = [
         "place", "rank", *_IDENTITY, "score", "score_low", "score_high", "runs", "not_ranked", "signature",
@@ -152,13 +164,13 @@ def leaderboard_csv(boards: Sequence[Board]) -> str:
             score = row.entry.score
             cells |= {
                 "place": "" if row.place is None else row.place,
-                "rank": "" if row.place is None else rank_words(row),
+                "rank": rank_range(row),
                 "score": _exact(score.value),
                 "score_low": _exact(score.low),
                 "score_high": _exact(score.high),
                 "runs": len(row.entry.runs),
                 "not_ranked": csv_cell("; ".join(row.entry.not_ranked)),
-                "signature": signature_words(row.entry),
+                "signature": signature_text(row.entry),
             }
             for column in columns:
                 value = column.value(row.entry)
@@ -172,41 +184,59 @@ def _exact(value: float | None) -> str:
 
 
 def _check_target(out: Path) -> None:
-    """Refuses a folder that holds something else, since pages of submissions that are gone are removed."""
+    """Refuses a folder with other content, because pages of earlier submissions are removed from it."""
     if out.is_dir() and any(out.iterdir()):
         try:
             ours = msgspec.json.decode((out / RECORD_FILE).read_bytes(), type=dict).get("format") == _FORMAT
         except (OSError, msgspec.DecodeError):
             ours = False
         if not ours:
-            raise UserError(f"{out} is not empty and holds no leaderboard", hint="give a new folder with -o")
+            raise UserError(f"{out} is not empty and holds no leaderboard", hint="choose an empty folder with -o")
     elif out.exists() and not out.is_dir():
-        raise UserError(f"{out} is not a folder", hint="give a new folder with -o")
+        raise UserError(f"{out} is not a folder", hint="choose a folder with -o")
 
 
-def _scored(found: Found, looked_up: Sequence[TaskReference | None], processes: int) -> list[Entry]:
+def _scored(
+    found: Found, looked_up: Sequence[TaskReference | None], processes: int, progress: Progress
+) -> Iterator[Entry]:
+    for place, entry in enumerate(_scores(found, looked_up, processes), 1):
+        name = submission_title(entry.name, entry.info)
+        progress(f"scored {place} of {len(found.entries)}: {name}, {task_title(entry.domain, entry.task)}")
+        yield entry
+
+
+def _scores(found: Found, looked_up: Sequence[TaskReference | None], processes: int) -> Iterator[Entry]:
     if processes < 2 or len(found.entries) < _TASKS_WORTH_A_PROCESS * processes:
-        return [score_entry(entry, reference) for entry, reference in zip(found.entries, looked_up, strict=True)]
+        yield from map(score_entry, found.entries, looked_up)
+        return
     with worker_pool(processes) as executor:
-        return list(executor.map(score_entry, found.entries, looked_up, chunksize=4))
+        yield from executor.map(score_entry, found.entries, looked_up, chunksize=4)
 
 
 def _pages(found: Found) -> set[str]:
     return {slug(entry.key.name, entry.key.version) for entry in found.entries}
 
 
-def _write_reports(found: Found, out: Path, processes: int) -> dict[str, str]:
-    """Writes the report of each submission; one that cannot be written costs only itself."""
+def _write_reports(found: Found, out: Path, processes: int, progress: Progress) -> dict[str, str]:
+    """Writes the report of each submission; returns by page why one could not be written."""
     members: dict[str, list[EntryRuns]] = {}
     for entry in found.entries:
         members.setdefault(slug(entry.key.name, entry.key.version), []).append(entry)
     write = functools.partial(_write_report, out)
+    problems: list[str] = []
+
+    def collect(written: Iterator[str]) -> None:
+        for (_, entries), problem in zip(members.items(), written, strict=True):
+            problems.append(problem)
+            name = submission_title(entries[0].key.name, entries[0].info)
+            progress(f"report {len(problems)} of {len(members)}: {name}{' failed' if problem else ''}")
+
     if processes < 2 or len(members) < _TASKS_WORTH_A_PROCESS:
-        told = list(map(write, members, members.values()))
+        collect(map(write, members, members.values()))
     else:
         with worker_pool(processes) as executor:
-            told = list(executor.map(write, members, members.values()))
-    return {page: problem for page, problem in zip(members, told, strict=True) if problem}
+            collect(executor.map(write, members, members.values()))
+    return {page: problem for page, problem in zip(members, problems, strict=True) if problem}
 
 
 def _write_report(out: Path, page: str, entries: Sequence[EntryRuns]) -> str:
@@ -215,50 +245,69 @@ def _write_report(out: Path, page: str, entries: Sequence[EntryRuns]) -> str:
 
     bundles = [folder.path for entry in entries for folder in entry.folders]
     try:
-        write_report(read_runs(bundles), out / SUBMISSIONS / page / REPORT, title=entries[0].key.name)
+        title = submission_title(entries[0].key.name, entries[0].info)
+        write_report(read_runs(bundles), out / SUBMISSIONS / page / REPORT, title=title)
     except UserError as error:
         return error.message
-    except Exception as error:  # whatever a stranger's files bring out, the other pages must still be written
+    except Exception as error:  # files of strangers may trigger any bug; the other pages must still be written
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-def _write_pages(record: LeaderboardRecord, out: Path, *, reported: set[str], problems: Mapping[str, str]) -> None:
+def _write_pages(
+    record: LeaderboardRecord, out: Path, *, reported: set[str], problems: Mapping[str, str], home: str
+) -> None:
     boards = record.boards
-    views = {number: pareto_views(board, f"board-{number}") for number, board in enumerate(boards)}
-    charts = [view.chart for of_board in views.values() for view in of_board]
-    _clear(out / FIGURES, {f"{chart.name}.{ending}" for chart in charts for ending in ("svg", "pdf")})
-    for chart in charts:
-        write_atomic(out / FIGURES / f"{chart.name}.svg", static_svg(chart))
-        write_atomic(out / FIGURES / f"{chart.name}.pdf", chart.views[0].pdf)
+    pages = protocol_pages(boards, record.overall)
+    _write_tables(record, pages, out, home)
     standings: dict[tuple[str, str], list[tuple[Board, Ranked]]] = {}
     for board in boards:
         for row in board.rows:
             standings.setdefault((row.entry.name, row.entry.version), []).append((board, row))
-    pages = {slug(*submission): submission for submission in sorted(standings)}
+    submissions = {slug(*submission): submission for submission in sorted(standings)}
     for old in (out / SUBMISSIONS).iterdir():
-        if old.name not in pages and old.is_dir() and not old.is_symlink() and _SLUG.fullmatch(old.name):
+        if old.name not in submissions and old.is_dir() and not old.is_symlink() and _SLUG.fullmatch(old.name):
             shutil.rmtree(old)
-    for page, submission in pages.items():
-        if page not in reported and (out / SUBMISSIONS / page / REPORT).is_dir():
-            shutil.rmtree(out / SUBMISSIONS / page / REPORT)
+    for folder, submission in submissions.items():
+        if folder not in reported and (out / SUBMISSIONS / folder / REPORT).is_dir():
+            shutil.rmtree(out / SUBMISSIONS / folder / REPORT)
         text = submission_page(
             *submission,
             standings[submission],
-            report=f"{REPORT}/index.html" if page in reported else "",
-            problem=plain(problems.get(page, "")),
+            pages,
+            report=f"{REPORT}/index.html" if folder in reported else "",
+            problem=plain(problems.get(folder, "")),
             site_title=record.title,
         )
-        write_atomic(out / SUBMISSIONS / page / "index.html", text)
-    columns = columns_of(boards)
-    text = index_page(
-        record.title, boards, columns, record.matrices, record.overall, views, record.invalid, record.others
-    )
-    write_atomic(out / "index.html", text)
+        write_atomic(out / SUBMISSIONS / folder / "index.html", text)
 
 
-def _clear(folder: Path, kept: set[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.iterdir():
-        if old.suffix in (".svg", ".pdf") and old.name not in kept:
+def _write_tables(record: LeaderboardRecord, pages: Sequence[ProtocolPage], out: Path, home: str) -> None:
+    """Writes the pages of protocols and tasks with their figures, and removes those of an earlier leaderboard."""
+    columns = columns_of(record.boards)
+    files: dict[str, str] = {}
+    drawings: dict[str, bytes] = {}
+    for page in pages:
+        files[page.file] = protocol_page(
+            record.title, page, pages, broken=record.invalid, others=record.others, home=home
+        )
+        for task in page.tasks:
+            views = {}
+            for place, board in enumerate(task.boards):
+                views[place] = pareto_views(board, f"board-{record.boards.index(board)}")
+                for view in views[place]:
+                    drawings[f"{view.chart.name}.svg"] = static_svg(view.chart)
+                    drawings[f"{view.chart.name}.pdf"] = view.chart.views[0].pdf
+            files[task.file] = task_page(record.title, task, page, columns, views)
+    if not pages:
+        files["index.html"] = empty_page(record.title, record.invalid, record.others, home)
+    for folder in (TASKS, FIGURES):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    kept = {*files, *(f"{FIGURES}/{name}" for name in drawings)}
+    for old in (*out.glob("protocol-*.html"), *out.glob(f"{TASKS}/*.html"), *out.glob(f"{FIGURES}/*.*")):
+        if old.relative_to(out).as_posix() not in kept and old.suffix in (".html", ".svg", ".pdf"):
             old.unlink()
+    for name, text in files.items():
+        write_atomic(out / name, text)
+    for name, drawing in drawings.items():
+        write_atomic(out / FIGURES / name, drawing)

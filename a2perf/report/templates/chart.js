@@ -1,10 +1,10 @@
 "use strict";
-// Lets the reader hide series, read values, change the scale and take a chart away. The drawing itself is an SVG of
-// matplotlib; ids of a series' artists begin with the view's prefix and the series' key.
+// Lets the reader hide series, read values, change the scale and save a chart. The drawing itself is an SVG of
+// matplotlib; ids of a series' artists begin with the prefix of the view and the key of the series.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const TIMES = [[7200, 3600, "h"], [120, 60, "min"], [1, 1, "s"], [1e-3, 1e-3, "ms"], [1e-6, 1e-6, "µs"], [0, 1e-9, "ns"]];
-  const words = (number, unit) => {
+  const formatted = (number, unit) => {
     let value = number, name = unit;
     if (unit === "s" && number !== 0) {
       const [, factor, shown] = TIMES.find(([least]) => Math.abs(number) >= least);
@@ -42,7 +42,7 @@
     }
 
     prepare(svg, frame) {
-      // the page has a legend of its own, with boxes to tick
+      // the page draws its own legend, with a checkbox per series
       const [width, height] = frame.size;
       svg.setAttribute("viewBox", `0 0 ${width} ${height - frame.legend}`);
       const legend = frame.legend ? svg.querySelector("[id$='-legend']") : null;
@@ -117,9 +117,9 @@
       mark.setAttribute("cx", x);
       mark.setAttribute("cy", y);
       const [xName, xUnit, yName, yUnit] = this.data.views[this.view].names;
-      const parts = [`${xName} ${words(point[0], xUnit)}`];
-      if (yName) parts.push(`${yName} ${words(point[1], yUnit)}`);
-      if (point.length > 2) parts.push(`interval ${words(point[2], "")} to ${words(point[3], "")}`);
+      const parts = [`${xName} ${formatted(point[0], xUnit)}`];
+      if (yName) parts.push(`${yName} ${formatted(point[1], yUnit)}`);
+      if (point.length > 2) parts.push(`interval ${formatted(point[2], "")} to ${formatted(point[3], "")}`);
       this.readout.textContent = `${at[0].label}: ${parts.join(", ")}`;
     }
 
@@ -131,7 +131,7 @@
     }
   }
 
-  // the drawing as a document of its own: colours of the page's theme written out
+  // a complete SVG document: the CSS variables of the page's theme replaced by their values
   const standalone = (figure) => {
     const svg = figure.querySelector(".view:not([hidden]) svg").cloneNode(true);
     for (const mark of svg.querySelectorAll(".here")) mark.remove();
@@ -139,21 +139,21 @@
     const style = getComputedStyle(document.documentElement);
     return svg.outerHTML.replace(/var\((--[a-z]+)\)/g, (_, name) => style.getPropertyValue(name).trim().replace(/"/g, "'"));
   };
-  const told = (figure, text) => { figure.querySelector(".told").textContent = text; };
+  const report = (figure, text) => { figure.querySelector(".status").textContent = text; };
   const save = (figure, button) => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([standalone(figure)], {type: "image/svg+xml"}));
     link.download = button.dataset.name;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    told(figure, "saved");
+    report(figure, "saved");
   };
   const copy = async (figure) => {
     try {
       await navigator.clipboard.writeText(standalone(figure));
-      told(figure, "copied");
+      report(figure, "copied");
     } catch {
-      told(figure, "this browser does not let a page copy; use “Save as SVG”");
+      report(figure, "copying is blocked by this browser; use “Save as SVG”");
     }
   };
 
@@ -168,4 +168,17 @@
       });
     }
   }
+
+  // a link to something inside closed details opens them
+  const reveal = () => {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    let closed = false;
+    for (let part = target; part; part = part.parentElement) {
+      if (part.tagName === "DETAILS" && !part.open) closed = part.open = true;
+    }
+    if (closed) target.scrollIntoView();
+  };
+  addEventListener("hashchange", reveal);
+  reveal();
 })();

@@ -1,32 +1,47 @@
 "use strict";
-// Sorts and filters the tables of the page. Everything it needs is in the page; nothing is fetched.
+// Sorts, filters and extends the tables of the page, and keeps the view in its address. Nothing is fetched.
 (() => {
-  const more = JSON.parse(document.getElementById("more").textContent);
+  const data = document.getElementById("more");
+  const more = data ? JSON.parse(data.textContent) : { columns: [], rows: {} };
+  const columns = new Map(more.columns.map((column) => [column.key, column]));
   const tools = document.getElementById("tools");
-  const said = document.getElementById("said");
-  const by = document.getElementById("sort-by");
-  const turn = document.getElementById("turn");
-  const boards = [...document.querySelectorAll("section.board")];
-  const tables = boards.map((board) => board.querySelector("table.ranking"));
-  const added = new Map(more.columns.map((column) => [column.key, column]));
-  const words = { ascending: "lowest first", descending: "highest first" };
+  const status = document.getElementById("status");
+  const find = document.getElementById("find");
+  const kind = document.getElementById("kind");
+  const add = document.getElementById("add");
+  const tables = [...document.querySelectorAll("table.ranking[id]")];
+  const directions = { ascending: "lowest first", descending: "highest first" };
+  const view = { sort: "", metrics: [] };
 
-  const valueOf = (cell, kind) => {
+  const headOf = (table, key) => [...table.tHead.rows[0].cells].find((head) => head.dataset.key === key);
+
+  const valueOf = (cell, type) => {
     if (!cell || cell.dataset.v === undefined) return null;
-    return kind === "text" ? cell.dataset.v : Number(cell.dataset.v);
+    return type === "text" ? cell.dataset.v : Number(cell.dataset.v);
   };
 
-  // None goes last whichever way the column is sorted; equal values keep the order of the score.
+  // A view that is linked to must open as it was seen, so the address follows every change.
+  const remember = () => {
+    const query = new URLSearchParams();
+    if (find.value) query.set("find", find.value);
+    if (kind && kind.value) query.set("kind", kind.value);
+    if (view.metrics.length) query.set("metrics", view.metrics.join(","));
+    if (view.sort) query.set("sort", view.sort);
+    const text = query.toString();
+    try { history.replaceState(null, "", `${location.pathname}${text ? `?${text}` : ""}${location.hash}`); } catch { /* not allowed here */ }
+  };
+
+  // Missing values come last in both directions; equal values keep the order of the score.
   const sort = (table, key, direction) => {
     const heads = [...table.tHead.rows[0].cells];
     const place = heads.findIndex((head) => head.dataset.key === key);
     if (place < 0) return;
-    const kind = heads[place].dataset.kind;
+    const type = heads[place].dataset.kind;
     const sign = direction === "ascending" ? 1 : -1;
-    const rows = [...table.tBodies[0].rows].map((row) => [valueOf(row.cells[place], kind), Number(row.dataset.at), row]);
+    const rows = [...table.tBodies[0].rows].map((row) => [valueOf(row.cells[place], type), Number(row.dataset.at), row]);
     rows.sort(([a, i], [b, j]) => {
       if (a === null || b === null) return (a === null) - (b === null) || i - j;
-      const order = kind === "text" ? a.localeCompare(b, "en") : a - b;
+      const order = type === "text" ? a.localeCompare(b, "en") : a - b;
       return sign * order || i - j;
     });
     table.tBodies[0].append(...rows.map(([, , row]) => row));
@@ -34,19 +49,19 @@
     heads[place].setAttribute("aria-sort", direction);
   };
 
-  const say = (text) => { said.textContent = text; };
-
-  const headOf = (table, key) => [...table.tHead.rows[0].cells].find((head) => head.dataset.key === key);
+  const sorted = (table, key, direction) => {
+    sort(table, key, direction);
+    view.sort = `${tables.indexOf(table)}:${key}:${direction}`;
+    status.textContent = `Sorted by ${headOf(table, key).textContent.trim()}, ${directions[direction]}.`;
+    remember();
+  };
 
   const listen = (head, table) => {
     const button = head.querySelector("button");
     button.disabled = false;
     button.addEventListener("click", () => {
-      const now = head.getAttribute("aria-sort");
       const other = { ascending: "descending", descending: "ascending" };
-      const direction = other[now] || head.dataset.first;
-      sort(table, head.dataset.key, direction);
-      say(`Sorted by ${button.textContent}, ${words[direction]}.`);
+      sorted(table, head.dataset.key, other[head.getAttribute("aria-sort")] || head.dataset.first);
     });
   };
 
@@ -66,7 +81,7 @@
     for (const row of table.tBodies[0].rows) {
       const found = (more.rows[row.id] || {})[column.key];
       const cell = row.insertCell(after);
-      cell.className = "right";
+      cell.className = found ? "right" : "right empty";
       cell.dataset.label = column.title;
       cell.textContent = found ? found[1] : "–";
       if (found) cell.dataset.v = String(found[0]);
@@ -74,45 +89,50 @@
     listen(head, table);
   };
 
-  const sortAll = (direction) => {
-    const key = by.value;
-    for (const table of tables) {
-      // tables over all tasks hold scores only
-      if (table.closest(".overall") && !headOf(table, key)) continue;
-      if (!headOf(table, key)) addColumn(table, added.get(key));
-      sort(table, key, direction || headOf(table, key).dataset.first);
-    }
-    const head = tables.map((table) => headOf(table, key)).find((found) => found);
-    const first = head ? head.getAttribute("aria-sort") : "";
-    turn.dataset.now = first;
-    const best = head && head.dataset.first === first;
-    turn.textContent = best ? "Best first" : "Worst first";
-    say(`Every table sorted by ${by.selectedOptions[0].textContent}, ${words[first] || ""}.`);
+  const show = (key) => {
+    if (!columns.has(key) || view.metrics.includes(key)) return;
+    for (const table of tables) addColumn(table, columns.get(key));
+    view.metrics.push(key);
   };
 
   const filter = () => {
-    const wanted = [...tools.querySelectorAll("select[data-filter]")].filter((select) => select.value);
-    let shown = 0;
-    for (const board of boards) {
-      board.hidden = !wanted.every((select) => board.dataset[select.dataset.filter] === select.value);
-      shown += board.hidden ? 0 : 1;
-      const link = document.querySelector(`.contents li[data-for="${board.id}"]`);
-      if (link) link.hidden = board.hidden;
+    const text = find.value.trim().toLowerCase();
+    let shown = 0, all = 0;
+    for (const table of tables) {
+      for (const row of table.tBodies[0].rows) {
+        const who = row.querySelector("th");
+        row.hidden = !who.textContent.toLowerCase().includes(text) || Boolean(kind && kind.value && row.dataset.kind !== kind.value);
+        shown += row.hidden ? 0 : 1;
+        all += 1;
+      }
     }
-    say(`${shown} of ${boards.length} table${boards.length === 1 ? "" : "s"} shown.`);
+    status.textContent = shown < all ? `${shown} of ${all} rows shown.` : "";
   };
 
   for (const table of tables) {
     [...table.tBodies[0].rows].forEach((row, at) => { row.dataset.at = String(at); });
     for (const head of table.tHead.rows[0].cells) if (head.dataset.key) listen(head, table);
   }
-  for (const select of tools.querySelectorAll("select[data-filter]")) {
-    select.value = "";
-    select.addEventListener("change", filter);
+  const given = new URLSearchParams(location.search);
+  find.value = given.get("find") || "";
+  if (kind) kind.value = [...kind.options].some((option) => option.value === given.get("kind")) ? given.get("kind") : "";
+  for (const key of (given.get("metrics") || "").split(",")) show(key);
+  const [place, key, direction] = (given.get("sort") || "").split(":");
+  if (tables[place] && directions[direction] && headOf(tables[place], key)) sorted(tables[place], key, direction);
+  for (const input of [find, kind]) {
+    if (input) input.addEventListener("input", () => { filter(); remember(); });
   }
-  by.value = "score";
-  by.addEventListener("change", () => sortAll());
-  turn.addEventListener("click", () => sortAll(turn.dataset.now === "ascending" ? "descending" : "ascending"));
-  turn.dataset.now = "descending";
-  tools.hidden = boards.length === 0;
+  if (add) {
+    add.value = "";
+    add.addEventListener("change", () => {
+      if (!columns.has(add.value)) return;
+      show(add.value);
+      for (const table of tables) sort(table, add.value, headOf(table, add.value).dataset.first);
+      sorted(tables[0], add.value, headOf(tables[0], add.value).dataset.first);
+      add.value = "";
+    });
+  }
+  tools.addEventListener("submit", (event) => event.preventDefault());
+  tools.hidden = tables.length === 0;
+  if (find.value || (kind && kind.value)) filter();
 })();

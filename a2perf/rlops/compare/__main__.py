@@ -8,7 +8,7 @@ import sys
 
 def main() -> None:
     """Runs ``a2perf rlops compare`` with the words of this process."""
-    # by name: the command line lies above this room
+    # imported by name, because the package cli is above this one
     importlib.import_module("a2perf.cli").main(["rlops", "compare", *sys.argv[1:]])
 
 

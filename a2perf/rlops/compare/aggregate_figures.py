@@ -1,7 +1,7 @@
-"""What ``--rliable`` adds: normalised scores over all environments, as efficiency, profile and aggregates.
+"""Figures of ``--rliable``: sample efficiency, performance profile and aggregates over all environments.
 
 Formulas of Agarwal et al., "Deep RL at the Edge of the Statistical Precipice" (NeurIPS 2021), over stored reference
-scores. The number of resamples is thousands, not the ten of earlier tools, whose bands came out at random.
+scores. Intervals use thousands of resamples; with the ten of earlier tools they changed from run to run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from a2perf.report import compared_charts as compared
 from a2perf.report.charts import rows_of_names, shortened
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import INK, Drawing, new_figure
-from a2perf.rlops.compare.comparison import AGGREGATES, Comparison
+from a2perf.rlops.compare.comparison import AGGREGATES, ComparedGroups
 from a2perf.rlops.compare.curves import TIME_UNITS, ends, resampled
 from a2perf.rlops.compare.figures import stroke
 
@@ -73,7 +73,7 @@ class AggregateFigure:
     build: Callable[[], Drawing | Figure]
 
 
-def aggregate_figures(comparison: Comparison, style: AggregateStyle, time_unit: str) -> list[AggregateFigure]:
+def aggregate_figures(comparison: ComparedGroups, style: AggregateStyle, time_unit: str) -> list[AggregateFigure]:
     """Returns what ``--rliable`` adds; the resampling is done here, once.
 
     Args:
@@ -90,7 +90,7 @@ def aggregate_figures(comparison: Comparison, style: AggregateStyle, time_unit: 
         caption = "Over all environments, with stratified bootstrap intervals; of the optimality gap less is better."
         made.append(AggregateFigure("aggregate", "Aggregates", caption, described, partial(aggregates, comparison)))
     if style.performance_profile_plots:
-        caption = "Share of runs and environments whose normalised score is above a threshold, with its interval."
+        caption = "Share of runs and environments with a normalised score above the threshold, with its interval."
         build = partial(profile_drawing, profile(comparison, style))
         made.append(AggregateFigure("performance_profile", "Performance profile", caption, described, build))
     if style.sample_efficiency_plots:
@@ -106,7 +106,7 @@ def aggregate_figures(comparison: Comparison, style: AggregateStyle, time_unit: 
     return made
 
 
-def efficiency(comparison: Comparison, style: AggregateStyle, *, time_unit: str | None = None) -> list[Lines]:
+def efficiency(comparison: ComparedGroups, style: AggregateStyle, *, time_unit: str | None = None) -> list[Lines]:
     """Returns the aggregate of normalised scores along the training of each group.
 
     Args:
@@ -119,7 +119,7 @@ def efficiency(comparison: Comparison, style: AggregateStyle, *, time_unit: str 
     panel_ends = [[e for cell in panel.cells for e in ends(cell, time_s=in_time)] for panel in comparison.panels]
     if any(not found for found in panel_ends):
         return []
-    # steps end with the shortest run, so that all are there; a faster group keeps its last value while others go on
+    # steps end with the shortest run, which has no later value; in time, a faster group keeps its last value
     longest = max(float(np.median(found)) for found in panel_ends)
     reach = [longest if in_time else min(found) for found in panel_ends]
     x = shares * longest / TIME_UNITS[time_unit] if time_unit is not None else shares * 100.0
@@ -152,7 +152,7 @@ def efficiency_drawing(lines: list[Lines], style: AggregateStyle, time_unit: str
     return compared.lines(lines, x_name=name, y_name=f"{style.method} of normalised scores")
 
 
-def profile(comparison: Comparison, style: AggregateStyle) -> list[Lines]:
+def profile(comparison: ComparedGroups, style: AggregateStyle) -> list[Lines]:
     """Returns the performance profile of each group, up to the highest threshold that matters."""
     every = np.concatenate([matrix.ravel() for matrix in comparison.normalised])
     room = 0.05 * max(float(np.ptp(every)), 0.1)
@@ -174,7 +174,7 @@ def profile_drawing(lines: list[Lines]) -> Drawing:
     return compared.profiles(lines, x_name="normalised score")
 
 
-def aggregates(comparison: Comparison) -> Figure:
+def aggregates(comparison: ComparedGroups) -> Figure:
     """Draws IQM, mean, median and optimality gap of each group with their intervals; within ``drawing`` only."""
     names = comparison.names
     row_in = 0.62 + 0.26 * max(2, len(names))

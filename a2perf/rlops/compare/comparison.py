@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -40,11 +42,12 @@ _IMPROVEMENT_REPETITIONS = 1000
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is said of one group against the baseline.
+    """The result of one group against the baseline.
 
     Attributes:
         place: of the group.
         verdict: overall.
+        panels: those that it is judged on.
         judgements: by panel.
         improvement: by panel, the probability that one of its runs beats one of the baseline's; None without runs.
         iqm_difference: interquartile mean of its normalised scores less the baseline's, over all panels; None where
@@ -54,6 +57,7 @@ class Candidate:
 
     place: int
     verdict: Verdict
+    panels: tuple[Panel, ...]
     judgements: tuple[Judgement, ...]
     improvement: tuple[Estimate | None, ...]
     iqm_difference: Estimate | None = None
@@ -61,19 +65,19 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A comparison with everything that is said about it.
+class ComparedGroups:
+    """A comparison and its results.
 
     Attributes:
-        store: folder of the store.
-        request: what was asked for.
+        store: folder of the store; empty for runs that were given one by one.
+        request: the request.
         panels: by environment and metric.
         candidates: the groups that are judged, in their order; empty for one group alone.
         references: stored reference scores by panel.
         normalised: by group, normalised scores of shape ``(runs, panels)``, trimmed to the smallest number of runs;
             empty where a panel has no reference or no run.
         aggregates: by group and name of the aggregate.
-        notices: what a reader should know.
+        notices: warnings about the selected runs.
         made_at: ISO 8601 in UTC.
     """
 
@@ -106,19 +110,43 @@ def compare(
     *,
     references: dict[str, ReferenceScale] | None = None,
     repetitions: int = REPETITIONS,
-) -> Comparison:
-    """Compares groups of runs.
+) -> ComparedGroups:
+    """Compares groups of runs of an experiment store.
 
     Args:
         store: the experiment store.
-        request: what is asked for.
+        request: groups, environments, metrics and tolerance.
         references: the user's reference scores by environment, before those of the protocol.
         repetitions: resamples for the intervals of aggregates.
 
     Raises:
-        UserError: nothing to compare; the message says what exists.
+        UserError: nothing to compare; the message lists what exists.
     """
     panels, notices = select(store, request)
+    return compare_panels(
+        panels, request, notices=notices, store=str(store.path), references=references, repetitions=repetitions
+    )
+
+
+def compare_panels(
+    panels: Sequence[Panel],
+    request: Request,
+    *,
+    notices: Sequence[str] = (),
+    store: str = "",
+    references: dict[str, ReferenceScale] | None = None,
+    repetitions: int = REPETITIONS,
+) -> ComparedGroups:
+    """Judges the candidates of a request on panels that hold the scores of all groups.
+
+    Args:
+        panels: by environment and metric; their cells are in the order of the groups of the request.
+        request: groups, baseline, tolerance and confidence.
+        notices: warnings about the selected runs.
+        store: where the runs are from.
+        references: reference scores by environment, before those of the protocol.
+        repetitions: resamples for the intervals of aggregates.
+    """
     found = references_of(panels, references or {})
     normalised, trimmed = _normalised(request, panels, found)
     aggregates = tuple(
@@ -126,19 +154,22 @@ def compare(
          for name, aggregate in AGGREGATES.items()}
         for matrix in normalised
     )  # fmt: skip
-    judged = _judged(request, panels)
+    judged_on = {at: _panels_judged(request, panels, at) for at in request.candidates}
+    judged = _judged(request, judged_on)
     candidates = []
     for at in request.candidates:
         assert request.baseline is not None
         iqm = None
         if normalised:
             iqm = _iqm_difference(normalised[at], normalised[request.baseline], repetitions, request.confidence)
-        improvement = tuple(_improvement(request, panel, at, request.baseline) for panel in panels)
+        improvement = tuple(_improvement(request, panel, at, request.baseline) for panel in judged_on[at])
         verdict = overall(judged[at], confidence=request.confidence, candidates=len(request.candidates))
         together = pooled_chance(judged[at])
-        candidates.append(Candidate(at, verdict, tuple(judged[at]), improvement, iqm, together))
-    return Comparison(
-        store=str(store.path),
+        candidates.append(
+            Candidate(at, verdict, tuple(judged_on[at]), tuple(judged[at]), improvement, iqm, together)
+        )  # fmt: skip
+    return ComparedGroups(
+        store=store,
         request=request,
         panels=tuple(panels),
         candidates=tuple(candidates),
@@ -150,18 +181,23 @@ def compare(
     )
 
 
-def _judged(request: Request, panels: list[Panel]) -> dict[int, list[Judgement]]:
+def _panels_judged(request: Request, panels: Sequence[Panel], at: int) -> list[Panel]:
+    if not request.only_shared:
+        return list(panels)
+    return [panel for panel in panels if panel.cells[at].runs or panel.cells[at].failed]
+
+
+def _judged(request: Request, panels: dict[int, list[Panel]]) -> dict[int, list[Judgement]]:
     """Judges every candidate on every panel; Holm's correction is over all of them together."""
     if request.baseline is None:
         return {}
     plain = [
         _judge(request, panel, panel.cells[at], panel.cells[request.baseline])
         for at in request.candidates
-        for panel in panels
+        for panel in panels[at]
     ]
-    kept = corrected(plain, confidence=request.confidence)
-    count = len(panels)
-    return {at: kept[place * count : (place + 1) * count] for place, at in enumerate(request.candidates)}
+    kept = iter(corrected(plain, confidence=request.confidence))
+    return {at: list(itertools.islice(kept, len(panels[at]))) for at in request.candidates}
 
 
 def _judge(request: Request, panel: Panel, candidate: GroupRuns, baseline: GroupRuns) -> Judgement:
@@ -179,7 +215,19 @@ def _judge(request: Request, panel: Panel, candidate: GroupRuns, baseline: Group
     if len(prints) > 1:
         reason = f"the environment behaves differently: fingerprints {', '.join(sorted(mark[:8] for mark in prints))}"
         return replace(judgement, verdict=Verdict.INCONCLUSIVE, p_regression=None, further_seeds=None, reason=reason)
+    kinds = (*candidate.provenance, *baseline.provenance)
+    if _is_mixed(kinds):
+        measured = kinds.count("measured")
+        reason = f"{panel.metric} is measured in {measured} of {len(kinds)} runs and estimated in the others"
+        return Judgement(
+            panel.name, Verdict.INCONCLUSIVE, None, None, None, judgement.tolerance, judgement.candidate,
+            judgement.baseline, reason=f"{reason}; measured and estimated values are never compared",
+        )  # fmt: skip
     return judgement
+
+
+def _is_mixed(provenance: Sequence[str]) -> bool:
+    return {"measured", "estimated"} <= set(provenance)
 
 
 def _identical(candidate: GroupRuns, baseline: GroupRuns) -> bool:
@@ -205,11 +253,13 @@ def _improvement(request: Request, panel: Panel, at: int, baseline: int) -> Esti
     )
     if not ours.size or not theirs.size:
         return None
+    if _is_mixed((*panel.cells[at].provenance, *panel.cells[baseline].provenance)):
+        return None
     return probability_of_improvement(ours, theirs, repetitions=_IMPROVEMENT_REPETITIONS, confidence=request.confidence)
 
 
 def _normalised(
-    request: Request, panels: list[Panel], references: dict[str, ReferenceScale]
+    request: Request, panels: Sequence[Panel], references: dict[str, ReferenceScale]
 ) -> tuple[tuple[Values, ...], list[str]]:
     """Returns the normalised scores of each group, trimmed to its smallest number of runs, and what that cost."""
     columns = [

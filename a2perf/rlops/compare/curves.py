@@ -11,7 +11,7 @@ from a2perf.rlops.compare.selection import GroupRuns
 from a2perf.runs.store import RunCurve
 
 POINTS = 250
-"""Points of a line; more would not be told apart in a picture."""
+"""Points of a line; more could not be distinguished in a figure."""
 ROLLING = 100
 TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -36,7 +36,7 @@ class Line:
 def line_of(
     cell: GroupRuns, *, time_unit: str | None = None, rolling: int | None = None, max_steps: float | None = None
 ) -> Line | None:
-    """Returns the line of a cell, over the range that all its runs share; None where there is nothing to draw.
+    """Returns the line of a cell, over the range that all its runs share; None if there is nothing to draw.
 
     Args:
         cell: runs of one group on one environment.

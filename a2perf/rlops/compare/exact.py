@@ -58,6 +58,7 @@ def chances(candidate: int, baseline: int, margin: float) -> tuple[Values, Value
     # Half a success and half a failure more on each side, for a spread that is not zero at the corners.
     rates = (first + 0.5) / (candidate + 1), (second + 0.5) / (baseline + 1)
     error = np.sqrt(rates[0] * (1 - rates[0]) / candidate + rates[1] * (1 - rates[1]) / baseline)
+    # Rounded: outcomes that are equally extreme must not be separated by rounding errors.
     order = np.round((first / candidate - second / baseline + margin) / error, 9).ravel()
     of_baseline = margin + (1.0 - margin) * _RATES
     low = np.zeros(order.size)
@@ -75,8 +76,10 @@ def chances(candidate: int, baseline: int, margin: float) -> tuple[Values, Value
 def _binomial(count: int, rate: float) -> Values:
     """Returns the probability of each number of successes."""
     numbers = np.arange(count + 1)
+    # Logarithms: with thousands of runs on one side the coefficients exceed a double.
     ways = np.array([math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1) for k in numbers])
     with np.errstate(divide="ignore", invalid="ignore"):
+        # 0 log 0 counts as 0; at the rates 0 and 1 the product would be NaN.
         logs = np.where(numbers > 0, numbers * np.log(rate), 0.0)
         logs += np.where(numbers < count, (count - numbers) * np.log1p(-rate), 0.0)
     return np.asarray(np.exp(ways + logs))

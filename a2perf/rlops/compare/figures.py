@@ -1,4 +1,4 @@
-"""The grid of curves, one panel an environment, against steps or time; for papers and pull requests."""
+"""The grid of curves against steps or time, one panel per environment; for papers and pull requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from a2perf.errors import UserError
 from a2perf.report.charts import plain_counts, shortened
 from a2perf.report.compared_charts import colour_of
 from a2perf.report.drawing import DASHES, INK, SERIES, new_figure
-from a2perf.rlops.compare.comparison import Comparison
+from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.curves import Line, line_of
 from a2perf.rlops.compare.selection import Panel
 
@@ -61,7 +61,7 @@ Lines = list[list["Line | None"]]
 """By panel and group."""
 
 
-def lines_of(comparison: Comparison, style: Style, *, time: bool = False) -> Lines:
+def lines_of(comparison: ComparedGroups, style: Style, *, time: bool = False) -> Lines:
     """Returns what is drawn.
 
     Raises:
@@ -81,17 +81,19 @@ def lines_of(comparison: Comparison, style: Style, *, time: bool = False) -> Lin
     ]
 
 
-def grid(comparison: Comparison, lines: Lines, style: Style, *, time: bool = False) -> Figure:
+def grid(comparison: ComparedGroups, lines: Lines, style: Style, *, time: bool = False) -> Figure:
     """Draws all panels; within ``drawing.pictures`` only.
 
     Args:
         comparison: what is compared.
-        lines: as from ``lines_of``.
+        lines: as from ``lines_of``; a panel without any is left out.
         style: how.
         time: the horizontal axis is time.
     """
-    columns = max(1, min(style.ncols, len(lines)))
-    rows = -(-len(lines) // columns)
+    drawn = [(panel, row) for panel, row in zip(comparison.panels, lines, strict=True) if any(row)]
+    drawn = drawn or list(zip(comparison.panels, lines, strict=True))
+    columns = max(1, min(style.ncols, len(drawn)))
+    rows = -(-len(drawn) // columns)
     legend_rows = -(-len(comparison.names) // max(1, style.ncols_legend))
     legend_in = 0.12 + _LEGEND_ROW_IN * legend_rows
     width, height = style.cm * columns, style.rm * rows + legend_in
@@ -107,9 +109,9 @@ def grid(comparison: Comparison, lines: Lines, style: Style, *, time: bool = Fal
         wspace=0.95 / max(style.cm - 0.95, 0.3) if style.wspace is None else style.wspace,
     )
     flat, label = list(axes.flat), x_label(comparison, style, time=time)
-    for panel, row, place in zip(comparison.panels, lines, flat, strict=False):
+    for (panel, row), place in zip(drawn, flat, strict=False):
         _panel(place, panel, row, style, label)
-    for place in flat[len(lines) :]:
+    for place in flat[len(drawn) :]:
         place.set_axis_off()
     _legend(figure, comparison.names, style.ncols_legend)
     return figure
@@ -120,7 +122,7 @@ def stroke(place: int) -> tuple[str, Any]:
     return INK[colour_of(place)], DASHES[(place // len(SERIES)) % len(DASHES)]
 
 
-def x_label(comparison: Comparison, style: Style, *, time: bool) -> str:
+def x_label(comparison: ComparedGroups, style: Style, *, time: bool) -> str:
     """Returns the label of the horizontal axis."""
     if time:
         return f"time, {_UNIT_NAMES[style.time_unit]}"

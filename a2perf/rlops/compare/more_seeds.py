@@ -43,12 +43,14 @@ def seeds_to_settle(
     """
     if not np.ptp(candidate) and not np.ptp(baseline):
         return None
+    # A fixed seed: the same scores must give the same report.
     generator = np.random.default_rng(0)
     means, variances = zip(*(_futures(scores, generator) for scores in (candidate, baseline)), strict=True)
     sizes = [scores.size + _COUNTS for scores in (candidate, baseline)]
     parts = [variance / size for variance, size in zip(variances, sizes, strict=True)]
     total = parts[0] + parts[1]
     weights = [part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True)]
+    # The squares of tiny variances can underflow to 0.
     freedom = total**2 / np.maximum(weights[0] + weights[1], 1e-300)
     half = _quantiles(confidence, freedom) * np.sqrt(total)
     away = distance + (means[0] - candidate.mean()) - (means[1] - baseline.mean())
@@ -74,11 +76,13 @@ def _futures(scores: Values, generator: np.random.Generator) -> tuple[Values, Va
     squares = np.cumsum(deviations**2, axis=1)[:, _COUNTS - 1] + (count - 1) * spread**2
     sizes: NDArray[np.int64] = count + _COUNTS
     shifts = sums / sizes
+    # Rounding can leave a small negative number.
     return scores.mean() + shifts, np.maximum(squares - sizes * shifts**2, 0.0) / (sizes - 1)
 
 
 def _quantiles(confidence: float, freedom: Values) -> Values:
     """Returns Student's quantiles, interpolated: there are thousands of them."""
+    # Over the inverse of the freedom the quantiles are nearly straight between the points of the table.
     return np.interp(1.0 / freedom, 1.0 / _FREEDOMS[::-1], _table(confidence)[::-1])
 
 

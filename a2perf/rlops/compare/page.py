@@ -1,4 +1,4 @@
-"""The self-contained HTML report of a comparison, made of the parts that run reports are made of."""
+"""The self-contained HTML report of a comparison, built from the parts of run reports."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from a2perf.report import compared_charts as compared
 from a2perf.report.drawing import Chart, Drawing, interactive, single
 from a2perf.report.page import render
 from a2perf.rlops.compare.aggregate_figures import AggregateFigure
-from a2perf.rlops.compare.comparison import Comparison
+from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.curves import Line
 from a2perf.rlops.compare.figures import Lines, Style, x_label
+from a2perf.rlops.compare.forest import forest_chart
 from a2perf.rlops.compare.selection import Panel
+from a2perf.rlops.compare.sentences import method, reasons, summary, title_of
 from a2perf.rlops.compare.tables import (
     UNKNOWN,
     Grid,
@@ -27,18 +29,17 @@ from a2perf.rlops.compare.tables import (
     score_grid,
     verdict_grid,
 )
-from a2perf.rlops.compare.words import lede, method, reasons, title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_SINGLE_RUNS = 60
-"""Beyond so many in a chart single runs are left out of it."""
+"""A chart with more runs than this shows only means."""
 _LOADER = jinja2.PackageLoader("a2perf.rlops.compare", "templates")
 
 
 def to_page(
-    comparison: Comparison, steps: Lines, times: Lines, style: Style, aggregates: Sequence[AggregateFigure] = ()
+    comparison: ComparedGroups, steps: Lines, times: Lines, style: Style, aggregates: Sequence[AggregateFigure] = ()
 ) -> str:
     """Renders a comparison as one HTML document.
 
@@ -54,9 +55,14 @@ def to_page(
         "compare.html",
         loader=_LOADER,
         title=title_of(comparison),
-        lede=lede(comparison),
+        summary=summary(comparison),
         candidates=[
-            {"grid": verdict_grid(comparison, c), "verdict": c.verdict.value, "reasons": reasons(c)}
+            {
+                "grid": verdict_grid(comparison, c),
+                "verdict": c.verdict.value,
+                "reasons": reasons(c),
+                "forest": forest_chart(comparison, c),
+            }
             for c in comparison.candidates
         ],
         grids=[score_grid(comparison), runtime_grid(comparison), *([energy] if energy is not None else [])],
@@ -78,7 +84,7 @@ def _aggregate_chart(figure: AggregateFigure) -> Chart:
     return interactive(*words, {"linear": cast("Callable[[], Drawing]", figure.build)}, paper=False)
 
 
-def _curve_charts(comparison: Comparison, lines: Lines, style: Style, *, time: bool) -> list[Chart]:
+def _curve_charts(comparison: ComparedGroups, lines: Lines, style: Style, *, time: bool) -> list[Chart]:
     charts = []
     label = x_label(comparison, style, time=time)
     for at, (panel, row) in enumerate(zip(comparison.panels, lines, strict=False)):
@@ -98,7 +104,7 @@ def _curve_charts(comparison: Comparison, lines: Lines, style: Style, *, time: b
     return charts
 
 
-def _drawn(comparison: Comparison, panel: Panel, row: list[Line | None]) -> list[compared.Lines]:
+def _drawn(comparison: ComparedGroups, panel: Panel, row: list[Line | None]) -> list[compared.Lines]:
     few = sum(len(line.runs) for line in row if line is not None) <= _MOST_SINGLE_RUNS
     drawn = []
     for place, (name, line) in enumerate(zip(comparison.names, row, strict=True)):
@@ -114,7 +120,7 @@ def _drawn(comparison: Comparison, panel: Panel, row: list[Line | None]) -> list
     return drawn
 
 
-def _runs(comparison: Comparison) -> Grid:
+def _runs(comparison: ComparedGroups) -> Grid:
     rows = [
         (
             run.run_id, name, panel.name, UNKNOWN if run.seed is None else str(run.seed), run.version,

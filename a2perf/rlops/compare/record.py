@@ -1,4 +1,4 @@
-"""``compare.json``: everything that a comparison says, as plain typed data for other programs."""
+"""``compare.json``: the results of a comparison as typed data for other programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from a2perf._version import __version__
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.records import SCHEMA, Record
-from a2perf.rlops.compare.comparison import Candidate, Comparison
+from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
 from a2perf.rlops.compare.selection import GroupRuns, Panel
 
 
@@ -21,8 +21,8 @@ class ComparedRun(Record, kw_only=True):
         run: its folder below the store.
         seed: its seed.
         version: of the code.
-        tags: as they were taken.
-        score: mean of the last values; None when it diverged.
+        tags: when the runs were selected.
+        score: mean of the last values; None if it diverged.
         wall_s: wall time.
         energy_kwh: gross energy.
         energy_quality: ``"measured"`` or ``"estimated"``.
@@ -65,7 +65,7 @@ class ComparedPanel(Record, kw_only=True):
         name: of the panel.
         metric: its metric.
         groups: by name of the group.
-        reference: stored scores of the random and the expert policy, and where they are from.
+        reference: stored scores of the random and the expert policy, and their source.
     """
 
     name: str
@@ -83,13 +83,13 @@ class VerdictRecord(Record, kw_only=True):
         difference: candidate less baseline; positive is better.
         low: lower end of the interval.
         high: upper end.
-        tolerance: what may be lost.
+        tolerance: largest acceptable loss.
         p_regression: chance of so low a difference if the true one were just at the tolerance.
         candidate_n: scores of the candidate.
         baseline_n: scores of the baseline.
         lost: runs of the candidate without a score.
-        further_seeds: how many more on each side would probably settle it (eight of ten simulated futures).
-        further_seeds_low: the same in half of the futures.
+        further_seeds: how many more on each side would settle it in eight of ten simulations.
+        further_seeds_low: the same in half of the simulations.
         probability_of_improvement: that a run of the candidate beats one of the baseline; ties count half.
         reason: one sentence.
     """
@@ -132,20 +132,20 @@ class CompareRecord(Record, kw_only=True):
     """``compare.json``.
 
     Attributes:
-        a2perf_version: what made it.
+        a2perf_version: version that wrote it.
         made_at: ISO 8601 in UTC.
         store: folder of the store.
         groups: name and filter of each.
         baseline: name of the baseline.
-        last: a score is the mean of so many last logged values.
+        last: number of last logged values that a score is the mean of.
         confidence: mass of the intervals.
         tolerance: relative and absolute.
-        as_of: tags are those of this moment.
+        as_of: date of the tags.
         verdict: the worst of all candidates.
         candidates: each group but the baseline.
-        panels: the numbers behind.
+        panels: scores of all runs.
         aggregates: by group: IQM, Mean, Median and Optimality Gap of normalised scores.
-        notices: what a reader should know.
+        notices: warnings about the selected runs.
     """
 
     schema: int = SCHEMA
@@ -165,7 +165,7 @@ class CompareRecord(Record, kw_only=True):
     notices: list[str] = msgspec.field(default_factory=list)
 
 
-def compare_record(comparison: Comparison) -> CompareRecord:
+def compare_record(comparison: ComparedGroups) -> CompareRecord:
     """Returns a comparison as plain data."""
     request = comparison.request
     return CompareRecord(
@@ -190,7 +190,7 @@ def compare_record(comparison: Comparison) -> CompareRecord:
     )
 
 
-def _candidate(comparison: Comparison, candidate: Candidate) -> CandidateRecord:
+def _candidate(comparison: ComparedGroups, candidate: Candidate) -> CandidateRecord:
     panels = [
         VerdictRecord(
             panel=judgement.env,
@@ -219,7 +219,7 @@ def _candidate(comparison: Comparison, candidate: Candidate) -> CandidateRecord:
     )
 
 
-def _panel(comparison: Comparison, panel: Panel) -> ComparedPanel:
+def _panel(comparison: ComparedGroups, panel: Panel) -> ComparedPanel:
     reference = comparison.references.get(panel.name)
     return ComparedPanel(
         name=panel.name,

@@ -1,7 +1,7 @@
-"""Stored reference scores, by which scores of different environments are put on one scale: 0 random, 1 expert.
+"""Stored reference scores that put scores of different environments on one scale: 0 random, 1 expert.
 
-They come from a file of the user or from the protocol that is shipped; never from the runs at hand, whose lowest and
-highest scores change from one comparison to the next.
+They come from a file of the user or from the shipped protocol, never from the compared runs: their lowest and highest
+scores change from one comparison to the next.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from a2perf.metrics.reference_scale import ReferenceScale
 from a2perf.rlops.compare.selection import Panel
 from a2perf.runs.store import RETURN_METRICS
 
+EPISODE_RETURN = "returns"
+"""The metric of runs that were evaluated: the mean return of their episodes."""
 _FORM = '{"CartPole-v1": {"random": 22.0, "expert": 500.0}} in JSON or YAML'
 
 
@@ -52,8 +54,11 @@ def references_of(panels: Sequence[Panel], given: dict[str, ReferenceScale]) -> 
     """
     found = {}
     for panel in panels:
+        if panel.unit:  # a cost; references are returns
+            continue
         own = next((given[env] for env in (*panel.env_ids, panel.env) if env in given), None)
-        reference = own or (_of_protocol(panel) if panel.metric in RETURN_METRICS else None)
+        is_return = panel.metric in (*RETURN_METRICS, EPISODE_RETURN)
+        reference = own or (_of_protocol(panel) if is_return else None)
         if reference is not None:
             found[panel.name] = reference
     return found

@@ -1,8 +1,8 @@
-"""What is to be compared: groups of runs, on which environments, by which metric, and what may be lost.
+"""The request of a comparison: groups of runs, environments, metrics and tolerance.
 
 Both generations of command lines end here: ``--exp-name E --tags T1 T2`` makes a group of each tag, ``--filters`` one
 of each experiment that it names. Several ``--env-ids`` are matched with several ``--filters`` by position, and their
-environments with each other, so that one environment may have another name in each group.
+environments with each other: one environment may have another name in each group.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class Request:
         lower_is_better: metrics of which less is better.
         check_empty_runs: an environment without runs is an error.
         as_of: tags are taken as they were then.
+        only_shared: judge a candidate only on the environments that it has runs on; else it is inconclusive there.
+        score: how the score of a run is computed, in words; empty for the mean of its last values.
     """
 
     groups: tuple[Group, ...]
@@ -63,6 +65,12 @@ class Request:
     lower_is_better: frozenset[str] = frozenset()
     check_empty_runs: bool = True
     as_of: datetime.datetime | None = None
+    only_shared: bool = False
+    score: str = ""
+
+    def score_text(self) -> str:
+        """Returns how the score of a run is computed."""
+        return self.score or f"mean of the last {self.last} values"
 
     @property
     def candidates(self) -> list[int]:
@@ -126,6 +134,17 @@ def groups_of_filters(
             "the filters name different numbers of metrics", hint="metrics are paired by position; name as many in each"
         )
     return _named(groups)
+
+
+def groups_of_queries(
+    queries: Sequence[RunQuery], env_ids: tuple[str, ...] | None = None, metrics: tuple[str, ...] = ()
+) -> tuple[Group, ...]:
+    """Returns one group per query, all with the same environments and metrics.
+
+    Raises:
+        UserError: a query is given twice.
+    """
+    return _named([Group("", query, env_ids, metrics) for query in queries])
 
 
 def choose_baseline(groups: Sequence[Group], given: str | None) -> int | None:

@@ -1,6 +1,6 @@
 """From groups to numbers: the runs, curves and scores of every group on every environment.
 
-Whatever is left out is said: runs that are not finished, that lack the metric, that mix versions of the code.
+Notices report what is left out or doubtful: unfinished runs, runs without the metric, mixed versions of the code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from a2perf.runs.seed_groups import differing
 from a2perf.runs.store import RunCurve
 from a2perf.runs.stored_run import StoredRun
 
-_ENDED_BADLY = ("failed", "killed", "interrupted", "unreadable")
+ENDED_BADLY = ("failed", "killed", "interrupted", "unreadable")
 _SHORT = 0.9
 """A run that ends before this share of the longest of its panel is mentioned."""
 
@@ -33,14 +33,16 @@ class GroupRuns:
     Attributes:
         runs: those that have the metric, by version and seed.
         curves: of each, in the order of steps.
-        scores: mean of the last values of each, shape ``(runs,)``; NaN where a run diverged.
-        failed: number of runs that the query means but that ended without finishing, or lack the metric.
+        scores: mean of the last values of each, shape ``(runs,)``; NaN if a run diverged.
+        failed: number of matching runs that did not finish or do not have the metric.
+        provenance: of each score, ``"measured"``, ``"estimated"`` or ``"recorded"``; empty if all are recorded.
     """
 
     runs: tuple[StoredRun, ...] = ()
     curves: tuple[RunCurve, ...] = field(default=(), repr=False)
     scores: Values = field(default_factory=lambda: np.empty(0))
     failed: int = 0
+    provenance: tuple[str, ...] = ()
 
     @property
     def wall_s(self) -> list[float]:
@@ -53,11 +55,12 @@ class Panel:
     """One metric on one environment, of all groups.
 
     Attributes:
-        name: the environment, with the metric where there are several.
-        env: the environment's name in the first group, with those of others where they differ.
+        name: the environment, with the metric if several are compared.
+        env: the environment's name in the first group, with those of others if they differ.
         env_ids: its name in each group.
         metric: the metric's name in the first group.
         cells: by group.
+        unit: of the scores; empty for the unit of the reward.
     """
 
     name: str
@@ -65,6 +68,12 @@ class Panel:
     env_ids: tuple[str, ...]
     metric: str
     cells: tuple[GroupRuns, ...]
+    unit: str = ""
+
+    @property
+    def is_estimated(self) -> bool:
+        """Returns whether the scores are estimates of a model."""
+        return "estimated" in {kind for cell in self.cells for kind in cell.provenance}
 
     def fingerprints(self) -> set[str]:
         """Returns the known fingerprints of environments of one id; more than one are never compared."""
@@ -81,10 +90,10 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
         request: what is asked for.
 
     Returns:
-        The panels, by environment and then by metric, and notices for people.
+        The panels, by environment and then by metric, and notices.
 
     Raises:
-        UserError: a group, an environment or a metric has no runs; the message says what exists.
+        UserError: a group, an environment or a metric has no runs; the message lists what exists.
     """
     known = store.runs(as_of=request.as_of)
     notices: list[str] = []
@@ -94,11 +103,11 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
         anyhow = replace(group.query, states=())
         meant = [run for run in known if anyhow.matches(run)]
         if not any(run.state in group.query.states for run in meant):
-            store.select(group.query, as_of=request.as_of)  # says what exists instead
+            store.select(group.query, as_of=request.as_of)  # raises and lists what exists
         finished.append(_by_env(group, [run for run in meant if run.state in group.query.states]))
         lost.append(_by_env(group, [run for run in meant if run.state not in group.query.states]))
-    notices += _shared(request, finished)
-    notices += _conditions(request, finished)
+    notices += shared_runs(request, finished)
+    notices += changed_conditions(request, finished)
     env_lists = _paired(request.groups, finished)
     pairs = Counter(zip(*env_lists, strict=True))
     twice = [" / ".join(dict.fromkeys(envs)) for envs, count in pairs.items() if count > 1]
@@ -115,7 +124,7 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
             for at, group in enumerate(request.groups):
                 runs, unfinished = finished[at].get(envs[at], []), lost[at].get(envs[at], [])
                 cells.append(_cell(runs, unfinished, read[at][place], request.last))
-                notices += _notices(group, envs[at], runs, unfinished, cells[-1]) if place == 0 else []
+                notices += notices_of(group, envs[at], runs, unfinished, cells[-1]) if place == 0 else []
             used = Counter(curve.metric for cell in cells for curve in cell.curves)
             name = metric or (used.most_common(1)[0][0] if used else "episode return")
             if metric is None and len(used) > 1:
@@ -123,11 +132,11 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
             env = " / ".join(dict.fromkeys(envs))
             titled = env if len(metrics) == 1 else f"{env}, {name}"
             panels.append(Panel(titled, env, envs, name, tuple(cells)))
-            notices += _short_runs(panels[-1], request)
+            notices += short_runs(panels[-1], request)
     return panels, list(dict.fromkeys(notices))
 
 
-def _shared(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) -> list[str]:
+def shared_runs(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) -> list[str]:
     """Finds runs that a candidate and the baseline have in common.
 
     Raises:
@@ -150,7 +159,7 @@ def _shared(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) ->
     return said
 
 
-def _conditions(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) -> list[str]:
+def changed_conditions(request: Request, finished: Sequence[dict[str, list[StoredRun]]]) -> list[str]:
     """Names the conditions in which candidates and the baseline were run differently."""
     if request.baseline is None:
         return []
@@ -198,7 +207,7 @@ def _check(
 def _curves(
     store: Store, group: Group, finished: dict[str, list[StoredRun]], envs: Sequence[str], places: int
 ) -> list[dict[str, RunCurve]]:
-    """Returns the curves of a group by run, one mapping a metric."""
+    """Returns the curves of a group by run, one mapping per metric."""
     runs = [run for env in envs for run in finished.get(env, [])]
     found = []
     for metric in group.metrics or (None,) * places:
@@ -235,20 +244,21 @@ def _cell(
     held = [run for run in runs if run.run_id in curves and curves[run.run_id].values.size]
     chosen = tuple(curves[run.run_id] for run in held)
     scores = np.array([float(np.mean(curve.values[-last:])) for curve in chosen], np.float64)
-    ended = sum(run.state in _ENDED_BADLY for run in unfinished)
+    ended = sum(run.state in ENDED_BADLY for run in unfinished)
     return GroupRuns(tuple(held), chosen, scores, ended + len(runs) - len(held))
 
 
-def _notices(
+def notices_of(
     group: Group, env: str, runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], cell: GroupRuns
 ) -> list[str]:
+    """Returns warnings about the runs of one group on one environment."""
     where = f"{group.name} on {env}"
     said = []
     if unfinished:
         states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(r.state for r in unfinished).items()))
         said.append(f"{where}: left out {states}")
     if len(cell.runs) < len(runs):
-        said.append(f"{where}: {len(runs) - len(cell.runs)} of {len(runs)} runs lack the metric")
+        said.append(f"{where}: {len(runs) - len(cell.runs)} of {len(runs)} runs do not have the metric")
     mixed = differing(run.seed_key for run in cell.runs)
     versions = sorted(mixed.get("version", set()) - {""})
     if len(versions) > 1:
@@ -261,11 +271,12 @@ def _notices(
         said.append(f"{where}: several runs have the seed {', '.join(twice)}")
     diverged = int(np.count_nonzero(~np.isfinite(cell.scores)))
     if diverged:
-        said.append(f"{where}: {diverged} of {len(cell.runs)} runs end in values that are no numbers")
+        said.append(f"{where}: {diverged} of {len(cell.runs)} runs end in values that are not finite")
     return said
 
 
-def _short_runs(panel: Panel, request: Request) -> list[str]:
+def short_runs(panel: Panel, request: Request, option: str = "--metric-last-n-average-window") -> list[str]:
+    """Returns warnings about runs of a panel that end early or have few values."""
     said = []
     ends = [[float(c.steps[-1]) if c.steps.size else 0.0 for c in cell.curves] for cell in panel.cells]
     longest = max((end for row in ends for end in row), default=0.0)
@@ -280,7 +291,7 @@ def _short_runs(panel: Panel, request: Request) -> list[str]:
     whole = sum(1 < count <= request.last for count in counts)
     if whole:
         said.append(
-            f"{panel.name}: {whole} of {len(counts)} runs have no more than {request.last} values, so that their score "
-            "is the mean of the whole curve; see --metric-last-n-average-window"
+            f"{panel.name}: {whole} of {len(counts)} runs have no more than {request.last} values; their score "
+            f"is the mean of the whole curve, see {option}"
         )
     return said

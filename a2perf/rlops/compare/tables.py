@@ -12,24 +12,26 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.plain_text import csv_cell
-from a2perf.report.numbers_text import shown
+from a2perf.report.numbers_text import Scale, rounded, row_scale, written
 from a2perf.report.tables import markdown_text
-from a2perf.rlops.compare.comparison import Candidate, Comparison
-from a2perf.rlops.compare.selection import GroupRuns
+from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
+from a2perf.rlops.compare.selection import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Judgement
 
 UNKNOWN = "–"
+EXPENDABLE = ("limit", "P(better)", "baseline", "candidate", "more seeds", "seeds")
+"""Columns of verdicts that a narrow terminal can do without, the least important first."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Words in rows and columns; the first column names the row.
+    """Text in rows and columns; the first column names the row.
 
     Attributes:
-        title: what it shows.
-        heads: a heading each column.
-        rows: as long as ``heads``.
-        right: from this column on numbers, aligned to the right.
+        title: title of the table.
+        heads: one heading per column.
+        rows: each as long as ``heads``.
+        right: index of the first column of numbers; they are aligned to the right.
     """
 
     title: str
@@ -38,27 +40,25 @@ class Grid:
     right: int = 1
 
 
-def score_grid(comparison: Comparison) -> Grid:
-    """Returns mean ± standard deviation (ddof 0) over runs of the mean of the last values."""
-    return _by_group(
-        comparison,
-        f"Mean of the last {comparison.request.last} values",
-        lambda cell: cell.scores[np.isfinite(cell.scores)],
-    )
+def score_grid(comparison: ComparedGroups) -> Grid:
+    """Returns mean ± standard deviation (ddof 0) over runs of their scores."""
+    title = comparison.request.score_text()
+    rows = [(panel.name, *(_score(panel, cell) for cell in panel.cells)) for panel in comparison.panels]
+    return Grid(f"{title[0].upper()}{title[1:]}", ("environment", *comparison.names), tuple(rows))
 
 
-def runtime_grid(comparison: Comparison) -> Grid:
-    """Returns wall times; the last row is the mean over environments."""
-    grid = _by_group(comparison, "Wall time of a run", lambda cell: np.array(cell.wall_s), "s")
+def runtime_grid(comparison: ComparedGroups) -> Grid:
+    """Returns wall times in one unit; the last row is the mean over environments."""
+    grid, scale = _by_group_in_unit(comparison, "Wall time per run", lambda cell: np.array(cell.wall_s), "s")
     means = ["average"]
     for at in range(len(comparison.names)):
         per_env = [np.mean(panel.cells[at].wall_s) for panel in comparison.panels if panel.cells[at].wall_s]
-        means.append(_text(float(np.mean(per_env)), None, "s") if per_env else UNKNOWN)
+        means.append(written(float(np.mean(per_env)), scale).text() if per_env else UNKNOWN)
     return Grid(grid.title, grid.heads, (*grid.rows, tuple(means)))
 
 
-def energy_grid(comparison: Comparison) -> Grid | None:
-    """Returns the energy of a run in watt hours, measured and estimated never in one cell; None when unknown."""
+def energy_grid(comparison: ComparedGroups) -> Grid | None:
+    """Returns the energy per run in one unit, never measured and estimated ones in one cell; None if unknown."""
     qualities = {run.energy_quality for panel in comparison.panels for cell in panel.cells for run in cell.runs}
     qualities -= {""}
     if not qualities:
@@ -67,25 +67,26 @@ def energy_grid(comparison: Comparison) -> Grid | None:
 
     def energies(cell: GroupRuns) -> Values:
         known = [run.energy_kwh for run in cell.runs if run.energy_kwh is not None and run.energy_quality == only]
-        return np.array(known, np.float64) * 1e3
+        return np.array(known, np.float64)
 
-    return _by_group(comparison, f"Energy of a run ({only})", energies, "Wh")
+    return _by_group_in_unit(comparison, f"Energy per run ({only})", energies, "kWh")[0]
 
 
-def verdict_grid(comparison: Comparison, candidate: Candidate) -> Grid:
-    """Returns the verdicts on one candidate, an environment a row, and the overall one in the last."""
+def verdict_grid(comparison: ComparedGroups, candidate: Candidate) -> Grid:
+    """Returns the verdicts on one candidate, one row per environment and a last one with the overall verdict."""
     rows = []
-    for judgement, improvement in zip(candidate.judgements, candidate.improvement, strict=True):
-        width = None if judgement.low is None or judgement.high is None else judgement.high - judgement.low
-        between = f"[{number(judgement.low, width, sign=True)}, {number(judgement.high, width, sign=True)}]"
+    for panel, judgement, improvement in zip(
+        candidate.panels, candidate.judgements, candidate.improvement, strict=True
+    ):
+        numbers = JudgementNumbers(panel, judgement)
         rows.append((
             judgement.env,
             judgement.verdict.value,
-            number(judgement.difference, width, sign=True),
-            UNKNOWN if width is None else between,
-            number(-judgement.tolerance, width),
-            number(judgement.candidate.mean, width),
-            number(judgement.baseline.mean, width),
+            numbers.difference(),
+            numbers.interval(),
+            numbers.limit(),
+            numbers.mean(judgement.candidate.mean),
+            numbers.mean(judgement.baseline.mean),
             UNKNOWN if improvement is None else f"{improvement.value:.0%}",
             f"{judgement.candidate.seeds} / {judgement.baseline.seeds}",
             further(judgement),
@@ -102,8 +103,63 @@ def verdict_grid(comparison: Comparison, candidate: Candidate) -> Grid:
     )  # fmt: skip
 
 
+class JudgementNumbers:
+    """The numbers of a judgement as text, all in one unit and rounded by the width of the interval.
+
+    Args:
+        panel: what was judged; its unit is scaled as in reports, and estimates are marked.
+        judgement: the numbers.
+    """
+
+    def __init__(self, panel: Panel, judgement: Judgement) -> None:
+        self._judgement = judgement
+        means = [side.mean for side in (judgement.candidate, judgement.baseline) if side.mean is not None]
+        self._scale = row_scale(means, panel.unit) if panel.unit else Scale(1.0, "")
+        known = judgement.low is not None and judgement.high is not None
+        self._width = (judgement.high or 0.0) - (judgement.low or 0.0) if known else None
+        self._mark = "≈ " if panel.is_estimated else ""
+
+    @property
+    def unit(self) -> str:
+        """The unit of all numbers; empty for the unit of the reward."""
+        return self._scale.unit
+
+    def difference(self) -> str:
+        """Returns the difference with its sign; positive is better."""
+        return self._text(self._judgement.difference, sign=True)
+
+    def interval(self) -> str:
+        """Returns the interval of the difference in brackets, a dash if there is none."""
+        if self._width is None:
+            return UNKNOWN
+        ends = (self._judgement.low, self._judgement.high)
+        between = ", ".join(self._text(end, sign=True, unit=False) for end in ends)
+        return f"[{between}]{f' {self.unit}' if self.unit else ''}"
+
+    def limit(self) -> str:
+        """Returns the difference below which the candidate is worse than the tolerance allows."""
+        text = self._text(-self._judgement.tolerance)
+        if self._judgement.tolerance and not any(digit in text for digit in "123456789"):
+            # far below the width of the interval: zero would be wrong
+            unit = f" {self.unit}" if self.unit else ""
+            return f"{number(-self._judgement.tolerance / self._scale.factor)}{unit}"
+        return text
+
+    def mean(self, value: float | None) -> str:
+        """Returns the mean of a side, marked if it is an estimate."""
+        text = self._text(value)
+        return text if text == UNKNOWN else f"{self._mark}{text}"
+
+    def _text(self, value: float | None, *, sign: bool = False, unit: bool = True) -> str:
+        factor = self._scale.factor
+        text = number(
+            None if value is None else value / factor, None if self._width is None else self._width / factor, sign=sign
+        )
+        return f"{text} {self.unit}" if unit and self.unit and text != UNKNOWN else text
+
+
 def further(judgement: Judgement) -> str:
-    """Writes how many more seeds settle a judgement: a number, a range, or a dash."""
+    """Returns how many more seeds settle a judgement: a number, a range, or a dash."""
     low, high = judgement.further_seeds_low, judgement.further_seeds
     if low is None or high is None:
         return UNKNOWN
@@ -111,11 +167,12 @@ def further(judgement: Judgement) -> str:
 
 
 def number(value: float | None, spread: float | None = None, *, sign: bool = False) -> str:
-    """Writes a number with two digits of its spread, else with four of its own; a dash when there is none."""
+    """Returns a number down to the second digit of its spread, without one to four digits; a dash if there is none."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     scale = spread / 10.0 if spread else abs(value) / 100.0
     decimals = 2 if not scale else min(6, max(0, 1 - math.floor(math.log10(scale))))
+    value = round(value, decimals) or 0.0  # no minus sign before a zero
     text = f"{value:+.{decimals}f}" if sign else f"{value:.{decimals}f}"
     return text.replace("-", "−")
 
@@ -138,9 +195,24 @@ def to_csv(grid: Grid) -> str:
 
 def to_text(grid: Grid) -> str:
     """Renders a grid for a terminal."""
-    widths = [max(len(row[at]) for row in (grid.heads, *grid.rows)) for at in range(len(grid.heads))]
+    widths = _widths(grid)
     lines = [grid.heads, *grid.rows]
     return "\n".join(_line(row, widths, grid.right) for row in lines) + "\n"
+
+
+def narrowed(grid: Grid, width: int) -> Grid:
+    """Returns a grid without some of ``EXPENDABLE`` columns, as few as make its text fit a width."""
+    for head in EXPENDABLE:
+        if sum(_widths(grid)) + 2 * (len(grid.heads) - 1) <= width:
+            break
+        kept = [at for at, text in enumerate(grid.heads) if text != head]
+        rows = tuple(tuple(row[at] for at in kept) for row in grid.rows)
+        grid = Grid(grid.title, tuple(grid.heads[at] for at in kept), rows, grid.right)
+    return grid
+
+
+def _widths(grid: Grid) -> list[int]:
+    return [max(len(row[at]) for row in (grid.heads, *grid.rows)) for at in range(len(grid.heads))]
 
 
 def _line(row: Sequence[str], widths: Sequence[int], right: int) -> str:
@@ -150,19 +222,29 @@ def _line(row: Sequence[str], widths: Sequence[int], right: int) -> str:
     return "  ".join(words).rstrip()
 
 
-def _by_group(comparison: Comparison, title: str, values: Callable[[GroupRuns], Values], unit: str = "") -> Grid:
-    rows = []
-    for panel in comparison.panels:
-        rows.append((panel.name, *(_mean_and_std(values(cell), unit) for cell in panel.cells)))
-    return Grid(title, ("environment", *comparison.names), tuple(rows))
+def _by_group_in_unit(
+    comparison: ComparedGroups, title: str, values: Callable[[GroupRuns], Values], unit: str
+) -> tuple[Grid, Scale]:
+    """Returns the means in the one unit that suits all of them, named in the title."""
+    found = [values(cell) for panel in comparison.panels for cell in panel.cells]
+    scale = row_scale([float(one.mean()) for one in found if one.size], unit)
+    return _grid(comparison, f"{title}, {scale.unit}", values, scale), scale
 
 
-def _mean_and_std(values: Values, unit: str) -> str:
-    return _text(float(values.mean()), float(values.std()), unit) if values.size else UNKNOWN
+def _grid(comparison: ComparedGroups, title: str, values: Callable[[GroupRuns], Values], scale: Scale) -> Grid:
+    rows = [(panel.name, *(_mean_and_std(values(cell), scale) for cell in panel.cells)) for panel in comparison.panels]
+    # CSV files have no title, so the unit is in the head too
+    return Grid(title, (f"environment (values in {scale.unit})", *comparison.names), tuple(rows))
 
 
-def _text(value: float, spread: float | None, unit: str) -> str:
-    """Writes a number as reports do: seconds in the unit that reads best, digits down to the spread's second."""
-    written = shown(value, unit, spread)
-    number = written.value if spread is None else f"{written.value} ± {written.spread or 0}"
-    return f"{number} {written.unit}".rstrip()
+def _mean_and_std(values: Values, scale: Scale) -> str:
+    return written(float(values.mean()), scale, float(values.std())).text() if values.size else UNKNOWN
+
+
+def _score(panel: Panel, cell: GroupRuns) -> str:
+    values = cell.scores[np.isfinite(cell.scores)]
+    if not values.size:
+        return UNKNOWN
+    found = rounded(float(values.mean()), panel.unit, float(values.std()))
+    mark = "≈ " if "estimated" in cell.provenance else ""
+    return f"{mark}{found.value} ± {found.spread or 0} {found.unit}".rstrip()

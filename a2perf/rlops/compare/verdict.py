@@ -1,4 +1,4 @@
-"""Has a change made it worse? A verdict per environment and overall, from the interval of the difference of the means.
+"""Judges a change: a verdict per environment and overall, from the interval of the difference of the means.
 
 The interval is Welch's (B. L. Welch, Biometrika 34, 1947): it allows for different spreads and numbers of seeds, and
 keeps its confidence with three seeds, where bootstrap intervals are far too narrow. Scores without spread and scores of
@@ -41,8 +41,8 @@ _MOST_GAIN = 0.99
 """A gain on one environment counts up to this probability, or it would hide a loss on all others."""
 
 
-class Verdict(enum.Enum):
-    """What is said of a change."""
+class Verdict(enum.StrEnum):
+    """The verdict on a change; equal to its name as text."""
 
     PASS = "PASS"
     REGRESSION = "REGRESSION"
@@ -51,7 +51,7 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How much worse a candidate may be without a regression; the larger of the first two counts.
+    """The largest acceptable loss; the larger of the first two fields counts.
 
     Attributes:
         relative: share of the baseline's mean, in absolute value.
@@ -71,7 +71,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Side:
-    """The scores of one side, summed up.
+    """Summary of the scores of one side.
 
     Attributes:
         seeds: number of finite scores.
@@ -90,7 +90,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is said of one environment.
+    """The verdict on one environment with its numbers.
 
     Attributes:
         env: the environment.
@@ -103,8 +103,8 @@ class Judgement:
         baseline: its scores.
         p_regression: chance of so low a difference if the true one were just at the tolerance, or, where neither side
             has a spread, if there were none; None as for ``low``.
-        further_seeds: how many more seeds on each side settle an inconclusive one in eight of ten simulated futures;
-            None when it is settled, or when no number can be named (``reason`` says why).
+        further_seeds: how many more seeds on each side settle an inconclusive verdict in eight of ten simulations;
+            None if it is settled or no number can be given (see ``reason``).
         further_seeds_low: the same in half of them; None as for ``further_seeds``.
         reason: one sentence.
     """
@@ -142,7 +142,7 @@ def judge(
         candidate: one score per seed. One that is not finite is a lost run: the others may be the lucky part, and the
             candidate does not pass.
         baseline: the same of the baseline, where lost runs are left out.
-        tolerance: what may be lost.
+        tolerance: largest acceptable loss.
         higher_is_better: whether more of the score is better.
         confidence: mass of the two-sided interval.
         failed: further runs of the candidate that ended without a score.
@@ -188,6 +188,7 @@ def _counted(item: Judgement) -> tuple[float, float] | None:
     too_many = (ours.size + 1) * (theirs.size + 1) > exact.MOST_TABLES
     if values is None or too_many or not (item.candidate.variance or item.baseline.variance):
         return None
+    # The difference of the two values is one success, so this is a difference of success rates.
     margin = item.tolerance / (values[1] - values[0])
     low, high = exact.chances(ours.size, theirs.size, margin)
     at = int(np.count_nonzero(ours == values[1])), int(np.count_nonzero(theirs == values[1]))
@@ -256,6 +257,7 @@ def corrected(
         confidence: that of the intervals; a false alarm is a matter of one tail.
         further: as for ``judge``.
     """
+    # A single environment has no test of all together, so it takes the whole tail.
     level = (1.0 - confidence) * (_EACH if len(judgements) > 1 else 0.5)
     ordered = sorted(
         (index for index, item in enumerate(judgements) if item.p_regression is not None),
@@ -263,6 +265,7 @@ def corrected(
     )
     kept: set[int] = set()
     for rank, index in enumerate(ordered):
+        # Holm's procedure ends at the first chance above its bound, even if a later one is below its own.
         if (judgements[index].p_regression or 0.0) > level / (len(ordered) - rank):
             break
         kept.add(index)
@@ -274,6 +277,7 @@ def corrected(
             if item.low == item.high or not further:
                 item = replace(item, reason=reason)
             else:
+                # A two-sided interval of this confidence has the corrected level in one tail.
                 item = _with_further(item, reason, 1.0 - 2.0 * level / len(ordered), MOST_FURTHER_SEEDS)
         result.append(item)
     return result
@@ -298,6 +302,7 @@ def pooled_chance(judgements: Sequence[Judgement]) -> float | None:
     normal, total = NormalDist(), 0.0
     for item in usable:
         chance = 0.5 if item.low == item.high and item.p_regression == 1.0 else item.p_regression or 0.0
+        # The quantile of 0 does not exist, and rounding can give a chance of 0.
         total += normal.inv_cdf(min(max(chance, 1e-15), _MOST_GAIN))
     return normal.cdf(total / math.sqrt(len(usable)))
 

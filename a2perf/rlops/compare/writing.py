@@ -5,29 +5,37 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from a2perf.errors import UserError
 from a2perf.plain_text import markdown_text
 from a2perf.report.drawing import pictures
 from a2perf.rlops.compare import figures
 from a2perf.rlops.compare.aggregate_figures import AggregateStyle, aggregate_figures
-from a2perf.rlops.compare.comparison import Comparison
+from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.figures import Style
 from a2perf.rlops.compare.page import to_page
 from a2perf.rlops.compare.record import compare_record
+from a2perf.rlops.compare.sentences import comment
 from a2perf.rlops.compare.tables import energy_grid, runtime_grid, score_grid, to_csv, to_markdown, verdict_grid
-from a2perf.rlops.compare.words import comment
 from a2perf.storage import write_atomic, write_record
 
 _KINDS = (".png", ".pdf", ".svg", ".html", ".md", ".csv", ".json")
 
 
 def output_stem(given: str) -> Path:
-    """Returns what file names begin with; an ending that names a format is cut off, ``compare.png`` is ``compare``."""
+    """Returns what file names begin with; an ending that names a format is cut off, ``compare.png`` is ``compare``.
+
+    Raises:
+        UserError: it is empty.
+    """
     path = Path(given).expanduser()
-    return path.with_suffix("") if path.suffix.lower() in _KINDS else path
+    stem = path.with_suffix("") if path.suffix.lower() in _KINDS else path
+    if not stem.name:
+        raise UserError(f"--output-filename {given!r} is not a file name", hint="--output-filename compare")
+    return stem
 
 
 def write(
-    comparison: Comparison,
+    comparison: ComparedGroups,
     stem: Path,
     style: Style,
     *,
@@ -46,13 +54,36 @@ def write(
         with_page: write the HTML report.
 
     Raises:
-        UserError: ``max_steps`` is before the first value.
+        UserError: ``max_steps`` is before the first value, or a file cannot be written.
     """
+    files = _contents(comparison, style, aggregate_style, with_figures=with_figures, with_page=with_page)
+    record = stem.with_name(f"{stem.name}.json")
+    written = [record]
+    try:
+        write_record(record, compare_record(comparison))
+        for suffix, content in files.items():
+            path = stem.with_name(f"{stem.name}{suffix}")
+            write_atomic(path, content)
+            written.append(path)
+    except OSError as error:
+        raise UserError(f"{stem} cannot be written: {error.strerror}", hint="give --output-filename") from error
+    return written
+
+
+def _contents(
+    comparison: ComparedGroups,
+    style: Style,
+    aggregate_style: AggregateStyle | None,
+    *,
+    with_figures: bool,
+    with_page: bool,
+) -> dict[str, bytes | str]:
+    """Returns the content of each file but the record, by what follows the stem in its name."""
     files: dict[str, bytes | str] = {}
     steps = figures.lines_of(comparison, style) if with_figures else []
     times = figures.lines_of(comparison, style, time=True) if with_figures else []
     for suffix, lines, in_time in (("", steps, False), ("-time", times, True)):
-        if lines:
+        if any(line is not None for row in lines for line in row):
             drawn = pictures(partial(figures.grid, comparison, lines, style, time=in_time))
             files |= {f"{suffix}.{kind}": content for kind, content in drawn.items()}
     over_all = []
@@ -73,11 +104,4 @@ def write(
     files["_comment.md"] = comment(comparison)
     if with_page:
         files[".html"] = to_page(comparison, steps, times, style, over_all)
-    record = stem.with_name(f"{stem.name}.json")
-    write_record(record, compare_record(comparison))
-    written = [record]
-    for suffix, content in files.items():
-        path = stem.with_name(f"{stem.name}{suffix}")
-        write_atomic(path, content)
-        written.append(path)
-    return written
+    return files

@@ -1,11 +1,11 @@
-"""The guard: a small process between the evaluator and the participant, so that nothing outlives the evaluator.
+"""The guard: a small process between evaluator and participant. No participant process outlives the evaluator.
 
 It starts one child under limits and stays its parent, ends the child's whole tree when the evaluator asks or dies, and
 copies the child's output into capped files. ``main`` is the process, ``tree`` finds and ends processes, ``streams``
-captures output, ``accounts`` reads control groups, ``arrival`` takes descriptors from outside a container.
+captures output, ``accounts`` reads control groups, ``arrival`` receives descriptors in a container.
 
-The guard runs without a2perf on its search path (``-I -S``, this package's parent appended), since its start is part
-of every run: standard library only, relative imports, and only modules that load in a millisecond. That is why it says
-``_signal`` and ``marshal`` (the evaluator is trusted) where others would say ``signal`` and ``json``, and does without
-``typing`` and ``contextlib``. Compiled once, it starts faster than a script, which Python compiles anew every time.
+Its start is part of every run, so it has to load in milliseconds: standard library only, relative imports, no a2perf on
+the search path (``-I -S``, with the parent of this package appended). For the same reason it imports ``_signal`` rather
+than ``signal``, ``marshal`` rather than ``json`` (the evaluator is trusted), and neither ``typing`` nor ``contextlib``.
+A package starts faster than a script, because Python caches its byte code.
 """

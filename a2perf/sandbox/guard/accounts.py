@@ -1,4 +1,4 @@
-"""What a control group counts, read through the plain files of either version."""
+"""Joins, reads and removes a control group through plain files, the same for both versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REMOVE_S = 1.0
 
 
 class Accounts:
-    """One control group, as far as the host lets it be made.
+    """One control group; without one every method does nothing.
 
     Args:
         document: ``join``: files that take a process id; ``remove``: folders to delete at the end; ``counters``: by
@@ -26,18 +26,18 @@ class Accounts:
         self._counters: dict[str, tuple[str, str]] = document.get("counters", {})
 
     def join(self) -> None:
-        """Puts this process, and all that it will start, into the group.
+        """Moves this process, and all that it will start, into the group.
 
         Raises:
             OSError: the group is gone or refuses it.
         """
         for path in self._join:
             descriptor = os.open(path, os.O_WRONLY)
-            os.write(descriptor, b"0")
+            os.write(descriptor, b"0")  # 0 stands for the writing process
             os.close(descriptor)
 
     def read(self, name: str) -> int:
-        """Returns a counter, or 0 where this host does not keep it."""
+        """Returns a counter, or 0 if this host does not keep it."""
         path, key = self._counters.get(name, ("", ""))
         try:
             with open(path, "rb") as stream:
@@ -53,7 +53,7 @@ class Accounts:
         return 0
 
     def remove(self) -> None:
-        """Deletes the group; its last process may need a moment to leave it."""
+        """Deletes the group. Its last process may take a moment to leave, so this is retried for a second."""
         deadline = time.monotonic() + REMOVE_S
         for path in self._remove:
             while True:

@@ -1,7 +1,7 @@
-"""Makes what a tree leaves in its folders plain files of the evaluator, once all of its processes have ended.
+"""Turns what a tree leaves in its folders into plain files of the evaluator, once all its processes have ended.
 
-Nothing is followed and nothing but folders is opened for reading: whatever a name stands for is held by a descriptor
-(``O_PATH``) while it is looked at and changed.
+No link is followed, and only folders are opened for reading. Each entry is held by a descriptor (``O_PATH``) while it
+is inspected and changed: its name could be replaced between the two steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MOST_DEPTH = 160
-"""Folders in folders; deeper ones are deleted. Beyond what ``folders`` allows a running tree."""
+"""Nested folders; deeper ones are deleted. More than ``folders`` allows a running tree."""
 
 BEAT_S = 1.0
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -25,12 +25,17 @@ _REACHES_OTHERS = ("system.", "security.", "trusted.")
 
 
 class Collection:
-    """What became of some folders.
+    """Collects folders and counts what it did.
+
+    Args:
+        uid: user id that everything gets.
+        gid: group id that everything gets.
+        beat: called about once per second of work, as a sign of life.
 
     Attributes:
-        removed: names that were neither file, folder nor link (devices, pipes, sockets), or too deep.
-        changed: files and folders that lost set-ID or sticky bits, access lists, or a mode that kept their owner out.
-        failed: names that could not be changed.
+        removed: entries that were neither file, folder nor link (devices, pipes, sockets), or nested too deep.
+        changed: files and folders that lost set-ID or sticky bits, access lists, or a mode that locked out the owner.
+        failed: entries that could not be changed.
     """
 
     def __init__(self, uid: int, gid: int, beat: Callable[[], None] = lambda: None) -> None:
@@ -43,7 +48,7 @@ class Collection:
         self._next_beat = time.monotonic() + BEAT_S
 
     def collect(self, folders: Iterable[str]) -> None:
-        """Walks the folders; what is not a folder is left alone at the top."""
+        """Walks the folders; paths that are not folders are skipped."""
         for path in folders:
             try:
                 top = os.open(path, _PLACE | os.O_DIRECTORY)
@@ -53,7 +58,7 @@ class Collection:
             self._below(top)
 
     def _below(self, top: int) -> None:
-        """Settles everything in a folder, which it closes; one descriptor per folder on the way is open."""
+        """Settles everything below an open folder and closes it. Without recursion: the tree chose the depth."""
         way = [(top, self._names(top))]
         while way:
             folder, names = way[-1]
@@ -70,6 +75,7 @@ class Collection:
 
     def _names(self, folder: int) -> list[str]:
         try:
+            # The path itself is a link, which O_NOFOLLOW would refuse; it leads to the held folder.
             readable = os.open(f"/proc/self/fd/{folder}", _FOLDER & ~os.O_NOFOLLOW)
         except OSError:
             self.failed += 1
@@ -80,7 +86,7 @@ class Collection:
             os.close(readable)
 
     def _one(self, folder: int, name: str, *, too_deep: bool) -> int:
-        """Settles one name; returns the descriptor of a folder to go into, else -1."""
+        """Settles one entry; returns an open descriptor if it is a folder to enter, else -1."""
         try:
             place = os.open(name, _PLACE, dir_fd=folder)
         except OSError:
@@ -109,8 +115,8 @@ class Collection:
         return place if kept else -1
 
     def _settle(self, place: int, found: os.stat_result) -> None:
-        """Makes an open file or folder an ordinary one of the evaluator; it counts where that fails."""
-        path = f"/proc/self/fd/{place}"
+        """Resets mode, owner and attributes of an open file or folder; counts a failure."""
+        path = f"/proc/self/fd/{place}"  # an O_PATH descriptor refuses fchmod, but its link in /proc can be changed
         mode = stat.S_IMODE(found.st_mode)
         wanted = mode & ~_SPECIAL_BITS | (stat.S_IRWXU if stat.S_ISDIR(found.st_mode) else stat.S_IRUSR | stat.S_IWUSR)
         changed = False
@@ -120,7 +126,7 @@ class Collection:
                     os.removexattr(path, name)
                     changed = True
         except OSError:
-            pass  # a file system without them
+            pass  # the file system has no extended attributes
         try:
             if (found.st_uid, found.st_gid) != (self._uid, self._gid):
                 os.chown(path, self._uid, self._gid)
@@ -132,13 +138,14 @@ class Collection:
         self.changed += changed
 
     def _remove_folder(self, parent: int, name: str) -> None:
-        """Deletes a folder of any depth: what lies in it moves up beside it until it is empty."""
+        """Deletes a folder of any depth: moves each subfolder up beside it until all are empty."""
         number = 0
         waiting = [name]
         while waiting:
             current = waiting.pop()
             place = os.open(current, _PLACE | os.O_DIRECTORY, dir_fd=parent)
             try:
+                # Its mode may lock out the owner: the walk has not settled folders of this depth.
                 os.chmod(f"/proc/self/fd/{place}", 0o700)
                 for inner in self._names(place):
                     if stat.S_ISDIR(os.stat(inner, dir_fd=place, follow_symlinks=False).st_mode):

@@ -1,8 +1,8 @@
-"""What the processes of a tree hold open: files without a name, anonymous memory files, pipes and socket buffers.
+"""What the processes of a tree hold open: deleted files, anonymous memory files, pipes and socket buffers.
 
-None of it shows in a folder or in the resident set of a process. Tables of descriptors belong to threads: a thread can
-have one of its own, and the first thread of a process can be gone. Descriptors on their way through a socket belong to
-no process; their number is all that the kernel shows (``fdinfo``, ``scm_fds``).
+None of these appears in a folder or in the resident set of a process. Descriptor tables belong to threads: a thread can
+have a private one, and the first thread of a process may have ended. Descriptors in flight through a socket belong to
+no process; the kernel shows only their number (``scm_fds`` in ``fdinfo``).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _RMEM, _WMEM, _FORWARD, _QUEUED, _OPTMEM, _BACKLOG = 0, 2, 4, 5, 6, 7
 
 
 class Held:
-    """What a look at some processes found, each open file once.
+    """What some processes hold, each open file counted once.
 
     Attributes:
-        nameless: by file system and inode, the bytes of each regular file that has no name any more.
-        anonymous: the same of files of anonymous shared memory (``memfd_create``).
-        buffers: bytes of pipes and sockets; 0 unless asked for.
-        in_flight: descriptors that are on their way through sockets.
-        hidden: threads that could not be looked into, and mappings of nameless files of which the size is not known.
+        nameless: bytes of each deleted regular file, by file system and inode.
+        anonymous: bytes of each file of anonymous shared memory (``memfd_create``), by file system and inode.
+        buffers: bytes of pipes and sockets; 0 unless requested.
+        in_flight: descriptors in flight through sockets.
+        hidden: threads that could not be inspected, and mappings of deleted files with unknown size.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Held:
         self._seen: set[tuple[int, int]] = set()
 
     def nameless_bytes(self, devices: set[int]) -> int:
-        """Returns the bytes of the files without a name on some file systems."""
+        """Returns the bytes of the deleted files on some file systems."""
         return sum(size for (device, _), size in self.nameless.items() if device in devices)
 
     def anonymous_bytes(self) -> int:
@@ -50,12 +50,12 @@ class Held:
 
 
 def look(pids: list[int], devices: set[int], *, buffers: bool) -> Held:
-    """Looks at every descriptor and mapping of some processes.
+    """Inspects every descriptor and mapping of some processes.
 
     Args:
         pids: the processes.
-        devices: file systems whose nameless files matter.
-        buffers: whether the content of pipes and sockets is asked for, which takes a copy of each descriptor.
+        devices: file systems on which deleted files are looked up.
+        buffers: whether to measure pipes and sockets, which requires a copy of each descriptor.
     """
     held = Held()
     memory = _memory_device()
@@ -67,7 +67,7 @@ def look(pids: list[int], devices: set[int], *, buffers: bool) -> Held:
 
 
 def _memory_device() -> int:
-    """Returns the file system that the kernel keeps anonymous shared memory in."""
+    """Returns the device number of the file system that holds anonymous shared memory."""
     try:
         descriptor = os.memfd_create("a2perf")
     except OSError:
@@ -78,16 +78,17 @@ def _memory_device() -> int:
 
 
 def _tables(pid: int) -> list[str]:
-    """Returns one living thread for each table of descriptors that a process has."""
+    """Returns one living thread for each descriptor table of a process."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return []
     number = _KCMP.get(os.uname().machine)
+    # Without kcmp a shared table is read once per thread.
     if len(threads) < 2 or number is None:
         return threads
     compare = ctypes.CDLL(None).syscall
-    apart: list[str] = []
+    apart: list[str] = []  # kcmp returns 0 if two threads share a table
     for thread in threads:
         if not any(compare(number, int(thread), int(other), _KCMP_FILES, 0, 0) == 0 for other in apart):
             apart.append(thread)
@@ -108,7 +109,7 @@ def _look_at_table(pid: int, thread: str, memory: int, held: Held, *, buffers: b
         try:
             found = os.stat(f"{table}/fd/{number}")
         except OSError:
-            continue  # it was closed while we looked
+            continue  # closed in the meantime
         key = (found.st_dev, found.st_ino)
         if stat.S_ISREG(found.st_mode):
             _note(held, key, found, memory)
@@ -126,13 +127,14 @@ def _look_at_table(pid: int, thread: str, memory: int, held: Held, *, buffers: b
 
 def _note(held: Held, key: tuple[int, int], found: os.stat_result, memory: int) -> None:
     if found.st_dev == memory:
+        # Not its length: only written pages take memory, and the wire's own region has 64 MiB of mostly unused space.
         held.anonymous[key] = found.st_blocks * 512
     elif found.st_nlink == 0:
         held.nameless[key] = max(found.st_blocks * 512, found.st_size)
 
 
 def _look_at_mappings(pid: int, devices: set[int], memory: int, held: Held) -> None:
-    """Finds files without a name that are mapped and not open; their size shows to root only."""
+    """Finds deleted files that are mapped but not open; only root can read their size."""
     try:
         with open(f"/proc/{pid}/maps", "rb") as stream:
             lines = [line for line in stream if line.endswith(b" (deleted)\n")]
@@ -153,7 +155,7 @@ def _look_at_mappings(pid: int, devices: set[int], memory: int, held: Held) -> N
         except FileNotFoundError:
             continue
         except OSError:
-            if key[0] != memory:  # anonymous shared memory is there in every program of several processes
+            if key[0] != memory:  # common: every program with several processes maps anonymous shared memory
                 held.hidden += 1
 
 
@@ -169,17 +171,17 @@ def _in_flight(path: str) -> int:
 
 
 class _Copies:
-    """Copies descriptors of another process for a moment, to ask the kernel about them."""
+    """Duplicates descriptors of another process for a moment, to query the kernel about them."""
 
     def __init__(self, pid: int) -> None:
         try:
             self._process = os.pidfd_open(pid)
         except OSError:
-            self._process = -1  # a thread that is not the first of its process
+            self._process = -1  # pidfd_open accepts only the first thread of a process
         self._call = ctypes.CDLL(None).syscall
 
     def pipe(self, number: int) -> int:
-        """Returns the capacity of a pipe that holds something: a byte can hold on to a page."""
+        """Returns the capacity of a pipe that is not empty: a single byte can occupy a page."""
         descriptor = self._copy(number)
         if descriptor < 0:
             return 0
@@ -192,7 +194,7 @@ class _Copies:
             os.close(descriptor)
 
     def socket(self, number: int) -> int:
-        """Returns the memory that is charged to a socket."""
+        """Returns the memory charged to a socket."""
         descriptor = self._copy(number)
         if descriptor < 0:
             return 0
@@ -203,7 +205,7 @@ class _Copies:
             return 0
         finally:
             taken.close()
-        sent = max(values[_WMEM], values[_QUEUED])  # TCP counts what waits to be sent apart
+        sent = max(values[_WMEM], values[_QUEUED])  # TCP counts its send queue separately
         return int(sent + sum(values[at] for at in (_RMEM, _FORWARD, _OPTMEM, _BACKLOG)))
 
     def close(self) -> None:

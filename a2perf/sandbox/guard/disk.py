@@ -1,9 +1,9 @@
-"""The bound on what a tree writes: what lies in its folders, and what it holds open there without a name.
+"""The bound on disk use: the content of the tree's folders, and deleted files that it holds open there.
 
-A look is exact only while nothing moves. So the ordinary looks, one per second or so, are backed by the free space of
-the file system, which no process can hide from: where more of it is gone than was found, the tree is stopped, looked at
-again and released. What cannot be seen even then (descriptors on their way through a socket, processes that may not be
-looked into) counts as all that is gone.
+A walk is exact only while nothing changes. So the regular walks, about one per second, are checked against the free
+space of the file system, from which no process can hide. If more space is gone than a walk explains, the tree is
+stopped, walked again and released. If something still cannot be inspected (descriptors in flight through a socket,
+unreadable processes), all the missing space counts against the tree.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .tree import descendants, release, stop
 INTERVAL_S = 1.0
 STEP_BYTES = 4 * 1024 * 1024
 REST_INTERVAL_S = 10.0
-"""Between two stops: the disk may be filled by others."""
+"""Least time between two stops: another program may be filling the disk."""
 LONG_S = 0.1
-"""A look that takes longer is taken at rest, where the free space says that much is being written."""
+"""If the last walk took longer and the free space falls quickly, the tree is stopped for the next one."""
 _AGAIN_S = 0.05
 _MOST_SHARE = 0.2
-"""Share of one processor that looking may take where there are very many files."""
+"""Largest share of one processor that walks may take; with very many files they become rarer."""
 
 
 class Disk:
@@ -48,20 +48,20 @@ class Disk:
         self._is_early = False
 
     def due(self, now: float) -> bool:
-        """Returns whether it is time to look: the interval is over, or much of the room that is left is gone."""
+        """Returns whether it is time for a walk: the interval is over, or a quarter of the remaining budget is gone."""
         gone = self._free_then - self._free()
         self._is_early = gone > max(STEP_BYTES, (self._most_bytes - self._used) / 4)
         return self._is_early or now >= self._next
 
     def over(self, guard: int) -> tuple[str, float] | None:
-        """Returns the name of the bound that is passed, and by which value, or ``None``.
+        """Returns the name of an exceeded bound and the value that exceeds it, or ``None``.
 
         Args:
-            guard: the process above the tree; 0 where none of the tree is left.
+            guard: process id of the guard, the parent of the tree; 0 after the end of the tree.
         """
         started, used_s = time.monotonic(), time.process_time()
         if guard and self._is_early and self._took_s > LONG_S:
-            found = self._look_at_stopped(guard)  # else it would write on for as long as a look takes
+            found = self._look_at_stopped(guard)  # otherwise the tree keeps writing during a slow walk
         else:
             found = self._look(guard)
         if found.verdict is None and guard and found.missing(self._most_bytes) and started >= self._next_stop:
@@ -74,7 +74,7 @@ class Disk:
         return found.verdict
 
     def _look_at_rest(self, guard: int) -> tuple[str, float] | None:
-        """Looks while the tree is stopped; what is hidden has to be so twice, as it is for a moment in any program."""
+        """Inspects the stopped tree, twice if something is hidden: any program hides something for a moment."""
         for attempt in range(2):
             found = self._look_at_stopped(guard)
             if found.verdict is not None:
@@ -88,7 +88,7 @@ class Disk:
         return ("artifact_bytes", found.bytes + found.lost) if found.missing(self._most_bytes) else None
 
     def _look_at_stopped(self, guard: int) -> _Found:
-        """Stops the tree and looks; one that is over a bound stays stopped, as it is killed next."""
+        """Stops the tree and inspects it. A tree that exceeds a bound stays stopped, because it is killed next."""
         stopped, found = stop(guard), None
         try:
             found = self._look(guard)
@@ -115,6 +115,7 @@ class Disk:
         for path in self._folders:
             try:
                 values = os.statvfs(path)
+                # Not f_bavail: it stays 0 while root uses up the blocks that are reserved for it.
                 free[os.stat(path).st_dev] = values.f_bfree * values.f_frsize
             except OSError:
                 continue
@@ -122,7 +123,7 @@ class Disk:
 
 
 class _Found:
-    """What one look found: bytes in use, free space lost beside them, and what could not be looked at."""
+    """Result of one walk: bytes in use, unexplained loss of free space, and what could not be inspected."""
 
     def __init__(
         self, used: float, lost: float, hidden: int, unreadable: int, verdict: tuple[str, float] | None
@@ -134,5 +135,5 @@ class _Found:
         self.verdict = verdict
 
     def missing(self, most_bytes: float) -> bool:
-        """Returns whether the bound would be passed if all that is lost were the tree's, or a folder stayed closed."""
+        """Returns whether the bound is exceeded if all unexplained loss is the tree's, or if a folder is unreadable."""
         return self.bytes + self.lost > most_bytes or self.unreadable > 0

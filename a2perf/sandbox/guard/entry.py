@@ -1,8 +1,8 @@
-"""What the guard's child does before its program runs: it takes an id, mounts and bounds of its own.
+"""What the guard's child does before it runs bubblewrap: changes its id, mounts the stage and sets bounds.
 
-Where the evaluator is root, the child becomes an id of the host that owns nothing, see ``stage`` for what it reads and
-writes then. In a user namespace of its own the kernel counts its processes, signals, inotify instances and namespaces
-apart from those of the evaluator's user (``user_namespaces(7)``, ``namespaces(7)``, ``getrlimit(2)``).
+If the evaluator is root, the child takes a host id that owns nothing; ``stage`` makes its files readable and writable.
+In a private user namespace the kernel counts its processes, signals, inotify instances and namespaces separately from
+those of the evaluator's user (``user_namespaces(7)``, ``namespaces(7)``, ``getrlimit(2)``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SYSCTLS = {
     "max_fanotify_groups": 0,
     "max_user_namespaces": 4,
 }
-"""Bounds of the user namespace, below ``/proc/sys/user``; bubblewrap needs the namespaces."""
+"""Bounds of the user namespace, in ``/proc/sys/user``. bubblewrap itself needs a few user namespaces."""
 
 RLIMITS = {
     resource.RLIMIT_NOFILE: 8192,
@@ -30,24 +30,25 @@ RLIMITS = {
     resource.RLIMIT_MSGQUEUE: 819200,
     resource.RLIMIT_MEMLOCK: 64 * 1024 * 1024,
 }
-"""Bounds at every level that confines; a lower bound of the evaluator stays."""
+"""Bounds at every level except 'none'; a lower bound of the evaluator stays."""
 
 _PR_SET_DUMPABLE = 4
 _COUNTS_PER_NAMESPACE = (5, 14)
-"""Since this Linux RLIMIT_NPROC counts the processes of the namespace and not all of the user."""
+"""Since this version of Linux RLIMIT_NPROC counts processes per user namespace; before, all of the user's count."""
 
 
 def enter(entry: dict[str, Any]) -> None:
-    """Makes the calling process a stranger to its host.
+    """Separates the calling process from the host's users and mounts.
 
     Args:
-        entry: ``uid``: the host's id to become, ``None``: it stays the evaluator's; ``places``: see ``stage.build``;
-            ``tasks``: most processes and threads, or ``None``.
+        entry: ``uid``: host id to take, ``None`` to keep the evaluator's; ``places``: see ``stage.build``; ``tasks``:
+            most processes and threads, or ``None``.
 
     Raises:
-        OSError: the kernel refused a step that nothing can replace; ``filename`` names it.
+        OSError: the kernel refused a necessary step; ``filename`` names it.
     """
-    kernel.prctl(_PR_SET_DUMPABLE, 1)  # else root owns the files in /proc that take the maps
+    # A fork of the guard is not dumpable. Then root owns /proc/self/uid_map, and an ordinary user could not write it.
+    kernel.prctl(_PR_SET_DUMPABLE, 1)
     uid, gid = os.geteuid(), os.getegid()
     if entry["uid"] is None:
         _own_users(kernel.NEWUSER | kernel.NEWNS, uid, gid)
@@ -57,18 +58,21 @@ def enter(entry: dict[str, Any]) -> None:
         kernel.unshare(kernel.NEWNS)
         stage.build(entry["places"], uid)
         for descriptor in (1, 2):
-            os.fchown(descriptor, uid, gid)  # pipes, which a program may open again as /dev/stdout
+            os.fchown(descriptor, uid, gid)  # a program may reopen these pipes as /dev/stdout and /dev/stderr
+        # In this order: after the change of the user id the process may not change its groups any more.
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-        kernel.prctl(_PR_SET_DUMPABLE, 1)
+        kernel.prctl(_PR_SET_DUMPABLE, 1)  # the kernel clears it when the id changes
     if entry["tasks"] is not None and _release() >= _COUNTS_PER_NAMESPACE:
         _lower(resource.RLIMIT_NPROC, entry["tasks"])
+    # The limit above and the settings below bound a namespace as a whole, and this one holds only the participant.
     _own_users(kernel.NEWUSER, uid, gid)
     for name, most in SYSCTLS.items():
         try:
             with open(f"/proc/sys/user/{name}", "r+") as file:
                 before = int(file.read())
+                # The kernel ignores a number that is not written at position 0.
                 file.seek(0)
                 file.write(str(min(most, before)))
         except OSError:
@@ -82,8 +86,9 @@ def bound_resources() -> None:
 
 
 def _own_users(flags: int, uid: int, gid: int) -> None:
-    """Makes a user namespace in which the own ids mean what they meant before."""
+    """Creates a user namespace that maps only the caller's own ids, unchanged."""
     kernel.unshare(flags)
+    # An ordinary user may write gid_map only after setgroups has been denied.
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)

@@ -1,6 +1,6 @@
-"""What lies below some folders, for a bound on it: walked relative to open folders, so that no path is too long.
+"""Counts the content of folders. The walk is relative to open folders, so no path is too long for it.
 
-Links are not followed, and nothing but folders is opened. A folder whose mode keeps its owner out is opened up first.
+Links are not followed, and only folders are opened. If a folder's mode locks out its owner, the mode is changed first.
 """
 # ruff: noqa: SIM105
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_DEPTH = 128
-"""Folders in folders; every open one costs the guard two descriptors."""
+"""Nested folders; each open one costs the guard two descriptors."""
 
 BLOCK_BYTES = 512
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -22,22 +22,21 @@ _PLACE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Walk:
-    """One walk; it ends early where a bound is passed.
+    """One walk; it stops as soon as a bound is exceeded.
 
-    A file counts with its size or with its disk space, whichever is more, once for each of its names; an empty one
-    counts for a block.
+    A file counts with its length or its disk space, whichever is larger, once per name; an empty one as a block.
 
     Args:
-        folders: where to begin.
+        folders: where to start.
         most_bytes: bound on the sum.
         most_entries: bound on the number of names.
 
     Attributes:
-        bytes: found so far.
-        entries: found so far.
-        depth: of the deepest folder.
-        unreadable: folders that could not be looked into.
-        devices: file systems of what was found.
+        bytes: sum of the sizes.
+        entries: number of names.
+        depth: depth of the deepest folder.
+        unreadable: folders that could not be read.
+        devices: file systems of the folders.
     """
 
     def __init__(self, folders: list[str], most_bytes: float, most_entries: float) -> None:
@@ -60,7 +59,7 @@ class Walk:
             self._below(descriptor)
 
     def over(self) -> tuple[str, float] | None:
-        """Returns the name of the bound that was passed and what passed it, or ``None``."""
+        """Returns the name of an exceeded bound and the value that exceeds it, or ``None``."""
         if self.bytes > self._most_bytes:
             return "artifact_bytes", self.bytes
         if self.entries > self._most_entries:
@@ -70,7 +69,7 @@ class Walk:
         return None
 
     def _below(self, top: int) -> None:
-        """Walks below an open folder, which it closes."""
+        """Walks below an open folder and closes it."""
         opened: list[tuple[int, Iterator[os.DirEntry[str]]]] = []
         waiting = top
         try:
@@ -112,13 +111,13 @@ class Walk:
                 self.unreadable += 1
                 return False
         except OSError:
-            return False  # it was deleted while we looked
+            return False  # deleted in the meantime
         size = found.st_size if stat.S_ISREG(found.st_mode) else 0
         self.bytes += max(BLOCK_BYTES, found.st_blocks * BLOCK_BYTES, size)
         return stat.S_ISDIR(found.st_mode)
 
     def _enter(self, folder: int, name: str) -> int:
-        """Opens a folder in a folder; -1 where it is gone or stays closed."""
+        """Opens a subfolder; returns -1 if it is gone or cannot be opened."""
         try:
             return os.open(name, _FOLDER, dir_fd=folder)
         except PermissionError:
@@ -126,14 +125,16 @@ class Walk:
         except (FileNotFoundError, NotADirectoryError):
             return -1
         except OSError as error:
-            self.unreadable += error.errno != 40  # ELOOP: a link has taken its place
+            self.unreadable += error.errno != 40  # ELOOP: a link has replaced it
             return -1
         try:
+            # O_PATH needs no permission on the folder itself, and keeps it in hand while its mode changes.
             place = os.open(name, _PLACE, dir_fd=folder)
         except OSError:
             return -1
         try:
             _open_up(place)
+            # That path is itself a link, which O_NOFOLLOW would refuse.
             return os.open(f"/proc/self/fd/{place}", _FOLDER & ~os.O_NOFOLLOW)
         except OSError:
             self.unreadable += 1
@@ -143,7 +144,7 @@ class Walk:
 
 
 def _open_up(place: int) -> None:
-    """Lets the owner into an open folder, by its descriptor: its name may be another one's by now."""
+    """Gives the owner access to an open folder, by descriptor: its name may refer to something else by now."""
     try:
         os.chmod(f"/proc/self/fd/{place}", stat.S_IMODE(os.fstat(place).st_mode) | stat.S_IRWXU)
     except OSError:

@@ -1,4 +1,4 @@
-"""Calls of the kernel that Python's library lacks, each with its error as ``OSError``."""
+"""Linux system calls that Python's standard library does not offer; each raises ``OSError`` on failure."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def _checked(result: int, what: str) -> int:
 
 
 def _call(number: int, what: str, *values: int | bytes) -> int:
+    # syscall() is variadic: ctypes passes a plain int as 32 bits, and the upper half of the register is undefined.
     return _checked(_library.syscall(number, *(ctypes.c_long(v) if isinstance(v, int) else v for v in values)), what)
 
 
@@ -31,8 +32,10 @@ def prctl(option: int, value: int) -> None:
 
 
 def set_filter(program: bytes) -> None:
-    """Binds this process and all that it starts to a system-call filter, an array of ``struct sock_filter``."""
+    """Applies a system-call filter, an array of ``struct sock_filter``, to this process and all that it starts."""
     code = ctypes.create_string_buffer(program, len(program))
+    # "@" aligns the pointer like the C compiler does in struct sock_fprog. 22 and 2 below are PR_SET_SECCOMP and
+    # SECCOMP_MODE_FILTER of linux/prctl.h and linux/seccomp.h.
     head = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     _checked(_library.prctl(22, 2, head, 0, 0), "prctl(PR_SET_SECCOMP)")
 
@@ -44,35 +47,40 @@ def unshare(flags: int) -> None:
 
 def mount(source: str, target: str, kind: str | None, flags: int = 0, options: str = "") -> None:
     """See ``mount(2)``."""
-    words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
-    _checked(_library.mount(*words, ctypes.c_ulong(flags), options.encode()), f"mount {kind or source} on {target}")
+    names = [None if name is None else os.fsencode(name) for name in (source, target, kind)]
+    _checked(_library.mount(*names, ctypes.c_ulong(flags), options.encode()), f"mount {kind or source} on {target}")
 
 
 def clone_mount(path: str) -> int:
-    """Returns a descriptor of a detached copy of the mount at a path, with those below it (Linux 5.2)."""
+    """Returns a descriptor of a detached copy of the mount at a path, including mounts below it (Linux 5.2)."""
     flags = _TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return _call(_OPEN_TREE, f"open_tree {path}", _AT_FDCWD, os.fsencode(path), flags)
 
 
 def attach_mount(tree: int, target: str) -> None:
-    """Puts a detached mount up; its descriptor stays open."""
+    """Attaches a detached mount; its descriptor stays open."""
     _call(_MOVE_MOUNT, f"move_mount to {target}", tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_FROM_EMPTY_PATH)
 
 
 def translate_ids(tree: int, users: int, *, recursive: bool) -> None:
-    """Lets the ids of a detached mount appear as a user namespace maps them (Linux 5.12)."""
+    """Makes a detached mount show its ids as a user namespace maps them (Linux 5.12)."""
     attributes = struct.pack("=QQQQ", _ATTR_IDMAP, 0, 0, users)
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     _call(_MOUNT_SETATTR, "mount_setattr", tree, b"", flags, attributes, len(attributes))
 
 
 def user_map(inner: tuple[int, int], outer: int) -> int:
-    """Returns a descriptor of a user namespace in which user and group ``inner`` are ``outer`` of this one."""
+    """Returns a descriptor of a user namespace that maps user and group ``inner`` to ``outer`` of this one.
+
+    A namespace exists only while a process is in it, so a child creates it and waits. Its maps have to be written from
+    outside, by this process, which has the privilege to map ids other than its own.
+    """
     ready, ready_end = os.pipe()
     stay, stay_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
+            # Otherwise the child's own copy of the writing end would keep its read below from ending.
             os.close(stay_end)
             unshare(NEWUSER)
             os.write(ready_end, b"1")

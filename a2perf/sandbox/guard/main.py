@@ -1,8 +1,8 @@
 """The guard process: starts one child under limits, watches it, and ends its whole tree.
 
-As child sub-reaper it inherits every orphan of the tree, also those that made a session of their own. When the
-evaluator asks, or dies (its end of the control socket closes, or the kernel's parent-death signal arrives), or the
-child ends, the guard kills what is left of the tree and only then exits itself.
+As child sub-reaper it inherits every orphan of the tree, even those in a new session. When the evaluator asks for it or
+dies (its end of the control socket closes, or the kernel's parent-death signal arrives), or when the child ends, the
+guard kills the rest of the tree and then exits.
 
 Wire (control socket): one ``marshal`` document from the evaluator, then the single byte ``K`` to kill. The guard
 answers with lines of text: ``started PID``, ``failed ERRNO WHERE``, ``limit NAME VALUE``,
@@ -45,6 +45,7 @@ SAMPLE_INTERVAL_S = 0.25
 
 _RLIMITS = {
     "cpu_s": resource.RLIMIT_CPU,
+    # Not RLIMIT_AS: it also counts address space that a runtime reserves without access to it.
     "memory_bytes": resource.RLIMIT_DATA,
     "file_size_bytes": resource.RLIMIT_FSIZE,
 }
@@ -82,21 +83,21 @@ class _Guard:
         self.over = False
         self.started_at = time.monotonic()
 
-    def tell(self, line: str) -> None:
+    def report(self, line: str) -> None:
         try:
             os.write(self.control, line.encode() + b"\n")
         except OSError:
-            pass  # the evaluator is gone; the loop sees the same and kills the tree
+            pass  # the evaluator is gone; the main loop notices it too and kills the tree
 
     def run(self) -> None:
-        self._collect()  # what an earlier run left whose guard was killed
+        self._collect()  # leftovers of an earlier run in the same folder, if its guard was killed
         self._start_child()
         if self.root:
             self._watch()
         kill_descendants(os.getpid())
         self._reap_all()
         if self.disk is not None and not self.over:
-            self._over_disk(0)  # what was written right before the end counts too
+            self._over_disk(0)  # files written right before the end count too
         for log in self.logs:
             log.drain()
             log.finish()
@@ -105,53 +106,66 @@ class _Guard:
 
             shutil.rmtree(path, ignore_errors=True)
         left = self._collect()
-        self.tell(f"collected {left.removed} {left.changed} {left.failed}")
+        self.report(f"collected {left.removed} {left.changed} {left.failed}")
+        # After _reap_all, because only reaped children are in it. Those that no process waited for are still missing;
+        # the control group counts them.
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = max(used.ru_utime + used.ru_stime, self.accounts.read("cpu") * self.spec["cpu_unit_s"])
         peak = self.accounts.read("memory_peak") or self.peak_tree_bytes
         dropped = " ".join(str(log.dropped) for log in self.logs)
         counted = f"{self.accounts.read('oom_kills')} {self.accounts.read('refused_forks')}"
+        # After the last read: the counters disappear with the group.
         self.accounts.remove()
-        self.tell(f"done {dropped} {cpu_s:.6f} {used.ru_maxrss} {peak} {counted}")
+        self.report(f"done {dropped} {cpu_s:.6f} {used.ru_maxrss} {peak} {counted}")
 
     def _collect(self) -> Collection:
-        """Makes what lies in the tree's folders plain files of the evaluator; ``collecting`` is its sign of life."""
-        found = Collection(os.geteuid(), os.getegid(), lambda: self.tell("collecting"))
+        """Turns the content of the tree's folders into plain files of the evaluator; ``collecting`` is a heartbeat."""
+        found = Collection(os.geteuid(), os.getegid(), lambda: self.report("collecting"))
         found.collect(self.spec["collect"])
         return found
 
     def _start_child(self) -> None:
-        report, report_end = os.pipe()
+        # Both ends close on exec: an empty read means that the program runs, anything else is why it does not.
+        failure, failure_end = os.pipe()
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
                 self._become_participant(parent)
             except OSError as error:
-                os.write(report_end, f"{error.errno or 1} {error.filename or ''}".encode()[:1024])
+                os.write(failure_end, f"{error.errno or 1} {error.filename or ''}".encode()[:1024])
             except BaseException as error:
-                os.write(report_end, f"1 {error!r}".encode()[:1024])
+                os.write(failure_end, f"1 {error!r}".encode()[:1024])
+            # Never return from the fork: it would continue as a second guard and kill the tree of the first one.
             os._exit(127)
-        os.close(report_end)
+        # A writing end that stays open here would keep the read below from ending.
+        os.close(failure_end)
+        # With copies here neither the logs nor the wire would end when the participant closes them.
         for descriptor in (*self.spec["fds"], *(log.sink for log in self.logs)):
             os.close(descriptor)
-        problem = os.read(report, 1024)
-        os.close(report)
+        problem = os.read(failure, 1024)
+        os.close(failure)
         if problem:
-            self.tell(f"failed {problem.decode(errors='replace')}".replace("\n", " "))
+            # The report is one line, and the text of an exception may have several.
+            self.report(f"failed {problem.decode(errors='replace')}".replace("\n", " "))
         else:
             self.root = pid
-            self.tell(f"started {pid}")
+            self.report(f"started {pid}")
 
     def _become_participant(self, parent: int) -> None:
-        """Runs in the fork: sets everything that ``exec`` keeps, then becomes the participant."""
-        for number in range(1, 32):
+        """Runs in the fork: sets everything that survives ``exec``, then becomes the participant.
+
+        The order matters: ``join`` needs the evaluator's rights, ``enter`` gives them up, and the filter refuses calls
+        that ``enter`` makes.
+        """
+        for number in range(1, 32):  # ignored signals stay ignored across exec; the guard ignores SIGINT, for example
             if number not in (signals.SIGKILL, signals.SIGSTOP):
                 signals.signal(number, signals.SIG_DFL)
-        os.setsid()
+        os.setsid()  # a terminal's Ctrl-C must not reach the participant
         os.umask(0o022)
         if self.spec["confined"]:
             self.accounts.join()
+            # The kernel demands it for set_filter below from everyone without CAP_SYS_ADMIN.
             _prctl(PR_SET_NO_NEW_PRIVS, 1)
             self._set_limits()
             bound_resources()
@@ -168,9 +182,9 @@ class _Guard:
         os.chdir(self.spec["cwd"])
         if self.spec["entry"] is not None:
             enter(self.spec["entry"])
-        # Last, since a change of the user id clears it; it holds even when the participant kills the guard.
+        # After ``enter``, since a change of the user id clears it. It ends the participant even if it kills the guard.
         _prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
-        if os.getppid() != parent:
+        if os.getppid() != parent:  # the guard died before the call above, so no signal will come
             os._exit(127)
         if self.spec["filter"]:
             set_filter(self.spec["filter"])
@@ -186,29 +200,33 @@ class _Guard:
             hard = resource.getrlimit(kind)[1]
             if hard != resource.RLIM_INFINITY:
                 wanted = min(wanted, hard)
-            # one second between the soft CPU limit (SIGXCPU) and the hard one (SIGKILL), so that the cause shows
+            # One second between the soft CPU limit (SIGXCPU) and the hard one (SIGKILL): only SIGXCPU names the cause.
             above = wanted + 1 if kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else wanted
             resource.setrlimit(kind, (wanted, above))
 
     def _watch(self) -> None:
-        """Pumps, reaps and samples until the tree has to end."""
+        """Copies output, reaps children and samples limits until the tree has to end."""
+        # Signals arrive as bytes in a pipe: a signal between checking a flag and poll() would otherwise be missed.
         wake, wake_end = os.pipe()
         os.set_blocking(wake, False)
+        # set_wakeup_fd refuses a blocking descriptor: a full pipe would block the signal handler.
         os.set_blocking(wake_end, False)
         signals.set_wakeup_fd(wake_end)
         evaluator = os.getppid()
         asked = [False]
 
         def ask(number: int, frame: object) -> None:
-            # the parent-death signal also comes when only the thread that started us ended: then nothing is to do
+            # The parent-death signal is also sent if only the thread that started us ends; getppid() tells them apart.
             if number == signals.SIGTERM or os.getppid() != evaluator:
                 asked[0] = True
 
+        # Before the prctl below: the default action of SIGUSR1 would end the guard and leave its tree behind.
         signals.signal(signals.SIGTERM, ask)
         signals.signal(signals.SIGUSR1, ask)
+        # It does nothing, but without a handler no byte would be written to the pipe.
         signals.signal(signals.SIGCHLD, lambda number, frame: None)
         _prctl(PR_SET_PDEATHSIG, signals.SIGUSR1)
-        if os.getppid() != self.spec["evaluator"]:
+        if os.getppid() != self.spec["evaluator"]:  # it died before the call above, so no signal will come
             return
         poll = select.poll()
         poll.register(wake, select.POLLIN)
@@ -216,7 +234,7 @@ class _Guard:
         sources = {log.source: log for log in self.logs}
         for source in sources:
             poll.register(source, select.POLLIN)
-        self._reap()  # the child may have ended before the handler was there
+        self._reap()  # the child may have ended before the handler was installed
         while not (self.ended or asked[0]):
             for descriptor, _ in poll.poll(self._pause_ms()):
                 if descriptor == wake:
@@ -226,7 +244,7 @@ class _Guard:
                     if not sources[descriptor].pump():
                         poll.unregister(descriptor)
                 else:
-                    return  # "K", or the end of the stream: the evaluator died
+                    return  # the byte "K", or the end of the stream because the evaluator died
             if self._over_limit():
                 return
 
@@ -234,13 +252,14 @@ class _Guard:
         if "memory_bytes" in self.limits or "processes" in self.limits or self.disk is not None:
             return int(SAMPLE_INTERVAL_S * 1000)
         if "wall_s" in self.limits:
+            # One millisecond more: a pause that is rounded down ends early, and poll() would spin until the limit.
             return max(0, int((self.started_at + self.limits["wall_s"] - time.monotonic()) * 1000) + 1)
         return None
 
     def _over_limit(self) -> bool:
         now = time.monotonic()
         if now - self.started_at >= self.limits.get("wall_s", _NEVER):
-            self.tell(f"limit wall_s {now - self.started_at:.3f}")
+            self.report(f"limit wall_s {now - self.started_at:.3f}")
             return True
         if self.disk is not None and self.disk.due(now) and self._over_disk(os.getpid()):
             return True
@@ -248,27 +267,28 @@ class _Guard:
             return False
         over = self._over_processes() or self._over_memory()
         took = time.monotonic() - now
-        self.next_sample = now + max(SAMPLE_INTERVAL_S, min(1.0, 25 * took))  # a host of thousands of processes
+        # On a host with thousands of processes one sample is slow: spend at most 4 % of the time on samples.
+        self.next_sample = now + max(SAMPLE_INTERVAL_S, min(1.0, 25 * took))
         return over
 
     def _over_processes(self) -> bool:
         allowed = self.limits.get("processes", _NEVER)
         if allowed == _NEVER:
             return False
-        # The group counts threads as well, and cheaply: the tree is looked through only when it holds enough of them.
+        # The group's counter is cheap but includes threads: count processes only if it exceeds the limit.
         if "processes" in self.grouped and self.accounts.read("tasks") <= allowed + self.spec["own_processes"]:
             return False
         count = len(descendants(os.getpid())) - int(self.spec["own_processes"])
         if count <= allowed:
             return False
-        self.tell(f"limit processes {count}")
+        self.report(f"limit processes {count}")
         return True
 
     def _over_memory(self) -> bool:
         allowed = self.limits.get("memory_bytes", _NEVER)
         if allowed == _NEVER:
             return False
-        if "memory_bytes" in self.grouped:  # the kernel has killed already; the rest of the tree goes with it
+        if "memory_bytes" in self.grouped:  # the kernel enforces it; after its first kill the rest of the tree must end
             if not self.accounts.read("oom_kills"):
                 return False
             used = self.accounts.read("memory_peak")
@@ -278,7 +298,7 @@ class _Guard:
             self.peak_tree_bytes = max(self.peak_tree_bytes, used)
             if used <= allowed:
                 return False
-        self.tell(f"limit memory_bytes {used}")
+        self.report(f"limit memory_bytes {used}")
         return True
 
     def _over_disk(self, guard: int) -> bool:
@@ -286,7 +306,7 @@ class _Guard:
         if verdict is None:
             return False
         self.over = True
-        self.tell(f"limit {verdict[0]} {verdict[1]}")
+        self.report(f"limit {verdict[0]} {verdict[1]}")
         return True
 
     def _reap(self) -> None:
@@ -308,13 +328,15 @@ class _Guard:
             if pid:
                 self._note(pid, status, used.ru_maxrss)
             else:
+                # A scan of /proc is not atomic: it can miss the child of a process that ends during the scan. This
+                # repeats until none is left.
                 kill_descendants(os.getpid())
                 time.sleep(0.002)
 
     def _note(self, pid: int, status: int, max_rss_kib: int) -> None:
         if pid == self.root:
             self.ended = True
-            self.tell(f"exited {status} {max_rss_kib}")
+            self.report(f"exited {status} {max_rss_kib}")
 
 
 def main(control: int) -> None:
@@ -323,6 +345,7 @@ def main(control: int) -> None:
     Args:
         control: descriptor of the socket.
     """
+    # Their default actions would end the guard before its tree.
     for number in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
         signals.signal(number, signals.SIG_IGN)
     os.set_inheritable(control, False)
@@ -330,13 +353,14 @@ def main(control: int) -> None:
     document = b""
     size = 4
     while len(document) < size:
+        # Not a byte more than the document: a K that already waits behind it has to stay for poll().
         data = os.read(control, size - len(document))
         if not data:
-            return  # the evaluator ended before it said anything
+            return  # the evaluator ended before it sent anything
         document += data
         if size == 4 and len(document) == 4:
             size = 4 + int.from_bytes(document, "little")
-    # The participant, of the same user, neither traces the guard nor reads its memory. Not before the evaluator has
-    # spoken, which may have to open the kernel's clock of this process.
+    # Keeps a participant of the same user from tracing the guard or reading its memory. Not earlier: before it sends
+    # the document, the evaluator may have to open the task clock of this process, which this would forbid.
     _prctl(PR_SET_DUMPABLE, 0)
     _Guard(control, marshal.loads(document[4:])).run()

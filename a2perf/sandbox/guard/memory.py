@@ -1,8 +1,8 @@
-"""What a tree holds in memory where no control group counts it: more than the resident sets of its processes.
+"""Estimates the memory of a tree without a control group: more than the resident sets of its processes.
 
-Files in a ``tmpfs`` and in anonymous shared memory belong to nobody's resident set unless they are mapped, pipes and
-socket buffers never do. Not seen are anonymous mappings that were shared and given up again, unattached System V
-segments, and the kernel's own tables; so this bounds a tree and does not measure it.
+Files in a ``tmpfs`` and in anonymous shared memory are in a resident set only while they are mapped; pipes and socket
+buffers never are. Not counted: anonymous shared mappings that were unmapped, unattached System V segments, and the
+kernel's own tables. The result is good enough for a limit, but it is not a measurement.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .tree import PAGE_BYTES
 
 INODE_BYTES = 1024
 FREE_FLIGHT = 64
-"""Descriptors that may be on their way through sockets at a time; each one above may hold a full socket."""
+"""Descriptors in flight through sockets that are not counted; each further one counts as a full socket buffer."""
 
 
 class Memory:
@@ -26,10 +26,9 @@ class Memory:
         self._shared_with_host = {device for device, _ in _tmpfs("self")}
 
     def held(self, pids: list[int], bound: float) -> int:
-        """Returns the memory of some processes together.
+        """Returns the total memory of some processes.
 
-        Shared pages count once for a verdict, but reading that is expensive: it is read only where the sum of the
-        resident sets exceeds ``bound``.
+        Counting shared pages once is expensive, so it is done only if the sum of the resident sets exceeds ``bound``.
         """
         found = look(pids, set(), buffers=True)
         files = self._scratch(pids) + found.anonymous_bytes()
@@ -42,11 +41,11 @@ class Memory:
             of_process, of_shared = _proportional(pid)
             private += of_process - of_shared
             shared += of_shared
-        # What is mapped of the files is in both; which part of it, only a look at every mapping would say.
+        # Mapped parts of the files are in both numbers. The larger one avoids a walk over every mapping.
         return private + max(shared, files) + buffers
 
     def _scratch(self, pids: list[int]) -> int:
-        """Returns what lies in the ``tmpfs`` mounts that the tree has and the host does not."""
+        """Returns the bytes in ``tmpfs`` mounts that exist only in the tree's mount namespaces."""
         total = 0
         seen: set[int] = set()
         for pid in pids:
@@ -65,6 +64,7 @@ class Memory:
                     continue
                 values = os.statvfs(place)
                 used = (values.f_blocks - values.f_bfree) * values.f_frsize
+                # By device: one tmpfs can be mounted at several points. Empty files take no blocks, but inodes.
                 devices[os.fstat(place).st_dev] = used + (values.f_files - values.f_ffree) * INODE_BYTES
                 os.close(place)
             total += sum(devices.values())
@@ -90,6 +90,7 @@ def _tmpfs(pid: str) -> list[tuple[str, str]]:
         before, _, after = line.partition(" - ")
         fields = before.split()
         if after.startswith("tmpfs "):
+            # The kernel writes blanks, line breaks and backslashes in mount points as octal escapes.
             found.append((fields[2], fields[4].encode().decode("unicode_escape")))
     return found
 
@@ -103,7 +104,7 @@ def _resident(pid: int) -> int:
 
 
 def _proportional(pid: int) -> tuple[int, int]:
-    """Returns the proportional set of a process, and the part of it that is shared memory and ``tmpfs`` files."""
+    """Returns the proportional set size of a process, and its part in shared memory and ``tmpfs`` files, in bytes."""
     whole = shared = -1
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as stream:
@@ -114,7 +115,7 @@ def _proportional(pid: int) -> tuple[int, int]:
                     shared = int(line.split()[1]) * 1024
     except (OSError, IndexError):
         pass
-    if whole < 0:  # it may not be looked into: then what it shares counts in full
+    if whole < 0:  # unreadable process: count its shared pages in full
         return _resident(pid), 0
     return whole, max(0, shared)
 
@@ -122,6 +123,7 @@ def _proportional(pid: int) -> tuple[int, int]:
 def _socket_bytes() -> int:
     try:
         with open("/proc/sys/net/core/wmem_max", "rb") as stream:
+            # The kernel doubles the size that a program sets for a socket buffer, see socket(7).
             return 2 * int(stream.read())
     except (OSError, ValueError):
         return 1 << 20

@@ -1,9 +1,12 @@
-"""The places that bubblewrap shows the participant, made harmless to the host's files before.
+"""Prepares the mounts that bubblewrap shows to the participant; it cannot affect the host's files through them.
 
-Where the evaluator is root, ids are translated ("idmapped mounts"): what root owns appears as the participant's own,
-and what it writes is root's at once. What it reads goes through an overlay, whose files have locks, leases and watches
-apart from those of the host's files. Device files are made for it. Where a file system offers one of these not, the
-place is shown without it. Facts: ``mount_setattr(2)`` and the kernel's ``Documentation/filesystems/overlayfs.rst``.
+* If the evaluator is root, ids are translated (idmapped mounts): files of root appear as the participant's, and files
+  that it writes belong to root immediately.
+* Readable folders go through an overlay. Locks, leases and watches on its files do not reach the host's files.
+* Device files are created for the participant.
+
+A place is shown without one of these if its file system does not support it. Source: ``mount_setattr(2)`` and the
+kernel's ``Documentation/filesystems/overlayfs.rst``.
 """
 
 from __future__ import annotations
@@ -21,23 +24,24 @@ if TYPE_CHECKING:
     Put = Callable[[str], None]
 
 STAGE = "/tmp"
-"""Where bubblewrap finds the places: a file system of its own in a mount namespace of its own."""
+"""Where bubblewrap finds the places: a new file system in a private mount namespace."""
 
 
 def build(places: list[tuple[str, str, str, bool]], uid: int | None) -> None:
-    """Puts up every place under its name in ``STAGE``; the calling process is in a mount namespace of its own.
+    """Mounts every place under its name in ``STAGE``; the calling process is in a private mount namespace.
 
     Args:
-        places: name, kind (``"read"``, ``"write"``, ``"device"``), source, and whether it is a part of the system, of
-            which everybody may read everything.
-        uid: to which id the owner of a place is translated; ``None``: nothing is translated.
+        places: name, kind (``"read"``, ``"write"``, ``"device"``), source, and whether it is a world-readable part of
+            the system.
+        uid: id to which the owner of a place is translated; ``None`` translates nothing.
 
     Raises:
-        OSError: the kernel refused a step that nothing can replace; ``filename`` names it.
+        OSError: the kernel refused a necessary step; ``filename`` names it.
     """
+    # A new namespace inherits shared mounts: without this the mounts below would also appear on the host.
     kernel.mount("none", "/", None, kernel.RECURSIVE | kernel.PRIVATE)
     stage = _Stage(uid)
-    # Copies of all mounts come first, since the stage covers what else lies in its place.
+    # Clone all sources first: mounting the stage on /tmp hides any source below /tmp.
     found = [(name, stage.find(kind, source, system)) for name, kind, source, system in places]
     kernel.mount("tmpfs", STAGE, "tmpfs", 0, "mode=0755")
     os.mkdir(f"{STAGE}/empty")
@@ -48,7 +52,7 @@ def build(places: list[tuple[str, str, str, bool]], uid: int | None) -> None:
 
 
 def give(top: str, uid: int, gid: int) -> None:
-    """Makes a folder and all in it a user's. Links are not followed."""
+    """Changes the owner of a folder and everything in it. Links are not followed."""
     os.chown(top, uid, gid, follow_symlinks=False)
     for _, folders, files, folder in os.fwalk(top):
         for name in (*folders, *files):
@@ -56,7 +60,7 @@ def give(top: str, uid: int, gid: int) -> None:
 
 
 class _Layer:
-    """A folder of the host behind an overlay, where the kernel offers one; ``path`` once it is put up."""
+    """A folder of the host behind an overlay, if the kernel allows one; ``path`` is set by ``put_up``."""
 
     def __init__(self, clone: int, number: int) -> None:
         self.clone = clone
@@ -70,10 +74,11 @@ class _Layer:
         kernel.attach_mount(self.clone, below)
         os.close(self.clone)
         try:
+            # The kernel demands two lower folders if there is no upper one; the second one is empty.
             kernel.mount("overlay", above, "overlay", 0, f"lowerdir={below}:{STAGE}/empty")
             self.path = above
         except OSError:
-            self.path = below  # its locks are those of the host's files then
+            self.path = below  # no overlay here: locks then reach the host's files
 
 
 class _Stage:
@@ -86,7 +91,7 @@ class _Stage:
         self.points = [point for point in points if point != "/"]
 
     def find(self, kind: str, source: str, system: bool) -> Put:
-        """Returns what puts a place up; everything of the host that it needs is open by then."""
+        """Returns a function that mounts a place; the host's files that it needs are opened here."""
         source = os.path.realpath(source)
         status = os.stat(source)
         if kind == "device":
@@ -96,13 +101,13 @@ class _Stage:
         if kind == "write":
             clone, translated = self._clone(source, owner)
             if self.uid is not None and not translated:
-                give(source, self.uid, self.uid)  # the evaluator's again when the tree has ended
+                give(source, self.uid, self.uid)  # the guard gives it back to the evaluator when the tree has ended
             return lambda target: _attach(clone, target, folder)
         base = source if folder else os.path.dirname(source)
-        for top in ("/etc", "/usr"):  # one overlay for all of their files
+        for top in ("/etc", "/usr"):  # one overlay for all of their files is much faster than one per file
             if system and source.startswith(top + "/"):
                 base = top
-        if base == "/" or self._crosses(base, source):  # an overlay does not show the mounts in its folder
+        if base == "/" or self._crosses(base, source):  # an overlay does not show mounts inside its lower folder
             clone, translated = self._clone(source, owner)
             self._check_readable(source, status, owner, translated)
             return lambda target: _attach(clone, target, folder)
@@ -118,13 +123,13 @@ class _Stage:
         return any((point + "/").startswith(source + "/") or source.startswith(point + "/") for point in below)
 
     def _clone(self, path: str, owner: tuple[int, int] | None) -> tuple[int, bool]:
-        """Returns a detached copy of a mount, and whether its ids are translated."""
+        """Returns a descriptor of a detached copy of a mount, and whether its ids are translated."""
         clone = kernel.clone_mount(path)
         if owner is None or self.uid is None:
             return clone, False
         if owner not in self.maps:
             self.maps[owner] = kernel.user_map(owner, self.uid)
-        for recursive in (True, False):  # a mount below may be of a kind that cannot
+        for recursive in (True, False):  # a mount further down may not support it; then translate only the top one
             try:
                 kernel.translate_ids(clone, self.maps[owner], recursive=recursive)
                 return clone, True
@@ -137,7 +142,9 @@ class _Stage:
     ) -> None:
         needed = 0o005 if stat.S_ISDIR(status.st_mode) else 0o004
         if owner is not None and not translated and status.st_mode & needed != needed:
-            where = f"{source}: only its owner may read it, and its file system cannot translate ids (chmod -R a+rX)"
+            where = (
+                f"{source}: only its owner may read it, and its file system cannot translate ids (run chmod -R a+rX)"
+            )
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), where)
 
     def _make_device(self, target: str, source: str, status: os.stat_result) -> None:
@@ -147,6 +154,7 @@ class _Stage:
 
 
 def _unescaped(point: str) -> str:
+    # The backslash last: decoded first, it could form another escape with the digits that follow it.
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         point = point.replace(code, character)
     return point

@@ -1,4 +1,4 @@
-"""Captures one output stream of the participant in a file, up to a cap; what exceeds it is read and dropped."""
+"""Captures one output stream of the participant in a file, up to a cap; further output is read and dropped."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ DRAIN_S = 2.0
 
 
 class Log:
-    """A pipe's read end, and the file it is copied to.
+    """A pipe and the file that its content is copied to.
 
     Args:
-        name: of the stream.
+        name: name of the stream.
         target: path or open descriptor of the file; ``None`` drops everything.
-        cap: how many bytes are kept.
+        cap: number of bytes that are kept.
     """
 
     def __init__(self, name: str, target: str | int | None, cap: int) -> None:
@@ -29,7 +29,7 @@ class Log:
 
             fcntl.fcntl(self.source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
-            pass  # the host's limit on pipe memory is reached; the default size is only slower
+            pass  # the user's limit on pipe memory is reached; the default size works, only slower
         self.target = -1
         if isinstance(target, int):
             self.target = target
@@ -39,7 +39,7 @@ class Log:
         self.dropped = 0
 
     def pump(self) -> bool:
-        """Copies what is there; returns False at the end of the stream."""
+        """Copies the available bytes; returns False at the end of the stream."""
         try:
             data = os.read(self.source, CHUNK_BYTES)
         except BlockingIOError:
@@ -50,19 +50,20 @@ class Log:
             return False
         kept = data[: self.room]
         written = self._write(kept)
+        # After a failed write nothing more is kept: later output would follow the gap as if nothing were missing.
         self.room = self.room - written if written == len(kept) else 0
         self.dropped += len(data) - written
         return True
 
     def drain(self) -> None:
-        """Reads what is still in the pipe; bounded, since a stranger may hold its other end."""
+        """Reads the rest of the pipe, for at most two seconds: a surviving writer could keep it full forever."""
         deadline = time.monotonic() + DRAIN_S
         while time.monotonic() < deadline and select.select([self.source], [], [], 0)[0]:
             if not self.pump():
                 break
 
     def finish(self) -> None:
-        """Says in the file how much was dropped."""
+        """Notes in the file how many bytes were dropped."""
         if self.dropped:
             self._write(b"\n[a2perf: %d further bytes of output were dropped]\n" % self.dropped)
 
@@ -74,5 +75,5 @@ class Log:
             while done < len(data):
                 done += os.write(self.target, data[done:])
         except OSError:
-            pass  # a full disk must end neither the guard nor the participant; the rest counts as dropped
+            pass  # a full disk must not end the guard or the participant; the rest counts as dropped
         return done

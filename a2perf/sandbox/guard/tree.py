@@ -1,4 +1,4 @@
-"""A process tree as ``/proc`` shows it: who belongs to it, what it holds, and how to end all of it."""
+"""Finds, stops and kills the processes of a tree, through ``/proc``."""
 # ruff: noqa: SIM105
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ def descendants(root: int) -> list[int]:
             continue
         try:
             with open(f"/proc/{entry}/stat", "rb") as stream:
+                # The program's name in parentheses may itself contain blanks and parentheses.
                 fields = stream.read().rpartition(b")")[2].split()
         except OSError:
-            continue  # it ended while we looked
+            continue  # it has ended in the meantime
         children.setdefault(int(fields[1]), []).append(int(entry))
     found = list(children.get(root, ()))
     for pid in found:
@@ -35,7 +36,8 @@ def descendants(root: int) -> list[int]:
 def kill_descendants(root: int) -> int:
     """Sends SIGKILL to every descendant of ``root``; returns how many there were.
 
-    The tree is stopped first, until a look finds no new member: a process that forks faster than we kill cannot win.
+    The tree is stopped first, until a scan finds no new process. Killing at once would lose the race against a process
+    that forks faster than one scan of ``/proc``.
     """
     stopped = stop(root)
     for pid in stopped:
@@ -44,8 +46,9 @@ def kill_descendants(root: int) -> int:
 
 
 def stop(root: int) -> set[int]:
-    """Sends SIGSTOP to every descendant of ``root`` until a look finds no new one; returns their process ids."""
+    """Sends SIGSTOP to every descendant of ``root`` until a scan finds no new one; returns their process ids."""
     stopped: set[int] = set()
+    # Bounded: a tree that always has a new process in the next scan must not hold up the guard forever.
     for _ in range(100):
         fresh = [pid for pid in descendants(root) if pid not in stopped]
         if not fresh:
@@ -57,7 +60,7 @@ def stop(root: int) -> set[int]:
 
 
 def release(stopped: set[int]) -> None:
-    """Lets stopped processes run again."""
+    """Sends SIGCONT to stopped processes."""
     for pid in stopped:
         _send(pid, signals.SIGCONT)
 

@@ -1,8 +1,8 @@
 """Checks an answer of the participant against the action space before an environment sees it.
 
-The platform clips actions into a box (and counts how many); a NaN, an infinity, a wrong shape or a wrong kind of number
-is refused, with a message that says what came and what is valid. Nothing that a participant answers makes a check raise
-anything but ``ParticipantFailure``, or allocate more than the answer itself takes.
+Finite actions are clipped into a box, and the clipped ones are counted. A NaN, an infinity, a wrong shape or a wrong
+dtype is refused; the message contains the answer and the space. Whatever a participant answers, a check raises only
+``ParticipantFailure`` and allocates no more memory than the answer itself.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gymnasium import spaces
 from a2perf.submission.evaluator.failures import ParticipantFailure, bad_output, unreadable
 
 _MAX_SHOWN = 120
-_MAX_DEPTH = 32  # of numpy's arrays, at least
-_MAX_SEQUENCE = 65_536  # elements of a sequence space, each of which Gymnasium checks in Python
+_MAX_DEPTH = 32  # numpy supports at least 32 dimensions
+_MAX_SEQUENCE = 65_536  # Gymnasium checks each element of a sequence space in Python
 
 
 class ActionChecker:
@@ -27,11 +27,11 @@ class ActionChecker:
 
     Args:
         space: a Gymnasium space.
-        clip: clip finite numbers into a box; without it they are refused.
-        where: the call that is named in a failure.
+        clip: clip finite numbers into a box; otherwise they are refused.
+        where: name of the call for failures.
 
     Attributes:
-        clipped: how many boxes were clipped so far.
+        clipped: number of clipped boxes so far.
     """
 
     def __init__(self, space: spaces.Space[Any], *, clip: bool = True, where: str = "infer_once") -> None:
@@ -45,7 +45,7 @@ class ActionChecker:
         """Returns the action to step with.
 
         Raises:
-            ParticipantFailure: of kind ``bad_output``, when the value is not an action of the space.
+            ParticipantFailure: of kind ``bad_output`` if the value is not an action of the space.
         """
         if where is not None:
             self._where = where
@@ -57,13 +57,13 @@ class ActionChecker:
             raise unreadable(self._where, error) from error
 
     def checked(self, value: Any) -> Any:
-        """Returns the same without the net under it, which is how a fuzzer sees a gap in a check."""
-        with np.errstate(all="ignore"):  # a signaling NaN, or a number too large for the type of the space
+        """Returns the action without converting unexpected exceptions, so fuzz tests can find gaps in the checks."""
+        with np.errstate(all="ignore"):  # a signaling NaN, or a number too large for the dtype of the space
             return self._check(value)
 
     def _checker_of(self, space: spaces.Space[Any]) -> Callable[[Any], Any]:
         if isinstance(space, spaces.Box):
-            # An open side gets the largest finite number as its bound, so that one comparison finds infinities too.
+            # An open side gets the largest finite number as bound: then one comparison also detects infinities.
             low, high = space.low, space.high
             if space.dtype.kind == "f":
                 limit = np.finfo(space.dtype).max
@@ -88,12 +88,12 @@ class ActionChecker:
         else:
             array = self._numbers(space, value, math.prod(shape))
             if array.shape != shape:
-                if array.shape != (1, *shape):  # a policy that answers with a batch of one is understood
+                if array.shape != (1, *shape):  # a batch of one action is accepted
                     raise self._refuse(space, f"an array of shape {array.shape}")
                 array = array[0]
             if dtype.kind in "iu" and array.dtype.kind == "f" and np.isfinite(array).all() and (array % 1).any():
                 raise self._refuse(space, f"{_shown(array)}, which are not whole numbers")
-        # One comparison finds NaN, infinities and numbers out of range: only NaN compares false to everything.
+        # One comparison detects NaN, infinities and numbers out of range, because NaN compares false to everything.
         if ((array >= low) & (array <= high)).all():
             return array if array.dtype == dtype else _cast(array, low, high, dtype)
         if not np.isfinite(array).all():
@@ -127,7 +127,7 @@ class ActionChecker:
         if array.shape != shape or fraction:
             raise self._refuse(space, f"an array of shape {array.shape} and dtype {array.dtype}")
         cast = array.astype(space.dtype)
-        # A number that the space's type cannot hold wraps around into its range: it has to be the same afterwards.
+        # A cast wraps numbers that do not fit the dtype into its range, so compare them with the original.
         if (cast != array).any() or not space.contains(cast):
             raise self._refuse(space, f"{_shown(array)}, which is out of range")
         return cast
@@ -159,7 +159,7 @@ class ActionChecker:
         return value
 
     def _numbers(self, space: spaces.Space[Any], value: Any, most: int) -> np.ndarray[Any, np.dtype[Any]]:
-        """Returns an answer as an array of numbers; nested sequences may hold ``most`` of them."""
+        """Returns an answer as an array of numbers; nested sequences may contain ``most`` of them."""
         if isinstance(value, tuple | list) and (wrong := _not_numbers(value, most)):
             raise self._refuse(space, f"{_described(value)} that {wrong}")
         if not isinstance(value, tuple | list | np.ndarray | np.generic | int | float):
@@ -173,7 +173,7 @@ class ActionChecker:
         return array
 
     def _refuse(self, space: spaces.Space[Any], came: str) -> Exception:
-        return bad_output(self._where, f"the action is {_cut(came, 2 * _MAX_SHOWN)}; valid is {_shown(space)}")
+        return bad_output(self._where, f"the action is {_cut(came, 2 * _MAX_SHOWN)}; expected {_shown(space)}")
 
 
 def check_action(space: spaces.Space[Any], value: Any, *, clip: bool = True, where: str = "infer_once") -> Any:
@@ -181,12 +181,12 @@ def check_action(space: spaces.Space[Any], value: Any, *, clip: bool = True, whe
 
     Args:
         space: the environment's action space.
-        value: what the participant answered.
-        clip: clip finite numbers into a box; without it they are refused.
-        where: the call that is named in a failure.
+        value: the participant's answer.
+        clip: clip finite numbers into a box; otherwise they are refused.
+        where: name of the call for failures.
 
     Raises:
-        ParticipantFailure: of kind ``bad_output``; the message says what came and what is valid.
+        ParticipantFailure: of kind ``bad_output``; the message contains the answer and the space.
     """
     key = id(space), clip
     cached = _checkers.get(key)
@@ -201,18 +201,20 @@ _checkers: dict[tuple[int, bool], tuple[spaces.Space[Any], ActionChecker]] = {}
 
 
 def _cast(array: Any, low: Any, high: Any, dtype: np.dtype[Any]) -> Any:
-    """Returns finite numbers in the type of a box, those beyond a bound as that bound.
+    """Returns finite numbers in the dtype of a box, clipped to its bounds.
 
-    The bounds are taken as they are: a float that equals the largest 64-bit integer does not fit into it.
+    Clipping takes the bounds from the space instead of casting a clipped float: the float nearest to the largest 64-bit
+    integer does not fit into one.
     """
     inside = array.astype(dtype)
     return np.where(array >= high, high, np.where(array <= low, low, inside)).astype(dtype, copy=False)
 
 
 def _not_numbers(value: tuple[Any, ...] | list[Any], most: int) -> str | None:
-    """Returns what keeps nested sequences from being ``most`` numbers; ``None`` for nothing.
+    """Returns why nested sequences are not at most ``most`` numbers, or ``None``.
 
-    numpy would make an array of whatever it is given first: one long string among many short ones takes the product.
+    Checked before numpy sees them: numpy pads every string to the longest one, so one long string among many short ones
+    would take memory for the product.
     """
     waiting: list[tuple[Any, int]] = [(value, 1)]
     count = 0
@@ -220,18 +222,18 @@ def _not_numbers(value: tuple[Any, ...] | list[Any], most: int) -> str | None:
         item, depth = waiting.pop()
         if isinstance(item, tuple | list):
             if depth > _MAX_DEPTH:
-                return f"is nested more than {_MAX_DEPTH} times"
+                return f"has more than {_MAX_DEPTH} dimensions"
             if count + len(item) > max(most, 1):
-                return f"holds more than {most} numbers"
+                return f"contains more than {most} numbers"
             waiting += [(part, depth + 1) for part in item]
         elif isinstance(item, np.ndarray | np.generic) and item.dtype.kind in "biuf":
             count += item.size
         elif isinstance(item, int | float):
             count += 1
         else:
-            return f"holds {_described(item)}"
+            return f"contains {_described(item)}"
         if count > most:
-            return f"holds more than {most} numbers"
+            return f"contains more than {most} numbers"
     return None
 
 
@@ -240,7 +242,7 @@ def _described(value: Any) -> str:
         return f"an array of shape {value.shape} and dtype {_cut(str(value.dtype), _MAX_SHOWN)}"
     if isinstance(value, str | bytes | list | tuple | dict):
         return f"a {type(value).__name__} of length {len(value)}"
-    if type(value) is int and value.bit_length() > 128:  # its text would take quadratic time
+    if type(value) is int and value.bit_length() > 128:  # converting it to text takes quadratic time
         return f"an integer of {value.bit_length()} bits"
     return f"{value!r}" if value is None or type(value) in (bool, int, float) else f"a {type(value).__name__}"
 

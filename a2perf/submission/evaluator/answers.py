@@ -1,4 +1,4 @@
-"""What the participant process answers to observations, checked before anybody uses it."""
+"""Validates the participant process's answers to observations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class BadAnswer(ValueError):
-    """An answer whose shape or times make no sense; the text says what is wrong, with ``it`` for the participant."""
+    """An answer has an invalid shape or impossible times; in the message "it" is the participant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +15,10 @@ class Answer:
     """One answer.
 
     Attributes:
-        action: as it came; ``actions.check_action`` checks it.
-        preprocess_ns: time of ``preprocess_observation``, by the participant process's clock.
-        infer_ns: time of ``infer_once``, by the same clock.
-        round_trip_ns: from before the request to after the answer, by the evaluator's clock.
+        action: the unchecked action; ``actions.check_action`` checks it.
+        preprocess_ns: time of ``preprocess_observation`` by the participant process's clock.
+        infer_ns: time of ``infer_once`` by the same clock.
+        round_trip_ns: time from before the request to after the answer by the evaluator's clock.
     """
 
     action: Any
@@ -28,7 +28,7 @@ class Answer:
 
 
 def word_of(reply: Any) -> str | None:
-    """Returns the word that a reply begins with, or ``None`` when it is not a sequence that begins with a word."""
+    """Returns the first element of a reply if that is a string, else ``None``."""
     return reply[0] if type(reply) is tuple and reply and type(reply[0]) is str else None
 
 
@@ -36,17 +36,17 @@ def single(reply: tuple[Any, ...], elapsed_ns: int) -> Answer:
     """Returns the answer in a reply ``("ok", action, preprocess_ns, infer_ns)``.
 
     Args:
-        reply: what came.
+        reply: the received message.
         elapsed_ns: the round trip by the evaluator's clock; no time within it can be longer.
 
     Raises:
-        BadAnswer: it is not one.
+        BadAnswer: the reply is not valid.
     """
     if len(reply) != 4:
-        raise BadAnswer("its answer is not a message of the wire")
+        raise BadAnswer("its answer is not a valid message")
     _, action, preprocess_ns, infer_ns = reply
     if type(preprocess_ns) is not int or type(infer_ns) is not int or preprocess_ns < 0 or infer_ns < 0:
-        raise BadAnswer("its times are not whole numbers of nanoseconds")
+        raise BadAnswer("its times are not integers of 0 nanoseconds or more")
     if preprocess_ns + infer_ns > elapsed_ns:
-        raise BadAnswer(f"it claims {preprocess_ns + infer_ns} ns, but was waited for {elapsed_ns} ns only")
+        raise BadAnswer(f"it reports {preprocess_ns + infer_ns} ns, but the evaluator waited only {elapsed_ns} ns")
     return Answer(action, preprocess_ns, infer_ns, elapsed_ns)

@@ -1,4 +1,4 @@
-"""What a participant left in its artifact folder, counted within bounds once its processes have ended."""
+"""Counts what a participant left in its artifacts folder, within bounds, once its processes have ended."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from a2perf.submission.evaluator.failures import ParticipantFailure
 MOST_NAMES = 100_000
 MOST_DEPTH = 100
 MOST_BYTES = 2**40
-"""Apparent size where a run has no ``artifact_limit_bytes``: every byte is hashed, also those of a sparse file."""
+"""Largest apparent size without ``artifact_limit_bytes``: every byte is hashed, even the holes of a sparse file."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """The regular files of an artifact folder.
+    """The regular files of an artifacts folder.
 
     Attributes:
-        size_bytes: their apparent size.
-        files: how many there are.
+        size_bytes: their total apparent size.
+        files: their number.
     """
 
     size_bytes: int
@@ -29,15 +29,15 @@ class Left:
 
 
 def count(folder: Path, where: str, limit_bytes: int | None) -> Left:
-    """Counts what lies in an artifact folder; links are not followed.
+    """Counts the regular files in an artifacts folder; links are not followed.
 
     Args:
         folder: the folder.
-        where: the call or phase that is named in a failure.
+        where: call or phase to name in a failure.
         limit_bytes: bound on the apparent size.
 
     Raises:
-        ParticipantFailure: of kind ``output_limit`` when there is more than allowed, ``bad_output`` when it cannot be
+        ParticipantFailure: of kind ``output_limit`` if a bound is exceeded, ``bad_output`` if the folder cannot be
             read.
     """
     size = files = 0
@@ -47,9 +47,9 @@ def count(folder: Path, where: str, limit_bytes: int | None) -> Left:
                 size, files = size + entry.status.st_size, files + 1
     except BoundExceeded as error:
         raise ParticipantFailure(
-            Failure(kind=FailureKind.OUTPUT_LIMIT, where=where, message=f"among its artifacts {error.message}")
+            Failure(kind=FailureKind.OUTPUT_LIMIT, where=where, message=f"in its artifacts, {error.message}")
         ) from error
     except StrangerFileError as error:
-        message = f"its artifacts cannot be collected: {error.message}"
+        message = f"its artifacts cannot be read: {error.message}"
         raise ParticipantFailure(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message)) from error
     return Left(size, files)

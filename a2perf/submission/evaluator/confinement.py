@@ -1,7 +1,7 @@
-"""How a run's participant process is confined: from the configuration to a sandbox, its bounds and the record of both.
+"""Chooses the sandbox and limits of a run's participant process from its settings, and records both.
 
-What was asked for is kept or refused; less is taken only where the configuration says so, and then the manifest names
-what is missing.
+A requested level or limit is provided or refused. A weaker one is used only if the settings allow it, and the manifest
+then lists what is missing.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Confinement:
     """How a participant process is confined.
 
     Attributes:
-        sandbox: the level that is in force.
+        sandbox: the sandbox in use.
         limits: the bounds on the process tree.
-        readable: what the participant may read beside its submission, its interpreter and a2perf.
-        hidden: what it must not see even where a readable folder holds it.
+        readable: paths that the participant may read in addition to its submission, its interpreter and a2perf.
+        hidden: paths that it must not see, even inside a readable folder.
         devices: device files that it may use.
-        network: whether it may reach the network.
-        asked: the level that was asked for; empty for the one in force.
-        lost: what of the level and the limits that were asked for cannot be had here, a sentence each.
+        network: whether it may use the network.
+        asked: the requested level; empty if it is the one in use.
+        lost: requested properties that this host cannot provide, one phrase each.
     """
 
     sandbox: Sandbox
@@ -49,7 +49,7 @@ class Confinement:
 
     @property
     def record(self) -> SandboxRecord:
-        """What the manifest says."""
+        """The entry of the manifest."""
         return SandboxRecord(
             level=self.sandbox.level,
             asked=self.asked or self.sandbox.level,
@@ -64,11 +64,11 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
     """Chooses the confinement of a run.
 
     Args:
-        settings: the run's configuration.
-        environment: the participant's variables of the contract; folders that they name become readable.
+        settings: the settings of the run.
+        environment: the participant's variables of the contract; folders in them become readable.
 
     Raises:
-        UserError: what was asked for cannot be had on this host, or a readable path does not exist.
+        UserError: this host cannot provide the level or a limit, or a readable path does not exist.
     """
     limits = Limits(
         cpus=settings.cpu_limit,
@@ -101,7 +101,9 @@ def _given(settings: Submission) -> Iterator[Path]:
     for name in settings.readable_paths:
         path = Path(name).expanduser().absolute()
         if not settled(path, settings.folder, "Submission.readable_paths").exists():
-            raise ConfigError(f"Submission.readable_paths names {name}, which does not exist", hint="remove it")
+            raise ConfigError(
+                f"Submission.readable_paths: {name} does not exist", hint="correct the path or remove it from the list"
+            )
         yield path
 
 
@@ -113,7 +115,7 @@ def _named(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _secret(settings: Submission) -> Iterator[Path]:
-    """Yields what holds seeds or results: the run's own folder, the evaluator's secret, the organizer's file."""
+    """Yields paths with seeds or results: the run's folder, the evaluator's secret, the organizer's files."""
     yield settings.root.absolute()
     for hidden in settings.hidden_paths:
         yield settled(hidden, settings.folder, "Submission.hidden_paths")
@@ -121,7 +123,7 @@ def _secret(settings: Submission) -> Iterator[Path]:
     if seed_secret.place().exists():
         yield seed_secret.place()
     inside = bundle_folder(settings.folder.resolve(), settings.root)
-    if inside is not None:  # the bundles of other seeds and tasks lie beside this run's
+    if inside is not None:  # it also contains the bundles of other seeds and tasks
         yield settings.folder.resolve() / inside
     for name in ("metric_values_dir", "evaluation_seeds_file", "held_out_task"):
         given = getattr(settings, name)

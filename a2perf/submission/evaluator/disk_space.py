@@ -1,9 +1,9 @@
-"""Whose failure a full disk is: the participant's that filled it, or the host's that had no room to begin with.
+"""Decides who is responsible for a full disk: the participant that filled it, or the host.
 
-The participant's word that the disk is full is checked against the file system of its artifacts: only if that is
-full in truth, and the participant's files are little of what fills it, the failure is recorded as the host's. Files
-without a name are not among them, so the run is not started again by itself either way. A little room is set aside
-from the start, and the record of a run whose disk is full can still be written.
+The participant's claim is checked against the file system of its artifacts. The failure counts as the host's only if
+the disk is really full and the participant wrote less than half of the space that was free before. Deleted but open
+files are not counted, so the run is not restarted automatically in either case. Some space is reserved at the start
+for the record of a run that fills the disk.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from a2perf.stranger_files import Kind, StrangerFileError, walk
 
 @dataclass(frozen=True)
 class DiskSpace:
-    """The room there was for a participant before it started.
+    """The disk space of a participant before it started.
 
     Attributes:
-        folder: where it may write.
-        free_bytes: room on that file system then.
-        held_bytes: what lay in the folder already.
+        folder: folder that it may write to.
+        free_bytes: free space of the file system.
+        held_bytes: size of the files in the folder.
     """
 
     folder: Path
@@ -39,22 +39,22 @@ class DiskSpace:
         return cls(folder, free_bytes(folder), _size(folder))
 
     def judge(self, failure: Failure) -> Failure:
-        """Returns a failure of kind ``disk`` with what was measured, or as the infrastructure's where it is that."""
+        """Returns a failure of kind ``disk`` with the measured sizes, or of kind ``infrastructure``."""
         written = max(0, _size(self.folder) - self.held_bytes)
         if free_bytes(self.folder) > FULL_BYTES:
-            words = "it filled the temporary space that it was given"
+            cause = "it filled its temporary space"
         elif written >= self.free_bytes / 2:
-            words = f"it wrote {written:,} bytes and filled the disk"
+            cause = f"it wrote {written:,} bytes and filled the disk"
         else:
-            words = f"the disk of the run is full; the participant wrote {written:,} bytes of it"
+            cause = f"the disk of the run is full; the participant wrote {written:,} bytes"
             return msgspec.structs.replace(
-                failure, kind=FailureKind.INFRASTRUCTURE, message=f"{words}: {failure.message}"
+                failure, kind=FailureKind.INFRASTRUCTURE, message=f"{cause}: {failure.message}"
             )
-        return msgspec.structs.replace(failure, message=f"{words}: {failure.message}")
+        return msgspec.structs.replace(failure, message=f"{cause}: {failure.message}")
 
 
 def _size(folder: Path) -> int:
-    """Returns the bytes that the files of a folder take on disk, as far as it can be looked at."""
+    """Returns the disk space of the readable files in a folder, in bytes."""
     total = 0
     with contextlib.suppress(StrangerFileError):
         for entry in walk(folder, on_error=lambda error: None):

@@ -1,4 +1,4 @@
-"""Ends a training run that has used up its energy; the trackers' account decides, nothing of the participant's."""
+"""Ends a training run that has used its energy budget, as measured by the evaluator's trackers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from a2perf.metrics.trackers.sampler import Sampler
 
 ENERGY_LIMIT = "energy limit"
-"""Exit reason of a training run that was ended at its energy budget and left artifacts; without any it is a failure."""
+"""Exit reason of a training run that reached its energy budget and left artifacts; without artifacts it fails."""
 
 POLL_S = 0.1
 
@@ -20,7 +20,7 @@ class EnergyBudget:
     """Watches one participant process.
 
     Attributes:
-        reached: the process was ended because the budget was used up.
+        reached: whether the process was killed because it used up the budget.
     """
 
     def __init__(self, sampler: Sampler, pid: int, limit_kwh: float) -> None:
@@ -31,29 +31,29 @@ class EnergyBudget:
         self._over = threading.Event()
 
     def watch(self) -> None:
-        """Ends the process with SIGKILL at the budget; returns then, or when told that the training is over."""
+        """Kills the process once it has used the budget; returns then, or after ``end``."""
         while not self._over.wait(POLL_S):
             if self._sampler.net_kwh >= self._limit_kwh:
                 self.reached = True
-                # the rest of its tree is ended by whoever finds its connection closed
+                # Only the first process: its closed connection makes the evaluator end the rest of the tree.
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self._pid, signal.SIGKILL)
                 return
 
     def end(self) -> None:
-        """Says that the training is over."""
+        """Stops ``watch``: the training is over."""
         self._over.set()
 
 
 @contextlib.contextmanager
 def energy_budget(sampler: Sampler, pid: int, limit_kwh: float | None) -> Iterator[EnergyBudget | None]:
-    """Watches a participant process while the context lasts; no limit, no watch.
+    """Watches a participant process inside the context.
 
     Args:
-        sampler: attached to the participant's tree. It accounts at each of its samples, so a training run may exceed
-            its budget by what it draws in one sampling interval.
+        sampler: attached to the participant's tree. It is updated once per sampling interval, so a training run may
+            exceed its budget by the energy of one interval.
         pid: the participant's first process.
-        limit_kwh: energy above idle in kWh.
+        limit_kwh: energy above idle in kWh; ``None`` does not watch.
     """
     if limit_kwh is None:
         yield None

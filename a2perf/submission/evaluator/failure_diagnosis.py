@@ -1,6 +1,6 @@
-"""Why a participant process ended: from its own report, its exit status, the limits and the host's counters.
+"""Determines why a participant process ended, from its report, its exit status, the limits and the host's counters.
 
-Pure but for the reading of two files; what it returns is the record that people read.
+Apart from reading two files these are pure functions. Their messages are what a participant reads.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _OUT_OF_MEMORY = re.compile(r"MemoryError|bad_alloc|Cannot allocate memory|faile
 
 
 def reported(reply: Any, where: str) -> Failure | None:
-    """Returns the failure that a participant process reports of itself, or ``None`` if the reply is not such a report.
+    """Returns the failure that a participant process reports, or ``None`` if the reply is not a valid report.
 
-    The report is the participant's word: its kind is one that it may claim, its texts are cut.
+    The participant controls the report, so only some kinds are accepted and texts are truncated.
     """
     if answers.word_of(reply) != "error" or len(reply) != 6:
         return None
@@ -53,36 +53,44 @@ def reported(reply: Any, where: str) -> Failure | None:
 
 
 def revised(failure: Failure, ending: Ending, limits: Limits) -> Failure:
-    """Returns a reported failure with the cause that the kernel counted, where it counted one.
+    """Returns a reported failure with the limit that caused it, if the kernel's counters show one.
 
-    A limit shows to the participant as an exception or as the death of one of its processes; what it makes of that is
-    its own affair, but the record names the limit.
+    The participant sees a limit as an exception or as the death of a child process, and may report anything else. The
+    record names the limit.
     """
     if failure.kind not in (FailureKind.EXCEPTION, FailureKind.EXIT, FailureKind.BAD_OUTPUT):
         return failure
-    if (words := overfull(ending, limits)) is not None:
-        return msgspec.structs.replace(failure, kind=FailureKind.OUTPUT_LIMIT, message=f"{words}: {failure.message}")
+    if (cause := overfull(ending, limits)) is not None:
+        return msgspec.structs.replace(failure, kind=FailureKind.OUTPUT_LIMIT, message=f"{cause}: {failure.message}")
     if failure.kind is not FailureKind.BAD_OUTPUT and _DISK_FULL.search(failure.message):
         return msgspec.structs.replace(failure, kind=FailureKind.DISK)
     if ending.oom_kills and limits.memory_bytes:
-        words = f"the kernel ended {ending.oom_kills} of its processes at {limits.memory_bytes:,} bytes of memory"
-        return msgspec.structs.replace(failure, kind=FailureKind.MEMORY, message=f"{words}: {failure.message}")
+        count = ending.oom_kills
+        cause = (
+            f"the kernel killed {count} of its processes at the memory limit of {limits.memory_bytes:,} bytes"
+            " (Submission.memory_limit_bytes)"
+        )
+        return msgspec.structs.replace(failure, kind=FailureKind.MEMORY, message=f"{cause}: {failure.message}")
     if ending.refused_forks and limits.processes:
-        words = f"it was refused further processes or threads ({limits.processes} processes are allowed)"
-        return msgspec.structs.replace(failure, kind=FailureKind.FORBIDDEN, message=f"{words}: {failure.message}")
+        cause = (
+            f"it could not start more processes or threads; the limit is {limits.processes} processes"
+            " (Submission.process_limit)"
+        )
+        return msgspec.structs.replace(failure, kind=FailureKind.FORBIDDEN, message=f"{cause}: {failure.message}")
     return failure
 
 
 def overfull(ending: Ending, limits: Limits) -> str | None:
-    """Returns which bound on its artifacts a participant broke, in words, or ``None``."""
+    """Returns a description of the bound on artifacts that a participant exceeded, or ``None``."""
     value = int(ending.limit_value or 0)
     if ending.limit == "artifact_bytes":
-        return f"it wrote {value:,} bytes to its artifacts folder; {limits.artifact_bytes or 0:,} are allowed"
+        most = f"{limits.artifact_bytes or 0:,} bytes (Submission.artifact_limit_bytes)"
+        return f"it wrote {value:,} bytes to its artifacts folder; the limit is {most}"
     if ending.limit == "artifact_entries":
-        most = limits.artifact_entries or DEFAULT_ARTIFACT_ENTRIES
-        return f"it made {value:,} files and folders in its artifacts folder; {most:,} are allowed"
+        most = f"{limits.artifact_entries or DEFAULT_ARTIFACT_ENTRIES:,}"
+        return f"it created {value:,} files and folders in its artifacts folder; the limit is {most}"
     if ending.limit == "artifact_depth":
-        return f"it nested {value} folders in its artifacts folder; {MOST_DEPTH} are allowed"
+        return f"it nested {value} folders in its artifacts folder; the limit is {MOST_DEPTH}"
     if ending.limit == "artifact_unreadable":
         return f"{value} folders in its artifacts folder cannot be read"
     return None
@@ -94,9 +102,9 @@ def ended(ending: Ending, where: str, limits: Limits, stderr: str, *, oom_killed
     Args:
         ending: how it ended.
         where: the call that was waiting.
-        limits: the bounds it ran under.
+        limits: the bounds of the process tree.
         stderr: the end of its standard error.
-        oom_killed: whether the kernel killed some process of the host for lack of memory meanwhile.
+        oom_killed: whether the kernel killed any process of the host during the run because memory ran out.
     """
     trace = stderr if "Traceback (most recent call last)" in stderr or "Fatal Python error" in stderr else None
     name = None if ending.signal is None else signal_name(ending.signal)
@@ -112,34 +120,39 @@ def _verdict(
     value = ending.limit_value or 0.0
     if ending.limit == "memory_bytes" or ending.oom_kills:
         used = int(value) or ending.peak_memory_bytes or 0
-        allowed = f"{limits.memory_bytes:,}" if limits.memory_bytes else "no more"
-        return FailureKind.MEMORY, f"its processes used {used:,} bytes of memory; {allowed} are allowed"
+        most = "the host had no more"
+        if limits.memory_bytes:
+            most = f"the limit is {limits.memory_bytes:,} bytes (Submission.memory_limit_bytes)"
+        return FailureKind.MEMORY, f"its processes used {used:,} bytes of memory; {most}"
     if ending.limit == "processes":
-        return FailureKind.FORBIDDEN, f"it had {int(value)} processes; {limits.processes} are allowed"
+        most = f"the limit is {limits.processes} (Submission.process_limit)"
+        return FailureKind.FORBIDDEN, f"it had {int(value)} processes; {most}"
     if ending.limit == "wall_s":
-        return FailureKind.TIMEOUT, f"it ran for {value:.1f} s; {limits.wall_s:g} s are allowed"
-    if (words := overfull(ending, limits)) is not None:
-        return FailureKind.OUTPUT_LIMIT, words
+        return FailureKind.TIMEOUT, f"it ran for {value:.1f} s; the limit is {limits.wall_s:g} s"
+    if (cause := overfull(ending, limits)) is not None:
+        return FailureKind.OUTPUT_LIMIT, cause
+    # The kernel sends SIGXCPU at the soft limit and SIGKILL a second later to a process that ignores it.
     if name == "SIGXCPU" or (name == "SIGKILL" and limits.cpu_s and ending.cpu_s >= limits.cpu_s):
-        return FailureKind.TIMEOUT, f"a process used more CPU time than the {limits.cpu_s or 0:g} s that are allowed"
+        return FailureKind.TIMEOUT, f"one of its processes reached the limit of {limits.cpu_s or 0:g} s of CPU time"
     if name == "SIGXFSZ":
         bound = limits.file_size_bytes or limits.artifact_bytes or 0
-        return FailureKind.OUTPUT_LIMIT, f"it wrote a file of more than {bound:,} bytes"
+        return FailureKind.OUTPUT_LIMIT, f"it wrote a file larger than the limit of {bound:,} bytes"
     if name == "SIGKILL" and oom_killed:
-        return FailureKind.MEMORY, "the kernel killed it for lack of memory"
+        return FailureKind.MEMORY, "the kernel killed it because the host ran out of memory"
     if name is not None:
-        return FailureKind.SIGNAL, f"the process was ended by {name} before answering"
+        return FailureKind.SIGNAL, f"the process was killed by {name} before it answered"
     if limits.memory_bytes and ending.exit_code and _OUT_OF_MEMORY.search(stderr):
-        return FailureKind.MEMORY, f"it ran out of the {limits.memory_bytes:,} bytes of memory that are allowed"
+        most = f"{limits.memory_bytes:,} bytes (Submission.memory_limit_bytes)"
+        return FailureKind.MEMORY, f"it ran out of memory; the limit is {most}"
     if ending.exit_code and _DISK_FULL.search(stderr):
-        return FailureKind.DISK, f"the process ended by itself with status {ending.exit_code}: no space left"
+        return FailureKind.DISK, f"the process exited with status {ending.exit_code}: no space left on the disk"
     if ending.exit_code is None:
-        return FailureKind.SIGNAL, "the process and its guard were killed before answering"
-    return FailureKind.EXIT, f"the process ended by itself with status {ending.exit_code} before answering"
+        return FailureKind.SIGNAL, "the process and its guard were killed before it answered"
+    return FailureKind.EXIT, f"the process exited with status {ending.exit_code} before it answered"
 
 
 def signal_name(number: int) -> str:
-    """Returns ``"SIGKILL"`` for 9, ``"signal 40"`` for a real-time signal, which has no name."""
+    """Returns the name of a signal: ``"SIGKILL"`` for 9, ``"signal 40"`` for a real-time signal."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -158,7 +171,7 @@ def tail(log: Path) -> str:
 
 
 def oom_kills() -> int:
-    """Returns how many processes the kernel of this host has killed for lack of memory since it started."""
+    """Returns how many processes the kernel has killed since boot because memory ran out."""
     try:
         for line in Path("/proc/vmstat").read_text().splitlines():
             if line.startswith("oom_kill "):

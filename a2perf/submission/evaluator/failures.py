@@ -1,4 +1,4 @@
-"""The one exception that carries a participant's failure to the run's record."""
+"""The exception that carries a participant's failure to the run's record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ParticipantFailure(Exception):
     """The participant, not a2perf and not the host, ended the run.
 
     Args:
-        failure: what is written into the manifest.
+        failure: the entry of the manifest.
     """
 
     def __init__(self, failure: Failure) -> None:
@@ -24,15 +24,15 @@ class ParticipantFailure(Exception):
 
 
 def bad_output(where: str, message: str) -> ParticipantFailure:
-    """Returns the failure for an answer that is not valid."""
+    """Returns the failure for an invalid answer."""
     return ParticipantFailure(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message))
 
 
 def unreadable(where: str, error: Exception) -> ParticipantFailure:
-    """Returns the failure for an answer on which reading it failed in a way that nobody foresaw.
+    """Returns the failure for an answer that raised an unexpected exception in the evaluator.
 
-    What a participant sends must never count as a fault of the infrastructure, which would be run again; the traceback
-    goes to the evaluator's log, where it shows which check has a gap.
+    It must not count as an infrastructure failure: those are repeated, and the participant could cause a second try.
+    The traceback goes to the evaluator's log, because it shows a gap in a check.
     """
     traceback.print_exception(error, file=sys.stderr)
     return bad_output(where, f"its answer cannot be read ({type(error).__name__})")

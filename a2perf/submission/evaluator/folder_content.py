@@ -1,10 +1,10 @@
-"""Which code a submission is: one hash over everything that its participant can read from its folder.
+"""Identifies a submission's code: one hash over everything that the participant can read from its folder.
 
-The hash covers every file, folder, link (as its target's text) and executable bit, at any depth and under any name:
-byte code, caches, virtual environments and version control are code as well. Modification times, owners and extended
-attributes are not covered. Left out is only the folder inside the submission that the evaluator itself writes bundles
-to; it is hidden from the participant where the sandbox hides anything. Nothing of the folder is executed, and no
-program runs in it: the commit is read as text.
+The hash covers every file, folder, link (the text of its target) and executable bit, at any depth and under any name.
+Byte code, caches, virtual environments and version control count as code. Modification times, owners and extended
+attributes are not covered. Only the folder inside the submission to which the evaluator writes bundles is left out; a
+sandbox that can hide files hides it from the participant. Nothing in the folder is executed, and no program runs in it:
+the commit is read as text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from a2perf.errors import ConfigError, SubmissionError
-from a2perf.records import Manifest, SubmissionIdentity
+from a2perf.errors import ConfigError, SubmissionError, UserError
+from a2perf.records import Manifest, SubmissionIdentity, SubmissionInfo
+from a2perf.runs.submission_info import read_submission_info
 from a2perf.stranger_files import (
     BoundExceeded,
     Bounds,
@@ -35,10 +36,11 @@ from a2perf.stranger_files import (
 )
 
 SCHEME = 2
-"""Of the hash. Scheme 1 left out caches, virtual environments, ``runs``, version control, links, modes and folders."""
+"""Version of the hash. Version 1 ignored caches, virtual environments, ``runs``, version control, links, modes and
+empty folders."""
 
 BOUNDS = Bounds(entries=200_000, depth=200, bytes=8 * 2**30)
-"""Of a submission: names, folders inside each other, and the sum of the apparent sizes of its files."""
+"""Limits of a submission: number of names, nested folders, and total apparent size of its files."""
 
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/sbin", "/etc/alternatives", "/dev/null")
 _MOST_LISTED = 20
@@ -52,19 +54,19 @@ def identify_submission(folder: Path, *, root: Path | None = None) -> Submission
     """Hashes a submission's folder and reads its commit.
 
     Args:
-        folder: the submission; where it is a link, what it leads to.
+        folder: the submission, or a link to it.
         root: where bundles are written; if that is inside the submission, see ``bundle_folder``.
 
     Raises:
-        SubmissionError: the folder holds what no submission may hold (a fifo, a socket, a device), cannot be read, or
-            is larger than ``BOUNDS``; the message names the file.
+        SubmissionError: the folder contains a fifo, a socket or a device, cannot be read, or exceeds ``BOUNDS``; the
+            message names the file.
         ConfigError: ``root`` is the submission itself.
     """
     top = folder.resolve()
     if printable(str(top)) != str(top)[:1000]:
         raise SubmissionError(
-            f"the path of the submission, {printable(str(top))}, has characters that no record can hold",
-            hint="rename the folder: UTF-8 without control characters",
+            f"the path of the submission, {printable(str(top))}, is not UTF-8 or contains control characters",
+            hint="rename the folder",
         )
     left_out = bundle_folder(top, root)
     not_covered = [] if left_out is None else [f"{printable(left_out)}/"]
@@ -75,10 +77,10 @@ def identify_submission(folder: Path, *, root: Path | None = None) -> Submission
             if entry.kind is Kind.LINK and _leads_out(entry, top) and len(not_covered) < _MOST_LISTED:
                 not_covered.append(f"{printable(entry.path)} -> {printable(entry.target())}")
     except BoundExceeded as error:
-        most = f"{BOUNDS.entries:,} files, {BOUNDS.depth} folders inside each other or {BOUNDS.bytes:,} bytes"
+        most = f"{BOUNDS.entries:,} files, {BOUNDS.depth} nested folders and {BOUNDS.bytes:,} bytes"
         raise SubmissionError(
             f"the submission {printable(str(folder))} is too large: {error.message}",
-            hint=f"keep it within {most}; data and virtual environments belong outside of it",
+            hint=f"move data and virtual environments out of the folder; the limits are {most}",
         ) from error
     except StrangerFileError as error:
         raise SubmissionError(f"the submission {printable(str(folder))}: {error.message}", hint=error.hint) from error
@@ -89,13 +91,14 @@ def identify_submission(folder: Path, *, root: Path | None = None) -> Submission
         scheme=SCHEME,
         not_covered=not_covered,
         git_commit=commit_of(top),
+        info=_info(top),
     )
 
 
 def bundle_folder(folder: Path, root: Path | None) -> str | None:
-    """Returns the name of the folder directly below a submission that ``root`` is in; None if it is elsewhere.
+    """Returns the top-level folder of a submission that contains ``root``; None if ``root`` is elsewhere.
 
-    All of it is the evaluator's: the bundles of other seeds and tasks of an experiment lie beside those of this run.
+    The whole folder counts as the evaluator's: it also contains the bundles of other seeds and tasks of an experiment.
 
     Args:
         folder: the submission, resolved.
@@ -112,13 +115,13 @@ def bundle_folder(folder: Path, root: Path | None) -> str | None:
     if real == folder:
         raise ConfigError(
             f"the root directory {root} is the submission itself",
-            hint="choose a folder outside, or --root_dir runs/one",
+            hint="give a folder outside of the submission, for example `--root-dir ../runs`",
         )
     return real.relative_to(folder).parts[0]
 
 
 def note_changes(manifest: Manifest, root: Path) -> None:
-    """Hashes the submission of a run that has ended again, and notes in its manifest if it is another one now."""
+    """Hashes the submission again after its run, and notes in the manifest if it has changed."""
     recorded = manifest.submission
     if recorded.scheme != SCHEME:
         return
@@ -128,14 +131,15 @@ def note_changes(manifest: Manifest, root: Path) -> None:
         same = False
     if not same and not recorded.changed:
         recorded.changed = True
-        manifest.warnings.append("the submission's files changed while it ran: its hash is that of the start")
+        manifest.warnings.append("the submission's files changed during the run; the hash is that of the start")
 
 
 def commit_of(folder: Path) -> str | None:
-    """Returns the commit that the repository around a folder has checked out, as its files say; None without one.
+    """Returns the commit checked out in the repository around a folder, or None.
 
-    No git runs: git obeys the configuration of the repository, which may be the participant's and may name programs.
-    Worktrees and submodules, whose ``.git`` is a file that leads elsewhere, have no commit here.
+    Reads the repository's files instead of running git: git executes programs that the repository's configuration
+    names, and the repository may be the participant's. Worktrees and submodules have no commit here, because their
+    ``.git`` is a file that points elsewhere.
     """
     top = folder.resolve()
     for above in (top, *top.parents):
@@ -144,6 +148,14 @@ def commit_of(folder: Path) -> str | None:
                 return _commit(repository)
             return None
     return None
+
+
+def _info(top: Path) -> SubmissionInfo | None:
+    """Returns the content of the submission's ``a2perf.toml``; an invalid file stops a run before it starts."""
+    try:
+        return read_submission_info(top)
+    except UserError as error:
+        raise SubmissionError(f"the submission {printable(str(top))}: {error.message}", hint=error.hint) from error
 
 
 def _commit(repository: int) -> str | None:
@@ -159,7 +171,7 @@ def _commit(repository: int) -> str | None:
 
 
 def _line(entry: FolderEntry) -> bytes:
-    """Returns what the hash takes of one entry; no other tree has the same sequence of lines."""
+    """Returns the bytes of one entry for the hash; different trees always have different sequences of them."""
     name = os.fsencode(entry.path) + b"\0"
     if entry.kind is Kind.FOLDER:
         return b"d" + name
@@ -167,7 +179,7 @@ def _line(entry: FolderEntry) -> bytes:
         return b"l" + name + os.fsencode(entry.target()) + b"\0"
     if entry.kind is not Kind.FILE:
         raise NotRegular(
-            entry.path, f"is a {entry.kind}", hint="a submission holds files, folders and links; remove it"
+            entry.path, f"is a {entry.kind}", hint="remove it; a submission contains only files, folders and links"
         )
     content = hashlib.sha256()
     descriptor = entry.open()
@@ -183,7 +195,7 @@ def _line(entry: FolderEntry) -> bytes:
 
 
 def _leads_out(entry: FolderEntry, top: Path) -> bool:
-    """Whether a link leads to a file of the host that is neither the submission's nor of the system or this Python."""
+    """Returns whether a link leads to a file outside of the submission, the system and this Python."""
     found = Path(os.path.realpath(top / entry.path))
     inside = (top, *map(Path, _SYSTEM), Path(sys.base_prefix), Path(sys.prefix))
     return not any(found.is_relative_to(place) for place in inside)

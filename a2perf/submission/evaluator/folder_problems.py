@@ -1,4 +1,4 @@
-"""What keeps a folder from being a submission, found without running any of it."""
+"""Finds problems of a submission without running it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MAX_SOURCE_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that keeps a folder from being a submission.
+    """One problem of a submission.
 
     Attributes:
         file: the file's name within the folder, or the folder.
-        line: line number, where there is one.
+        line: line number, if known.
         message: what is wrong.
-        hint: what to do about it.
+        hint: how to fix it.
     """
 
     file: str
@@ -32,28 +32,28 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.message}" + ("" if self.hint is None else f"\n  hint: {self.hint}")
+        return f"{place}: {self.message}" + ("" if self.hint is None else f"\n  Fix: {self.hint}")
 
 
 def problems(folder: Path, mode: str | None = None) -> list[Problem]:
-    """Returns everything that is statically wrong with a submission, without running any of it.
+    """Returns every problem of a submission that can be found without running it.
 
     Args:
         folder: the submission.
-        mode: ``"train"`` looks into train.py only, other modes into inference.py only, ``None`` into both. All four
-            files must exist in every mode.
+        mode: ``"train"`` checks only train.py, other modes only inference.py, ``None`` both. All four files must exist
+            in every mode.
     """
     top = folder.resolve()
     if not top.is_dir():
         kind = "is not a folder" if top.exists() else "does not exist"
-        return [Problem(str(folder), f"the submission {kind}", hint="give the folder that holds train.py")]
+        return [Problem(str(folder), f"the submission {kind}", hint="give the folder that contains train.py")]
     try:
         with os.scandir(top) as names:
             empty = all(item.name == "__pycache__" for item in names)
     except OSError as error:
-        return [Problem(str(folder), f"the submission cannot be read: {error.strerror}", hint="change its mode")]
+        return [Problem(str(folder), f"the submission cannot be read: {error.strerror}", hint=f"chmod u+rx {folder}")]
     if empty:
-        return [Problem(str(folder), "the submission is empty", hint=f"`a2perf init {folder}` fills it")]
+        return [Problem(str(folder), "the submission is empty", hint=f"a2perf init {folder}")]
     found: list[Problem] = []
     for name in FILES:
         wanted = mode is None or name == "__init__.py" or (name == "train.py") == (mode == "train")
@@ -74,9 +74,9 @@ def _file_problems(top: Path, name: str, *, parse: bool) -> Iterator[Problem]:
         os.close(open_regular(top, relative))
         source = read_regular_file(top, relative, max_bytes=_MAX_SOURCE_BYTES) if parse else b""
     except BoundExceeded:
-        yield Problem(name, f"is larger than {_MAX_SOURCE_BYTES // 2**20} MiB", hint="keep data in files of its own")
+        yield Problem(name, f"is larger than {_MAX_SOURCE_BYTES // 2**20} MiB", hint="move data to other files")
     except StrangerFileError as error:
-        yield Problem(name, f"is not a file that can be read: {error.message}", hint=FILES[name])
+        yield Problem(name, f"cannot be read: {error.message}", hint=FILES[name])
     else:
         if source or (parse and name != "__init__.py"):
             yield from (Problem(name, *finding) for finding in findings(name, source))

@@ -1,7 +1,7 @@
-"""Generalization mode: the same submission on every task, several at a time, each task's failure its own.
+"""Generalization mode: evaluates one submission on every task, several tasks at a time.
 
-Every task runs in a process of its own, with its own environment, participant process and trackers; what it measured
-lies in ``metrics/tasks/<task>/`` whatever happens to the others.
+Every task runs in a separate process, with its own environment, participant process and trackers. Its measurements are
+in ``metrics/tasks/<task>/``, whatever happens to the other tasks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TaskOutcome(Record, kw_only=True):
 
 @dataclass(frozen=True)
 class _TaskRun:
-    """What a task's process needs; it crosses a process boundary."""
+    """Arguments of a task's process; has to be picklable."""
 
     settings: Submission
     task: RunTask
@@ -70,7 +70,7 @@ class _TaskRun:
     level: str
 
     def clear_outcome(self) -> None:
-        """Removes the outcome that an earlier attempt left."""
+        """Removes the outcome of an earlier attempt."""
         (self.folder / OUTCOME_FILE).unlink(missing_ok=True)
 
 
@@ -78,16 +78,17 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     """Evaluates the submission on all tasks of its domain, or on those listed.
 
     Returns:
-        The exit status; 1 when any task failed.
+        The exit status; 1 if a task failed.
 
     Raises:
-        UserError: a task is unknown or its environment cannot be made.
+        UserError: a task is unknown or its environment cannot be created.
     """
     progress = progress or RunProgress()
     domain = get_domain(str(settings.domain))
     names = list(settings.generalization_tasks or domain.generalization_tasks)
     if len(set(names)) != len(names):
-        raise ConfigError("Submission.generalization_tasks names a task twice", hint="name each task once")
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"Submission.generalization_tasks lists {twice!r} twice", hint="list each task once")
     tasks = [RunTask.named(domain.name, name) for name in names]
     for task in tasks:
         create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs).close()
@@ -97,7 +98,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
 
     def body(bundle: Bundle) -> str:
         runs = [_task_run(settings, task, stream, bundle) for stream, task in enumerate(tasks)]
-        with participant_python(settings, bundle.logs):  # built once; the tasks find it
+        with participant_python(settings, bundle.logs):  # built once here; the tasks' processes reuse it
             bundle.manifest.sandbox = confinement(settings, {}).record
             participant_starts(bundle.path, bundle.manifest)
             return _run_all(settings, runs, bundle, progress)
@@ -112,7 +113,7 @@ def task_folder(bundle: Path, task: str) -> Path:
 
 def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) -> _TaskRun:
     manifest = new_manifest(settings, task, episodes=settings.num_generalization_episodes)
-    manifest.seeds = bundle.manifest.seeds  # of the first attempt; one key for all tasks
+    manifest.seeds = bundle.manifest.seeds  # those of the first attempt; all tasks share one key
     return _TaskRun(
         settings=settings,
         task=task,
@@ -158,11 +159,11 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
         for _, process in running.values():
             process.join()
     bundle.manifest.seeds["episodes_by_task"] = {item.task.name: item.seeds for item in runs}
-    # The tasks' processes have manifests of their own, so what they noted comes back through their outcomes.
+    # Each task's process has its own copy of the manifest; its entries come back through the outcome file.
     recorded = (outcome.sandbox for outcome in outcomes if outcome.sandbox is not None)
     bundle.manifest.sandbox = next(recorded, bundle.manifest.sandbox)
     bundle.manifest.python_env = next((outcome.python_env for outcome in outcomes if outcome.python_env), None)
-    bundle.manifest.warnings += [f"{outcome.task}: {words}" for outcome in outcomes for words in outcome.warnings]
+    bundle.manifest.warnings += [f"{outcome.task}: {text}" for outcome in outcomes for text in outcome.warnings]
     bundle.manifest.host = msgspec.to_builtins(describe_host())
     bundle.manifest.tracking = {
         item.task.name: read_json(item.folder / TRACKING_FILE)
@@ -175,10 +176,11 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
     results.publish(bundle, settings)
     failed = {outcome.task: outcome.failure for outcome in outcomes if outcome.failure is not None}
     if failed:
-        # What the participant failed is a result; a fault of the host on another task does not give it another chance.
+        # A failure of the participant is a result. An infrastructure failure on another task, which would repeat the
+        # run, must not give it a second chance.
         first = min(failed.values(), key=lambda failure: (failure.kind is FailureKind.INFRASTRUCTURE, failure.outside))
         names = ", ".join(f"{task} ({failure.kind.value})" for task, failure in failed.items())
-        message = f"{len(failed)} of {len(outcomes)} tasks failed: {names}. The first: {first.message}"
+        message = f"{len(failed)} of {len(outcomes)} tasks failed: {names}. First failure: {first.message}"
         raise ParticipantFailure(msgspec.structs.replace(first, message=message))
     artifacts.count(bundle.artifacts, "generalization", settings.artifact_limit_bytes)
     return "finished"
@@ -187,9 +189,9 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
 def _run_task(item: _TaskRun, parent: int) -> None:
     """Main of a task's process."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides, and ends this process with SIGTERM
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process with SIGTERM
     signal.signal(signal.SIGTERM, lambda number, frame: (_ for _ in ()).throw(KeyboardInterrupt()))
-    if os.getppid() != parent:
+    if os.getppid() != parent:  # the parent died before prctl above, so no signal will come
         return
     configuration.restore(item.config)
     failure: Failure | None = None
@@ -242,7 +244,7 @@ def _outcome_of(item: _TaskRun, exit_code: int | None, *, oom_killed: bool) -> T
     failure = Failure(
         kind=FailureKind.INFRASTRUCTURE,
         where=item.task.name,
-        message=f"the task's evaluator ended with status {exit_code} before it wrote an outcome",
+        message=f"the evaluator process of the task exited with status {exit_code} before it wrote an outcome",
         exit_code=exit_code,
         outside=attempts.killed_from_outside(-(exit_code or 0), item.level, oom_killed=oom_killed),
     )

@@ -1,4 +1,4 @@
-"""What a run is: its task, its submission's content, its seeds, its host; all that goes into the manifest first."""
+"""Identifies a run: its task, the content of its submission, its seeds and its Python; the start of a manifest."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class RunTask:
     """The task of a run: an environment id with its arguments.
 
     Attributes:
-        domain: name of its domain.
-        name: its own name.
+        domain: name of the domain.
+        name: name of the task.
         env_id: registered id.
         env_kwargs: arguments of the evaluator's environment.
-        told: the arguments that the participant hears of; ``None`` for the same.
+        public_kwargs: arguments that are passed to the participant; ``None`` for the same.
     """
 
     domain: str
     name: str
     env_id: str
     env_kwargs: dict[str, Any]
-    told: dict[str, Any] | None = None
+    public_kwargs: dict[str, Any] | None = None
 
     @classmethod
     def configured(cls, domain_name: str) -> RunTask:
@@ -78,16 +78,17 @@ class RunTask:
 
     @classmethod
     def held_out(cls, domain_name: str, file: Path) -> RunTask:
-        """Reads a task that an organizer keeps in a file, with what the participant is told instead of its arguments.
+        """Reads a secret task from an organizer's file; the participant gets the arguments of a public task instead.
 
         Raises:
-            ConfigError: the file cannot be read, or its environment is unknown or of another domain.
+            ConfigError: the file cannot be read, or its environment is unknown or belongs to another domain.
         """
         try:
             task = msgspec.json.decode(read_file(file, max_bytes=_TASK_FILE_BYTES), type=HeldOutTask)
         except (StrangerFileError, msgspec.DecodeError) as error:
             raise ConfigError(
-                f"the held-out task {file} cannot be read: {error}", hint="`a2perf competition init` makes such files"
+                f"the held-out task {file} cannot be read: {error}",
+                hint="create such files with `a2perf competition init`",
             ) from error
         owner, environment = find_environment(task.env_id)
         if owner.name != domain_name:
@@ -99,10 +100,10 @@ class RunTask:
 
     @classmethod
     def named(cls, domain_name: str, task_name: str) -> RunTask:
-        """Returns a task of the domain by its name, with the arguments that the configuration adds for every task.
+        """Returns a task of the domain by name, with the arguments that the configuration adds to every task.
 
         Raises:
-            ConfigError: no such task.
+            ConfigError: the domain has no such task.
         """
         domain = get_domain(domain_name)
         task = domain.task(task_name)
@@ -146,18 +147,18 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
 
 
 def run_seeds(settings: Submission, task: RunTask, *, evaluates: bool) -> RunSeeds:
-    """Returns what the seeds of a new run follow from: a record, the root seed alone, or the evaluator's secret.
+    """Returns the seeds of a new run: from a record, from the root seed alone, or keyed with the evaluator's secret.
 
     Raises:
-        ConfigError: the record is not one of this root seed, or the secret cannot be had.
+        ConfigError: the record has another root seed, or the secret cannot be read or created.
     """
     if settings.seeds_from is not None:
         path = Path(settings.seeds_from).expanduser() / MANIFEST
         found = read_record(path, Manifest)
         if found.root_seed != settings.seed:
             raise ConfigError(
-                f"{path} has the root seed {found.root_seed}, this run {settings.seed}",
-                hint=f"give `--seed {found.root_seed}`",
+                f"{path} has the root seed {found.root_seed}, but this run has {settings.seed}",
+                hint=f"add `--seed {found.root_seed}`",
             )
         return RunSeeds.recorded(found.root_seed, found.seeds)
     if settings.public_seeds:
@@ -175,29 +176,29 @@ def command_line() -> list[str]:
 def participant_environment(
     settings: Submission, task: RunTask, manifest: Manifest, *, root_dir: Path
 ) -> dict[str, str]:
-    """Returns what the participant's environment holds beyond the sandbox's own variables (DESIGN decision 3).
+    """Returns the participant's environment variables in addition to those of the sandbox.
 
     Raises:
         ConfigError: a variable named in ``pass_environment`` is not set.
     """
-    told = task.env_kwargs if task.told is None else task.told
+    kwargs = task.env_kwargs if task.public_kwargs is None else task.public_kwargs
     variables = {
         "ROOT_DIR": str(root_dir),
         "SEED": str(manifest.seeds["participant"]),
         "A2PERF_ENV_ID": task.env_id,
-        "A2PERF_ENV_KWARGS": json.dumps(told),
+        "A2PERF_ENV_KWARGS": json.dumps(kwargs),
     }
     declared = get_domain(task.domain).variables
-    variables.update({variable: str(told[name]) for variable, name in declared.items() if name in told})
+    variables.update({variable: str(kwargs[name]) for variable, name in declared.items() if name in kwargs})
     if settings.datasets_path is not None:
         variables["MINARI_DATASETS_PATH"] = str(settled(settings.datasets_path, settings.folder, "the datasets path"))
-    if "CUDA_VISIBLE_DEVICES" in os.environ:  # by this a launcher says which devices the run was given
+    if "CUDA_VISIBLE_DEVICES" in os.environ:  # set by a launcher that assigns devices to runs
         variables["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
     for name in settings.pass_environment:
         if name not in os.environ:
             raise ConfigError(
-                f"Submission.pass_environment names {name!r}, which is not set",
-                hint=f"export {name} or remove it from the list",
+                f"Submission.pass_environment: the variable {name} is not set",
+                hint=f"export {name}=..., or remove it from the list",
             )
         variables[name] = os.environ[name]
     return variables

@@ -1,4 +1,4 @@
-"""Inference mode: latency on observations, then rollouts that are scored."""
+"""Inference mode: measures latency, then plays the scored episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, StepCosts
 from a2perf.runs.bundle import Bundle
-from a2perf.runs.layout import ARTIFACTS, LATENCY_FILE, ROLLOUTS_FILE
+from a2perf.runs.layout import ARTIFACTS, LATENCY_FILE, ROLLOUTS_FILE, STEPS_FILE
 from a2perf.storage import Journal, read_record, write_record
 from a2perf.submission.evaluator import artifacts, latency, media, results, step_account
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
@@ -36,7 +36,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         The exit status.
 
     Raises:
-        UserError: the task or the configuration is wrong; nothing was started then.
+        UserError: the task or the configuration is wrong; nothing has been started.
     """
     progress = progress or RunProgress()
     task = _task(settings)
@@ -56,7 +56,7 @@ def _task(settings: Submission) -> RunTask:
 
 
 def episode_seeds(settings: Submission, manifest: Manifest, count: int, *, stream: int = 0) -> list[int]:
-    """Returns the seeds of the scored episodes: from the organizer's file, or by the scheme that the manifest names."""
+    """Returns the seeds of the scored episodes: from the organizer's file, or by the scheme in the manifest."""
     if settings.evaluation_seeds_file is not None:
         file = settled(settings.evaluation_seeds_file, settings.folder, "Submission.evaluation_seeds_file")
         return read_seed_file(file, count)
@@ -64,21 +64,21 @@ def episode_seeds(settings: Submission, manifest: Manifest, count: int, *, strea
 
 
 def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
-    """Returns what the participant sees as ``ROOT_DIR``: the artifacts of its training run, or an empty folder.
+    """Returns the participant's ``ROOT_DIR``: the artifacts of its training run, or an empty folder.
 
     Raises:
-        ConfigError: a link stands in the place of the trained bundle or of its artifacts.
+        ConfigError: the trained bundle or its artifacts folder is a link.
     """
     given = settings.root if settings.trained_root_dir is None else settings.trained_root_dir
     root = settled(given, settings.folder, "Submission.trained_root_dir")
     trained = root / "train" / ARTIFACTS
     if settled(trained, None, "the artifacts") != trained:
-        raise ConfigError(f"{trained} is behind a link, which a2perf never makes", hint="put the folder itself there")
+        raise ConfigError(f"the path {trained} contains a link", hint="replace the link by the folder itself")
     return trained if trained.is_dir() else bundle.artifacts
 
 
 def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress) -> str:
-    seeds = bundle.manifest.seeds["episodes"]  # of the first attempt
+    seeds = bundle.manifest.seeds["episodes"]  # those of the first attempt, in case the run resumes
     folders = ParticipantFolders(
         root_dir=training_artifacts(settings, bundle), artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
     )
@@ -113,10 +113,10 @@ def play(
     settings: Submission, task: RunTask, env: Any, participants: Participants, seeds: list[int],
     journal: Journal, metrics: Path, progress: RunProgress, *, pictures: bool = True,
 ) -> dict[int, list[Any]]:  # fmt: skip
-    """Plays every episode that the journal does not hold yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
+    """Plays every episode that is not in the journal yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
 
     Returns:
-        The actions of the episodes of which pictures are wanted, by episode.
+        The actions of the episodes to render, by episode.
     """
     done = {episode.index: episode for episode in completed_episodes(journal)}
     progress.phase(f"rollouts on {task.name}", len(seeds))
@@ -154,20 +154,20 @@ def play(
             metrics / ROLLOUTS_FILE,
             RolloutResults(task=task.name, env_id=task.env_id, episodes=episodes, costs=costs),
         )
-        step_account.write_steps(metrics / "rollout_steps.npz", journal.entries())
+        step_account.write_steps(metrics / STEPS_FILE, journal.entries())
     return actions
 
 
 def _compare_with_timed(costs: StepCosts | None, metrics: Path, warnings: list[str]) -> None:
-    """Flags scored steps that cost much more than the timed calls, and warns of what is flagged."""
+    """Flags scored steps that cost much more than the timed calls, and adds a warning for any flag."""
     if costs is None:
         return
     if (metrics / LATENCY_FILE).exists():
         timed = read_record(metrics / LATENCY_FILE, LatencyResults).costs
         if timed is not None and step_account.unlike(timed, costs):
             costs.flags.append(step_account.UNLIKE_TIMED)
-    if (said := step_account.warning(costs, "scored episodes")) is not None:
-        warnings.append(said)
+    if (text := step_account.warning(costs, "scored episodes")) is not None:
+        warnings.append(text)
 
 
 def _keep_action(taken: list[Any]) -> Callable[[Any, Any], None]:
@@ -175,7 +175,7 @@ def _keep_action(taken: list[Any]) -> Callable[[Any, Any], None]:
 
 
 def completed_episodes(journal: Journal) -> list[Episode]:
-    """Returns the episodes that a journal holds, in order of their index."""
+    """Returns the episodes in a journal, ordered by index."""
     episodes = {
         entry["episode"]["index"]: msgspec.convert(entry["episode"], Episode)
         for entry in journal.entries()
@@ -192,7 +192,7 @@ def make_media(
     bundle: Bundle,
     progress: RunProgress,
 ) -> None:
-    """Renders the pictured episodes; a failure to render is a warning and not a failed run."""
+    """Renders episodes; a rendering error is only a warning."""
     for index, taken in actions.items():
         stem = bundle.media / f"episode_{index:03d}"
         try:

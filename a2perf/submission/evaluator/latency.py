@@ -1,10 +1,10 @@
-"""The latency phase: how long the participant takes to answer an observation that it has not met before.
+"""The latency phase: measures how long the participant takes to answer an observation that it has not seen before.
 
-The calls are those of rollouts on seeds of their own, each observation is asked once and nothing is scored; the
-evaluator steps the environment outside of the timed calls. ``preprocess_observation`` and ``infer_once`` are timed in
-the participant process, each between two clock reads; the round trip is timed by the evaluator, holds both and the
-transport, and is what to rank by. Beside it stands the processor time of the whole process tree per step, see
-``step_account``. The warm-up calls come first and are counted apart, and so is the very first call of all.
+The observations come from rollouts with separate seeds. Each observation is used once, nothing is scored, and the
+evaluator steps the environment outside of the timed calls. The participant process times ``preprocess_observation`` and
+``infer_once``. The evaluator times the round trip, which includes both and the transport; rank by this one. The
+processor time of the whole process tree per step is recorded too, see ``step_account``. Warm-up calls come first and
+are reported separately, as is the first call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from a2perf.submission.evaluator.step_account import StepAccount
 from a2perf.submission.settings import Submission
 
 MOST_TRANSPORT_NS = 5_000_000
-"""More than this between the participant's clock and the evaluator's is not transport, on a host that works."""
+"""Largest plausible transport time: a larger gap between the participant's and the evaluator's clock is suspicious."""
 
 _REPORT_EVERY = 500
 _INCLUDES = {
@@ -40,7 +40,7 @@ _INCLUDES = {
 
 
 class _EnoughError(Exception):
-    """Ends the rollouts."""
+    """Ends the rollouts once enough calls have been timed."""
 
 
 def measure(
@@ -55,16 +55,16 @@ def measure(
     steps, warmup = settings.num_inference_steps, settings.num_warmup_steps
     progress.phase(f"latency of {steps} calls on {settings.inference_data} observations", warmup + steps)
     account = StepAccount(participant, settings.call_timeout_s)
-    asked = 0
+    calls = 0
 
     def count(observation: Any = None, action: Any = None) -> None:
-        nonlocal asked
-        asked += 1
-        if asked % _REPORT_EVERY == 0:
-            progress.advance(asked)
-        if asked == warmup + steps:
+        nonlocal calls
+        calls += 1
+        if calls % _REPORT_EVERY == 0:
+            progress.advance(calls)
+        if calls == warmup + steps:
             raise _EnoughError
-        if asked == warmup:
+        if calls == warmup:
             account.restart()
 
     try:
@@ -85,7 +85,8 @@ def _write(settings: Submission, participant: ParticipantProcess, account: StepA
     columns, costs = account.columns(), account.costs()
     assert costs is not None
     followed = columns["call_cpu_ns"] + columns["between_cpu_ns"]
-    columns["tree_cpu_ns"] = followed + round(costs.short_lived_s * 1e9)  # nobody knows in which step they ran
+    # Short-lived processes are known only in total, so every step gets an equal share.
+    columns["tree_cpu_ns"] = followed + round(costs.short_lived_s * 1e9)
     first = participant.first_inference
     assert first is not None
     firsts = {"infer_ns": first.infer_ns, "preprocess_ns": first.preprocess_ns, "round_trip_ns": first.round_trip_ns}
@@ -99,11 +100,8 @@ def _write(settings: Submission, participant: ParticipantProcess, account: StepA
         )  # fmt: skip
 
     claimed = columns["infer_ns"] + columns["preprocess_ns"]
-    for said in (
-        clock_suspicion(claimed, columns["round_trip_ns"]), step_account.warning(costs, "latency phase"),
-    ):  # fmt: skip
-        if said is not None:
-            participant.warnings.append(said)
+    warnings = (clock_suspicion(claimed, columns["round_trip_ns"]), step_account.warning(costs, "latency phase"))
+    participant.warnings += [text for text in warnings if text is not None]
     arrays: dict[str, Any] = {**columns}
     np.savez_compressed(folder / LATENCY_VALUES_FILE, **arrays)
     write_record(
@@ -120,14 +118,14 @@ def _write(settings: Submission, participant: ParticipantProcess, account: StepA
 
 
 def clock_suspicion(claimed_ns: NDArray[np.int64], round_trip_ns: NDArray[np.int64]) -> str | None:
-    """Returns a warning where the participant's clock leaves most of the evaluator's waiting unexplained.
+    """Returns a warning if the participant's times explain less than half of the evaluator's waiting time.
 
-    A participant can make its own clock run slow, or work before its clock starts; it cannot make the evaluator wait
-    less. Times that are too long are refused outright, see ``answers``.
+    A participant can slow down its own clock or work before its clock starts, but it cannot shorten the evaluator's
+    wait. Times longer than the round trip are refused, see ``answers``.
 
     Args:
-        claimed_ns: by the participant process's clock.
-        round_trip_ns: of the same calls by the evaluator's clock.
+        claimed_ns: times by the participant process's clock.
+        round_trip_ns: times of the same calls by the evaluator's clock.
     """
     if len(claimed_ns) == 0:
         return None
@@ -135,6 +133,6 @@ def clock_suspicion(claimed_ns: NDArray[np.int64], round_trip_ns: NDArray[np.int
     if waited - claimed <= max(MOST_TRANSPORT_NS, claimed):
         return None
     return (
-        f"its clock claims {claimed / 1e6:.3f} ms a call, but the evaluator waited {waited / 1e6:.3f} ms: do not rank"
-        " by infer_once, the round trip is the evaluator's own"
+        f"the participant reports {claimed / 1e6:.3f} ms per call, but the evaluator waited {waited / 1e6:.3f} ms: rank"
+        " by round_trip, not by infer_once"
     )

@@ -1,6 +1,7 @@
-"""Pictures of an episode, made after the measurement by replaying its recorded actions in a second environment.
+"""Pictures of an episode, rendered after the measurement by replaying its actions in a second environment.
 
-Nothing is rendered while anything is timed: environments are deterministic, so the replay is the same episode.
+Rendering during the episode would distort the timing. Environments are deterministic, so the replay is the same
+episode.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _VIDEO_FRAMES_PER_SECOND = 30
 
 
 def can_render(env: Any) -> bool:
-    """Whether the environment can make pictures."""
+    """Returns whether the environment can render pictures."""
     return "rgb_array" in env.metadata.get("render_modes", [])
 
 
@@ -33,7 +34,7 @@ def write_strip(path: Path, task: RunTask, seed: int, actions: Sequence[Any], fr
         task: the environment.
         seed: seed of the episode's reset.
         actions: every action of the episode.
-        frames: number of frames, at most one a step.
+        frames: number of frames, at most one per step.
     """
     from PIL import Image
 

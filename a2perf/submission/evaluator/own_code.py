@@ -1,4 +1,4 @@
-"""The content of the a2perf package that evaluates: one hash, which manifests record and competitions commit to."""
+"""Hash of the evaluator's a2perf package, which manifests record and competitions commit to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 
 @functools.cache
 def package_sha256() -> str:
-    """Returns a SHA-256 over the name and content of every file of the package; what Python compiles is left out."""
+    """Returns a SHA-256 over the name and content of every file of the package except byte code."""
     digest = hashlib.sha256(b"a2perf package 1\0")
     for path in sorted(_PACKAGE.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc":
@@ -23,7 +23,7 @@ def package_sha256() -> str:
 
 
 def installed_packages() -> dict[str, str]:
-    """Returns the version of every installed distribution by its lower-case name."""
+    """Returns the version of every installed distribution by lower-case name."""
     found = {(item.metadata["Name"] or "").lower(): item.version for item in importlib.metadata.distributions()}
     return {name: found[name] for name in sorted(found) if name}
 

@@ -1,4 +1,4 @@
-"""What a participant process finds around itself: its temporary home and its environment variables."""
+"""The temporary home and the environment variables of a participant process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from a2perf.fault_point import fault_point
 from a2perf.runs.process_identity import left_behind, mark
 
 ASSET_SHELF = Path(".cache", "a2perf", "assets")
-"""Where in its home the participant finds the host's data files."""
+"""Folder in the participant's home with links to the host's data files."""
 
 
 _PREFIX = "a2perf-home-"
@@ -20,13 +20,13 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 def make_home(assets: Mapping[str, Path]) -> Path:
-    """Makes a temporary home with links to data files of the host; whoever starts the process deletes it.
+    """Creates a temporary home with links to data files of the host; the caller deletes it.
 
     Args:
-        assets: the files by name; a name may have folders in it.
+        assets: the files by name; a name may contain folders.
 
     Raises:
-        ValueError: a name that leads out of the shelf.
+        ValueError: a name leads out of the folder of data files.
     """
     sweep()
     home = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{mark()}-"))
@@ -42,10 +42,10 @@ def make_home(assets: Mapping[str, Path]) -> Path:
 
 
 def sweep() -> None:
-    """Deletes the homes that were made by processes which then were killed before they could hand them over."""
+    """Deletes homes left by evaluators that were killed before the guard took over the deletion."""
     for found in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if left_behind(found.name.removeprefix(_PREFIX)):
-            shutil.rmtree(found, ignore_errors=True)  # what belongs to another user stays
+            shutil.rmtree(found, ignore_errors=True)  # a home of another user stays
 
 
 def variables(home: Path, python: str, artifacts: Path | None, given: Mapping[str, str]) -> dict[str, str]:
@@ -53,16 +53,16 @@ def variables(home: Path, python: str, artifacts: Path | None, given: Mapping[st
 
     Args:
         home: its ``HOME``.
-        python: its interpreter, whose folder goes first in ``PATH``.
+        python: its interpreter; the folder of the interpreter comes first in ``PATH``.
         artifacts: its ``A2PERF_ARTIFACTS``, if any.
-        given: variables of the contract and those that the configuration passes on; they win.
+        given: variables of the contract and of the configuration; they override the others.
     """
     result = {
         "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)]),
         "HOME": str(home),
         "LANG": "C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE": "1",  # in its children too, since byte code would change the submission's hash
-        **dict.fromkeys(THREAD_VARIABLES, "1"),  # nothing is timed with more threads than that
+        "PYTHONDONTWRITEBYTECODE": "1",  # inherited by child processes: byte code would change the submission's hash
+        **dict.fromkeys(THREAD_VARIABLES, "1"),  # all submissions are timed with one thread by default
     }
     if artifacts is not None:
         result["A2PERF_ARTIFACTS"] = str(artifacts)

@@ -1,7 +1,7 @@
-"""The evaluator's end of the participant process: start it, ask it, notice at once how it fails, end its whole tree.
+"""The evaluator's handle of the participant process: starts it, sends requests, detects failures, ends its tree.
 
-Every wait ends by an answer, by its time-out or by the process's death; every failure becomes a ``ParticipantFailure``
-with a record that a person can act on, and leaves no process behind.
+Every wait ends with an answer, a timeout or the death of the process. Every failure becomes a ``ParticipantFailure``
+with a record that names the cause, and leaves no process behind.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ T = TypeVar("T")
 
 
 class ParticipantProcess:
-    """A submission running in a process of its own.
+    """A submission that runs in a separate process.
 
     Args:
-        spec: what runs.
-        confinement: how it is confined.
-        before_code: called before the first instruction of the participant's can run: before its code is asked for
-            anything, and before the start of an interpreter that has packages of its choice.
-        on_full_disk: called when the participant failed for lack of room, before anybody writes down how.
+        spec: what to run.
+        confinement: how to confine it.
+        before_code: called before the participant's code can run for the first time: before the first request, and
+            before the start of an interpreter with packages of the participant.
+        on_full_disk: called if the participant failed because the disk is full, before the failure is recorded.
 
     Attributes:
         confinement: as given.
-        first_inference: the first answer of this process, which is slower than all others; ``None`` before it.
-        warnings: what should be recorded with the run, though it is no failure.
-        ending: how the process ended, once it has.
+        first_inference: the first answer of this process, which is slower than later ones; ``None`` before it.
+        warnings: warnings for the record of the run.
+        ending: how the process ended; ``None`` while it runs.
     """
 
     def __init__(
@@ -94,32 +94,34 @@ class ParticipantProcess:
 
     @property
     def tree_root(self) -> int:
-        """Process id whose descendants are the participant's whole tree, orphans included; itself it is none of it."""
+        """Process id of the ancestor of the participant's whole tree, orphans included; it is not part of the tree."""
         return self._running().tree_root
 
     @property
     def cgroups(self) -> tuple[Path, ...]:
-        """Folders of the control group of the tree; empty where the sandbox could make none."""
+        """Folders of the control group of the tree; empty without one."""
         return self._running().cgroups
 
     @property
     def cpu_clock(self) -> Callable[[], float] | None:
-        """Reads the processor time of the tree, where the kernel counts it and no control group does."""
+        """Returns the processor time of the tree; ``None`` if a control group counts it or there is no clock."""
         return self._running().cpu_clock
 
     def start(self) -> None:
-        """Starts the process; when this returns it answers, and has imported nothing of the submission.
+        """Starts the process and waits until it answers; nothing of the submission is imported yet.
 
         Raises:
             ConfigError: the artifacts folder is a link.
-            InfrastructureError: the interpreter could not be started, or lacks what the worker needs.
-            ParticipantFailure: the limits are too tight for an interpreter.
+            InfrastructureError: the interpreter could not be started, or a package of the worker is missing.
+            ParticipantFailure: the limits are too low to start an interpreter.
         """
         if not self._submission.is_dir():
             kind = "is not a folder" if self._submission.exists() else "does not exist"
             raise self._failed(Failure(kind=FailureKind.CONTRACT, where="start", message=f"{self._submission} {kind}"))
         if self._artifacts is not None and self._artifacts.is_symlink():
-            raise ConfigError(f"the artifacts folder {self._artifacts} is a link", hint="put the folder itself there")
+            raise ConfigError(
+                f"the artifacts folder {self._artifacts} is a link", hint="replace the link by the folder itself"
+            )
         if self._python != sys.executable or self._spec.python_files:
             self._before_code()
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -129,6 +131,7 @@ class ParticipantProcess:
         home = participant_home.make_home(self._spec.assets)
         ours, theirs = socket.socketpair()
         region = SharedRegion()
+        # Closed after the start: a copy of the participant's end here would keep the connection open after its death.
         with theirs, open(region.descriptor, closefd=True):
             spec = self._sandbox_spec(home, (theirs.fileno(), region.descriptor))
             try:
@@ -140,34 +143,35 @@ class ParticipantProcess:
                 raise
         self._connection = Connection(ours, self._confined, outgoing=region)
         try:
-            hello = self._connection.receive(deadline=time.monotonic() + START_TIMEOUT_S)
+            greeting = self._connection.receive(deadline=time.monotonic() + START_TIMEOUT_S)
         except WireError as error:
             self._raise_start_failure(error)
         except BaseException:
             self.kill()
             raise
-        version = hello[1] if answers.word_of(hello) == "ready" and len(hello) > 1 else None
+        version = greeting[1] if answers.word_of(greeting) == "ready" and len(greeting) > 1 else None
         if type(version) is not int or version != PROTOCOL_VERSION:
             self.kill()
             raise InfrastructureError(
-                f"{self._python} has an a2perf of another version", hint="install this a2perf there as well"
+                f"the a2perf of {self._python} has another protocol version than the evaluator",
+                hint="install the same version of a2perf for both interpreters",
             )
 
     def _sandbox_spec(self, home: Path, fds: tuple[int, int]) -> SandboxSpec:
-        what, how = self._spec, self.confinement
-        files = [*what.assets.values(), *what.python_files]
+        program, confined = self._spec, self.confinement
+        files = [*program.assets.values(), *program.python_files]
         artifacts = [] if self._artifacts is None else [self._artifacts]
         worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds), str(self._submission))
         return SandboxSpec(
             argv=(self._python, *worker),
             cwd=self._submission,
-            env=participant_home.variables(home, self._python, self._artifacts, what.environment),
-            readable=[self._submission, _PLATFORM, *files, *artifacts, *how.readable],
+            env=participant_home.variables(home, self._python, self._artifacts, program.environment),
+            readable=[self._submission, _PLATFORM, *files, *artifacts, *confined.readable],
             writable=[home, *artifacts],
-            hidden=how.hidden,
-            devices=how.devices,
-            network=how.network,
-            limits=how.limits,
+            hidden=confined.hidden,
+            devices=confined.devices,
+            network=confined.network,
+            limits=confined.limits,
             fds=fds,
             stdout=self._logs / "stdout.log",
             stderr=self._logs / "stderr.log",
@@ -179,10 +183,10 @@ class ParticipantProcess:
 
         Args:
             args: the participant arguments.
-            time_limit_s: wall time, the import of train.py included; ``None`` is no limit.
+            time_limit_s: limit on the wall time, including the import of train.py; ``None`` for no limit.
 
         Raises:
-            ParticipantFailure: it did not return, or not in time.
+            ParticipantFailure: it failed, or did not return in time.
         """
         self._ask("train", time_limit_s, dict(args))
 
@@ -195,18 +199,18 @@ class ParticipantProcess:
         self._ask("load_policy", timeout_s, dict(args))
 
     def infer(self, observation: Any, timeout_s: float | None = None) -> Answer:
-        """Asks for the action to one observation.
+        """Requests the action for one observation.
 
         Raises:
-            ParticipantFailure: it failed, or did not answer in time, or the answer is not a message of the wire.
+            ParticipantFailure: it failed, did not answer in time, or the answer is not a valid message.
         """
         self._calls += 1
         connection = self._connection
         if connection is None:
             raise RuntimeError("the participant process is not running")
         where = f"infer_once (call {self._calls})"
-        if connection.has_unread():
-            self._refuse(where, "it sent an answer before it was asked")
+        if connection.has_unread():  # an answer prepared in advance would make the round trip look short
+            self._refuse(where, "it sent an answer before the request")
         started = time.perf_counter_ns()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         try:
@@ -224,14 +228,14 @@ class ParticipantProcess:
         return answer
 
     def policy(self, timeout_s: float | None = None) -> RemotePolicy:
-        """Returns the loaded policy as an object whose ``infer`` needs the observation only."""
+        """Returns the loaded policy as an object with the method ``infer(observation)``."""
         return RemotePolicy(self, timeout_s)
 
     def close(self) -> None:
-        """Lets the process end by itself, with what it has registered for its exit; kills it after a grace.
+        """Asks the process to end, which lets it run its exit handlers; kills it after ``CLOSE_GRACE_S``.
 
         Raises:
-            ParticipantFailure: when it had ended, more lay in its artifacts folder than is allowed.
+            ParticipantFailure: after the end the artifacts folder exceeds a limit.
         """
         if self._confined is None or self.ending is not None:
             return
@@ -240,12 +244,12 @@ class ParticipantProcess:
                 self._connection.send(("close",), deadline=time.monotonic() + CLOSE_GRACE_S)
             self._confined.wait(CLOSE_GRACE_S)
         self.kill()
-        words = None if self.ending is None else failure_diagnosis.overfull(self.ending, self.confinement.limits)
-        if words is not None:
-            raise self._failed(Failure(kind=FailureKind.OUTPUT_LIMIT, where="end", message=words))
+        message = None if self.ending is None else failure_diagnosis.overfull(self.ending, self.confinement.limits)
+        if message is not None:
+            raise self._failed(Failure(kind=FailureKind.OUTPUT_LIMIT, where="end", message=message))
 
     def kill(self) -> None:
-        """Kills the whole tree at once; calling it again changes nothing."""
+        """Kills the whole tree; a second call has no effect."""
         if self._confined is not None and self.ending is None:
             self.ending = self._confined.kill_tree()
             for name, count in self.ending.dropped_bytes.items():
@@ -254,8 +258,8 @@ class ParticipantProcess:
             removed, changed, failed = self.ending.collected
             if removed or changed or failed:
                 self.warnings.append(
-                    f"artifacts were made plain files: {removed:,} devices, pipes, sockets or too deep folders removed,"
-                    f" {changed:,} modes and access lists changed, {failed:,} names left as they were"
+                    f"artifacts were turned into plain files: {removed:,} devices, pipes, sockets or too deep folders"
+                    f" removed, {changed:,} modes and access lists changed, {failed:,} names could not be changed"
                 )
         if self._connection is not None:
             self._connection.close()
@@ -278,13 +282,13 @@ class ParticipantProcess:
         return self._confined
 
     def _ask(self, operation: str, timeout_s: float | None, *values: Any) -> None:
-        """Sends one request and waits for the ``"ok"`` that answers it."""
+        """Sends one request and waits for the reply ``"ok"``."""
         connection = self._connection
         if connection is None:
             raise RuntimeError("the participant process is not running")
         self._before_code()
         if connection.has_unread():
-            self._refuse(operation, "it sent an answer before it was asked")
+            self._refuse(operation, "it sent an answer before the request")
         try:
             deadline = None if timeout_s is None else time.monotonic() + timeout_s
             connection.send((operation, *values), deadline=deadline)
@@ -297,7 +301,7 @@ class ParticipantProcess:
         self._read(operation, lambda: self._accepted(reply, operation))
 
     def _read(self, where: str, read: Callable[[], T]) -> T:
-        """Reads something of a reply; whatever goes wrong there is the fault of the reply and of nobody else."""
+        """Calls ``read`` on a reply; any exception in it becomes a failure of the participant."""
         try:
             return read()
         except ParticipantFailure:
@@ -308,13 +312,13 @@ class ParticipantProcess:
             raise self._failed(unreadable(where, error).failure) from error
 
     def _accepted(self, reply: Any, where: str) -> tuple[Any, ...]:
-        """Returns a reply that begins with ``"ok"``; any other one is a failure, reported or not valid."""
+        """Returns a reply that begins with ``"ok"``; any other reply is a reported failure or invalid."""
         if answers.word_of(reply) == "ok":
             accepted: tuple[Any, ...] = reply
             return accepted
         failure = failure_diagnosis.reported(reply, where)
         if failure is None:
-            self._refuse(where, "its answer is not a message of the wire")
+            self._refuse(where, "its answer is not a valid message")
         raise self._failed(failure)
 
     def _raise_start_failure(self, error: WireError) -> NoReturn:
@@ -323,8 +327,9 @@ class ParticipantProcess:
             raise ParticipantFailure(failure) from error
         tail = failure_diagnosis.tail(self._logs / "stderr.log")
         raise InfrastructureError(
-            f"{self._python} could not run the participant process: {failure.message}" + (f"\n{tail}" if tail else ""),
-            hint="a2perf, numpy, msgpack and gymnasium have to be installed for that interpreter",
+            f"the participant process could not be started with {self._python}: {failure.message}"
+            + (f"\n{tail}" if tail else ""),
+            hint=f"{self._python} -m pip install a2perf numpy msgpack gymnasium",
         ) from error
 
     def _raise_wire_failure(self, error: WireError, where: str, timeout_s: float | None) -> NoReturn:
@@ -339,11 +344,12 @@ class ParticipantProcess:
     def _diagnosed(self, error: WireError, where: str, timeout_s: float | None) -> Failure:
         if isinstance(error, WireTimeout):
             self.kill()
-            message = f"it did not return within {timeout_s:g} s and was killed"
+            message = f"it did not return within the limit of {timeout_s:g} s and was killed"
             return Failure(kind=FailureKind.TIMEOUT, where=where, message=message)
         if not isinstance(error, ConnectionClosed):
             self.kill()
-            return Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=f"it sent {error}")
+            return Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=f"it sent an invalid message: {error}")
+        # A dying process closes its socket before its exit status is known; killed now, it would not show why it ended.
         self._running().wait(ENDING_GRACE_S)
         self.kill()
         assert self.ending is not None
@@ -361,7 +367,7 @@ class ParticipantProcess:
         )
 
     def _failed(self, failure: Failure) -> ParticipantFailure:
-        """Ends the tree and completes the record with the place of the log."""
+        """Kills the tree and adds the cause and the path of the log to the record."""
         self.kill()
         if self.ending is not None:
             failure = failure_diagnosis.revised(failure, self.ending, self.confinement.limits)
@@ -375,7 +381,7 @@ class ParticipantProcess:
 
 
 class RemotePolicy:
-    """The policy that a participant process has loaded; what a rollout needs of it."""
+    """The policy of a participant process, as a rollout uses it."""
 
     def __init__(self, process: ParticipantProcess, timeout_s: float | None) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""Which interpreter a run's participant process gets: the evaluator's, another one, or an environment of its own."""
+"""Chooses the interpreter of the participant process: the evaluator's, a given one, or an isolated environment."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from a2perf.sandbox.view import path_lines
 from a2perf.submission.settings import Submission
 
 REQUIREMENTS = "requirements.txt"
-"""The file of a submission that says what it needs."""
+"""File of a submission that lists its requirements."""
 
 OVERRIDES = "overrides.txt"
-"""The file of a submission that replaces what packages demand of each other; it may be missing."""
+"""Optional file of a submission that overrides the requirements of its packages."""
 
 LOG = "python_env.log"
-"""In the folder of logs of a bundle: what building the environment said."""
+"""Log of building the environment, in the bundle's folder of logs."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class ParticipantPython:
     """The interpreter of a participant process.
 
     Attributes:
-        python: its path; ``None`` is the evaluator's own.
-        readable: what the process must be able to read to run it.
-        record: what the manifest says about it.
+        python: its path; ``None`` for the evaluator's.
+        readable: paths that the process must be able to read to run it.
+        record: the entry of the manifest.
     """
 
     python: Path | None
@@ -41,16 +41,16 @@ class ParticipantPython:
 
 @contextmanager
 def participant_python(settings: Submission, logs: Path) -> Iterator[ParticipantPython]:
-    """Provides the interpreter that the configuration asks for; it stays for as long as the context is open.
+    """Provides the configured interpreter; an isolated environment is kept while the context is open.
 
-    An environment is built here, before the participant starts, in a sandbox for the installation; see ``installer``.
+    An environment is built here, before the participant starts, in a separate sandbox; see ``installer``.
 
     Args:
-        settings: the run's configuration.
-        logs: gets ``python_env.log`` where an environment is made or used again.
+        settings: the settings of the run.
+        logs: folder for ``python_env.log``, if an environment is built or reused.
 
     Raises:
-        UserError: a requirement cannot be had, or the interpreter does not run.
+        UserError: a requirement cannot be installed, or the interpreter does not run.
     """
     if settings.python_env == "shared" and settings.participant_python is None:
         yield ParticipantPython(None, (), PythonEnvRecord(kind="shared", python_version=platform.python_version()))
@@ -62,7 +62,7 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
         given = Path(str(settings.participant_python)).absolute()
         record = PythonEnvRecord(kind="shared", python_version=interpreter.version)
         prefix = given.parent.parent
-        # The organizer's own environment: what its .pth files name (a2perf's checkout, say) is part of it.
+        # The organizer's environment is trusted, so folders in its .pth files (such as a2perf's checkout) belong to it.
         yield ParticipantPython(given, (prefix, *interpreter.readable, *path_lines(prefix)), record)
         return
     extras, packages = python_env.requirements_of_domain(get_domain(str(settings.domain)))

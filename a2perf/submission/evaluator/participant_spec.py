@@ -16,16 +16,16 @@ class ParticipantSpec:
     """What runs in a participant process.
 
     Attributes:
-        submission: the folder.
-        logs: folder that gets ``stdout.log`` and ``stderr.log``.
-        mode: ``"train"`` for train.py; any other mode is for inference.py.
-        python: interpreter of the process; ``None`` is this one.
-        python_files: what that interpreter reads, where it is not this one's: its environment and its library.
-        environment: variables of the contract (``ROOT_DIR``, ``SEED``, ...) beside those that every process gets:
+        submission: the submission's folder.
+        logs: folder for ``stdout.log`` and ``stderr.log``.
+        mode: ``"train"`` runs train.py, any other mode inference.py.
+        python: interpreter of the process; ``None`` for this one.
+        python_files: files that another interpreter needs: its environment and its library.
+        environment: variables of the contract (``ROOT_DIR``, ``SEED``, ...) in addition to those of every process:
             ``PATH``, a temporary ``HOME``, ``LANG``, the thread limits, ``A2PERF_ARTIFACTS``.
-        artifacts: the folder that it may write.
+        artifacts: folder that it may write to.
         assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
-        log_base: folder to which a failure names the log relatively; the parent of ``logs`` unless given.
+        log_base: folder to which a failure's log path is relative; by default the parent of ``logs``.
     """
 
     submission: Path

@@ -1,8 +1,8 @@
-"""Opens the participant processes of a run with trackers attached: one way for all modes, ``check`` and datasets.
+"""Starts the participant processes of a run with trackers attached, for all modes, ``check`` and datasets.
 
-One process answers for all of a run, or another one for each episode. With one process the policy may remember what it
-met in earlier episodes. With ``Submission.fresh_policy = 'episode'`` nothing reaches the next episode: process,
-temporary home, scratch space and artifact folder are new.
+By default one process serves the whole run, so a policy can remember earlier episodes. With
+``Submission.fresh_policy = 'episode'`` each episode gets a new process, temporary home, scratch space and artifacts
+folder.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Manifest
 from a2perf.runs import disk_reserve
 from a2perf.runs.bundle import participant_starts
+from a2perf.sandbox import levels
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.identity import RunTask, participant_environment
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
@@ -38,8 +39,8 @@ class ParticipantFolders:
 
     Attributes:
         root_dir: their ``ROOT_DIR``.
-        artifacts: their ``A2PERF_ARTIFACTS``, or the folder above those of single episodes, which are not kept.
-        logs: where their output is captured, or the folder above.
+        artifacts: their ``A2PERF_ARTIFACTS``. With one process per episode, the parent of their temporary folders.
+        logs: folder for their output, or the parent of the folders of each episode.
         bundle: the bundle; paths of logs are recorded relative to it.
     """
 
@@ -50,26 +51,25 @@ class ParticipantFolders:
 
 
 class Participants:
-    """Starts, follows and ends the participant processes of a run.
+    """Starts, tracks and ends the participant processes of a run.
 
-    As a context it prepares the first process, enters the trackers after that, so that nothing of its making is
-    tracked, and ends both.
+    As a context manager it prepares the first process and then enters the trackers: the preparation is not measured.
 
     Args:
-        settings: the run's configuration.
-        task: the environment that the participant is told of.
-        manifest: gets what the sandbox and the Python of the participant are, the warnings and the times of loading.
-        folders: of the processes.
+        settings: the settings of the run.
+        task: the task of the run.
+        manifest: receives the records of sandbox and Python, warnings and loading times.
+        folders: folders of the processes.
         mode: ``"train"`` imports train.py, any other mode inference.py.
-        tracker: yields the trackers that are attached to the processes; none by default.
+        tracker: yields the trackers to attach to the processes; none by default.
 
     Attributes:
         settings: as given.
-        process: the present one.
-        sampler: the trackers; ``None`` without any.
+        process: the current process.
+        sampler: the trackers, or ``None``.
 
     Raises:
-        UserError: on entering, if the sandbox cannot be had on this host or the submission's environment cannot be
+        UserError: on entering, if this host cannot provide the sandbox or the submission's environment cannot be
             built.
     """
 
@@ -101,7 +101,7 @@ class Participants:
         self._all.__exit__(kind, value, trace)
 
     def mark(self, phase: str) -> None:
-        """Tells the trackers that a phase of the run begins."""
+        """Marks the start of a phase in the trackers' record."""
         if self.sampler is not None:
             self.sampler.mark(phase)
 
@@ -109,7 +109,7 @@ class Participants:
         """Starts the prepared process and attaches the trackers to it.
 
         Raises:
-            ParticipantFailure: it did not start.
+            ParticipantFailure: the process did not start.
         """
         self.process.start()
         if self.sampler is not None:
@@ -121,16 +121,16 @@ class Participants:
         """Starts the first process and loads its policy.
 
         Raises:
-            ParticipantFailure: it did not load.
+            ParticipantFailure: the policy did not load.
         """
         self._manifest.timings_s["load_policy"] = self._load()
         return self.process
 
     def of_episode(self, index: int) -> ParticipantProcess:
-        """Returns the process that answers in an episode.
+        """Returns the process for an episode, a new one if ``fresh_policy`` is ``'episode'``.
 
         Raises:
-            ParticipantFailure: a new process did not load its policy.
+            ParticipantFailure: the new process did not load its policy.
         """
         if self.settings.fresh_policy == "episode":
             if self.sampler is not None:
@@ -152,7 +152,7 @@ class Participants:
         return time.perf_counter() - began
 
     def _of_one_episode(self, name: str) -> ParticipantFolders:
-        """Makes the folders of an episode's process, whose artifacts go with it."""
+        """Creates the folders of an episode's process; its artifacts are deleted when it ends."""
         run = self._folders
         artifacts = run.artifacts / name
         artifacts.mkdir(parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ class Participants:
         return dataclasses.replace(run, root_dir=root_dir, artifacts=artifacts, logs=run.logs / name)
 
     def _prepare(self, folders: ParticipantFolders) -> None:
-        """Makes a process ready to start: its Python, its sandbox, and the record of both in the manifest."""
+        """Prepares a process: chooses its Python and its sandbox and records both in the manifest."""
         self.process = self._of_process.enter_context(self._prepared(folders))
 
     @contextmanager
@@ -197,21 +197,21 @@ class Participants:
 
 
 def _refuse_uncovered(manifest: Manifest, level: str) -> None:
-    """Notes what the submission's hash does not cover though the participant can read it.
+    """Warns about files that the participant can read but that the submission's hash does not cover.
 
     Raises:
-        SubmissionError: links lead out of the submission, and the level neither hides what they lead to nor is meant
-            for one's own code only.
+        SubmissionError: links lead out of the submission, and the level does not hide their targets. The level 'none'
+            is for the user's own code and only warns.
     """
-    if level not in ("none", "process") or not manifest.submission.not_covered:
+    if levels()[level].hides_files or not manifest.submission.not_covered:
         return
     links = [text for text in manifest.submission.not_covered if " -> " in text]
-    if links and level == "process":
+    if links and level != "none":
         raise SubmissionError(
-            f"links lead out of the submission, and its hash cannot cover what they lead to: {', '.join(links)}",
-            hint="copy the files into the folder, or choose the level bubblewrap, which hides what is outside",
+            f"links lead out of the submission, so its hash cannot cover their targets: {', '.join(links)}",
+            hint="copy the files into the submission, or add --sandbox bubblewrap, which hides everything outside",
         )
     manifest.warnings.append(
-        f"the submission's hash does not cover what the level {level!r} lets it read: "
+        f"at the level {level!r} the submission can read files that its hash does not cover: "
         + ", ".join(manifest.submission.not_covered)
     )

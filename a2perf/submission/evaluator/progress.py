@@ -1,29 +1,48 @@
-"""Progress of a run: a live bar on a terminal, plain lines every few seconds elsewhere."""
+"""Shows the progress of a run: a live bar on a terminal, a plain line every few seconds elsewhere.
+
+A process that shows the progress itself starts the evaluator with ``EVENTS_VARIABLE``, the descriptor of a pipe.
+``EventProgress`` then writes one JSON object per line to the pipe and nothing to standard error.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import select
 import sys
 import time
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from a2perf.errors import UserError
 from a2perf.plain_text import terminal_line
 from a2perf.terminal import console
 
+EVENTS_VARIABLE = "A2PERF_EVENTS_FD"
+"""Environment variable: the descriptor to which the evaluator writes its events."""
+
 _PLAIN_INTERVAL_S = 5.0
+_EVENT_INTERVAL_S = 0.1
+_SEND_TIMEOUT_MS = 5_000
+_MOST_TEXT = 100_000
 
 
 class RunProgress:
     """Shows phases with their counts on standard error.
 
     Args:
-        quiet: show nothing (the caller prints JSON, or runs many tasks at once).
-        prefix: put before every line, the task of a parallel run.
+        quiet: show nothing, for callers that print JSON or run many tasks at once.
+        prefix: text before every line, such as the task of a parallel run.
+        live: show a bar if standard error is a terminal. Several bars at once would overwrite each other.
     """
 
-    def __init__(self, *, quiet: bool = False, prefix: str = "") -> None:
+    def __init__(self, *, quiet: bool = False, prefix: str = "", live: bool = True) -> None:
         self._quiet = quiet
+        self._live = live
         self._prefix = prefix
         self._console = console(stderr=True)
         self._bar: Progress | None = None
@@ -33,17 +52,17 @@ class RunProgress:
         self._last_line = 0.0
 
     def say(self, text: str) -> None:
-        """Prints one line; further lines of a text are indented, which tells them from lines of ours."""
+        """Prints a text. Lines after the first are indented: a participant's text cannot imitate a line of a2perf."""
         if not self._quiet:
             self._console.print(f"{self._prefix}{text}".replace("\n", "\n    "))
 
     def phase(self, name: str, total: int | None = None) -> None:
-        """Starts a phase of ``total`` items; None when its length is not known."""
+        """Starts a phase of ``total`` items; None if the number is unknown."""
         self._end_bar()
         self._phase, self._total, self._done, self._last_line = name, total, 0, time.monotonic()
         if self._quiet:
             return
-        if self._console.is_terminal and total is not None:
+        if self._live and self._console.is_terminal and total is not None:
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -56,10 +75,10 @@ class RunProgress:
             self._bar.start()
             self._bar.add_task(terminal_line(f"{self._prefix}{name}"), total=total)
         else:
-            self.say(name if total is None else f"{name}: {total} to do")
+            self.say(name if total is None else f"{name}: 0/{total}")
 
     def advance(self, done: int, note: str = "") -> None:
-        """Says that ``done`` items of the phase are done."""
+        """Reports that ``done`` items of the phase are done."""
         self._done = done
         if self._quiet:
             return
@@ -69,6 +88,21 @@ class RunProgress:
         if time.monotonic() - self._last_line >= _PLAIN_INTERVAL_S:
             self._last_line = time.monotonic()
             self.say(f"{self._phase}: {done}/{self._total} {note}".rstrip())
+
+    def opened(self, bundle: Path) -> None:
+        """Reports the bundle that the run writes."""
+
+    def recorded(self, bundle: Path, reason: str) -> None:
+        """Reports that nothing runs, since the bundle is finished."""
+        self.say(f"{bundle} is already finished ({reason}); use --force to run it again")
+
+    def failed(self, text: str) -> None:
+        """Shows why the run failed."""
+        self.say(text)
+
+    def refused(self, error: UserError) -> None:
+        """Shows an error of the caller's input."""
+        print(f"a2perf: {error}", file=sys.stderr)
 
     def close(self) -> None:
         """Ends a live bar."""
@@ -87,3 +121,73 @@ class RunProgress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+class EventProgress(RunProgress):
+    """Writes progress as JSON lines to a pipe; the process at its other end shows it.
+
+    Args:
+        descriptor: the pipe. Child processes do not inherit it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(quiet=True)
+        os.set_inheritable(descriptor, False)
+        # A reader that does not keep up must not slow down a timed run.
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._last_event = 0.0
+
+    def say(self, text: str) -> None:
+        """Sends a text."""
+        self._send({"event": "say", "text": text[:_MOST_TEXT]})
+
+    def phase(self, name: str, total: int | None = None) -> None:
+        """Sends the start of a phase."""
+        super().phase(name, total)
+        self._last_event = 0.0
+        self._send({"event": "phase", "name": name, "total": total})
+
+    def advance(self, done: int, note: str = "") -> None:
+        """Sends the number of items that are done, at most ten times per second."""
+        super().advance(done, note)
+        now = time.monotonic()
+        if done == self._total or now - self._last_event >= _EVENT_INTERVAL_S:
+            self._last_event = now
+            self._send({"event": "advance", "done": done, "note": note}, required=False)
+
+    def opened(self, bundle: Path) -> None:
+        """Sends the path of the bundle."""
+        self._send({"event": "opened", "bundle": str(bundle)})
+
+    def recorded(self, bundle: Path, reason: str) -> None:
+        """Sends that nothing runs."""
+        self._send({"event": "recorded", "reason": reason})
+
+    def failed(self, text: str) -> None:
+        """Sends the reason of a failure."""
+        self._send({"event": "failed", "text": text[:_MOST_TEXT]})
+
+    def refused(self, error: UserError) -> None:
+        """Sends an error of the caller's input."""
+        given = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+        self._send({"event": "refused", **given, "exit_code": int(error.exit_code)})
+
+    def _send(self, event: dict[str, Any], *, required: bool = True) -> None:
+        line = json.dumps(event).encode() + b"\n"
+        waiting = select.poll()
+        waiting.register(self._descriptor, select.POLLOUT)
+        with contextlib.suppress(BrokenPipeError):  # the reader died; the kernel ends this process soon
+            while line:
+                try:
+                    line = line[os.write(self._descriptor, line) :]
+                except BlockingIOError:
+                    if not required or not waiting.poll(_SEND_TIMEOUT_MS):
+                        return
+                required = True  # never leave half a line behind
+
+
+def run_progress() -> RunProgress:
+    """Returns the progress of this evaluator process: events if its parent requested them, else a display."""
+    descriptor = os.environ.pop(EVENTS_VARIABLE, None)  # popped: the processes of tasks must not write to the pipe
+    return RunProgress() if descriptor is None else EventProgress(int(descriptor))

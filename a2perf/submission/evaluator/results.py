@@ -1,7 +1,7 @@
 """The classic result files under ``R/metrics/``, in the schemas of the earlier public platform.
 
-The bundle's own files are the record; these are views of it, so that existing notebooks go on working. Times in
-``inference_metrics_results.json`` are seconds and the file says so.
+The bundle's files are the record; the classic files are derived from them for existing notebooks. Times in
+``inference_metrics_results.json`` are in seconds, as its field ``unit`` states.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from a2perf.submission.settings import Submission
 
 
 def publish(bundle: Bundle, settings: Submission) -> None:
-    """Writes the classic files of a bundle's mode from what the bundle holds."""
+    """Writes the classic files of a bundle's mode."""
     publish_from(bundle.path, bundle.manifest.mode, values_folder(settings), emissions=settings.measure_emissions)
 
 
 def values_folder(settings: Submission) -> Path:
-    """Returns where the classic files go."""
+    """Returns the folder of the classic files."""
     if settings.metric_values_dir:
         return settled(settings.metric_values_dir, settings.folder, "Submission.metric_values_dir")
     return settings.root / METRICS
 
 
 def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> None:
-    """Writes the classic files of a mode from a bundle into a folder; the emissions only where they were asked for."""
+    """Writes the classic files of a mode from a bundle into a folder; ``emissions``: also the emissions file."""
     folder.mkdir(parents=True, exist_ok=True)
     table = bundle / METRICS / emissions_file(mode)
     if emissions and table.exists():

@@ -1,6 +1,6 @@
-"""Rollouts: the evaluator steps the environment, the participant only answers observations with actions.
+"""Rollouts: the evaluator steps the environment, the participant only maps observations to actions.
 
-Rewards, terminations and times are added up here and nowhere else; nothing here knows which domain it is.
+Rewards, terminations and times are recorded here, in the evaluator. Nothing here depends on the domain.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MAX_INFO_ITEMS = 16
 
 
 class Policy(Protocol):
-    """Whatever answers an observation with an action; the participant process is one."""
+    """Maps an observation to an action; the participant process is one."""
 
     def infer(self, observation: Any) -> Any:
-        """Returns a record whose ``action`` answers the observation."""
+        """Returns a record with the attribute ``action``."""
 
 
 def rollout(
@@ -39,17 +39,17 @@ def rollout(
 
     Args:
         env: a Gymnasium environment.
-        policy: answers observations.
-        index: position in the run.
+        policy: chooses the actions.
+        index: number of the episode in the run.
         seed: seed of ``env.reset``.
         clip_actions: clip finite actions into a box instead of refusing them.
-        on_step: called with each (observation, checked action) before the environment steps.
+        on_step: called with observation and checked action before each step of the environment.
 
     Returns:
         The episode's record.
 
     Raises:
-        ParticipantFailure: the participant failed, or its action does not fit the action space or the state.
+        ParticipantFailure: the participant failed, or its action is not valid in the action space or in this state.
     """
     started = time.perf_counter()
     observation, info = env.reset(seed=seed)
@@ -62,7 +62,7 @@ def rollout(
             on_step(observation, action)
         try:
             observation, reward, terminated, truncated, info = env.step(action)
-        except SubmissionError as error:  # an action of the space that this state does not allow
+        except SubmissionError as error:  # the action is in the space, but not allowed in this state
             raise bad_output("infer_once", error.message) from error
         total += float(reward)
         length += 1
@@ -87,7 +87,7 @@ def rollout(
 
 
 def _small_items(info: dict[str, Any]) -> dict[str, Any]:
-    """Keeps scalars and short vectors of an ``info``; the rest is of no use in a record."""
+    """Returns the scalars and short vectors of an ``info``; a record does not need the rest."""
     kept: dict[str, Any] = {}
     for name, value in info.items():
         if isinstance(value, bool | int | float | str) or value is None:

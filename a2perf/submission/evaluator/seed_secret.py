@@ -1,7 +1,7 @@
-"""The evaluator's secret, from which the seeds of its runs are keyed: 32 random bytes in the user's configuration.
+"""The evaluator's secret that keys the seeds of its runs: 32 random bytes in the user's configuration folder.
 
-Made by the first run that needs it. Hosts that are to evaluate on the same episodes share one file, which
-``A2PERF_SEED_SECRET_FILE`` names. It is never copied into a bundle and never visible in a sandbox that hides files.
+The first run that needs it creates it. Hosts that have to evaluate on the same episodes share one file through
+``A2PERF_SEED_SECRET_FILE``. The secret is never copied into a bundle and is hidden in sandboxes that can hide files.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from a2perf.errors import ConfigError
 
 VARIABLE = "A2PERF_SEED_SECRET_FILE"
 BYTES = 32
-_ELSEWHERE = f"name a file that this user may write or read in {VARIABLE}, or use --public-seeds"
+_ELSEWHERE = f"set {VARIABLE} to a file that this user may create or read, or add --public-seeds"
 
 
 def place() -> Path:
-    """Returns where the secret lies, or will lie."""
+    """Returns the path of the secret, which may not exist yet."""
     given = os.environ.get(VARIABLE)
     if given:
         return Path(given).expanduser().absolute()
@@ -31,15 +31,16 @@ def place() -> Path:
 
 
 def read() -> bytes:
-    """Returns the secret; the first call on a host makes it.
+    """Returns the secret; the first call on a host creates it.
 
     Raises:
-        ConfigError: the file cannot be made or read, others may read it, or it does not hold ``BYTES`` bytes or more.
+        ConfigError: the file cannot be created or read, other users may read it, or it is shorter than ``BYTES``.
     """
     file = place()
     try:
         if not file.exists():
             _make(file)
+        # Checked and read through one descriptor, as the name may refer to another file a moment later.
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb") as opened:
             status = os.fstat(descriptor)
@@ -47,17 +48,17 @@ def read() -> bytes:
     except OSError as error:
         raise ConfigError(f"the seed secret {file} cannot be used: {error.strerror}", hint=_ELSEWHERE) from error
     if status.st_mode & 0o077:
-        raise ConfigError(f"the seed secret {file} can be read by others", hint=f"chmod 600 {file}")
+        raise ConfigError(f"other users may read the seed secret {file}", hint=f"chmod 600 {file}")
     if len(data) < BYTES:
         raise ConfigError(
-            f"the seed secret {file} holds {len(data)} bytes, not {BYTES} or more",
-            hint="delete it, and the next run makes another; seeds then differ from those of earlier runs",
+            f"the seed secret {file} has {len(data)} bytes; at least {BYTES} are required",
+            hint=f"rm {file} (the next run creates a new secret; its seeds differ from those of earlier runs)",
         )
     return data
 
 
 def _make(file: Path) -> None:
-    """Writes the secret under another name first: a link appears at once and whole, and never replaces a file."""
+    """Writes the secret under a temporary name and links it: the file appears complete and never replaces another."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)  # mode 0600
     try:
@@ -65,7 +66,7 @@ def _make(file: Path) -> None:
             opened.write(secrets.token_bytes(BYTES))
             opened.flush()
             os.fsync(descriptor)
-        with suppress(FileExistsError):  # another run was faster; its secret counts
+        with suppress(FileExistsError):  # another run was faster; use its secret
             os.link(name, file)
     finally:
         os.unlink(name)

@@ -1,12 +1,12 @@
-"""The seeds of a run: spawned from its root seed (scheme 1, public) or keyed with a secret of the evaluator (scheme 2).
+"""The seeds of a run: spawned from its root seed (scheme 1, public) or keyed with the evaluator's secret (scheme 2).
 
-The participant knows its own seed and this file. Under scheme 1 both give it the root seed, and with that every other
-seed. Under scheme 2 the secret and what the run is give two run keys, one for the participant's seed and one for the
-evaluation, and each key gives its seeds: HMAC-SHA256 (RFC 2104) in both steps, so that no seed reveals another one, no
-key the other key, and neither the secret. The evaluation's key does not depend on the submission: all submissions
-meet the same episodes (common random numbers) on hosts that share the secret.
+The participant knows its own seed and this file. Under scheme 1 it can derive the root seed from them, and with it
+every other seed. Under scheme 2 the secret and the run's identity give two run keys, one for the participant's seed and
+one for the evaluation, and each key gives its seeds. Both steps use HMAC-SHA256 (RFC 2104): a seed does not reveal
+other seeds, a key does not reveal the other key, and neither reveals the secret. The evaluation's key does not depend
+on the submission. On hosts that share the secret, all submissions get the same episodes (common random numbers).
 
-A manifest records the scheme and the run keys, never the secret: whoever holds the bundle can repeat the evaluation.
+A manifest records the scheme and the run keys, never the secret. The bundle is enough to repeat the evaluation.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from a2perf.records import KEYED_SEEDS, PUBLIC_SEEDS
 from a2perf.stranger_files import StrangerFileError, read_file
 
 PUBLIC, KEYED = PUBLIC_SEEDS, KEYED_SEEDS
-"""The schemes. A manifest that names none was made under the first."""
+"""The schemes. A manifest without a scheme uses the first."""
 
 _PURPOSE_KEYS = {"participant": 1, "latency": 2, "episodes": 3, "sampled_observations": 4}
 _MAX_SEED = 2**31 - 1
-_SEED_DIGITS = 4000  # Python reads no longer integer
+_SEED_DIGITS = 4000  # Python refuses to parse integers of more than 4300 digits
 _SEED_FILE_BYTES = 16 * 2**20
 _BATCH = 64
 
 
 @dataclass(frozen=True)
 class RunSeeds:
-    """What the seeds of one run follow from.
+    """Source of the seeds of one run.
 
     Attributes:
-        root_seed: of the run, not negative.
-        keys: run keys by role, ``"participant"`` and ``"evaluation"``; none under scheme 1.
+        root_seed: root seed of the run, not negative.
+        keys: run keys by role, ``"participant"`` and ``"evaluation"``; empty under scheme 1.
     """
 
     root_seed: int
@@ -53,12 +53,12 @@ class RunSeeds:
         """Returns the seeds of a run under scheme 2.
 
         Args:
-            secret: of the evaluator.
-            root_seed: of the run.
-            domain: name of the domain; the participant's seed is the same in all modes on it.
-            env_id: what is evaluated; empty for all tasks of a domain.
-            evaluates: whether the run has episodes of the evaluator. The key of a training run alone reveals
-                nothing of the evaluation that follows.
+            secret: the evaluator's secret.
+            root_seed: root seed of the run.
+            domain: name of the domain; the participant's seed is the same in all its modes.
+            env_id: the evaluated environment; empty for all tasks of a domain.
+            evaluates: whether the run has scored episodes. A training run gets no key for them, so its bundle reveals
+                nothing about the later evaluation.
         """
         keys = {"participant": _hmac(secret, "a2perf run key", "participant", root_seed, domain)}
         if evaluates:
@@ -70,11 +70,11 @@ class RunSeeds:
         """Returns the seeds of a recorded run.
 
         Args:
-            root_seed: of its manifest.
+            root_seed: ``root_seed`` of its manifest.
             record: ``seeds`` of its manifest.
 
         Raises:
-            ConfigError: the record names a scheme that is not known, or its keys are damaged.
+            ConfigError: the scheme is unknown, or the keys are damaged.
         """
         scheme = record.get("scheme", PUBLIC)
         if scheme == PUBLIC:
@@ -85,7 +85,7 @@ class RunSeeds:
             return cls(root_seed, {str(role): bytes.fromhex(key) for role, key in record["keys"].items()})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(
-                f"the recorded seeds cannot be used: {error}", hint="use a bundle of this version, or --public-seeds"
+                f"the recorded seeds cannot be used: {error}", hint="use another bundle, or add --public-seeds"
             ) from error
 
     @property
@@ -94,17 +94,17 @@ class RunSeeds:
         return KEYED if self.keys else PUBLIC
 
     def record(self) -> dict[str, Any]:
-        """Returns what a manifest holds of it; ``recorded`` takes it back."""
+        """Returns the entry of a manifest, from which ``recorded`` restores the seeds."""
         keys = {"keys": {role: key.hex() for role, key in self.keys.items()}} if self.keys else {}
         return {"scheme": self.scheme, **keys}
 
     def draw(self, purpose: str, count: int, *, stream: int = 0) -> list[int]:
-        """Returns ``count`` seeds in [0, 2^31) of one purpose; a longer list starts with the shorter one.
+        """Returns ``count`` seeds in [0, 2^31) for one purpose; a longer list starts with the shorter one.
 
         Args:
             purpose: ``"participant"``, ``"latency"``, ``"episodes"`` or ``"sampled_observations"``.
-            count: how many. Under scheme 2 they are distinct.
-            stream: tells the tasks of a generalization run apart.
+            count: number of seeds; under scheme 2 they are distinct.
+            stream: number of the task in a generalization run.
 
         Raises:
             ConfigError: the record has no key for that purpose.
@@ -114,10 +114,10 @@ class RunSeeds:
         return list(itertools.islice(self._keyed(purpose, stream), count))
 
     def unending(self, purpose: str) -> Iterator[int]:
-        """Yields as many seeds of one purpose as are asked for, the first of them those of ``draw``."""
+        """Yields seeds for one purpose without end, beginning with those of ``draw``."""
         if self.scheme == KEYED:
             yield from self._keyed(purpose, 0)
-        for done in itertools.count(0, _BATCH):  # the list is made from its start, which is cheap at this size
+        for done in itertools.count(0, _BATCH):  # each batch regenerates the list from its start, which is cheap
             yield from spawn_seeds(self.root_seed, purpose, done + _BATCH)[done:]
 
     def _keyed(self, purpose: str, stream: int) -> Iterator[int]:
@@ -127,12 +127,12 @@ class RunSeeds:
                 f"the recorded run has no key for the {role}'s seeds",
                 hint="use a bundle of an evaluation, not of a training run",
             )
-        met: set[int] = set()
+        used: set[int] = set()
         for number in itertools.count():
             digest = _hmac(self.keys[role], "a2perf seed", purpose, stream, self.root_seed, number)
             seed = int.from_bytes(digest[:4], "big") & _MAX_SEED
-            if seed not in met:
-                met.add(seed)
+            if seed not in used:
+                used.add(seed)
                 yield seed
 
 
@@ -141,15 +141,15 @@ def _hmac(key: bytes, *parts: str | int) -> bytes:
 
 
 def spawn_seeds(root_seed: int, purpose: str, count: int, *, stream: int = 0) -> list[int]:
-    """Returns ``count`` seeds in [0, 2^31) of one purpose under scheme 1; a longer list starts with the shorter one.
+    """Returns ``count`` seeds in [0, 2^31) for one purpose under scheme 1; a longer list starts with the shorter one.
 
-    Each purpose has a fixed ``spawn_key`` of ``numpy.random.SeedSequence``, so that a further one moves no seed.
+    Each purpose has a fixed ``spawn_key`` of ``numpy.random.SeedSequence``: a new purpose does not change other seeds.
 
     Args:
         root_seed: the run's root seed, not negative.
         purpose: ``"participant"``, ``"latency"``, ``"episodes"`` or ``"sampled_observations"``.
-        count: how many.
-        stream: tells apart the tasks of a generalization run.
+        count: number of seeds.
+        stream: number of the task in a generalization run.
     """
     sequence = np.random.SeedSequence(root_seed, spawn_key=(_PURPOSE_KEYS[purpose], stream))
     generator = np.random.Generator(np.random.PCG64(sequence))
@@ -157,16 +157,17 @@ def spawn_seeds(root_seed: int, purpose: str, count: int, *, stream: int = 0) ->
 
 
 def read_seed_file(path: Path, count: int) -> list[int]:
-    """Reads evaluation seeds from a file that only the evaluator opens: one integer a line, ``#`` starts a comment.
+    """Reads evaluation seeds from the organizer's file: one integer per line, ``#`` starts a comment.
 
     Raises:
-        ConfigError: no such file, a line that is not an integer in [0, 2^31), a repeated seed, or fewer than ``count``.
+        ConfigError: the file does not exist, a line is not an integer in [0, 2^31), a seed is repeated, or there are
+            fewer than ``count``.
     """
     try:
         lines = read_file(path, max_bytes=_SEED_FILE_BYTES).decode().splitlines()
     except (StrangerFileError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"the seed file {path} cannot be read: {error}", hint="give a text file with one integer a line"
+            f"the seed file {path} cannot be read: {error}", hint="give a text file with one integer per line"
         ) from error
     seeds: list[int] = []
     for number, line in enumerate(lines, start=1):
@@ -178,10 +179,11 @@ def read_seed_file(path: Path, count: int) -> list[int]:
                 f"{path}, line {number}: {text!r} is not a seed", hint=f"use integers from 0 to {_MAX_SEED}"
             )
         if int(text) in seeds:
-            raise ConfigError(f"{path}, line {number}: seed {text} stands there twice", hint="use each seed once")
+            raise ConfigError(f"{path}, line {number}: seed {text} is repeated", hint="use each seed once")
         seeds.append(int(text))
     if len(seeds) < count:
         raise ConfigError(
-            f"{path} holds {len(seeds)} seeds, the run needs {count}", hint="add seeds or ask for fewer episodes"
+            f"{path} has {len(seeds)} seeds, but the run has {count} episodes",
+            hint="add seeds, or reduce the number of episodes",
         )
     return seeds[:count]

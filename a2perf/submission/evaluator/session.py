@@ -1,7 +1,7 @@
-"""One supervised attempt at a run: whatever happens in it ends as an honest state in the bundle.
+"""One supervised attempt at a run: records in the bundle how it ended, whatever happens.
 
-The participant's failure, the host's failure, an interrupt and a bug are told apart here, once, for every mode; what
-was measured before stays where it was written.
+Failures of the participant, failures of the host, interrupts and bugs are distinguished here, for every mode.
+Measurements from before the failure are kept.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ INTERRUPTED = 130
 def run_mode(
     settings: Submission, manifest: Manifest, progress: RunProgress, body: Callable[[Bundle], str], *, force: bool
 ) -> int:
-    """Runs one mode into its bundle; a bundle that is finished already is a success and nothing runs.
+    """Runs one mode and writes its bundle. If the bundle is already finished, nothing runs and the status is success.
 
     Args:
-        settings: the run's configuration.
-        manifest: of the run that is about to start.
-        progress: where phases and failures are shown.
+        settings: the settings of the run.
+        manifest: the manifest of the new run.
+        progress: shows phases and failures.
         body: the run; returns the exit reason of a success.
         force: archive an existing bundle and start again.
 
@@ -46,8 +46,9 @@ def run_mode(
         UserError: the bundle belongs to another run, or another process is writing it.
     """
     opened = open_bundle(settings.root / manifest.mode, manifest, configuration.text(), force=force)
+    progress.opened(opened.path)
     if isinstance(opened, Finished):
-        progress.say(f"{opened.path} is already finished ({opened.manifest.exit_reason}); --force starts again")
+        progress.recorded(opened.path, opened.manifest.exit_reason or "")
         return int(ExitCode.SUCCESS)
     return supervise(opened, progress, lambda: body(opened))
 
@@ -56,8 +57,8 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
     """Runs ``body`` and records how it ended.
 
     Args:
-        bundle: the open bundle; it is finished when this returns.
-        progress: where a failure is said.
+        bundle: the open bundle; it is complete when this returns.
+        progress: shows a failure.
         body: the run; returns the exit reason of a success.
 
     Returns:
@@ -78,10 +79,10 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
     except KeyboardInterrupt:
         state, status, reason = RunState.INTERRUPTED, INTERRUPTED, "interrupted"
     except UserError as error:
-        broken = error.exit_code is ExitCode.PARTICIPANT_FAILED  # the submission does not keep the contract
+        broken = error.exit_code is ExitCode.PARTICIPANT_FAILED  # the submission violates the contract
         kind = FailureKind.CONTRACT if broken else FailureKind.INFRASTRUCTURE
         failure = Failure(kind=kind, where=bundle.manifest.mode, message=str(error))
-        # What the caller gave was checked before: a later error of this kind can be the participant's doing.
+        # The caller's settings were checked earlier. A usage error after the participant has started may be its doing.
         late = bundle.manifest.attempts[-1].participant_started_at is not None
         usage = error.exit_code is ExitCode.USAGE and not late
         status = int(ExitCode.INFRASTRUCTURE if late and not broken else error.exit_code)
@@ -92,7 +93,7 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         failure = Failure(
             kind=FailureKind.INFRASTRUCTURE,
             where=bundle.manifest.mode,
-            message=f"a2perf itself failed: {type(error).__name__}: {error}",
+            message=f"error in a2perf: {type(error).__name__}: {error}",
             traceback=traceback.format_exc(),
         )
         reason = "infrastructure"
@@ -101,19 +102,19 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
     try:
         bundle.finish(state, exit_code=status, reason=reason, failure=failure)
     except OSError as error:
-        # A full disk must not hide what happened: the journal and the last manifest are still readable.
+        # On a full disk the journal and the previous manifest are still readable, so report the failure and continue.
         print(f"the manifest of {bundle.path} could not be written: {error.strerror}", file=sys.stderr)
         status = int(ExitCode.INFRASTRUCTURE)
     if failure is not None:
-        _tell(progress, bundle.path, failure, reason)
+        _show(progress, bundle.path, failure, reason)
     elif state is RunState.INTERRUPTED:
-        progress.say(f"interrupted; what was measured is in {bundle.path}, the same command resumes it")
+        progress.say(f"interrupted; the results so far are in {bundle.path}. Run the same command again to resume")
     return status
 
 
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """Turns SIGTERM and SIGHUP into KeyboardInterrupt, so that a polite end leaves a finished manifest."""
+    """Turns SIGTERM and SIGHUP into KeyboardInterrupt: a terminated run then still writes its final manifest."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -128,19 +129,20 @@ def _signals_interrupt() -> Iterator[None]:
 
 def _host_failure(where: str, error: OSError) -> Failure:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        message = "no space left on the device that holds the run; free some"
+        message = "no space left on the disk of the run directory; free some space and run the command again"
     else:
-        message = f"the host refused: {error}"
+        message = f"error of the operating system: {error}"
     return Failure(kind=FailureKind.INFRASTRUCTURE, where=where, message=message, traceback=traceback.format_exc())
 
 
-def _tell(progress: RunProgress, path: Path, failure: Failure, reason: str) -> None:
-    whose = "the host" if failure.kind is FailureKind.INFRASTRUCTURE else "the submission"
+def _show(progress: RunProgress, path: Path, failure: Failure, reason: str) -> None:
+    cause = "the host" if failure.kind is FailureKind.INFRASTRUCTURE else "the submission"
     if reason == "configuration":
-        progress.say(f"{failure.where} cannot be run as configured: {failure.message}")
+        text = f"the configuration of {failure.where} is not valid: {failure.message}"
     else:
-        progress.say(f"{whose} failed in {failure.where} ({failure.kind.value}): {failure.message}")
+        text = f"{cause} failed in {failure.where} ({failure.kind.value}): {failure.message}"
+    progress.failed(text)
     if failure.traceback:
-        progress.say(failure.traceback.rstrip())
+        progress.failed(failure.traceback.rstrip())
     if failure.log:
-        progress.say(f"its output: {path / failure.log}")
+        progress.failed(f"output of the submission: {path / failure.log}")

@@ -1,8 +1,8 @@
-"""What is wrong with a submission's source file, found by reading it; a program of its own with bounds on what it uses.
+"""Finds problems in a submission's source file by parsing it in a separate process with limits.
 
-A megabyte of source can make Python's parser take all memory or end its process, so the evaluator never parses a
-participant's source itself: it starts this module, hands the source over and reads a list of findings. Nothing of the
-source is executed. Standard library only.
+A megabyte of source can make Python's parser use all memory or crash. So the evaluator does not parse a participant's
+source itself: it starts this module, passes the source on standard input and reads a list of findings. The source is
+not executed. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pathlib import Path
 from a2perf.submission.participant.signatures import ROLES, ContractError, Role
 
 MEMORY_BYTES = 2**30
-"""Of address space for parsing one file."""
+"""Address space for parsing one file."""
 
 CPU_S = 20
 WALL_S = 300.0
 TRIES = 3
-"""How often the program starts if somebody else kills it; its own bounds end it by other signals."""
+"""Number of starts if the process is killed from outside; its own limits end it with other signals."""
 
 _KILLS = (-signal.SIGKILL, -signal.SIGTERM)
 _MOST_FINDINGS_BYTES = 2**20
@@ -36,11 +36,11 @@ _START = (
 )
 
 Finding = tuple[str, int | None, str | None]
-"""The message, the line, and how to fix it."""
+"""Message, line number and fix."""
 
 
 def findings(name: str, source: bytes) -> list[Finding]:
-    """Returns what is wrong with a source file of the contract.
+    """Returns the problems of a source file of the contract.
 
     Args:
         name: the file's name, such as ``train.py``.
@@ -54,23 +54,23 @@ def findings(name: str, source: bytes) -> list[Finding]:
             if done.returncode not in _KILLS:
                 break
     except subprocess.TimeoutExpired:
-        return [(f"cannot be read as Python within {WALL_S:g} s", None, "write shorter and simpler code")]
+        return [(f"cannot be parsed within {WALL_S:g} s", None, "split the file or simplify its code")]
     if done.returncode != 0 or len(done.stdout) > _MOST_FINDINGS_BYTES:
         bounds = f"{MEMORY_BYTES // 2**20} MiB and {CPU_S} s"
-        return [(f"cannot be read as Python within {bounds}", None, "write shorter and simpler code")]
+        return [(f"cannot be parsed within {bounds}", None, "split the file or simplify its code")]
     return [(str(message), line, hint) for message, line, hint in json.loads(done.stdout)]
 
 
 def main() -> None:
     """Reads a source file from standard input and writes the findings as JSON to standard output."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))  # SIGXCPU first, not SIGKILL
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))  # the soft limit sends SIGXCPU, which is not retried
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    warnings.simplefilter("ignore")  # a warning would show a line of the source
+    warnings.simplefilter("ignore")  # a SyntaxWarning would print a line of the participant's source
     try:
         found = list(_findings(sys.argv[2], sys.stdin.buffer.read()))
     except (RecursionError, MemoryError):
-        found = [("cannot be read as Python: it is nested too deeply", None, "write simpler code")]
+        found = [("cannot be parsed: the code is nested too deeply", None, "simplify its code")]
     json.dump(found, sys.stdout)
 
 
@@ -79,10 +79,11 @@ def _findings(name: str, source: bytes) -> Iterator[Finding]:
         tree = ast.parse(source, name)
     except SyntaxError as error:
         shown = f": {_printable(error.text.strip())}" if error.text else ""
-        yield f"syntax error: {_printable(error.msg)}{shown}", error.lineno, "fix the syntax"
+        fix = "correct this line, then run `a2perf check` again"
+        yield f"{type(error).__name__}: {_printable(error.msg)}{shown}", error.lineno, fix
         return
     except ValueError as error:
-        yield f"cannot be read as Python: {_printable(str(error))}", None, None
+        yield f"cannot be parsed: {_printable(str(error))}", None, "save the file as UTF-8 text"
         return
     defined, complete = _definitions(tree.body)
     for role in ROLES:
@@ -102,7 +103,7 @@ def _role_findings(role: Role, defined: Mapping[str, ast.stmt], complete: bool) 
         return
     node = defined[name]
     if isinstance(node, ast.AsyncFunctionDef):
-        yield f"{name} is a coroutine; a2perf calls plain functions", node.lineno, "remove `async`"
+        yield f"{name} is async; a2perf needs a plain function", node.lineno, "remove `async`"
     elif isinstance(node, ast.FunctionDef) and not node.decorator_list:
         try:
             role.check(_signature(node.args))
@@ -111,7 +112,7 @@ def _role_findings(role: Role, defined: Mapping[str, ast.stmt], complete: bool) 
 
 
 def _definitions(body: list[ast.stmt]) -> tuple[dict[str, ast.stmt], bool]:
-    """Returns the top-level names with the statement that binds each, and whether that is all of them."""
+    """Returns the statement that binds each top-level name, and whether the module can bind no others at run time."""
     names: dict[str, ast.stmt] = {}
     complete = True
     for node in body:

@@ -1,9 +1,9 @@
-"""What every answer of a participant took: its round trip, and the processor time of the whole process tree.
+"""Measures the cost of every answer: its round trip, and the processor time of the whole process tree.
 
-The round trip alone can be shortened by work that is moved out of it: threads that compute while the evaluator steps
-the environment, children that compute ahead. So the tree's processor time is read before and after every call, from
-the clocks of its processes (0.6 us for each; exact for running threads too, which the account of a control group is
-not), and compared at the end with the tree's whole account, which also holds processes that came and went.
+A participant can shorten the round trip by moving work out of it: threads that compute while the evaluator steps the
+environment, or children that compute ahead. So the processor time of the tree is read before and after every call, from
+the clocks of its processes. That takes 0.6 us per process and, unlike the counter of a control group, is exact for
+running threads. At the end the sum is compared with the total of the tree, which includes short-lived processes.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 
 SLACK_S = 0.25e-3
-"""What an honest interpreter does per step after its answer (leave the call, wait again, collect garbage) is less."""
+"""Allowed processor time per step after an answer: returning, waiting and garbage collection take less."""
 
 MOST_BETWEEN = 0.25
-"""Share of the mean round trip that the tree may work between calls, beyond the slack."""
+"""Allowed processor time between calls, as a share of the mean round trip, in addition to the slack."""
 
 MOST_OTHER = 1.5
-"""Mean round trips' worth of processor time that processes of a shorter life may take per step, beyond the slack."""
+"""Allowed processor time of short-lived processes per step, in mean round trips, in addition to the slack."""
 
 BETWEEN_CALLS, SHORT_LIVED, UNLIKE_TIMED = "between calls", "short-lived processes", "unlike the timed calls"
 _REFRESH_S = 0.25
+# Bounds the cost of a reading; the time of further processes is still in the total of the tree.
 _MOST_CLOCKS = 64
 _COLUMNS = ("preprocess_ns", "infer_ns", "round_trip_ns", "between_cpu_ns", "call_cpu_ns")
 
 
 class StepAccount:
-    """The policy of a participant process, which notes what every answer took.
+    """The policy of a participant process, which records the cost of every answer.
 
     Args:
-        participant: has loaded its policy.
-        timeout_s: limit of one call.
+        participant: the process, with its policy loaded.
+        timeout_s: limit of one call in seconds.
     """
 
     def __init__(self, participant: ParticipantProcess, timeout_s: float | None) -> None:
@@ -52,7 +53,7 @@ class StepAccount:
         self.follow(participant)
 
     def follow(self, participant: ParticipantProcess) -> None:
-        """Asks a participant process from now on; ``pause`` has ended the account of another one before."""
+        """Switches to a participant process; call ``pause`` before the previous one ends."""
         if participant is self._participant:
             return
         self._participant = participant
@@ -64,13 +65,13 @@ class StepAccount:
         self._after = self._clocks.read()
 
     def pause(self) -> None:
-        """Takes the account of a process that is about to end."""
+        """Adds the processor time of a process that is about to end."""
         now_s = self._tree.sample().cpu_seconds
         self._earlier_s += now_s - self._began_s
         self._began_s = now_s
 
     def restart(self) -> None:
-        """Forgets all calls so far: the warm-up is over."""
+        """Discards all calls so far, at the end of the warm-up."""
         self._rows.clear()
         self._earlier_s = 0.0
         self._began_s = self._tree.sample().cpu_seconds
@@ -92,22 +93,22 @@ class StepAccount:
 
     @property
     def calls(self) -> int:
-        """Number of calls noted."""
+        """Number of recorded calls."""
         return len(self._rows)
 
     def columns(self, since: int = 0) -> dict[str, NDArray[np.int64]]:
-        """Returns the calls from one on by column, in nanoseconds."""
+        """Returns the calls with index ``since`` and above by column, in nanoseconds."""
         table = np.array(self._rows[since:], dtype=np.int64).reshape(-1, len(_COLUMNS))
         return {name: table[:, place] for place, name in enumerate(_COLUMNS)}
 
     def steps(self, since: int = 0) -> dict[str, list[int]]:
-        """Returns round trips and processor times of the calls from one on, in nanoseconds."""
+        """Returns round trips and processor times of the calls with index ``since`` and above, in nanoseconds."""
         columns = self.columns(since)
         cpu = columns["call_cpu_ns"] + columns["between_cpu_ns"]
         return {"round_trip_ns": columns["round_trip_ns"].tolist(), "cpu_ns": cpu.tolist()}
 
     def costs(self) -> StepCosts | None:
-        """Returns the means per step with what is conspicuous about them; ``None`` without a call."""
+        """Returns the means per step with flags for suspicious ones; ``None`` without a call."""
         if not self._rows:
             return None
         sample = self._tree.sample()
@@ -139,7 +140,7 @@ class _Clocks:
         self._refresh()
 
     def refresh_when_due(self) -> None:
-        """Looks for new processes, now and then; what they used before is in the tree's account only."""
+        """Looks for new processes every ``_REFRESH_S``; time that they used before is only in the total of the tree."""
         if time.monotonic() >= self._due_s:
             self._refresh()
 
@@ -187,9 +188,9 @@ def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
 
 
 def conspicuous(costs: StepCosts) -> list[str]:
-    """Returns how the tree's processor time contradicts the round trips; empty for an honest policy.
+    """Returns flags for processor time that the round trips do not include; empty for an honest policy.
 
-    Threads that work during a call lengthen nothing and are not conspicuous, however many they are.
+    Threads that work during a call are not flagged, however many they are.
     """
     flags = []
     if costs.between_calls_s > SLACK_S + MOST_BETWEEN * costs.round_trip_s:
@@ -200,12 +201,12 @@ def conspicuous(costs: StepCosts) -> list[str]:
 
 
 def unlike(timed: StepCosts, scored: StepCosts) -> bool:
-    """Returns whether scored steps cost more than twice what the timed calls did: these were not the policy's own."""
+    """Returns whether scored steps cost more than twice the timed calls: another policy was timed than scored."""
     return scored.tree_s > 2 * timed.tree_s + 4 * SLACK_S
 
 
 def warning(costs: StepCosts, phase: str) -> str | None:
-    """Returns what a reader of the times should know, or ``None``."""
+    """Returns a warning about flagged costs, or ``None``."""
     if not costs.flags:
         return None
     return (

@@ -1,4 +1,4 @@
-"""Trackers around a process tree: the report lands in ``tracking.json``, its main numbers in the manifest."""
+"""Attaches trackers to a process tree; writes their report to ``tracking.json``, main numbers to the manifest."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from a2perf.submission.settings import Submission
 
 
 class ProcessTree(Protocol):
-    """A child process under a guard, as far as the trackers have to know it; a ``Confined`` is one."""
+    """A process tree under a guard, as far as the trackers need it; a ``Confined`` is one."""
 
     @property
     def tree_root(self) -> int:
-        """Process id whose descendants are the tree; it is not part of it itself."""
+        """Process id of the ancestor of the tree; it is not part of the tree itself."""
         ...
 
     @property
@@ -35,7 +35,7 @@ class ProcessTree(Protocol):
 
     @property
     def cpu_clock(self) -> Callable[[], float] | None:
-        """Reads the processor time of the tree, if the kernel counts it and no control group does."""
+        """Returns the processor time of the tree; ``None`` if a control group counts it or there is no clock."""
         ...
 
 
@@ -47,7 +47,7 @@ def attach(sampler: Sampler, tree: ProcessTree, *, again: bool = False) -> None:
 
 @contextmanager
 def tracking(settings: Submission, bundle: Bundle) -> Iterator[Sampler]:
-    """Tracks the participant's process tree of a bundle; its main numbers go into the manifest too."""
+    """Tracks the participant's process tree of a bundle and copies the main numbers into the manifest."""
     manifest = bundle.manifest
     with tracker_of(settings, bundle.metrics, mode=manifest.mode, attempts=manifest.attempts) as sampler:
         bundle.clock.follow_energy(lambda: sampler.net_kwh)
@@ -67,10 +67,10 @@ def tracker_of(
     """Tracks a participant's process tree under a run's configuration; see ``tracker``.
 
     Args:
-        settings: the run's configuration.
-        directory: where the files go.
-        mode: of the run; names the emissions file.
-        attempts: of the run; time, energy and emissions of the report are sums over them.
+        settings: the settings of the run.
+        directory: folder for the files.
+        mode: mode of the run, part of the emissions file's name.
+        attempts: attempts of the run; time, energy and emissions of the report are sums over them.
     """
     with tracker(
         directory, mode=mode, interval_s=settings.sampling_interval_s or 1.0, emissions=resolve_settings(),
@@ -89,15 +89,15 @@ def tracker(
     with_codecarbon: bool = False,
     attempts: Sequence[Attempt] = (),
 ) -> Iterator[Sampler]:
-    """Tracks the process tree that is attached in the context; the report lands in ``tracking.json`` whatever happens.
+    """Tracks the process tree attached inside the context; always writes the report to ``tracking.json``.
 
     Args:
-        directory: where the files go.
-        mode: of the run; names the emissions file.
+        directory: folder for the files.
+        mode: mode of the run, part of the emissions file's name.
         interval_s: longest period of the samples.
-        emissions: what the configuration says about them.
-        with_codecarbon: whether codecarbon may give the outputs that the configuration asks it for.
-        attempts: of the run; time, energy and emissions of the report are sums over them.
+        emissions: settings of the emissions.
+        with_codecarbon: whether codecarbon writes the files that the settings ask for.
+        attempts: attempts of the run; time, energy and emissions of the report are sums over them.
     """
     sampler = Sampler(
         directory=directory, mode=mode, interval_s=interval_s, settings=emissions or EmissionsSettings(),

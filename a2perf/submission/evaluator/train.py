@@ -1,4 +1,4 @@
-"""Train mode: ``train()`` runs alone, watched and timed; its artifacts stay in the bundle."""
+"""Train mode: runs and measures ``train()``; its artifacts stay in the bundle."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from a2perf.submission.settings import Submission
 
 RETURNED = "returned"
 TIME_LIMIT = "time limit"
-"""Exit reason of a training run that was ended at its limit and left artifacts; without artifacts it is a failure."""
+"""Exit reason of a training run that reached its time limit and left artifacts; without artifacts it fails."""
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
     """Runs ``train()`` of the submission into the bundle ``<root_dir>/train``.
 
     Returns:
-        The exit status; a ``train()`` that fails is never a success.
+        The exit status; not 0 if ``train()`` failed.
     """
     progress = progress or RunProgress()
     task = RunTask.configured(str(settings.domain))
@@ -68,16 +68,16 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
 
 
 def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
-    """Runs ``train()`` on what earlier attempts left of its budgets; returns why it ended, reached limits included.
+    """Runs ``train()`` with the budgets that earlier attempts left; returns the exit reason.
 
     Raises:
-        ParticipantFailure: it failed.
+        ParticipantFailure: ``train()`` failed for another reason than a limit.
     """
     earlier = bundle.earlier()
     limit_s = _rest(settings.train_time_limit_s, earlier.train_s)
     limit_kwh = _rest(settings.train_energy_limit_kwh, earlier.net_kwh)
     if limit_s == 0 or limit_kwh == 0:
-        with tracking(settings, bundle):  # records what the earlier attempts used
+        with tracking(settings, bundle):  # writes the record with the usage of the earlier attempts
             return TIME_LIMIT if limit_s == 0 else ENERGY_LIMIT
     folders = ParticipantFolders(
         root_dir=bundle.artifacts, artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
@@ -86,8 +86,8 @@ def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunP
     with Participants(settings, task, bundle.manifest, folders, mode="train", tracker=tracker) as participants:
         participant, sampler = participants.start(), participants.sampler
         assert sampler is not None
-        words = "" if limit_s is None else f" (at most {limit_s:g} s)"
-        progress.phase(f"training {settings.folder.name} on {task.name}{words}")
+        limit = "" if limit_s is None else f" (at most {limit_s:g} s)"
+        progress.phase(f"training {settings.folder.name} on {task.name}{limit}")
         sampler.mark("train")
         bundle.clock.train_begins()
         budget = None
@@ -112,9 +112,10 @@ def _rest(limit: float | None, used: float) -> float | None:
 
 def _left_nothing(settings: Submission, bundle: Bundle, reason: str) -> Failure:
     if reason == ENERGY_LIMIT:
-        message = f"it used up its {settings.train_energy_limit_kwh:g} kWh and left nothing"
+        limit = f"{settings.train_energy_limit_kwh:g} kWh (Submission.train_energy_limit_kwh)"
     else:
-        message = f"it did not return within {settings.train_time_limit_s:g} s, was killed and left nothing"
+        limit = f"{settings.train_time_limit_s:g} s (Submission.train_time_limit_s)"
+    message = f"it reached its limit of {limit} and was killed before it wrote any artifacts"
     log = bundle.logs / "stderr.log"
     return Failure(
         kind=FailureKind.TIMEOUT, where="train", message=message,
@@ -123,7 +124,7 @@ def _left_nothing(settings: Submission, bundle: Bundle, reason: str) -> Failure:
 
 
 def _whatever_left(bundle: Bundle) -> artifacts.Left:
-    """Counts the artifacts of a run that failed for another reason than their number."""
+    """Counts the artifacts of a failed run; zero if they cannot be counted."""
     try:
         return artifacts.count(bundle.artifacts, "train", None)
     except ParticipantFailure:

@@ -1,4 +1,4 @@
-"""A submission's code, imported and ready to call. Belongs into the participant process; standard library only."""
+"""Imports a submission's code and makes it callable. Runs in the participant process; standard library only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from a2perf.submission.participant.signatures import (
 
 @dataclass(frozen=True)
 class InferenceFunctions:
-    """The functions of inference.py behind the plainest possible calls, since they are on the timed path.
+    """The functions of inference.py. Calls are kept as direct as possible, because they are timed.
 
     Attributes:
         load_policy: called with the environment and the participant arguments.
@@ -50,8 +50,8 @@ class InferenceFunctions:
 
         if self._infer_keywords is None:
             return preprocess, lambda observation: infer_once(policy, observation)
-        policy_word, observation_word = self._infer_keywords
-        return preprocess, lambda observation: infer_once(**{policy_word: policy, observation_word: observation})
+        policy_name, observation_name = self._infer_keywords
+        return preprocess, lambda observation: infer_once(**{policy_name: policy, observation_name: observation})
 
 
 class SubmissionCode:
@@ -69,10 +69,10 @@ class SubmissionCode:
         self.package = loader.install(folder)
 
     def require_files(self) -> None:
-        """Checks that the four files are there.
+        """Checks that the four files exist.
 
         Raises:
-            ContractError: the folder or some of its files are missing; every one is named.
+            ContractError: the folder or files are missing; the message lists all of them.
         """
         missing = [] if self.folder.is_dir() else [f"the submission {self.folder} does not exist"]
         hints = []
@@ -81,13 +81,13 @@ class SubmissionCode:
                 missing.append(f"{name} is missing")
                 hints.append(hint)
         if missing:
-            raise ContractError("; ".join(missing), "; ".join(hints) or "give the folder that holds train.py")
+            raise ContractError("; ".join(missing), "; ".join(hints) or "give the folder that contains train.py")
 
     def train(self, args: Mapping[str, str]) -> Callable[[], Any]:
-        """Imports train.py and returns ``train`` with its arguments in place.
+        """Imports train.py and returns ``train`` with its arguments bound.
 
         Raises:
-            ContractError: the function is missing or does not take the arguments.
+            ContractError: the function is missing or does not accept the arguments.
         """
         function = find(importlib.import_module("train"), TRAIN)
         keywords = accepted_args("train", signature_of(function), args)
@@ -97,7 +97,7 @@ class SubmissionCode:
         """Imports inference.py and returns its functions.
 
         Raises:
-            ContractError: the functions that are missing or have a wrong signature, all of them at once.
+            ContractError: functions are missing or have a wrong signature; the message lists all of them.
         """
         module = importlib.import_module("inference")
         found: dict[str, Callable[..., Any]] = {}
@@ -112,15 +112,15 @@ class SubmissionCode:
             raise ContractError("; ".join(error.message for error in errors), hints)
         load, infer_once = found["load_policy"], found["infer_once"]
         signature = signature_of(load)
-        env_word = check_load_policy(signature)
+        env_name = check_load_policy(signature)
         call = check_infer_once(signature_of(infer_once))
 
         def load_policy(env: Any, args: Mapping[str, str]) -> Any:
             keywords = accepted_args(load.__name__, signature, args, env=True)
-            return load(env, **keywords) if env_word is None else load(**{env_word: env}, **keywords)
+            return load(env, **keywords) if env_name is None else load(**{env_name: env}, **keywords)
 
         preprocess = found["preprocess_observation"]
-        words = None if call.policy is None or call.observation is None else (call.policy, call.observation)
+        names = None if call.policy is None or call.observation is None else (call.policy, call.observation)
         return InferenceFunctions(
-            load_policy, preprocess, check_preprocess(signature_of(preprocess)), infer_once, words
+            load_policy, preprocess, check_preprocess(signature_of(preprocess)), infer_once, names
         )

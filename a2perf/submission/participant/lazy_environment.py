@@ -1,6 +1,6 @@
-"""The environment that ``load_policy(env, ...)`` receives: real, but built only when it is touched.
+"""The environment that ``load_policy(env, ...)`` receives; it is built on first use.
 
-Most policies need no environment, and building one may take seconds. The evaluator never uses its results.
+Most policies do not need it, and building an environment can take seconds. The evaluator never uses its results.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ KWARGS_VARIABLE = "A2PERF_ENV_KWARGS"
 
 
 class LazyEnvironment:
-    """Stands for ``gymnasium.make(env_id, **kwargs)``; every attribute but its own repr builds it.
+    """Proxy of ``gymnasium.make(env_id, **kwargs)``; any attribute access except ``repr`` builds the environment.
 
-    ``isinstance(env, gymnasium.Env)`` holds, without an import of gymnasium before somebody asks.
+    ``isinstance(env, gymnasium.Env)`` is true; gymnasium is imported only when ``__class__`` is read.
 
     Args:
         env_id: a registered id.
@@ -25,6 +25,7 @@ class LazyEnvironment:
     """
 
     def __init__(self, env_id: str | None, kwargs: Mapping[str, Any]) -> None:
+        # The class's own attribute methods would build the environment.
         object.__setattr__(self, "_lazy_id", env_id)
         object.__setattr__(self, "_lazy_kwargs", dict(kwargs))
         object.__setattr__(self, "_lazy_env", None)
@@ -68,7 +69,7 @@ class LazyEnvironment:
         return (LazyEnvironment, (own(self, "_lazy_id"), own(self, "_lazy_kwargs")))
 
     def close(self) -> None:
-        """Closes the environment, where it was built."""
+        """Closes the environment if it was built."""
         env = object.__getattribute__(self, "_lazy_env")
         if env is not None:
             env.close()
@@ -79,7 +80,7 @@ def _built(lazy: LazyEnvironment) -> Any:
     if env is None:
         env_id = object.__getattribute__(lazy, "_lazy_id")
         if env_id is None:
-            raise RuntimeError(f"this run names no environment: {ID_VARIABLE} is not set")
+            raise RuntimeError(f"this run has no environment: {ID_VARIABLE} is not set")
         import gymnasium
 
         from a2perf.domains.registry import register_environments

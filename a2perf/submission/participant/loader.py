@@ -1,9 +1,9 @@
 """Makes a submission's folder importable, both as plain modules and as a package.
 
-``import train`` and ``from . import layers`` both work, in the same file and without loading a module twice: a
-top-level file of the folder is one module, named as ``import`` names it (so that worker processes which the submission
-starts can unpickle its functions), whose package is the folder. Byte code is never written into the folder, since the
-folder is not ours to change. Standard library only.
+``import train`` and ``from . import layers`` both work in the same file, and no module is loaded twice. A top-level
+file is one module with its plain name and the folder as its package. The plain name lets worker processes of the
+submission unpickle its functions. Byte code is never written into the folder, because that would change the submission.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CONTRACT_MODULES = ("train", "inference")
 
 
 def package_name(folder: Path) -> str:
-    """Returns the name under which the folder is a package: its own, made a Python name that nothing else has."""
+    """Returns the folder's name as a package: a valid identifier that no other module uses."""
     name = re.sub(r"\W", "_", folder.resolve().name, flags=re.ASCII) or "submission"
     if name[0].isdigit() or keyword.iskeyword(name):
         name = f"_{name}"
@@ -54,7 +54,7 @@ def _exists_elsewhere(name: str, folder: Path) -> bool:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Reads byte code where there is some, and writes none."""
+    """Reads existing byte code and never writes any."""
 
     def set_data(self, path: str, data: Buffer, *, _mode: int = 0o666) -> None:
         return None
@@ -70,7 +70,7 @@ class _SharedLoader(_SourceLoader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         if self._package not in sys.modules and _RELATIVE_IMPORT.search(self.get_data(self.path)):
-            # As in any package, its __init__ comes first; and it may import this very file.
+            # As in any package, __init__ runs first; it may import this very file.
             importlib.import_module(self._package)
             self._loaded = sys.modules.get(spec.name)
         return self._loaded
@@ -79,6 +79,7 @@ class _SharedLoader(_SourceLoader):
         if module is self._loaded:
             return
         module.__package__ = self._package
+        # Before its code runs: an import of the package's module in a cycle has to find this one, not load it again.
         sys.modules[f"{self._package}.{module.__name__}"] = module
         super().exec_module(module)
         if (parent := sys.modules.get(self._package)) is not None:
@@ -86,7 +87,7 @@ class _SharedLoader(_SourceLoader):
 
 
 class _SharedSpec(ModuleSpec):
-    """Says the same package as the module does, which Python compares."""
+    """Reports the package of the module: Python warns if ``__package__`` and the spec's parent differ."""
 
     package = ""
 
@@ -96,7 +97,7 @@ class _SharedSpec(ModuleSpec):
 
 
 class _AliasLoader(Loader):
-    """Answers ``package.x`` with the module ``x``."""
+    """Loads ``package.x`` as the module ``x``."""
 
     def __init__(self, plain: str) -> None:
         self._plain = plain
@@ -108,11 +109,11 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # the import system put the alias's in its place
+        module.__spec__ = self._spec  # the import system has replaced it with the spec of the alias
 
 
 class SubmissionFinder(MetaPathFinder):
-    """Finds the folder's package and its top-level files; everything else is left to the others.
+    """Finds the folder's package and its top-level files; other finders handle everything else.
 
     Args:
         folder: the submission.
@@ -149,7 +150,7 @@ class SubmissionFinder(MetaPathFinder):
 
 
 def install(folder: Path) -> str:
-    """Makes ``folder`` importable in this process; calling it again for the same folder changes nothing.
+    """Makes ``folder`` importable in this process; a second call for the same folder has no effect.
 
     Returns:
         The name of the folder as a package.
@@ -168,8 +169,9 @@ def install(folder: Path) -> str:
         return FileFinder(path, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES))
 
     sys.path_hooks.insert(0, hook)
+    # A finder of the folder that is already cached would bypass the hook and write byte code.
     sys.path_importer_cache.clear()
-    # After the built-in and frozen modules, before the path: the folder is then what sys.path[0] would be.
+    # After built-in and frozen modules, before the path finder: this gives the folder the precedence of sys.path[0].
     position = next((index for index, item in enumerate(sys.meta_path) if _is_path_finder(item)), len(sys.meta_path))
     sys.meta_path.insert(position, SubmissionFinder(folder, package))
     importlib.invalidate_caches()

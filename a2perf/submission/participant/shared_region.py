@@ -1,7 +1,7 @@
-"""A piece of memory that the evaluator writes and the participant process reads: the fast lane for large observations.
+"""Shared memory for large observations: the evaluator writes it, the participant process reads it.
 
-It is an anonymous file, mapped by both. Seals keep the participant from writing into it, and from truncating it under
-the evaluator's feet. Standard library only.
+It is an anonymous memory file mapped by both processes. Seals prevent the participant from writing to it and from
+truncating it, which would kill the evaluator with SIGBUS. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,39 +13,41 @@ import os
 from collections.abc import Iterable
 
 CAPACITY_BYTES = 64 * 1024 * 1024
-"""Address space only: a page costs memory once something was written there."""
+"""Address space only: a page takes memory once it has been written."""
 
-_F_SEAL_FUTURE_WRITE = 0x10  # linux/fcntl.h; not among Python's constants
+_F_SEAL_FUTURE_WRITE = 0x10  # linux/fcntl.h; Python has no constant for it
 
 
 class SharedRegion:
     """The evaluator's end.
 
     Attributes:
-        descriptor: what the participant process inherits; to be closed once it has started.
+        descriptor: inherited by the participant process; the caller closes it after the start.
     """
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("a2perf-observations", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.descriptor, CAPACITY_BYTES)
+            # Before the seals: they refuse every later writable mapping, but keep this one.
             self._map = mmap.mmap(self.descriptor, CAPACITY_BYTES)
             fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-            with contextlib.suppress(OSError):  # Linux before 5.1: a participant then harms its own observations only
+            # Before Linux 5.1 this seal does not exist. A participant can then only corrupt its own observations.
+            with contextlib.suppress(OSError):
                 fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, _F_SEAL_FUTURE_WRITE)
         except BaseException:
             os.close(self.descriptor)
             raise
 
     def write(self, parts: Iterable[bytes | memoryview]) -> None:
-        """Puts the parts one after the other, from the start."""
+        """Writes the parts one after the other, from the start."""
         position = 0
         for part in parts:
             self._map[position : position + len(part)] = part
             position += len(part)
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Releases the memory."""
         self._map.close()
 
 
@@ -53,7 +55,7 @@ class SharedView:
     """The participant's end.
 
     Args:
-        descriptor: as inherited; it is closed here.
+        descriptor: the inherited descriptor; it is closed here.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -61,5 +63,5 @@ class SharedView:
         os.close(descriptor)
 
     def read(self, size: int) -> memoryview:
-        """Returns a copy of the first ``size`` bytes: the next observation overwrites the region."""
+        """Returns a copy of the first ``size`` bytes, because the next observation overwrites the region."""
         return memoryview(bytearray(memoryview(self._map)[:size]))

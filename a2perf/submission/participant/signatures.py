@@ -1,8 +1,8 @@
-"""The files and functions of the contract: which signatures work, and how each is called.
+"""The files and functions of the contract: which signatures are accepted, and how each function is called.
 
-One rule for each function, applied to a signature that comes either from the imported function or from its source
-(``evaluator.source_problems`` runs nothing). The rules accept what the earlier public runner, its templates and its
-tutorial asked for. Standard library only.
+There is one rule per function. It is applied to the signature of the imported function, or to its source code if
+nothing may be executed (``evaluator.source_problems``). The rules also accept the signatures of the earlier public
+runner, its templates and its tutorial. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILES = {
     "requirements.txt": "list what the submission needs in requirements.txt; it may be empty",
     "__init__.py": "add an empty __init__.py",
 }
-"""The files of a submission and how to fix the lack of each."""
+"""The files of a submission, with the fix for a missing one."""
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -27,7 +27,7 @@ _POLICY_NAMES = ("policy", "model")
 
 
 class ContractError(Exception):
-    """A function of the submission does not keep the contract.
+    """A function of the submission violates the contract.
 
     Args:
         message: what is wrong, with the expected signature and the given one.
@@ -40,7 +40,7 @@ class ContractError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
+        return self.message if self.hint is None else f"{self.message}\n  Fix: {self.hint}"
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Role:
     """One function of the contract.
 
     Attributes:
-        file: where it must be.
-        names: its name and the older ones that also work.
-        expected: the signature that is shown to people.
-        check: raises ``ContractError`` when a signature cannot be called as the contract calls it.
+        file: file that defines it.
+        names: its name, followed by older names that are accepted too.
+        expected: the signature in messages.
+        check: raises ``ContractError`` if a signature cannot be called as the contract requires.
     """
 
     file: str
@@ -71,38 +71,41 @@ class InferCall:
 def accepted_args(
     name: str, signature: inspect.Signature, given: Mapping[str, str], *, env: bool = False
 ) -> dict[str, str]:
-    """Returns the participant arguments as keywords for a function, after checking that it takes every one.
+    """Returns the participant arguments as keywords for a function, after checking that it accepts each one.
 
     Args:
         name: the function's name, for the message.
         signature: its signature.
         given: the run's participant arguments.
-        env: whether the platform fills one parameter itself, the first or the one named ``env``.
+        env: whether a2perf passes one argument itself, as the first parameter or as ``env``.
 
     Raises:
-        ContractError: an argument that the function does not take, or a parameter that nothing fills.
+        ContractError: an argument that the function does not accept, or a required parameter without an argument.
     """
     parameters = list(signature.parameters.values())
     own = _without_env(parameters) if env else parameters
     taken = [item.name for item in own if item.kind in _KEYWORDS]
     if not any(item.kind is inspect.Parameter.VAR_KEYWORD for item in own):
-        unknown = [word for word in given if word not in taken]
+        unknown = [argument for argument in given if argument not in taken]
         if unknown:
-            takes = f"takes {', '.join(taken)}" if taken else "takes no arguments"
+            accepts = f"it accepts {', '.join(taken)}" if taken else "it accepts no arguments"
             raise ContractError(
-                f"{name}{_text(signature)} was given {', '.join(map(repr, unknown))} by the participant arguments, "
-                f"but it {takes}",
-                "remove it from --participant-args, or declare **participant_args",
+                f"{name}{_text(signature)} got {_arguments('unexpected', unknown)} from --participant-args; {accepts}",
+                "remove it from --participant-args, or add **participant_args to the function",
             )
     empty = [
         item.name for item in own if item.default is item.empty and item.name not in given and item.kind in _KEYWORDS
     ]
     if empty:
         raise ContractError(
-            f"{name}{_text(signature)} needs {', '.join(map(repr, empty))}, which nobody gives",
-            f"give it with --participant-args={empty[0]}=..., or give the parameter a default",
+            f"{name}() is missing the {_arguments('required', empty)}",
+            f"add --participant-args={empty[0]}=..., or give the parameter a default",
         )
     return dict(given)
+
+
+def _arguments(kind: str, names: list[str]) -> str:
+    return f"{kind} argument{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
 
 
 def _without_env(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
@@ -112,42 +115,42 @@ def _without_env(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]
 
 
 def check_train(signature: inspect.Signature) -> None:
-    """``train()`` and ``train(**participant_args)``; also with the arguments it knows spelt out.
+    """Accepts ``train()``, ``train(**participant_args)`` and ``train(x, y=1)``: parameters that can be passed by name.
 
     Raises:
-        ContractError: it has parameters that cannot be given by name.
+        ContractError: a required parameter is positional only.
     """
     for item in signature.parameters.values():
         if item.kind is inspect.Parameter.POSITIONAL_ONLY and item.default is item.empty:
-            raise _wrong("train", TRAIN.expected, signature, f"{item.name!r} cannot be given by name")
+            raise _wrong("train", TRAIN.expected, signature, f"{item.name!r} cannot be passed by name")
 
 
 def check_load_policy(signature: inspect.Signature) -> str | None:
-    """``load_policy(env, **kwargs)``.
+    """Accepts ``load_policy(env, **kwargs)``.
 
     Returns:
-        ``None`` when the environment goes first by position, else the keyword it goes by.
+        ``None`` if the environment is passed as first positional argument, else the keyword for it.
 
     Raises:
-        ContractError: it does not take an environment.
+        ContractError: it has no parameter for the environment.
     """
     parameters = list(signature.parameters.values())
     if parameters and parameters[0].kind in (*_POSITIONAL, inspect.Parameter.VAR_POSITIONAL):
         for item in parameters[1:]:
             if item.kind is inspect.Parameter.POSITIONAL_ONLY and item.default is item.empty:
-                raise _wrong("load_policy", LOAD_POLICY.expected, signature, f"{item.name!r} cannot be given by name")
+                raise _wrong("load_policy", LOAD_POLICY.expected, signature, f"{item.name!r} cannot be passed by name")
         return None
     named = any(item.name == "env" and item.kind is inspect.Parameter.KEYWORD_ONLY for item in parameters)
     if named or any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
         return "env"
-    raise _wrong("load_policy", LOAD_POLICY.expected, signature, "it takes no environment")
+    raise _wrong("load_policy", LOAD_POLICY.expected, signature, "it has no parameter for the environment")
 
 
 def check_infer_once(signature: inspect.Signature) -> InferCall:
-    """``infer_once(policy, observation)``, by position or with either keyword, in either order.
+    """Accepts ``infer_once(policy, observation)``, by position or by keyword, in either order.
 
     Raises:
-        ContractError: it does not take a policy and an observation, or wants more.
+        ContractError: it has no parameters for policy and observation, or requires further ones.
     """
     parameters = list(signature.parameters.values())
     positional = [item for item in parameters if item.kind in _POSITIONAL]
@@ -168,31 +171,32 @@ def check_infer_once(signature: inspect.Signature) -> InferCall:
         call = InferCall(policy_name or "policy", observation_name or "preprocessed_observation")
         filled = {call.policy, call.observation}  # type: ignore[arg-type]
     if call is None:
-        raise _wrong("infer_once", INFER_ONCE.expected, signature, "it does not take a policy and an observation")
+        raise _wrong("infer_once", INFER_ONCE.expected, signature, "it needs parameters for policy and observation")
     for item in (*positional, *by_name_only):
         if item.default is item.empty and item.name not in filled:
-            raise _wrong("infer_once", INFER_ONCE.expected, signature, f"nothing fills {item.name!r}")
+            raise _wrong("infer_once", INFER_ONCE.expected, signature, f"the parameter {item.name!r} has no default")
     return call
 
 
 def check_preprocess(signature: inspect.Signature) -> bool:
-    """``preprocess_observation(observation)``, with or without ``time_step_spec``.
+    """Accepts ``preprocess_observation(observation)``, with or without ``time_step_spec``.
 
     Returns:
-        Whether it takes ``time_step_spec``.
+        Whether it has the parameter ``time_step_spec``.
 
     Raises:
-        ContractError: it does not take one observation, or wants more.
+        ContractError: it has no parameter for the observation, or requires further ones.
     """
     parameters = list(signature.parameters.values())
     if not parameters or parameters[0].kind not in (*_POSITIONAL, inspect.Parameter.VAR_POSITIONAL):
-        raise _wrong("preprocess_observation", PREPROCESS.expected, signature, "it takes no observation by position")
+        raise _wrong("preprocess_observation", PREPROCESS.expected, signature, "it has no positional parameter")
     rest = parameters[1:]
     for item in rest:
         if item.kind in (*_KEYWORDS, inspect.Parameter.POSITIONAL_ONLY) and item.default is item.empty:
             if item.name == "time_step_spec" and item.kind in _KEYWORDS:
                 continue
-            raise _wrong("preprocess_observation", PREPROCESS.expected, signature, f"nothing fills {item.name!r}")
+            why = f"the parameter {item.name!r} has no default"
+            raise _wrong("preprocess_observation", PREPROCESS.expected, signature, why)
     return any(
         item.kind is inspect.Parameter.VAR_KEYWORD or (item.name == "time_step_spec" and item.kind in _KEYWORDS)
         for item in rest
@@ -212,7 +216,7 @@ def find(module: object, role: Role) -> Callable[..., Any]:
     """Returns the function of a role from an imported module.
 
     Raises:
-        ContractError: it is missing, no plain callable, or its signature does not fit.
+        ContractError: it is missing, not a plain function, or its signature is wrong.
     """
     for name in role.names:
         function = getattr(module, name, None)
@@ -221,14 +225,14 @@ def find(module: object, role: Role) -> Callable[..., Any]:
         if not callable(function):
             raise ContractError(f"{role.file}: {name} is a {type(function).__name__}, not a function", _write(role))
         if inspect.iscoroutinefunction(function):
-            raise ContractError(f"{role.file}: {name} is a coroutine; a2perf calls plain functions", _write(role))
+            raise ContractError(f"{role.file}: {name} is async; a2perf needs a plain function", _write(role))
         role.check(signature_of(function))
         return function  # type: ignore[no-any-return]
     raise ContractError(f"{role.file} has no function {role.names[0]}", _write(role))
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """Returns a function's signature; one that hides it counts as taking anything."""
+    """Returns a function's signature; ``(*args, **kwargs)`` if it cannot be inspected."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -242,15 +246,15 @@ def _write(role: Role) -> str:
 
 def _wrong(name: str, expected: str, signature: inspect.Signature, why: str) -> ContractError:
     return ContractError(
-        f"{name} has the wrong signature: {why}; expected {expected}, given {name}{_text(signature)}",
+        f"{name} has the wrong signature: {why}; expected {expected}, found {name}{_text(signature)}",
         f"change it to `def {expected}:`",
     )
 
 
 def _text(signature: inspect.Signature) -> str:
-    """The parameter names alone: annotations and defaults are the participant's and may be long."""
-    words = []
+    """Returns only the parameter names: annotations and defaults are the participant's and may be long."""
+    names = []
     for item in signature.parameters.values():
         star = "*" if item.kind is item.VAR_POSITIONAL else "**" if item.kind is item.VAR_KEYWORD else ""
-        words.append(f"{star}{item.name}" + ("=..." if item.default is not item.empty else ""))
-    return f"({', '.join(words)})"
+        names.append(f"{star}{item.name}" + ("=..." if item.default is not item.empty else ""))
+    return f"({', '.join(names)})"

@@ -1,15 +1,16 @@
 """The wire between evaluator and participant process: typed values over a stream socket, never pickle.
 
-A frame is three little-endian 32-bit lengths (body, tail, shared), the body and the tail. The body is one msgpack
-value: None, booleans, integers, floats, strings, bytes, sequences (which arrive as tuples), maps with string keys, and
-arrays. Small arrays lie inside the body, large ones raw in the tail; the evaluator puts the tail into shared memory
-instead, from where the participant process copies it (a policy that keeps an observation must not see it change). That
-halves the round trip of a megabyte, see ``perf/transport.py``. Both ends check lengths before they allocate; the
-evaluator also checks that a reply holds what its lengths claim before it decodes it, and then decoding takes at most
-some sixty times the bytes of the body.
+A frame consists of three little-endian 32-bit lengths (body, tail, shared), the body and the tail. The body is one
+msgpack value: None, booleans, integers, floats, strings, bytes, sequences (which arrive as tuples), maps with string
+keys, and arrays. Small arrays are inside the body, large ones follow raw in the tail. The evaluator writes the tail to
+shared memory instead, and the participant process copies it from there: a policy that keeps an observation must not see
+it change. This halves the round trip of a megabyte, see ``perf/transport.py``.
 
-Both processes import this file, so it needs the standard library and msgpack only; numpy is imported when the first
-array passes.
+Both ends check lengths before they allocate. Before it decodes a reply, the evaluator also checks that the body
+contains as many elements as it claims. Decoding then takes at most about sixty times the memory of the body.
+
+Both processes import this file, so it needs only the standard library and msgpack; numpy is imported with the first
+array.
 """
 
 from __future__ import annotations
@@ -40,24 +41,24 @@ _ALIGNMENT: Final = 64
 _INLINE_ARRAY: Final = 1
 _TAIL_ARRAY: Final = 2
 _SCALAR: Final = 3
-_UNCHECKED_BYTES: Final = 2048  # msgpack nests up to 1024 times: what such a body claims is 16 MiB at most
+_UNCHECKED_BYTES: Final = 2048  # msgpack nests at most 1024 levels, so a body this small can claim at most 16 MiB
 _BUFFER_BYTES: Final = 1 << 16
 _SOCKET_BYTES: Final = 1 << 20
 _SPIN_S: Final = 100e-6
 _EMPTY: Final = memoryview(b"")
 _LENGTHS = struct.Struct("<III")
-# fixed-size numbers: nothing that holds a pointer
+# Numbers of fixed size only: decoding an object array would interpret bytes as pointers.
 _DTYPES: Final = frozenset(
     ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
 )
 
 
 class WireError(Exception):
-    """What arrived is not a valid frame, or the connection broke."""
+    """An invalid frame arrived, or the connection broke."""
 
 
 class ConnectionClosed(WireError):
-    """The other side is gone."""
+    """The other process has ended or closed the connection."""
 
 
 class WireTimeout(WireError):
@@ -65,19 +66,19 @@ class WireTimeout(WireError):
 
 
 class Unsendable(WireError):
-    """A value of a type or size that does not cross the wire."""
+    """A value has a type or size that cannot be sent."""
 
 
 def _array_header(array: np.ndarray[Any, Any]) -> bytes:
     name = array.dtype.str
     if name not in _DTYPES:
-        raise Unsendable(f"an array of dtype {array.dtype} cannot be sent; numbers and booleans can")
+        raise Unsendable(f"arrays of dtype {array.dtype} cannot be sent; send numbers or booleans")
     shape = array.shape
     return struct.pack(f"<B{len(name)}sB{len(shape)}Q", len(name), name.encode(), len(shape), *shape)
 
 
 class _Encoder:
-    """Turns a value into frame parts. One per connection, so that its buffers are reused."""
+    """Turns a value into frame parts. Each connection has one, which reuses its buffers."""
 
     def __init__(self) -> None:
         self._packer = msgpack.Packer(default=self._encode_special, autoreset=True)
@@ -99,13 +100,14 @@ class _Encoder:
             self._packer.reset()
             raise Unsendable(f"the value cannot be sent: {error}") from error
         if len(body) + self._tail_bytes > limit:
-            raise Unsendable(f"the value takes {len(body) + self._tail_bytes:,} bytes; at most {limit:,} can be sent")
+            raise Unsendable(f"the value has {len(body) + self._tail_bytes:,} bytes; at most {limit:,} can be sent")
         return body, self._tail, self._tail_bytes
 
     def _encode_special(self, value: Any) -> msgpack.ExtType:
         numpy = sys.modules.get("numpy")
         if numpy is not None:
             if isinstance(value, numpy.ndarray):
+                # ascontiguousarray would give an array without dimensions one dimension.
                 return self._encode_array(numpy.ascontiguousarray(value) if value.ndim else value)
             if isinstance(value, numpy.generic):
                 array = numpy.asarray(value)
@@ -113,7 +115,7 @@ class _Encoder:
             if hasattr(value, "__array__"):
                 return self._encode_array(numpy.ascontiguousarray(value))
         raise Unsendable(
-            f"a value of type {type(value).__name__} cannot be sent; numbers, strings, arrays, sequences and dicts can"
+            f"values of type {type(value).__name__} cannot be sent; send numbers, strings, arrays, sequences or dicts"
         )
 
     def _encode_array(self, array: np.ndarray[Any, Any]) -> msgpack.ExtType:
@@ -124,9 +126,10 @@ class _Encoder:
         if size <= INLINE_BYTES:
             return msgpack.ExtType(_INLINE_ARRAY, header + array.tobytes())
         if size + self._tail_bytes > self._limit:
-            raise Unsendable(f"an array of {size:,} bytes cannot be sent; at most {self._limit:,} bytes can")
+            raise Unsendable(f"the array has {size:,} bytes; at most {self._limit:,} can be sent")
         offset = self._tail_bytes
         padding = -size % _ALIGNMENT
+        # As bytes, because the length and the slices of a memoryview count elements.
         self._tail.append(array.reshape(-1).view("u1").data)
         if padding:
             self._tail.append(bytes(padding))
@@ -139,10 +142,10 @@ def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> A
 
     Args:
         body: the msgpack value.
-        tail: the large arrays; the value keeps pointing into it.
+        tail: the large arrays; the returned arrays share its memory.
 
     Raises:
-        WireError: it is not a valid frame. Nothing else is raised, whatever the bytes.
+        WireError: the frame is invalid. No bytes can cause another exception.
     """
     referenced = 0
 
@@ -166,9 +169,10 @@ def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> A
         if code == _TAIL_ARRAY:
             (offset,) = struct.unpack_from("<Q", data, start)
             if offset + count * dtype.itemsize > len(tail):
-                raise WireError(f"an array of shape {shape} and dtype {name} lies outside its frame")
+                raise WireError(f"an array of shape {shape} and dtype {name} exceeds its frame")
             referenced += count * dtype.itemsize
-            if referenced > len(tail):  # a sequence of the same megabytes would be gigabytes as one array
+            # Arrays that share a megabyte of the tail would become gigabytes once they are copied.
+            if referenced > len(tail):
                 raise WireError("its arrays overlap")
             array = numpy.frombuffer(tail, dtype, count, offset)
         elif start + count * dtype.itemsize != len(data):
@@ -176,10 +180,11 @@ def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> A
         else:
             array = numpy.frombuffer(data, dtype, count, start)
         if name == "|b1" and (array.view("u1") > 1).any():
-            raise WireError("an array of booleans holds other bytes than 0 and 1")
+            raise WireError("an array of booleans contains bytes other than 0 and 1")
         array = array.reshape(shape)
         if code == _TAIL_ARRAY:
             return array
+        # Copied, because an array over the bytes of msgpack is read-only.
         return array[()] if code == _SCALAR and not shape else array.copy()
 
     try:
@@ -191,13 +196,13 @@ def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> A
 
 
 def check_claims(body: bytes | bytearray | memoryview) -> None:
-    """Sees to it that a body holds as many elements as its lengths claim, in C and without making any of them.
+    """Checks that a body contains as many elements as its lengths claim, without creating any of them.
 
-    Each of a thousand nested sequences may claim as many elements as the body has bytes, and msgpack makes room for
-    every claim.
+    Each of a thousand nested sequences may claim as many elements as the body has bytes, and msgpack allocates memory
+    for every claim before it reads the elements.
 
     Raises:
-        WireError: it does not.
+        WireError: the body contains fewer.
     """
     if len(body) <= _UNCHECKED_BYTES:
         return
@@ -210,14 +215,14 @@ def check_claims(body: bytes | bytearray | memoryview) -> None:
 
 
 class Watched(Protocol):
-    """The process at the other end, as far as a connection has to know it."""
+    """The process at the other end, as far as a connection needs it."""
 
     def fileno(self) -> int:
-        """Descriptor that becomes readable when there may be news of it."""
+        """Descriptor that becomes readable when the state of the process may have changed."""
         ...
 
     def poll(self) -> object | None:
-        """Returns something else than ``None`` when it has ended."""
+        """Returns ``None`` while the process runs."""
         ...
 
 
@@ -226,8 +231,8 @@ class Connection:
 
     Args:
         stream: a connected stream socket; the connection owns it from now on.
-        watched: the process at the other end, whose death ends every wait. Without it the connection just blocks, which
-            is one system call cheaper, and keeps no deadline.
+        watched: the process at the other end; its death ends every wait. Without it the connection blocks, which saves
+            one system call but ignores deadlines.
         outgoing: shared memory for large arrays that are sent.
         incoming: shared memory for large arrays that are received.
     """
@@ -261,13 +266,13 @@ class Connection:
         self._encoder = _Encoder()
 
     def close(self) -> None:
-        """Closes the socket and gives the shared memory back; calling it again changes nothing."""
+        """Closes the socket and releases the shared memory; a second call has no effect."""
         self._socket.close()
         if self._outgoing is not None:
             self._outgoing.close()
 
     def has_unread(self) -> bool:
-        """Whether something came that nobody has asked for. Never blocks."""
+        """Returns whether an unrequested message has arrived. Never blocks."""
         if self._have:
             return True
         try:
@@ -279,14 +284,14 @@ class Connection:
         """Sends one value.
 
         Args:
-            value: see the top of this file.
+            value: see the module's docstring.
             deadline: ``time.monotonic()`` at which to give up, or ``None``.
-            max_bytes: refuse values that take more.
+            max_bytes: largest size of the value.
 
         Raises:
-            Unsendable: the value's type or size; nothing was sent.
-            ConnectionClosed: the other side is gone.
-            WireTimeout: the other side did not take it in time.
+            Unsendable: the value's type or size is not supported; nothing was sent.
+            ConnectionClosed: the other process is gone.
+            WireTimeout: the other process did not read it in time.
         """
         body, tail, tail_bytes = self._encoder.encode(value, max_bytes)
         if tail_bytes and self._outgoing is not None and tail_bytes <= CAPACITY_BYTES:
@@ -301,17 +306,17 @@ class Connection:
                     view = view[self._socket.send(view, socket.MSG_NOSIGNAL) :]
                 except BlockingIOError:
                     if not self._wait(self._writable, deadline):
-                        raise ConnectionClosed("the other side ended") from None
+                        raise ConnectionClosed("the other process has ended") from None
                 except OSError as error:
-                    raise ConnectionClosed("the other side closed the connection") from error
+                    raise ConnectionClosed("the other process closed the connection") from error
 
     def receive(self, *, deadline: float | None = None, max_bytes: int = MAX_REPLY_BYTES) -> Any:
         """Receives one value.
 
         Raises:
-            WireError: what arrived is not a valid frame, or claims more than ``max_bytes``.
-            ConnectionClosed: the other side is gone, perhaps in the middle of a frame.
-            WireTimeout: no complete frame by the deadline.
+            WireError: the frame is invalid or claims more than ``max_bytes``.
+            ConnectionClosed: the other process is gone, possibly in the middle of a frame.
+            WireTimeout: no complete frame arrived before the deadline.
         """
         head = _LENGTHS.size
         while self._have < head:
@@ -320,7 +325,7 @@ class Connection:
         size = body_bytes + tail_bytes
         if shared_bytes and (tail_bytes or self._incoming is None or shared_bytes > CAPACITY_BYTES):
             raise WireError("a message claims shared memory that does not exist")
-        trusted = self._watched is None
+        trusted = self._watched is None  # only the participant's end is without it, and it trusts the evaluator
         if size > max_bytes or (body_bytes > MAX_REPLY_BODY_BYTES and not trusted):
             most = max_bytes if size > max_bytes else MAX_REPLY_BODY_BYTES
             raise WireError(f"a message claims {size:,} bytes; at most {most:,} are allowed")
@@ -332,6 +337,7 @@ class Connection:
             body = self._view[head:end]
             if not trusted:
                 check_claims(body)
+            # Before _keep_from, which overwrites the buffer under the body.
             value = decode(body, shared)
             self._keep_from(end)
             return value
@@ -350,14 +356,15 @@ class Connection:
     def _keep_from(self, end: int) -> None:
         rest = self._have - end
         if rest:
+            # Through a copy, because source and target can overlap.
             self._buffer[:rest] = bytes(self._view[end : self._have])
         self._have = rest
 
     def _receive_into(self, view: memoryview, deadline: float | None) -> int:
         """Reads at least one byte.
 
-        Waking a sleeping process costs tens of microseconds on many hosts, so an answer that uses to come at once is
-        looked for a few times before the wait; the processor is offered to others between the looks.
+        Waking a sleeping process takes tens of microseconds on many hosts. If the last answer came immediately, this
+        polls for up to ``_SPIN_S`` before it sleeps, and yields the processor between two polls.
         """
         alive = True
         started = time.perf_counter()
@@ -368,23 +375,23 @@ class Connection:
                 if self._spins and time.perf_counter() - started < _SPIN_S:
                     os.sched_yield()
                     continue
-                if not alive:
-                    raise ConnectionClosed("the other side ended") from None
+                if not alive:  # checked after a further read: the last message may precede the death
+                    raise ConnectionClosed("the other process has ended") from None
                 alive = self._wait(self._readable, deadline)
                 self._spins = time.perf_counter() - started < 2 * _SPIN_S
                 continue
             except OSError as error:
-                raise ConnectionClosed("the other side closed the connection") from error
+                raise ConnectionClosed("the other process closed the connection") from error
             if count == 0:
-                raise ConnectionClosed("the other side closed the connection")
+                raise ConnectionClosed("the other process closed the connection")
             return count
 
     def _wait(self, poll: select.poll, deadline: float | None) -> bool:
-        """Waits for the socket; returns False when the process at the other end is found dead."""
+        """Waits for the socket; returns False if the process at the other end has ended."""
         pause = None if deadline is None else max(0.0, (deadline - time.monotonic()) * 1000)
         ready = poll.poll(pause)
         if not ready:
-            raise WireTimeout("the time is over")
+            raise WireTimeout("the deadline has passed")
         own = self._socket.fileno()
         if any(descriptor == own for descriptor, _ in ready):
             return True

@@ -1,11 +1,11 @@
 """Main of the participant process: answers the evaluator's requests with the submission's code.
 
 Started as ``python -P -m a2perf.submission.participant.worker FD SHARED_FD FOLDER``. It reports that it is ready before
-it imports anything heavy; the submission is imported by the first request that needs it. Every way in which the code
-can end (an exception, ``sys.exit``, an answer that cannot be sent) becomes an honest reply. What it prints never
-reaches the wire, which has a descriptor of its own that no child inherits.
+it imports large packages; the first request that needs the submission imports it. Any failure of the code (an
+exception, ``sys.exit``, an answer that cannot be sent) becomes a reply. Printed output cannot reach the wire, which has
+a separate descriptor that child processes do not inherit.
 
-Imports the standard library and msgpack; numpy and gymnasium come with the first array and the first use of ``env``.
+Imports the standard library and msgpack; numpy is imported with the first array, gymnasium on the first use of ``env``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Worker:
         }
 
     def serve(self) -> None:
-        """Answers requests until the evaluator asks for the end or goes away."""
+        """Answers requests until the evaluator sends ``close`` or ends."""
         self._connection.send(("ready", PROTOCOL_VERSION, os.getpid()))
         while True:
             try:
@@ -78,7 +78,7 @@ class Worker:
                 reply = self._handlers[operation](*values)
             except BaseException as error:
                 reply = self._failure(error)
-            if operation != "infer" or reply[0] != "ok":
+            if operation != "infer" or reply[0] != "ok":  # flushing each step would distort the timing
                 _flush()
             self._answer(reply)
 
@@ -115,14 +115,14 @@ class Worker:
         self._where = "infer_once"
         action = self._infer_once(prepared)
         if type(action) not in _PLAIN and hasattr(action, "__array__"):
-            action = _array(action)  # an answer that is still being computed is no answer yet
+            action = _array(action)  # frameworks compute lazily: the time until the action exists counts
         return ("ok", action, between - started, clock() - between)
 
     def _loaded(self, file: str) -> SubmissionCode:
         if self._participant is None:
             self._participant = SubmissionCode(self._folder)
         self._participant.require_files()
-        sys.argv[:] = [str(self._folder / file)]  # a submission that parses a command line sees an empty one
+        sys.argv[:] = [str(self._folder / file)]  # a submission that parses its command line must not see ours
         return self._participant
 
     def _answer(self, reply: tuple[Any, ...]) -> None:
@@ -136,20 +136,21 @@ class Worker:
 
     def _failure(self, error: BaseException) -> tuple[Any, ...]:
         kind, text, code = "exception", None, None
-        if isinstance(error, ContractError | UserError):  # the participant's to fix: no traceback
+        if isinstance(error, ContractError | UserError):  # the message is enough to fix it: no traceback
             return ("error", "contract", self._place(), _cut(str(error), _MAX_MESSAGE), None, None)
         message = f"{type(error).__name__}: {_text_of(error)}"
         if isinstance(error, MemoryError):
             kind = "memory"
         elif isinstance(error, SyntaxError) and self._where.startswith("import"):
-            kind, message = "contract", f"{Path(error.filename or '?').name}:{error.lineno}: {message}"
+            file = Path(error.filename or "?").name
+            kind, message = "contract", f"{type(error).__name__} in {file}, line {error.lineno}: {error.msg}"
         elif isinstance(error, SystemExit):
             kind, code = "exit", _exit_code(error)
-            message = f"it called sys.exit: the process ended by itself with status {code} before answering"
+            message = f"it called sys.exit with status {code} before it answered"
         try:
             text = "".join(traceback.format_exception(type(error), error, _own_frames(error.__traceback__)))
         except BaseException as second:
-            text = f"{type(error).__name__} (its traceback cannot be shown: {type(second).__name__})"
+            text = f"{type(error).__name__} (the traceback cannot be formatted: {type(second).__name__})"
         return ("error", kind, self._place(), _cut(message, _MAX_MESSAGE), _cut(text, _MAX_TRACEBACK), code)
 
 
@@ -174,11 +175,11 @@ def _text_of(error: BaseException) -> str:
     try:
         return str(error)
     except BaseException:
-        return "(its text cannot be shown)"
+        return "(the message cannot be formatted)"
 
 
 def _own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Drops the platform's frames at the start: the participant is to see its own code."""
+    """Drops a2perf's frames from the start of a traceback: they do not help the participant."""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if not file.startswith((_PLATFORM_FOLDER, "<frozen importlib")) and "/importlib/" not in file:
@@ -188,6 +189,7 @@ def _own_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _cut(text: str, limit: int) -> str:
+    # msgpack refuses lone surrogates, and the report of a failure must not fail itself.
     clean = text.encode("utf-8", "backslashreplace").decode()
     return clean if len(clean) <= limit else f"{clean[: limit // 2]}\n[...]\n{clean[-limit // 2 :]}"
 
@@ -196,17 +198,17 @@ def main() -> None:
     """Connects to the evaluator and serves."""
     descriptor, shared, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     os.set_inheritable(descriptor, False)
-    faulthandler.enable()  # a crash in compiled code leaves its traceback in the captured output
+    faulthandler.enable()  # a crash in compiled code writes its traceback to the captured output
     connection = Connection(socket.socket(fileno=descriptor), incoming=SharedView(shared))
-    os.register_at_fork(after_in_child=connection.close)
+    os.register_at_fork(after_in_child=connection.close)  # a forked child must not keep the wire open
     Worker(connection, folder).serve()
 
 
 if __name__ == "__main__":
     main()
 elif __name__ == "__mp_main__":
-    # A process that the submission spawned: it has to find the submission's modules under the same names. It inherits
-    # the search path, but neither the command line nor, for certain, the working directory.
+    # A process that the submission spawned with multiprocessing: it has to find the submission's modules under the same
+    # names. It inherits the search path, but not the command line and not necessarily the working directory.
     from a2perf.submission.participant import loader
     from a2perf.submission.participant.signatures import FILES
 

@@ -1,4 +1,4 @@
-"""What a2perf calls to evaluate the submission; here: a random action for every observation."""
+"""The three functions that a2perf calls to evaluate this submission: here, a random policy."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 
 
 def load_policy(env, **load_kwargs):
-    """Returns whatever `infer_once` needs: here the action space, seeded."""
+    """Returns the policy that `infer_once` receives: here the seeded action space."""
     env.action_space.seed(int(os.environ["SEED"]))
     return env.action_space
 
 
 def preprocess_observation(observation):
-    """Turns an observation into what the policy takes; timed apart from `infer_once`."""
+    """Converts an observation to the input of the policy; timed separately from `infer_once`."""
     return observation
 
 

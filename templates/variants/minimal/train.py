@@ -1,7 +1,7 @@
-"""Learn something here, and write it into the folder `A2PERF_ARTIFACTS` for `inference.py` to load."""
+"""Train a policy here and write it to the folder `A2PERF_ARTIFACTS`; `inference.py` loads it."""
 
 from __future__ import annotations
 
 
 def train(**participant_args: str) -> None:
-    """Returns at once: the random policy has nothing to learn."""
+    """Does nothing: a random policy is not trained."""

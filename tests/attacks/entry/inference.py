@@ -82,7 +82,7 @@ def write_through_link(path):
 
 
 def write_above(levels, name):
-    """Climbs out of the artefact folder; what lies above it may exist, but must not be the host's."""
+    """Climbs out of the artifacts folder; what lies above it may exist, but must not be the host's."""
     target = Path(os.environ["A2PERF_ARTIFACTS"], *[".."] * levels, name)
     target.write_text("planted")
     return str(target)

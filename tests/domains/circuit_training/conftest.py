@@ -48,6 +48,25 @@ def random_netlist(seed: int) -> str:
     return "".join(text)
 
 
+@pytest.fixture(scope="session")
+def golden_netlists(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder below which the netlists of the golden cases are."""
+    from tests.golden import recorded
+
+    folder = tmp_path_factory.mktemp("golden")
+    recorded.write_netlists(folder)
+    return folder
+
+
+@pytest.fixture
+def ariane() -> dict[str, Path]:
+    """The published files of Ariane by name; for tests of the group ``ariane``."""
+    from a2perf import assets
+    from tests.golden.recorded import ARIANE_FILES
+
+    return {name: path for name, asset in ARIANE_FILES.items() if (path := assets.locate(asset)) is not None}
+
+
 @pytest.fixture
 def write_netlist(tmp_path: Path) -> Callable[[str], Path]:
     """Writes a netlist file."""

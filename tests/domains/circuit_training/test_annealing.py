@@ -19,10 +19,10 @@ def test_it_finds_nearly_the_best_placement_of_the_toy_by_its_own_account_and_th
     schedule = Schedule(time_budget_s=np.inf, max_moves=300, replace_every=20)
     with gymnasium.make("CircuitTraining-ToyMacro-v0") as env:
         annealing = Annealing(env, schedule, seed=0)
-        told = []
-        cells = annealing.run(lambda moves, cost, best: told.append((moves, best)))
+        reports = []
+        cells = annealing.run(lambda moves, cost, best: reports.append((moves, best)))
         value = played(env, cells, annealing.order)
-        assert [moves for moves, _ in told] == list(range(20, 301, 20))
-        assert [best for _, best in told] == sorted((best for _, best in told), reverse=True)
+        assert [moves for moves, _ in reports] == list(range(20, 301, 20))
+        assert [best for _, best in reports] == sorted((best for _, best in reports), reverse=True)
         assert -1.0 < value < -0.98  # the best of all is -0.9806, a random one -1.05
         assert Annealing(env, schedule, seed=0).run() == cells

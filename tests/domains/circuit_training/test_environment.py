@@ -1,10 +1,8 @@
 """The environment's episodes: against recorded ones of the earlier environment, its errors, saving, threads, gin."""
 
 import concurrent.futures
-import json
-import os
+import gzip
 import pickle
-from pathlib import Path
 
 import gin
 import gymnasium
@@ -19,14 +17,10 @@ from a2perf.domains.circuit_training.environment import CircuitEnv, create_circu
 from a2perf.domains.circuit_training.errors import ArgumentError, InfeasibleActionError
 from a2perf.domains.circuit_training.observation import ObservationConfig
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
+from tests.golden import recorded
 
 register_environments()
 INFO_KEYS = {"wirelength", "congestion", "density", "dreamplace_runtime", "total_episode_runtime", "action_mask"}
-DATA = Path(os.environ["A2PERF_DATA_DIR"]) if os.environ.get("A2PERF_DATA_DIR") else None
-GOLDEN = DATA / "golden" / "circuit_env.json" if DATA is not None else None
-needs_golden = pytest.mark.skipif(
-    GOLDEN is None or not GOLDEN.is_file(), reason="A2PERF_DATA_DIR names no folder with golden/circuit_env.json"
-)
 GOLDEN_NETLISTS = ("toy_macro_stdcell", "sample_clustered", "simple_with_coords")
 
 
@@ -54,19 +48,17 @@ def play(env, seed=0):
 # --- Recorded episodes
 
 
-@needs_golden
 @pytest.mark.parametrize("name", GOLDEN_NETLISTS)
 @pytest.mark.parametrize("compat", [True, False])
-def test_episodes_are_the_recorded_ones(name, compat):
-    recorded = json.loads(GOLDEN.read_text())["netlists"][name]
-    arrays = np.load(GOLDEN.with_suffix(".npz"))
-    env = CircuitEnv(DATA / recorded["netlist"], DATA / recorded["init_placement"], compat=compat)
-    assert [env.grid_cols, env.grid_rows] == recorded["grid_cols_rows"]
-    assert list(env.plc.get_congestion_grid_num_columns_rows()) == recorded["congestion_grid"]
-    assert env.macro_names == recorded["macro_names"]
-    assert list(env.macro_order) == recorded["sorted_node_indices_hard"]
-    macros = recorded["num_macros"]
-    for number, episode in enumerate(recorded["episodes"]):
+def test_episodes_are_the_recorded_ones(golden_netlists, name, compat):
+    case, arrays = recorded.cases("circuit_env")["netlists"][name], recorded.arrays("circuit_env")
+    env = CircuitEnv(golden_netlists / case["netlist"], golden_netlists / case["init_placement"], compat=compat)
+    assert [env.grid_cols, env.grid_rows] == case["grid_cols_rows"]
+    assert list(env.plc.get_congestion_grid_num_columns_rows()) == case["congestion_grid"]
+    assert env.macro_names == case["macro_names"]
+    assert list(env.macro_order) == case["sorted_node_indices_hard"]
+    macros = case["num_macros"]
+    for number, episode in enumerate(case["episodes"]):
         key = f"{name}/ep{number}"
         observation, _ = env.reset()
         masks, nodes, rewards = [observation["mask"]], [], []
@@ -88,25 +80,22 @@ def test_episodes_are_the_recorded_ones(name, compat):
         assert np.array_equal(observation["is_node_placed"], arrays[f"{key}/obs_is_node_placed_last"])
 
 
-@needs_golden
 @pytest.mark.parametrize("name", GOLDEN_NETLISTS)
-def test_fixed_features_are_the_recorded_ones(name):
-    recorded = json.loads(GOLDEN.read_text())["netlists"][name]
-    arrays = np.load(GOLDEN.with_suffix(".npz"))
-    env = CircuitEnv(DATA / recorded["netlist"], DATA / recorded["init_placement"], compat=True)
+def test_fixed_features_are_the_recorded_ones(golden_netlists, name):
+    case, arrays = recorded.cases("circuit_env")["netlists"][name], recorded.arrays("circuit_env")
+    env = CircuitEnv(golden_netlists / case["netlist"], golden_netlists / case["init_placement"], compat=True)
     features = env.get_static_obs()
-    wanted = {key.rpartition("/")[2]: arrays[key] for key in arrays.files if key.startswith(f"{name}/static/")}
+    wanted = {key.rpartition("/")[2]: arrays[key] for key in arrays if key.startswith(f"{name}/static/")}
     assert set(wanted) == set(features)
     for key, value in wanted.items():
         assert features[key].dtype == value.dtype, key
         np.testing.assert_allclose(features[key], value, rtol=3e-7, atol=0, err_msg=key)
 
 
-@needs_golden
 def test_the_shipped_toy_design_is_that_of_the_field():
-    recorded = json.loads(GOLDEN.read_text())["netlists"]["toy_macro_stdcell"]
+    case = recorded.cases("circuit_env")["netlists"]["toy_macro_stdcell"]
     env = toy(compat=True)
-    for episode in recorded["episodes"]:
+    for episode in case["episodes"]:
         env.reset()
         for action in episode["actions"]:
             _, reward, *_ = env.step(action)
@@ -240,8 +229,8 @@ def test_with_compat_a_random_order_ignores_reset_and_may_start_with_soft_macros
     env.reset(seed=5)
     assert env.macro_order == before
     assert any(env.plc.is_node_soft_macro(node) for node in before)
-    mended = CircuitEnv(design="generated", num_macros=10, node_order="random")
-    assert not any(mended.plc.is_node_soft_macro(node) for node in mended.macro_order)
+    fixed = CircuitEnv(design="generated", num_macros=10, node_order="random")
+    assert not any(fixed.plc.is_node_soft_macro(node) for node in fixed.macro_order)
 
 
 def _with_a_fixed_macro(netlist_file, init_placement, plc_wrapper_main):
@@ -334,12 +323,17 @@ def test_ariane_without_data_names_the_ways_to_get_it(monkeypatch, tmp_path):
         assert way in caught.value.hint
 
 
-@pytest.mark.skipif(
-    DATA is None or not (DATA / "circuit_training" / "ariane133_ng45").is_dir(), reason="A2PERF_DATA_DIR has no Ariane"
-)
-def test_ariane_is_found_gzipped_in_the_data_folder():
+@pytest.mark.group("ariane")
+def test_ariane_is_found_gzipped_in_the_data_folder(ariane, monkeypatch, tmp_path):
+    folder = tmp_path / "circuit_training" / "ariane133_ng45"
+    folder.mkdir(parents=True)
+    for name, path in ariane.items():
+        content = path.read_bytes()
+        packed = content if content.startswith(b"\x1f\x8b") else gzip.compress(content)
+        (folder / f"{name}.gz").write_bytes(packed)
+    monkeypatch.setenv("A2PERF_DATA_DIR", str(tmp_path))
     path = assets.locate(ARIANE["netlist.pb.txt"])
-    assert path.suffix == ".gz"
+    assert path == folder / "netlist.pb.txt.gz"
     env = CircuitEnv(design="ariane")
     assert (env.grid_cols, env.grid_rows, len(env.macro_order)) == (24, 21, 133)
     assert len(env.plc.soft_macro_indices) == 782

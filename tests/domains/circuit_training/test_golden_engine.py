@@ -1,6 +1,5 @@
 """The engine against recorded values of the reference engine, and against published ones."""
 
-import json
 import re
 from pathlib import Path
 
@@ -9,8 +8,7 @@ import pytest
 
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-
-pytestmark = pytest.mark.group("golden")
+from tests.golden import recorded
 
 FORCE_SCHEDULE = {  # of the environment's last step, on a canvas of 1 um
     "num_steps": [100, 100, 100],
@@ -18,16 +16,6 @@ FORCE_SCHEDULE = {  # of the environment's last step, on a canvas of 1 um
     "attract_factor": [100.0, 1e-3, 1e-5],
     "repel_factor": [0.0, 1e6, 1e7],
 }
-
-
-@pytest.fixture
-def recorded(golden):
-    """Reads a file of recorded cases and its arrays."""
-
-    def read(name: str):
-        return json.loads((golden / f"{name}.json").read_text()), np.load(golden / f"{name}.npz")
-
-    return read
 
 
 def set_up(data: Path, case: dict) -> PlacementCost:
@@ -50,11 +38,11 @@ def set_up(data: Path, case: dict) -> PlacementCost:
     return plc
 
 
-def test_all_recorded_costs_to_1e_12(golden, recorded):
-    cases, arrays = recorded("circuit_costs")
+def test_all_recorded_costs_to_1e_12(golden_netlists):
+    cases, arrays = recorded.cases("circuit_costs"), recorded.arrays("circuit_costs")
     assert len(cases["cases"]) == 42
     for case in cases["cases"]:
-        plc = set_up(golden.parent, case)
+        plc = set_up(golden_netlists, case)
         for node, (x, y) in enumerate(arrays[f"{case['id']}/node_xy"]):
             if plc.get_node_type(node) != "MACRO_PIN":
                 if (x, y) == (-1, -1):
@@ -80,11 +68,11 @@ def test_all_recorded_costs_to_1e_12(golden, recorded):
             np.testing.assert_allclose(array, expected, rtol=1e-12, atol=1e-12, err_msg=f"{case['id']} {name}")
 
 
-def test_all_recorded_force_directed_runs_to_1e_9(golden, recorded):
-    cases, arrays = recorded("circuit_fd")
+def test_all_recorded_force_directed_runs_to_1e_9(golden_netlists):
+    cases, arrays = recorded.cases("circuit_fd"), recorded.arrays("circuit_fd")
     assert len(cases["cases"]) == 42
     for case in cases["cases"]:
-        plc = set_up(golden.parent, case)
+        plc = set_up(golden_netlists, case)
         plc.optimize_stdcells(
             False,
             True,
@@ -103,15 +91,15 @@ def test_all_recorded_force_directed_runs_to_1e_9(golden, recorded):
         assert costs == pytest.approx((case["cost"], case["congestion"], case["density"]), rel=1e-9), case["id"]
 
 
-def test_all_recorded_adjacencies_exactly(golden, recorded):
-    cases, arrays = recorded("circuit_adjacency")
+def test_all_recorded_adjacencies_exactly(golden_netlists):
+    cases, arrays = recorded.cases("circuit_adjacency"), recorded.arrays("circuit_adjacency")
     for name, case in cases.items():
-        plc = PlacementCost(read_netlist(golden.parent / case["netlist"]))
+        plc = PlacementCost(read_netlist(golden_netlists / case["netlist"]))
         plc.set_canvas_boundary_check(False)
         plc.set_canvas_size(*case["canvas"])
         plc.set_placement_grid(*case["grid"])
         if case["init"]:
-            plc.restore_placement(golden.parent / case["init"])
+            plc.restore_placement(golden_netlists / case["init"])
         flat, cells = plc.get_macro_and_clustered_port_adjacency()
         full = flat.reshape(case["n"], case["n"])
         np.testing.assert_array_equal(full, full.T)
@@ -122,8 +110,8 @@ def test_all_recorded_adjacencies_exactly(golden, recorded):
         np.testing.assert_array_equal(plc.get_macro_adjacency().reshape(macros, macros), full[:macros, :macros])
 
 
-def test_recorded_episodes_have_the_same_masks_and_final_costs(golden, recorded):
-    cases, arrays = recorded("circuit_env")
+def test_recorded_episodes_have_the_same_masks_and_final_costs(golden_netlists):
+    cases, arrays = recorded.cases("circuit_env"), recorded.arrays("circuit_env")
     for name, case in cases["netlists"].items():
         settings = {
             "xs": 0.1,
@@ -138,7 +126,7 @@ def test_recorded_episodes_have_the_same_masks_and_final_costs(golden, recorded)
         }
         start = {"netlist": case["netlist"], "init": case["init_placement"], "cfg": settings}
         for number, episode in enumerate(case["episodes"]):
-            plc = set_up(golden.parent, start)
+            plc = set_up(golden_netlists, start)
             for port in plc.state.ports.tolist():
                 plc.fix_node_coord(port)
             plc.unplace_all_nodes()
@@ -163,24 +151,24 @@ def test_recorded_episodes_have_the_same_masks_and_final_costs(golden, recorded)
             assert costs == pytest.approx((info["wirelength"], info["congestion"], info["density"]), rel=1e-12)
 
 
-def test_the_constants_of_the_reference_unit_test(golden):
-    plc = PlacementCost(golden.parent / "circuit_training/macro_tiles_10x10/netlist.pb.txt")
+def test_the_constants_of_the_reference_unit_test(golden_netlists):
+    plc = PlacementCost(golden_netlists / "circuit_training/macro_tiles_10x10/netlist.pb.txt")
     assert plc.get_cost() == pytest.approx(0.007745966692414834, rel=1e-14)
     assert plc.get_congestion_cost() == pytest.approx(1.124405186246434, rel=1e-14)
     assert plc.get_density_cost() == pytest.approx(0.3570806661517036, rel=1e-14)
 
 
+@pytest.mark.group("ariane")
 @pytest.mark.parametrize("name", ["initial", "legalized"])
-def test_the_headers_of_the_published_ariane_placements(golden, name):
-    folder = golden.parent / "circuit_training/ariane133_ng45"
-    header = (folder / f"{name}.plc").read_text()[:4000]
-    plc = PlacementCost(folder / "netlist.pb.txt")
+def test_the_headers_of_the_published_ariane_placements(ariane, name):
+    header = ariane[f"{name}.plc"].read_text()[:4000]
+    plc = PlacementCost(ariane["netlist.pb.txt"])
     plc.set_canvas_boundary_check(False)
     plc.set_canvas_size(1433.405978506462, 1433.405978506462)
     plc.set_placement_grid(24, 21)
     plc.set_congestion_grid(24, 21)
     plc.set_congestion_smooth_range(0)
-    plc.restore_placement(folder / f"{name}.plc")
+    plc.restore_placement(ariane[f"{name}.plc"])
 
     def published(key: str) -> float:
         return float(re.search(rf"{re.escape(key)} : ([0-9.]+)", header).group(1))

@@ -41,16 +41,15 @@ def test_no_room_is_said(engine):
     assert not legalize_placement(plc)
 
 
-@pytest.mark.group("golden")
-def test_the_published_legal_placement_of_ariane(golden):
-    folder = golden.parent / "circuit_training/ariane133_ng45"
-    plc = PlacementCost(folder / "netlist.pb.txt")
+@pytest.mark.group("ariane")
+def test_the_published_legal_placement_of_ariane(ariane):
+    plc = PlacementCost(ariane["netlist.pb.txt"])
     plc.set_canvas_boundary_check(False)
     plc.set_canvas_size(1433.406, 1433.406)
     plc.set_placement_grid(24, 21)
-    plc.restore_placement(folder / "initial.plc")
+    plc.restore_placement(ariane["initial.plc"])
     assert legalize_placement(plc)
-    published = read_placement(folder / "legalized.plc")
+    published = read_placement(ariane["legalized.plc"])
     assert len(published) == 1410
     for row in published:
         # positions were printed with six significant digits

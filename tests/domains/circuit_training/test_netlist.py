@@ -56,6 +56,14 @@ def test_numbers_are_rounded_to_single_precision(write_netlist):
     assert netlist.x_offset[1] != 0.3
 
 
+def test_field_names_in_capitals_give_the_same_netlist(write_netlist):
+    """Columns are sized by a count of field names, which has to ignore case like the scanner."""
+    text = "".join(node_text(f"P{place}", ("P0",), type="PORT") for place in range(40))
+    loud = text.replace("node {", "NODE {").replace("input:", "INPUT:").replace("value {", "VALUE {")
+    assert loud != text
+    same(read_netlist(write_netlist(loud)), read_netlist(write_netlist(text)))
+
+
 @pytest.mark.parametrize(
     "text", ["0.1", "-12.0625", "1e-3", "123456789.123456789", "7", "+4.5", ".25", "3.f", "0.0000000000000000000000001"]
 )

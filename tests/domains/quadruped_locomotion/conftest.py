@@ -1,9 +1,5 @@
 """Fixtures of the quadruped tests: recorded traces, clips, environments that are closed again."""
 
-import os
-from pathlib import Path
-
-import numpy as np
 import pytest
 
 from a2perf import assets
@@ -11,21 +7,18 @@ from a2perf.domains.quadruped_locomotion import ASSETS
 
 pytest.importorskip("pybullet", reason="needs the extra quadruped-locomotion")
 
-DATA_DIR = os.environ.get("A2PERF_DATA_DIR")
-
 
 @pytest.fixture(scope="session")
-def golden():
-    """Traces recorded from the earlier implementation (clip: dog_pace)."""
-    path = Path(DATA_DIR or "", "golden", "quadruped_pace.npz")
-    if DATA_DIR is None or not path.exists():
-        pytest.skip("A2PERF_DATA_DIR has no golden/quadruped_pace.npz")
-    return np.load(path)
+def golden(dog_clip):
+    """Traces recorded from the earlier implementation; they are masked with the clip dog_pace."""
+    from tests.golden import recorded
+
+    return recorded.quadruped(dog_clip("pace"))
 
 
 @pytest.fixture(scope="session")
 def dog_clip():
-    """Paths of the dog's clips by gait, where they are on this host."""
+    """Paths of the dog's clips by gait, if they are on this machine."""
 
     def locate(gait):
         path = assets.locate(ASSETS[f"motions/dog_{gait}.txt"])

@@ -1,4 +1,4 @@
-"""Wrong arguments, broken clips and closed environments give an error that says what is wrong and how to fix it."""
+"""Wrong arguments, broken clips and closed environments give an error with the problem and the fix."""
 
 import json
 import zipfile

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from a2perf.domains.quadruped_locomotion.rules import LocomotionRules
+from tests.golden import recorded
 
 TERMS = ("pose", "velocity", "end_effector", "root_pose", "root_velocity")
 
@@ -82,7 +83,7 @@ def test_seeded_episodes_through_the_public_interface(pace, golden, seed):
 
 def test_randomised_dynamics(pace, golden):
     env = pace(mode="train")
-    given = {name[len("rand_param_") :]: golden[name] for name in golden.files if name.startswith("rand_param_")}
+    given = {name[len("rand_param_") :]: golden[name] for name in golden if name.startswith("rand_param_")}
     observation, _ = env.reset(seed=7, options={"phase": 0.0, "randomize": given})
     links = [env.link_dynamics(link) for link in range(-1, 16)]
     assert np.allclose([mass for mass, _, _ in links], golden["rand_mass"], rtol=1e-14)
@@ -101,6 +102,6 @@ def test_bounds_of_the_earlier_implementation(pace, golden):
     assert np.array_equal(env.action_space.high, golden["act_high"])
 
 
-def test_curriculum(golden):
-    for parallel, total, limit in golden["curriculum"]:
+def test_curriculum():
+    for parallel, total, limit in recorded.arrays("quadruped_rules")["curriculum"]:
         assert LocomotionRules().episode_limit(True, int(total), int(parallel)) == limit

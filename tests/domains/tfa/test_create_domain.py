@@ -1,4 +1,4 @@
-"""``create_domain`` without TensorFlow: what it makes, what it imports, and what it says when something lacks."""
+"""``create_domain`` without TensorFlow: environments, imports, and errors about missing packages."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _wrapped(**given: Any) -> Any:
 
 
 def test_it_chooses_keras_2_itself() -> None:
-    # in a process of its own: another test may have imported TensorFlow before
+    # in a separate process: another test may have imported TensorFlow before
     code = (
         "from tests.domains.tfa.test_py_environment import _wrapped; _wrapped()\n"
         "import os, tensorflow as tf; print(os.environ['TF_USE_LEGACY_KERAS'], tf.keras.layers.Layer.__module__)"

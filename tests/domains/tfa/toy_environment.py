@@ -1,4 +1,4 @@
-"""An environment with nested spaces that ends when it is told to; its observation says how it was seeded."""
+"""An environment with nested spaces; an action ends it, and its observation shows the seed."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ PARTS = tuple(name for name in CONCEPTS if name != NO_PRIMITIVE)
 
 
 def site_of(*names, pages=None, **rest):
-    """The site of some primitives, all on the first page unless told otherwise."""
+    """The site of some primitives, all on the first page by default."""
     design = {"action": list(names), "action_page": list(pages or [0] * len(names)), **rest}
     return build_site(checked_design(design))
 

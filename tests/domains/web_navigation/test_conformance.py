@@ -89,7 +89,7 @@ class Pair:
         self.counts.episodes += 1
 
     def step(self, action: int) -> bool:
-        """Takes a step on both; says whether the episode continues."""
+        """Takes a step on both; returns whether the episode continues."""
         listed = self.model.elements
         if action % 250 < len(listed):
             self.counts.roles.add(self.model.site.nodes[listed[action % 250].node].role.name)

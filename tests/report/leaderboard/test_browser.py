@@ -35,11 +35,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     driver.quit()
 
 
+def _task_page(built: LeaderboardFiles, task: str) -> Path:
+    (found,) = built.page.parent.glob(f"tasks/{task}-*.html")
+    return found
+
+
 @pytest.fixture
 def page(browser: Any, built: LeaderboardFiles) -> Iterator[Any]:
-    """The leaderboard, fresh and 1280 px wide; no test may leave a message on the console."""
+    """The page of the task "trot", fresh and 1280 px wide; no test may leave a message on the console."""
     _resize(browser, 1280)
-    browser.get(built.page.as_uri())
+    browser.get(_task_page(built, "trot").as_uri())
     yield browser
     # Chromium's own pages may have been slow without a network
     assert [entry for entry in browser.get_log("browser") if not entry["message"].startswith("chrome://")] == []
@@ -102,7 +107,7 @@ def test_a_click_sorts_and_another_turns_it_with_missing_values_last(page: Any) 
             assert len(others) == 1
         assert seen == {"ascending", "descending"}
     assert None in _column(board, "train.time_to_threshold")
-    assert page.find_element("id", "said").text.startswith("Sorted by Submission")
+    assert page.find_element("id", "status").text.startswith("Sorted by Submission")
 
 
 def test_sorting_is_by_number_not_by_text(page: Any) -> None:
@@ -128,34 +133,46 @@ def test_the_keyboard_sorts_too(page: Any) -> None:
     assert _names(board) == sorted(_names(board), key=str.lower, reverse=True)
 
 
-def test_every_metric_can_be_sorted_by(page: Any) -> None:
+def test_every_metric_can_be_added_and_sorted_by(page: Any) -> None:
     board = _board(page, "trot")
-    values = page.execute_script("return [...document.getElementById('sort-by').options].map(o => o.value)")
-    assert len(values) > 40
+    values = page.execute_script("return [...document.getElementById('add').options].map(o => o.value)")
+    assert len(values) > 30
     wanted = "inference.IqrAcrossRollouts"
     assert wanted in values
-    _choose(page, "#sort-by", wanted)
+    _choose(page, "#add", wanted)
     known = [float(value) for value in _column(board, wanted) if value is not None]
     assert len(known) >= 4
     assert known == sorted(known)
-    page.find_element("id", "turn").click()
+    _head(board, wanted).find_element("css selector", "button").click()
     assert [float(value) for value in _column(board, wanted) if value is not None] == known[::-1]
     assert _head(board, wanted).get_attribute("aria-sort") == "descending"
-    _choose(page, "#sort-by", "score")
-    assert _names(board)[0] == "quick_learner"
 
 
-def test_filters_hide_the_tables_that_do_not_match(page: Any) -> None:
-    assert len([b for b in page.find_elements("css selector", "section.board") if b.is_displayed()]) == 2
-    _choose(page, '[data-filter="task"]', "pace")
-    shown = [
-        b.get_attribute("data-task") for b in page.find_elements("css selector", "section.board") if b.is_displayed()
-    ]
-    assert shown == ["pace"]
-    assert page.find_element("id", "said").text == "1 of 2 tables shown."
-    _choose(page, '[data-filter="provenance"]', "estimated")
-    assert _board(page, "pace").is_displayed()
-    _choose(page, '[data-filter="task"]', "")
+def test_a_view_can_be_shared_by_its_address(page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    wanted = "inference.IqrAcrossRollouts"
+    _choose(page, "#add", wanted)
+    page.find_element("id", "find").send_keys("learner" + Keys.ENTER)
+    address = page.current_url
+    assert "find=learner" in address
+    page.get("about:blank")
+    page.get(address)
+    board = _board(page, "trot")
+    assert _head(board, wanted).get_attribute("aria-sort") == "ascending"
+    shown = [row for row in board.find_elements("css selector", "tbody tr") if row.is_displayed()]
+    assert len(shown) == 2
+    assert page.find_element("id", "status").text == "2 of 5 rows shown."
+
+
+def test_the_first_page_has_one_ranked_table_with_links_to_the_tasks(page: Any, built: LeaderboardFiles) -> None:
+    page.get(built.page.as_uri())
+    tables = page.find_elements("css selector", "section.board")
+    assert [table.get_attribute("data-domain") for table in tables] == ["quadruped_locomotion"] * 2
+    assert page.find_element("css selector", ".result").text.startswith("quick_learner and slow_learner share the lead")
+    best = tables[0].find_elements("css selector", "td.score.best")
+    assert len(best) == 2
+    tables[0].find_element("css selector", ".task-links a").click()
     assert _board(page, "trot").is_displayed()
 
 
@@ -163,13 +180,11 @@ def test_the_pareto_view_is_reached_and_read_by_keyboard(page: Any) -> None:
     from selenium.webdriver.common.keys import Keys
 
     board = _board(page, "trot")
-    figure = board.find_element("css selector", "figure")
+    figure = board.find_elements("css selector", "figure")[1]  # evaluation energy
     points = figure.find_elements("css selector", "svg a.point")
     names = [point.get_attribute("aria-label") for point in points]
-    assert sum("on the front" in name for name in names) == 1
-    assert sum("dominated" in name for name in names) == 1
-    rows = figure.find_elements("css selector", "table.front tbody tr")
-    assert [row.find_element("css selector", "a").text for row in rows] == ["quick_learner"]
+    assert sum("on the Pareto front" in name for name in names) == 2, names  # tied, so neither beats the other
+    assert sum("dominated" in name for name in names) == 2
     assert figure.find_element("css selector", "svg").get_attribute("role") == "group"
     fills = page.execute_script(
         "return arguments[0].map(a => getComputedStyle(a.querySelector('use, path')).fill)", points
@@ -190,15 +205,17 @@ def test_a_submission_is_one_click_away_and_back(page: Any) -> None:
     assert "<script>" in name
     assert page.title != "owned"
     assert page.find_elements("xpath", "//*[contains(text(), 'hashes match')]")
-    page.find_element("css selector", ".standing a").click()
+    page.find_element("css selector", "table.ranking tbody th a").click()
     assert page.current_url.split("#")[1] == _board(page, "trot").get_attribute("id")
 
 
 def test_everything_that_can_be_used_has_a_name(page: Any, built: LeaderboardFiles) -> None:
     submission = next(built.page.parent.glob("submissions/crasher-*/index.html"))
-    for address in (built.page.as_uri(), submission.as_uri()):
+    for address in (built.page.as_uri(), _task_page(built, "trot").as_uri(), submission.as_uri()):
         page.get(address)
-        for element in page.find_elements("css selector", "a, button, select, [role=region], section, nav, svg"):
+        for element in page.find_elements(
+            "css selector", "a, button, select, input, [role=region], section, nav, svg:not([aria-hidden])"
+        ):
             if element.is_displayed():
                 assert element.accessible_name.strip(), element.get_attribute("outerHTML")[:200]
         for table in page.find_elements("css selector", "table"):
@@ -209,7 +226,11 @@ def test_everything_that_can_be_used_has_a_name(page: Any, built: LeaderboardFil
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_page_is_wider_than_the_screen(page: Any, built: LeaderboardFiles, width: int) -> None:
     _resize(page, width)
-    for path in (built.page, *built.page.parent.glob("submissions/*/index.html")):
+    for path in (
+        built.page,
+        *built.page.parent.glob("tasks/*.html"),
+        *built.page.parent.glob("submissions/*/index.html"),
+    ):
         page.get(path.as_uri())
         assert page.execute_script(NOTHING_WIDER) <= 0, path
 
@@ -217,7 +238,7 @@ def test_no_page_is_wider_than_the_screen(page: Any, built: LeaderboardFiles, wi
 def test_without_scripts_the_page_has_everything_but_sorting(page: Any, built: LeaderboardFiles) -> None:
     page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        page.get(built.page.as_uri())
+        page.get(_task_page(built, "trot").as_uri())
         assert not page.find_element("id", "tools").is_displayed()
         assert all(not b.is_enabled() for b in page.find_elements("css selector", "thead button"))
         assert _names(_board(page, "trot"))[0] == "quick_learner"

@@ -38,7 +38,9 @@ def test_runs_and_tasks_are_put_together_for_those_who_entered_every_task(field:
     estimate = bootstrap(matrix, repetitions=10_000, method="small")
     assert overall.rows[1].score.low == pytest.approx(estimate.low)
     page = (tmp_path / "site" / "index.html").read_text()
-    assert "quadruped_locomotion, all tasks" in page
+    assert "Score, all tasks" in page
+    assert "better leads with" in page
+    assert "1 of 2 tasks missing" in page
 
 
 def test_a_single_task_and_plain_returns_make_no_whole(field: Field, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from a2perf.report.leaderboard import Board, Entry, Score, write_leaderboard
 from a2perf.report.leaderboard.pages import board_anchor
-from a2perf.report.leaderboard.ranking import boards_of, pareto_front, rank_ranges
+from a2perf.report.leaderboard.ranking import boards_of, pareto_front
+from a2perf.report.ranks import leaders, rank_ranges
 from tests.report.leaderboard.made_entries import Field, references
 
 
@@ -25,6 +26,14 @@ def test_ranks_are_ranges_where_intervals_overlap() -> None:
     assert rank_ranges([(5.0, 6.0), (3.0, 5.5), (1.0, 3.5)]) == [(1, 2), (1, 3), (2, 3)]
     assert rank_ranges([(2.0, 2.0), (2.0, 2.0)]) == [(1, 2), (1, 2)]
     assert rank_ranges([]) == []
+
+
+def test_only_entries_that_may_be_first_lead_and_ties_lead_nothing() -> None:
+    assert leaders([(5.0, 6.0), (4.0, 5.5), (1.0, 2.0)]) == {0, 1}
+    assert leaders([(5.0, 6.0), (4.0, 4.5), (1.0, 2.0)], "min") == {2}
+    assert leaders([(2.0, 2.5), (2.0, 2.0)]) == set()
+    assert leaders([(5.0, 6.0), (None, None), (1.0, 2.0)]) == set()
+    assert leaders([(5.0, 6.0)]) == set()
 
 
 def test_one_run_has_no_interval_and_so_no_sure_rank() -> None:
@@ -46,13 +55,18 @@ def test_rank_ranges_hold_every_order_that_the_intervals_allow() -> None:
 
 def test_the_front_holds_what_nothing_beats() -> None:
     points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0), (2.0, 3.0), (1.0, 0.5)]
-    assert pareto_front(points) == [0, 1, 4, 3]
+    assert pareto_front([(cost, gain, gain) for cost, gain in points]) == [0, 1, 4, 3]
     rng = np.random.default_rng(0)
     cloud = [tuple(point) for point in rng.integers(0, 12, size=(60, 2)).astype(float).tolist()]
-    front = set(pareto_front(cloud))
+    front = set(pareto_front([(cost, gain, gain) for cost, gain in cloud]))
     for index, (cost, gain) in enumerate(cloud):
         beaten = any(c <= cost and g >= gain and (c, g) != (cost, gain) for c, g in cloud)
         assert (index in front) is not beaten
+
+
+def test_points_with_overlapping_intervals_do_not_beat_each_other() -> None:
+    cheap, dear, worse = (1.0, 0.90, 1.00), (2.0, 0.88, 0.95), (3.0, 0.5, 0.6)
+    assert pareto_front([cheap, dear, worse]) == [0, 1]
 
 
 def test_other_environments_are_never_ranked_together(field: Field, tmp_path: Path) -> None:

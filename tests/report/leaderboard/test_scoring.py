@@ -12,7 +12,7 @@ import pytest
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
 from a2perf.metrics.bootstrap import bootstrap
-from a2perf.metrics.submitted import ProtocolScore, Submitted, SubmittedRun
+from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import Manifest
 from a2perf.report.leaderboard import Entry, LeaderboardRecord, Signature, write_leaderboard
 from a2perf.runs.bundle import integrity
@@ -49,7 +49,7 @@ def test_without_references_the_return_itself_is_the_score_and_that_is_said(fiel
     entry = _entries(record)["agent"]
     assert entry.score.value == pytest.approx(7.0)
     assert not entry.score.normalised
-    assert "scores are plain returns, not normalised" in (tmp_path / "site" / "index.html").read_text()
+    assert "Scores are plain returns" in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_time_and_energy_to_threshold_are_columns(field: Field, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def _under_protocol(field: Field, seeds: list[int], **changes: object) -> None:
         "complete": True, "rankable": True, "not_rankable": [], "tasks": ["dog_pace"], "runs": runs, "scores": {},
         "overall": ProtocolScore(), "core": False, "recorded_at": "", "citation": "", **changes,
     }  # fmt: skip
-    write_record(field.top / "agent-5" / "protocol.json", Submitted(**fields))  # type: ignore[arg-type]
+    write_record(field.top / "agent-5" / "protocol.json", ProtocolRecord(**fields))  # type: ignore[arg-type]
 
 
 def _stored(field: Field, tmp_path: Path) -> Entry:

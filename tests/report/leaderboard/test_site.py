@@ -16,7 +16,7 @@ from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.plain_text import csv_cell
 from a2perf.report.leaderboard import LeaderboardFiles, write_leaderboard
-from a2perf.report.leaderboard.words import plain, slug
+from a2perf.report.leaderboard.safe_names import plain, slug
 from tests.report.leaderboard.conftest import HOSTILE
 from tests.report.leaderboard.made_entries import Field, references
 
@@ -44,8 +44,8 @@ def _parsed(page: Path) -> _Links:
 
 def test_every_link_leads_to_a_file_of_the_site_and_every_anchor_exists(built: LeaderboardFiles) -> None:
     site = built.page.parent
-    pages = [built.page, *site.glob("submissions/*/index.html")]
-    assert len(pages) == 6
+    pages = [built.page, *site.glob("tasks/*.html"), *site.glob("submissions/*/index.html")]
+    assert len(pages) == 8
     followed = 0
     for page in pages:
         for link in _parsed(page).links:
@@ -107,11 +107,11 @@ def test_page_json_and_csv_hold_the_same_numbers(built: LeaderboardFiles) -> Non
 
 def test_words_of_strangers_stay_words(built: LeaderboardFiles) -> None:
     site = built.page.parent
-    for page in (built.page, *site.glob("submissions/*/index.html")):
+    for page in (built.page, *site.glob("tasks/*.html"), *site.glob("submissions/*/index.html")):
         text = page.read_text()
         assert "<script>document" not in text
         assert "took longer than <b>" not in text
-        assert _parsed(page).scripts == (2 if page == built.page else 0)
+        assert _parsed(page).scripts == (1 if page == built.page else 2 if page.parent.name == "tasks" else 0)
         assert "default-src 'none'" in text
     assert "&lt;script&gt;document" in built.page.read_text()
 
@@ -200,6 +200,6 @@ def test_costs_far_apart_stand_on_a_logarithmic_axis_with_plain_numbers(field: F
     write_leaderboard(field.top, tmp_path / "site", references=references, reports=False)
     drawing = (tmp_path / "site" / "figures" / "board-0-inference-energy-gross.svg").read_text()
     assert "mathdefault" not in drawing
-    assert {"0.001", "0.01", "0.1"} <= set(re.findall(">([0-9.]+)</text>", drawing))
+    assert {"0.1", "1", "10"} <= set(re.findall(">([0-9.]+)</text>", drawing))  # mWh
     assert "point-" not in drawing
     assert (tmp_path / "site" / "figures" / "board-0-inference-energy-gross.pdf").read_bytes().startswith(b"%PDF")

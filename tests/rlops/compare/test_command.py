@@ -144,7 +144,7 @@ def test_diverged_run_of_the_candidate_withholds_the_pass(run: Run, own_store: P
               curves={METRIC: points})  # fmt: skip
     _, out, _ = run(f"{BOTH} --store {own_store} --env-ids Hopper-v2")
     assert verdicts(record()) == {"Hopper-v2": "INCONCLUSIVE"}
-    assert "1 of 4 runs end in values that are no numbers" in out
+    assert "1 of 4 runs end in values that are not finite" in out
     assert "mixes 2 versions of the code" in out
 
 
@@ -224,7 +224,7 @@ def test_empty_cell_can_be_allowed(run: Run, own_store: Path) -> None:
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --rliable", "there are no stored reference scores of"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --reference-scores nowhere.json", "cannot be read"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --pc.max-steps 10", "before the first value, at step 1000"),
-        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --pc.max-stps 10", "No such option"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --pc.max-stps 10", "no such option"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --tolerance -1", "not in the range"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --as-of yesterday", "yesterday"),
     ],

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from a2perf.cli import main
+from tests.accessibility import problems
 from tests.report.browser import Browser
 from tests.rlops.compare.made_experiment import write_references
 
@@ -105,9 +106,10 @@ def test_tables_hold_the_scores_of_the_runs(written: Written) -> None:
     assert rows[1] == ["Hopper-v2", rows[1][1], f"{np.mean(scores):.1f} ± {np.std(scores):.1f}"]
     runtimes = list(csv.reader(io.StringIO(written.text("compare_runtimes.csv"))))
     assert [row[0] for row in runtimes[1:]] == ["Hopper-v2", "Walker2d-v2", "HalfCheetah-v2", "average"]
-    assert runtimes[1][1] == "12.50 ± 0 s"
+    assert runtimes[0][0] == "environment (values in s)"
+    assert runtimes[1][1] == "12.5 ± 0"
     assert "| HalfCheetah-v2 |" in written.text("compare.md")
-    assert "Energy of a run (estimated)" in written.text("compare.md")
+    assert "Energy per run (estimated)" in written.text("compare.md")
 
 
 def test_scores_are_normalised_by_the_file_and_said_so(written: Written) -> None:
@@ -134,7 +136,7 @@ def test_comment_is_for_a_pull_request(written: Written) -> None:
 def test_page_is_whole_in_itself(written: Written) -> None:
     page = written.text("compare.html")
     assert not re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page)
-    assert page.count("<svg role") == 4 + 2 * 3
+    assert page.count("<svg role") == 1 + 4 + 2 * 3  # forest plot, aggregates, curves against steps and time
     for anchor in re.findall(r'href="#([\w-]+)"', page):
         assert f'id="{anchor}"' in page, anchor
     assert 'class="state failed"' in page
@@ -156,5 +158,14 @@ def test_page_works_in_a_browser_at_any_width(written: Written, tmp_path: Path) 
         assert browser.run(seen) > 3
         browser.run("document.querySelector('#s1-chart .controls input').click()")
         assert browser.run(seen) == 0
+    finally:
+        browser.close()
+
+
+@pytest.mark.group("chromium")
+def test_page_is_accessible(written: Written, tmp_path: Path) -> None:
+    browser = Browser(tmp_path / "profile")
+    try:
+        assert problems(browser, written.folder / "compare.html") == []
     finally:
         browser.close()

@@ -23,7 +23,7 @@ performance_testing_conditions:
 
 
 def test_the_test_of_the_document(repository: Path):
-    conf = repository / "conf" / "performance"
+    conf = repository / "compatibility" / "conf" / "performance"
     (path,) = find_tests(["FetchReach/sac_her-test"], conf=conf)
     test = read_test(path, conf=conf)
     assert (test.name, test.env, test.study_name) == (
@@ -165,7 +165,7 @@ def test_an_algorithm_of_another_project_is_refused_and_not_exchanged(tmp_path: 
     conf = _scilab(tmp_path, "cleanppo" if defaults is None else "ppo")
     if defaults is not None:
         (conf.parent / "algorithm" / "ppo.yaml").write_text(defaults)
-    with pytest.raises(ConfigError, match="'cleanppo' is Scilab-RL's own implementation"):
+    with pytest.raises(ConfigError, match="'cleanppo' is an implementation of Scilab-RL"):
         read_test(conf / "a-test.yaml", conf=conf)
 
 

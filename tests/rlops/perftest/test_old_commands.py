@@ -15,8 +15,13 @@ from a2perf.errors import UserError
 
 
 @pytest.fixture
-def entry_point(repository: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("scilab_entry_point", repository / "src" / "main.py")
+def compatibility(repository: Path) -> Path:
+    return repository / "compatibility"
+
+
+@pytest.fixture
+def entry_point(compatibility: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("scilab_entry_point", compatibility / "src" / "main.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -24,41 +29,41 @@ def entry_point(repository: Path) -> ModuleType:
     return module
 
 
-def test_what_the_old_words_mean(entry_point: ModuleType, repository: Path):
-    conf = str(repository / "conf" / "performance")
-    assert entry_point.words(["+performance=FetchReach/sac_her-test", "--multirun"]) == [
+def test_what_the_old_words_mean(entry_point: ModuleType, compatibility: Path):
+    conf = str(compatibility / "conf" / "performance")
+    assert entry_point.translate(["+performance=FetchReach/sac_her-test", "--multirun"]) == [
         "perftest", "run", "FetchReach/sac_her-test", "--conf", conf,
     ]  # fmt: skip
-    assert entry_point.words(["+performance=A/b,C/d", "--multirun", "hydra.sweeper.n_jobs=5"]) == [
+    assert entry_point.translate(["+performance=A/b,C/d", "--multirun", "hydra.sweeper.n_jobs=5"]) == [
         "perftest", "run", "A/b", "C/d", "--conf", conf, "--n-jobs", "5",
     ]  # fmt: skip
-    assert entry_point.words(["+performance=smoke_test", "--multirun", "algorithm=sac,ppo", "env=E-v0"]) == [
+    assert entry_point.translate(["+performance=smoke_test", "--multirun", "algorithm=sac,ppo", "env=E-v0"]) == [
         "smoketest", "--algorithms", "sac", "ppo", "--env-ids", "E-v0",
     ]  # fmt: skip
     usual = ["+performance=A/b", "--multirun", "wandb=1", "render=none"]
-    assert entry_point.words(usual) == ["perftest", "run", "A/b", "--conf", conf]
-    assert entry_point.words(["+performance=smoke_test", "-m", "render=record", "render_freq=1", "wandb=0"]) == [
+    assert entry_point.translate(usual) == ["perftest", "run", "A/b", "--conf", conf]
+    assert entry_point.translate(["+performance=smoke_test", "-m", "render=record", "render_freq=1", "wandb=0"]) == [
         "smoketest", "--algorithms", "sac", "--env-ids", "FetchReach-v2",
     ]  # fmt: skip
     for words in (["+performance=A/b", "render=display"], ["+performance=smoke_test", "n_epochs=9"]):
         with pytest.raises(UserError, match=f"{words[1].partition('=')[0]} cannot be overridden"):
-            entry_point.words(words)
+            entry_point.translate(words)
     with pytest.raises(UserError, match="gamma cannot be overridden"):
-        entry_point.words(["+performance=smoke_test", "gamma=3"])
+        entry_point.translate(["+performance=smoke_test", "gamma=3"])
     with pytest.raises(UserError, match="gamma cannot be overridden"):
-        entry_point.words(["+performance=A/b", "gamma=3"])
+        entry_point.translate(["+performance=A/b", "gamma=3"])
 
 
-def test_the_scripts_start(repository: Path, tmp_path: Path):
+def test_the_scripts_start(compatibility: Path, tmp_path: Path):
     done = subprocess.run(
-        [sys.executable, str(repository / "src" / "main.py"), "+performance=FetchReach/sac_he-test", "--multirun"],
+        [sys.executable, str(compatibility / "src" / "main.py"), "+performance=FetchReach/sac_he-test", "--multirun"],
         cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     assert "did you mean 'FetchReach/sac_her-test'" in done.stderr
     variables = {**os.environ, "PYTHON": sys.executable, "PERFORMANCE_TEST_LOG": os.devnull}
     done = subprocess.run(
-        [str(repository / "run_performance_tests.sh"), "--help"], env=variables,
+        [str(compatibility / "run_performance_tests.sh"), "--help"], env=variables,
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0
@@ -66,7 +71,7 @@ def test_the_scripts_start(repository: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "shown"),
     [
         (["rlops.py", "--help"], "--exp-name"),
         (["rlops_tags.py", "--help"], "--source-tag"),
@@ -74,9 +79,14 @@ def test_the_scripts_start(repository: Path, tmp_path: Path):
         (["-m", "openrlbenchmark.rlops", "--help"], "--filters"),
     ],
 )
-def test_the_old_names_are_those_of_the_new_commands(repository: Path, words: list[str], said: str):
+def test_the_old_names_are_those_of_the_new_commands(compatibility: Path, words: list[str], shown: str):
     done = subprocess.run(
-        [sys.executable, *words], cwd=repository, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *words],
+        cwd=compatibility,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert said in done.stdout
+    assert shown in done.stdout

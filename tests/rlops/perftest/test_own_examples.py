@@ -22,7 +22,7 @@ LEARNERS = {  # with what they need
 
 @pytest.mark.parametrize("name", [*OWN, *LEARNERS])
 def test_they_can_be_read(repository: Path, name: str):
-    conf = repository / "conf" / "performance"
+    conf = repository / "compatibility" / "conf" / "performance"
     (path,) = find_tests([name], conf=conf)
     test = read_test(path, conf=conf)
     assert test.notices == ()
@@ -49,7 +49,7 @@ def test_learners_learn(repository: Path, tmp_path: Path, name: str):
 def passes(repository: Path, tmp_path: Path, name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "a2perf", "perftest", "run", name, "--store", str(tmp_path)],
-        cwd=repository, env=dict(os.environ), capture_output=True, text=True, check=False,
+        cwd=repository / "compatibility", env=dict(os.environ), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Performance test {name} successful!" in done.stdout

@@ -70,7 +70,7 @@ TWO = {
     "an evaluation of the beginner comes first": (
         "    def evaluate():\n        play(Countdown(99), 3)\n    evaluate()\n    world = Countdown(10)\n"
         "    for _ in range(4):\n        play(world, 1)\n        evaluate()\n",
-        "the lines of the others speak of evaluation",
+        "the lines of the others name evaluation",
     ),
     "one helper makes both": (
         "    train, test = make(10), make(99)\n    for _ in range(4):\n        play(train, 1)\n        play(test, 1)\n",

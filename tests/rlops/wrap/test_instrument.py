@@ -122,7 +122,7 @@ def test_an_imported_main_runs_without_being_looked_into(tmp_path: Path):
             "import gymnasium\nif __name__ == '__main__':\n    gymnasium.make('X')\n",
             "no function main; its code stands under `if __name__` in line 2",
         ),
-        ("def main(env, steps, *, device): pass\n", "needs steps, device, which nobody gives it"),
+        ("def main(env, steps, *, device): pass\n", "requires steps, device"),
         ("\0", "is not a Python file|null"),
     ],
 )
@@ -148,7 +148,7 @@ def test_what_cannot_be_wrapped_is_said(tmp_path: Path, text: str, words: str):
 def test_the_old_gym_is_refused_where_it_is_not_installed(tmp_path: Path, text: str, is_refused: bool):
     path = tmp_path / "script.py"
     path.write_text(text)
-    with pytest.raises(UserError, match="imports gym, the package before gymnasium") if is_refused else nullcontext():
+    with pytest.raises(UserError, match="imports gym, the predecessor of gymnasium") if is_refused else nullcontext():
         instrument(path)
     (tmp_path / "gym.py").write_text("")  # a module of that name beside the script is what it means
     instrument(path)

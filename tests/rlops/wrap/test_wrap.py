@@ -184,9 +184,9 @@ def test_the_same_seed_gives_the_same_run_and_the_same_command_is_done(
     [
         ("raise KeyError('lost')", FailureKind.EXCEPTION, "KeyError: 'lost'"),
         ("raise SystemExit(4)", FailureKind.EXIT, "status 4"),
-        ("import os; os._exit(0)", FailureKind.EXIT, "status 0 before answering"),
+        ("import os; os._exit(0)", FailureKind.EXIT, "status 0 before it answered"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", FailureKind.SIGNAL, "SIGSEGV"),
-        ("import time; time.sleep(60)", FailureKind.TIMEOUT, "5 s are allowed"),
+        ("import time; time.sleep(60)", FailureKind.TIMEOUT, "the limit is 5 s"),
     ],
 )
 def test_a_script_that_fails_keeps_what_it_had(tmp_path: Path, ending: str, kind: FailureKind, words: str):
@@ -271,7 +271,7 @@ def test_a_missing_mirror_is_a_note_and_no_failure(tmp_path: Path):
     (tmp_path / "script.py").write_text("def main(env):\n    policy = {'a': 1.0, 'b': 2.0}\n")
     done = wrap("script.py", "--env", "E", "--seed", "3", "--wandb-project-name", "p", cwd=tmp_path)
     assert done.returncode == 0
-    assert "Weights & Biases is not mirrored to: MissingDependency" in done.stdout
+    assert "not mirrored to Weights & Biases: MissingDependency" in done.stdout
     with np.load(only_bundle(tmp_path) / "artifacts" / "policy.npz") as saved:
         assert dict(zip(json.loads(str(saved["keys"])), saved["values"].tolist(), strict=True)) == {"a": 1.0, "b": 2.0}
 
@@ -304,7 +304,7 @@ def test_ways_to_take_the_environment(tmp_path: Path, text: str, said: str):
     [
         ("import x\nif __name__ == '__main__':\n    x.run()\n", "under `if __name__` in line 2", "a2perf benchmark"),
         ("def main(name='X'): pass\n", "does not take `env` by name", "rename its parameter `name` to `env`"),
-        ("def main(env, steps): pass\n", "needs steps", "give every parameter but `env` a default"),
+        ("def main(env, steps): pass\n", "requires steps", "give every parameter except `env` a default"),
     ],
 )
 def test_a_refusal_names_the_smallest_change(tmp_path: Path, text: str, said: str, hint: str):

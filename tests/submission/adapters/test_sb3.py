@@ -89,7 +89,7 @@ def test_model_of_another_environment_is_refused_with_both_shapes(tmp_path: Path
         submissions.answers(folder, tmp_path, [])
     failure = caught.value.failure
     assert failure.kind is FailureKind.CONTRACT
-    assert "model.zip was trained for another environment than QuadrupedLocomotion-SyntheticTrot-v0" in failure.message
+    assert "model.zip does not match the environment QuadrupedLocomotion-SyntheticTrot-v0" in failure.message
     assert "the policy has the shape (4,), the environment (160,)" in failure.message
     assert "action: the policy has the shape (), the environment (12,)" in failure.message
 
@@ -123,7 +123,7 @@ def test_wrong_algorithm_and_damaged_file_are_named(tmp_path: Path, monkeypatch:
     for name in ("text.zip", "empty.zip"):
         with pytest.raises(ContractError, match=f"{name} cannot be loaded as PPO"):
             sb3.contract(name, algorithm="PPO").load_policy(ROBOT)
-    with pytest.raises(ContractError, match=r"text\.zip is not a normalization"):
+    with pytest.raises(ContractError, match=r"text\.zip cannot be loaded as VecNormalize"):
         sb3.contract(algorithm="PPO", normalization="text.zip").load_policy(ROBOT)
 
 

@@ -103,7 +103,7 @@ def test_checkpoint_is_chosen_by_step_or_the_latest(robot: tuple[Path, Any], mon
         for variable in policy.variables():
             variable.assign(tf.ones_like(variable) * 0.001 * number)
         np.testing.assert_allclose(action, _direct(policy, seen), rtol=1e-4)
-    with pytest.raises(ContractError, match=r"no checkpoint '4' of greedy_policy; .* there are: 3, 20"):
+    with pytest.raises(ContractError, match=r"greedy_policy has no checkpoint '4'; available training steps: 3, 20"):
         tf_agents.contract().load_policy(env, checkpoint="4")
 
 
@@ -115,7 +115,7 @@ def test_policy_of_another_environment_is_refused_with_the_shapes(tmp_path: Path
         submissions.answers(folder, tmp_path, [])
     failure = caught.value.failure
     assert failure.kind is FailureKind.CONTRACT
-    assert "greedy_policy was trained for another environment than QuadrupedLocomotion-Synthetic" in failure.message
+    assert "greedy_policy does not match the environment QuadrupedLocomotion-Synthetic" in failure.message
     assert "observation: the policy has the shape (4,), the environment (160,)" in failure.message
 
 
@@ -132,7 +132,7 @@ def test_first_observation_tells_where_the_environment_cannot_be_made(
     load, preprocess, infer = tf_agents.contract()
     policy = load(Unmakeable())
     assert infer(policy, preprocess(np.zeros(160))).shape == (12,)
-    with pytest.raises(ContractError, match=r"another environment .* observation has the shape \(4,\), not \(160,\)"):
+    with pytest.raises(ContractError, match=r"does not match .* observation has the shape \(4,\), not \(160,\)"):
         preprocess(np.zeros(4))
 
 
@@ -180,7 +180,7 @@ def test_policy_with_a_state_has_to_be_told_when_an_episode_starts(
     env = suite_gym.load("CartPole-v1")
     _save(tmp_path, env, recurrent=True)
     monkeypatch.setenv("ROOT_DIR", str(tmp_path))
-    with pytest.raises(ContractError, match="does not say when an episode starts"):
+    with pytest.raises(ContractError, match="does not pass when an episode starts"):
         tf_agents.contract().load_policy(env.gym)
     load, preprocess, infer = tf_agents.contract(episode_start=lambda seen: bool(seen[0] == 0))
     policy = load(env.gym)
@@ -202,7 +202,7 @@ def test_folder_without_a_policy_is_named(
     tmp_path: Path, robot: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROOT_DIR", str(robot[0]))
-    with pytest.raises(ContractError, match="policies has no policy 'collect'; it has greedy_policy"):
+    with pytest.raises(ContractError, match="policies has no policy 'collect'; it contains greedy_policy"):
         tf_agents.contract(policy_name="collect").load_policy(None)
     root = tmp_path / "damaged"
     shutil.copytree(robot[0], root)

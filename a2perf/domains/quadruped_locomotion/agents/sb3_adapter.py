@@ -1,11 +1,11 @@
-"""A policy for a quadruped that acts relative to the reference motion, as a submission.
+"""Turns a trained quadruped policy that acts relative to the reference motion into a submission.
 
     from a2perf.domains.quadruped_locomotion.agents import sb3_adapter
 
     load_policy, preprocess_observation, infer_once = sb3_adapter.contract("policy", algorithm="PPO")
 
-The folder is the one that ``sb3_training`` beside this module leaves: the model and the normalisation of
-Stable-Baselines3, and ``control.json``, which says how the policy's numbers are meant.
+``sb3_training`` in this package writes the folder: model and normalisation of Stable-Baselines3, and ``control.json``
+with the meaning of actions and observations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Robots of quadruped locomotion for learners of Stable-Baselines3, and what their training runs share."""
+"""Quadruped environments and the training loop for algorithms of Stable-Baselines3."""
 
 from __future__ import annotations
 
-from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  says what is missing
+from a2perf.learning.sb3 import frameworks  # noqa: F401  # isort: skip  reports what is missing
 
 import functools
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from a2perf.learning.sb3.training_callback import TrainingCallback
 
 @dataclass(frozen=True)
 class QuadrupedSettings:
-    """What every training of a quadruped has.
+    """Settings of a training run of a quadruped.
 
     Attributes:
         total_steps: environment steps of all calls.
         time_budget_s: wall-clock budget of this call, s.
         actors: threads that step the robots; the results do not depend on it.
-        robots: environments that are learnt from at the same time.
+        robots: number of environments.
         randomize: whether each episode draws the robot's dynamics again, as the environment's own training mode does.
-        share, ahead, scale, differences: how actions and observations are meant, see ``ResidualControl``.
+        share, ahead, scale, differences: meaning of actions and observations, see ``ResidualControl``.
         log_every: steps between two points of the curve.
         checkpoint_every: steps between two checkpoints, each with an evaluation.
         evaluation_episodes: of an evaluation, at most ``robots``; the best policy by their mean return is kept.
@@ -55,7 +55,7 @@ class QuadrupedSettings:
 
     @property
     def control(self) -> ResidualControl:
-        """How actions and observations are meant."""
+        """The meaning of actions and observations."""
         return ResidualControl(self.share, self.ahead, self.scale, self.differences)
 
 
@@ -76,8 +76,8 @@ def train(
         run: its settings are ``QuadrupedSettings``.
         kind: the algorithm.
         make: makes a new model on the environments.
-        gamma: of the returns by which rewards are normalised.
-        normalize_reward: whether they are.
+        gamma: discount of the returns that normalise rewards.
+        normalize_reward: whether rewards are normalised.
 
     Raises:
         UserError: the environment is none of quadruped locomotion, or an earlier call had another configuration.

@@ -1,4 +1,4 @@
-"""Four legs for learners of TF-Agents: the reference as the place where a policy starts, and the specs of its task."""
+"""Quadruped locomotion for agents of TF-Agents: the reference motion as initial policy, and the specs of the task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tf_agents.specs import tensor_spec  # isort: skip
 
 @dataclass(frozen=True)
 class Prior:
-    """An affine function from an observation to an action, to which a policy adds what it has learnt.
+    """An affine function from an observation to an action; a policy adds its learned part.
 
     Attributes:
         matrix: float32, shape (160, 12).
@@ -39,11 +39,11 @@ class Prior:
 
 
 def reference_prior(share: float, ahead: float) -> Prior:
-    """Returns the playing of the reference motion as an affine function; see ``ResidualControl``.
+    """Returns the reference motion as an affine policy; see ``ResidualControl``.
 
     Args:
-        share: how much of the reference is played; 0 is no prior.
-        ahead: control steps by which it is ahead of the motion, since motors lag behind.
+        share: weight of the reference; 0 gives a zero prior.
+        ahead: control steps from the motion to the commanded pose; motors lag behind.
     """
     control = ResidualControl(share=share, ahead=ahead)
     bias = control.reference(np.zeros(OBSERVATION_SIZE))
@@ -53,7 +53,7 @@ def reference_prior(share: float, ahead: float) -> Prior:
 
 @dataclass(frozen=True)
 class LearnerTask:
-    """What a learner has to know of the environment.
+    """The environment as an agent sees it.
 
     Attributes:
         make_env: makes one.

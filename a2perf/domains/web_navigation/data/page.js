@@ -1,16 +1,16 @@
 "use strict";
 // A page that shows one website after the other. reset() and act() are the only calls that come from outside. Both
 // return how things stand, which elements are listed, and the rows of those that differ from the answer before.
-let nodes = [], gold = {}, clicked = new Set(), end = 0, told = new Map(), order = "";
+let nodes = [], gold = {}, clicked = new Set(), end = 0, sent = new Map(), order = "";
 const RUNNING = 0, LINK = 1, SOLVED = 2, WRONG = 3;
 
-// a click on a link is no click on an element: it leads away
+// clicks on links do not count as clicks on elements, because links leave the page
 document.addEventListener("click", (event) => { if (event.target.tagName !== "A") clicked.add(event.target); }, true);
 document.addEventListener("submit", (event) => event.preventDefault(), true);
 
 function reset(style, inside, profile, texts) {
   clicked = new Set();
-  told = new Map();
+  sent = new Map();
   order = "";
   end = RUNNING;
   gold = profile;
@@ -91,7 +91,7 @@ function equals(field, visitedOnly) {
       === gold[field]);
 }
 
-// [end, matched, numbers of the listed elements or null where they are the same, changed rows], as JSON
+// [end, matched, numbers of the listed elements or null if unchanged, changed rows], as JSON
 function outcome() {
   const listed = [], changed = [];
   list(document.body, document.activeElement, listed, changed);
@@ -120,8 +120,8 @@ function list(element, active, listed, changed) {
     box.left + scrollX, box.top + scrollY, box.width, box.height,
   ]);
   listed.push(n);
-  if (told.get(n) !== row) {
-    told.set(n, row);
+  if (sent.get(n) !== row) {
+    sent.set(n, row);
     changed.push(row);
   }
   if (tag === "select") return;

@@ -1,4 +1,4 @@
-"""Environments of a submission's own: made of its ``requirements.txt``, cached, used by its process alone."""
+"""Isolated Python environments: built from a submission's ``requirements.txt``, cached, used only by its process."""
 
 from a2perf.submission.evaluator.python_env.environments import (
     Listed,

@@ -1,4 +1,4 @@
-"""Turns an installer's complaint into an error of the right party: the submission, the configuration, or the host."""
+"""Turns an installer's error output into an error of the submission, of the configuration, or of the host."""
 
 from __future__ import annotations
 
@@ -33,44 +33,45 @@ _BROKEN = re.compile(
 
 
 def explain(output: str, lines: Sequence[RequirementLine], base_requirements: Sequence[str], log: Path) -> UserError:
-    """Returns an error that names the package and the line that asked for it.
+    """Returns an error that names the package and its line in the requirements.
 
     Args:
-        output: what the installer printed, already without control characters.
+        output: output of the installer, without control characters.
         lines: the submission's requirements.
-        base_requirements: those of a2perf.
-        log: where the whole output is.
+        base_requirements: the requirements of a2perf.
+        log: the file with the whole output.
     """
     output = output[-_READ_CHARACTERS:]
     blamed = [line for line in lines if line.name and _names(line.name, output)]
-    said = tail(output)
+    last = tail(output)
     listed = "\n".join(f"  {line.place}: {line.text}" for line in blamed)
-    if _BUILD.search(output):  # before the network: what a build prints is the package's own words
-        return SubmissionError(f"a package could not be built:\n{said}", hint=f"see {log}; ask for a wheel instead")
+    # Builds first: a package controls what its build prints and could make a failure look like one of the network.
+    if _BUILD.search(output):
+        return SubmissionError(f"a package could not be built:\n{last}", hint=f"require a wheel instead; see {log}")
     if _NETWORK.search(output):
         return InfrastructureError(
-            f"the package index could not be reached:\n{said}",
-            hint=f"see {log}; give wheels with --python-env-find-links",
+            f"the package index could not be reached:\n{last}",
+            hint=f"provide wheels with --python-env-find-links DIR; see {log}",
         )
     if _BROKEN.search(output):
-        return SubmissionError(f"a package is broken:\n{listed}\n{said}", hint=f"see {log}; ask for another version")
+        return SubmissionError(f"a package is broken:\n{listed}\n{last}", hint=f"require another version; see {log}")
     if not blamed:
-        return ConfigError(f"the requirements cannot be installed:\n{said}", hint=f"see {log}")
+        return ConfigError(f"the requirements cannot be installed:\n{last}", hint=f"see {log}")
     own = [text for text in base_requirements if _names(Requirement(text).name, output)]
     beside = f" (a2perf itself needs {', '.join(own)})" if own else ""
     return ConfigError(
-        f"these requirements cannot be installed together{beside}:\n{listed}\n{said}"
+        f"these requirements cannot be installed together{beside}:\n{listed}\n{last}"
         if len(blamed) > 1 or own
-        else f"{blamed[0].place}: {blamed[0].text} cannot be installed:\n{said}",
-        hint=f"ask for versions that exist as wheels for this Python; the whole log is {log}",
+        else f"{blamed[0].place}: {blamed[0].text} cannot be installed:\n{last}",
+        hint=f"require versions that exist as wheels for this Python; see {log}",
     )
 
 
 def over_limit(name: str, allowed: str, log: Path) -> SubmissionError:
-    """Returns the error of a bound of the organizer that an installation broke."""
+    """Returns the error for an installation that exceeded a limit of the organizer."""
     return SubmissionError(
-        f"installing the requirements took more than the organizer allows: {name} (at most {allowed})",
-        hint=f"ask for less; the organizer's bound is Submission.python_env_size_bytes; see {log}",
+        f"installing the requirements exceeded a limit of the organizer: {name} (at most {allowed})",
+        hint=f"require fewer or smaller packages, or raise Submission.python_env_size_bytes; see {log}",
     )
 
 

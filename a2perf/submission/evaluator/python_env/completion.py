@@ -1,7 +1,7 @@
-"""Makes what an installer left an environment that may be used: checked, owned by the evaluator, with its interpreter.
+"""Completes an environment after the installation: checks it, makes the evaluator its owner, adds the interpreter.
 
-Packages are installed into an empty folder. Only afterwards it gets ``pyvenv.cfg``, the interpreter's links and the
-scripts that activate it, from a skeleton that no package could touch; a package that brings one of these is refused.
+Packages are installed into an empty folder. Only afterwards ``pyvenv.cfg``, the interpreter's links and the activation
+scripts are added from a skeleton that no package could modify. A package that contains one of these is refused.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _INSTALLERS_OWN = (".lock", ".gitignore", "CACHEDIR.TAG")
 
 
 def prepare(environment: Path) -> None:
-    """Makes the empty folder for packages; what Python calls ``lib64`` is the same folder as ``lib``."""
+    """Creates the empty folder for packages; ``lib64`` is a link to ``lib``."""
     (environment / "lib").mkdir(parents=True)
     (environment / "lib64").symlink_to("lib")
 
 
 def accept(environment: Path, *, max_bytes: int) -> int:
-    """Checks everything that was installed and makes it the evaluator's.
+    """Checks everything that was installed and makes the evaluator its owner.
 
     Returns:
         Its size in bytes.
 
     Raises:
-        SubmissionError: it holds links or special files, is too large, or a name that cannot be kept.
+        SubmissionError: it contains links or special files, is too large, or has an invalid name.
     """
     size, user, group = 0, os.geteuid(), os.getegid()
     bounds = stranger_files.Bounds(entries=MAX_ENTRIES, depth=MAX_DEPTH, bytes=max_bytes)
@@ -46,7 +46,7 @@ def accept(environment: Path, *, max_bytes: int) -> int:
             if entry.kind is stranger_files.Kind.LINK and (entry.path, entry.target()) == ("lib64", "lib"):
                 continue
             if entry.kind not in (stranger_files.Kind.FILE, stranger_files.Kind.FOLDER):
-                raise stranger_files.NotRegular(entry.path, f"is a {entry.kind}, which a package may not bring")
+                raise stranger_files.NotRegular(entry.path, f"is a {entry.kind}, which a package may not contain")
             path, mode = environment / entry.path, entry.status.st_mode
             if entry.status.st_uid != user:
                 os.chown(path, user, group, follow_symlinks=False)
@@ -58,18 +58,18 @@ def accept(environment: Path, *, max_bytes: int) -> int:
     except stranger_files.BoundExceeded as error:
         raise SubmissionError(
             f"the environment is larger than the organizer allows: {error.message}",
-            hint="ask for less; the organizer's bound is Submission.python_env_size_bytes",
+            hint="require fewer or smaller packages, or raise Submission.python_env_size_bytes",
         ) from error
     except stranger_files.StrangerFileError as error:
-        raise SubmissionError(f"a package cannot be kept: {error.message}", hint="ask for another version") from error
+        raise SubmissionError(f"a package is not valid: {error.message}", hint="require another version") from error
     return size
 
 
 def complete(environment: Path, skeleton: Path, final: Path) -> None:
-    """Adds the skeleton, and makes scripts say the folder that the environment will have.
+    """Adds the skeleton, and replaces the build folder in scripts by the final folder.
 
     Raises:
-        SubmissionError: a package brings a file that belongs to the interpreter.
+        SubmissionError: a package contains a file that belongs to the interpreter.
     """
     for name in _INSTALLERS_OWN:
         if (environment / name).is_file():
@@ -99,8 +99,8 @@ def _move(source: Path, target: Path) -> None:
 def _refuse(path: Path) -> None:
     if os.path.lexists(path):
         raise SubmissionError(
-            f"a package brings {shown(path.name)}, which belongs to the environment itself",
-            hint="ask for another version of it",
+            f"a package contains {shown(path.name)}, which belongs to the environment itself",
+            hint="require another version of the package",
         )
 
 
@@ -113,7 +113,7 @@ def _rewrite(script: Path, skeleton: Path, final: Path) -> None:
 
 
 def is_intact(environment: Path, interpreter: Path) -> bool:
-    """Returns whether the program of an environment still is the interpreter that it was made of."""
+    """Returns whether the ``python`` of an environment is still a link to its base interpreter."""
     program = environment / "bin" / "python"
     config = environment / "pyvenv.cfg"
     return (

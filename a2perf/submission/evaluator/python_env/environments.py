@@ -1,8 +1,8 @@
-"""The cache of environments: keyed by content, built aside and renamed into place, shared by many processes at once.
+"""The cache of environments: keyed by content, built in a temporary folder and renamed, shared by many processes.
 
-An environment counts only when its folder carries a stamp, and the stamp is written before the folder gets its name;
-so what an interrupted build leaves is never taken for one. A process that uses an environment holds a shared lock on
-it, one that builds or deletes it an exclusive one; the locks end with the processes.
+A folder counts as an environment only if it contains a stamp. The stamp is written before the folder is renamed, so an
+interrupted build never looks complete. A process that uses an environment holds a shared lock on it; one that builds or
+deletes it holds an exclusive lock. The kernel releases the locks of a process that dies.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pathlib import Path
 import msgspec
 from packaging.utils import canonicalize_name
 
-import a2perf
 from a2perf import assets
+from a2perf._version import __version__
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import PythonEnvRecord, Record
 from a2perf.storage import read_record, write_record
@@ -46,17 +46,17 @@ _DIST_INFO = re.compile(r"([\w.]+)-([\w.!+]+)\.dist-info")
 
 
 class Stamp(Record, kw_only=True):
-    """``a2perf-environment.json``: marks a complete environment and says what it is made of.
+    """``a2perf-environment.json``: marks a complete environment and records its content.
 
     Attributes:
-        key: its name.
-        made_of: everything that the key is a hash of.
-        packages: what is installed, by name.
-        installer: ``"uv"``; environments of earlier versions may say ``"pip"``.
+        key: name of the environment.
+        made_of: the inputs of the key's hash.
+        packages: installed versions by name.
+        installer: ``"uv"``; ``"pip"`` in some environments of earlier versions.
         built_at: time of the build, ISO 8601 in UTC.
-        build_s: how long it took.
-        size_bytes: the sizes of its files together.
-        sandbox: level at which its packages were opened; empty for environments of earlier versions.
+        build_s: duration of the build in seconds.
+        size_bytes: total size of its files.
+        sandbox: sandbox level of the installation; empty in environments of earlier versions.
     """
 
     schema: int = 1
@@ -72,15 +72,15 @@ class Stamp(Record, kw_only=True):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an environment is made of.
+    """The inputs of an environment.
 
     Attributes:
-        requirements: what the submission asks for.
-        extras: the extras of a2perf that the domain needs.
-        interpreter: the Python it is made of.
+        requirements: the submission's requirements.
+        extras: extras of a2perf that the domain needs.
+        interpreter: the base interpreter.
         sources: where packages come from.
-        packages: further requirements, of the package that a domain comes from.
-        overrides: what replaces the demands of other packages, whoever makes them; none for a2perf's own needs.
+        packages: further requirements: the package of a domain that is not part of a2perf.
+        overrides: requirements that replace those of other packages; a2perf's own cannot be overridden.
     """
 
     requirements: Requirements
@@ -92,11 +92,11 @@ class Recipe:
 
     @property
     def base_requirements(self) -> list[str]:
-        """What a2perf's part of the participant process needs."""
+        """Requirements of a2perf's code in the participant process."""
         return [*base_requirements({*self.extras, *self.requirements.own_extras}), *self.packages]
 
     def made_of(self) -> dict[str, object]:
-        """Returns everything that decides about the environment's content."""
+        """Returns everything that determines the environment's content."""
         overrides = {"overrides": self.overrides.normalised()} if self.overrides.lines else {}
         return {
             "schema": _KEY_SCHEMA,
@@ -105,7 +105,7 @@ class Recipe:
             "base": self.base_requirements,
             "python": [self.interpreter.version, self.interpreter.tag, self.interpreter.platform],
             "prefix": str(self.interpreter.prefix),
-            "a2perf": [a2perf.__version__, content_hash()],
+            "a2perf": [__version__, content_hash()],
             "wheels": [_listing(folder) for folder in self.sources.find_links],
             "builds": self.sources.allow_builds,
             "index": self.sources.settings.identity(),
@@ -119,12 +119,12 @@ class Recipe:
 
 @dataclass(frozen=True)
 class PythonEnv:
-    """An environment that is complete and that nobody deletes while it is held.
+    """A complete environment, which is locked against deletion.
 
     Attributes:
         path: its folder.
-        readable: what a process must be able to read to run its interpreter.
-        record: what a manifest says about it.
+        readable: paths that a process must be able to read to run its interpreter.
+        record: the entry of the manifest.
     """
 
     path: Path
@@ -143,10 +143,10 @@ class Listed:
 
     Attributes:
         path: its folder.
-        stamp: what it is; ``None`` for what an interrupted build left.
+        stamp: its stamp; ``None`` for an interrupted build.
         last_use: seconds since the epoch.
-        size_bytes: what it takes on disk.
-        in_use: whether a process uses or builds it right now.
+        size_bytes: its size on disk.
+        in_use: whether a process is using or building it.
     """
 
     path: Path
@@ -163,15 +163,15 @@ def folder_of_environments() -> Path:
 
 @contextmanager
 def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
-    """Provides the environment of a recipe, from the cache or newly built, and keeps it from deletion.
+    """Provides the environment of a recipe, from the cache or newly built, and locks it against deletion.
 
     Args:
-        recipe: what it is made of.
-        log: gets the log of its build, of this one or of the earlier one.
+        recipe: the inputs.
+        log: file that receives the log of the build, also if the environment is reused.
 
     Raises:
-        ConfigError: a package cannot be had; names package and line.
-        SubmissionError: a package is broken, or takes more than the organizer allows.
+        ConfigError: a package cannot be found; the message names package and line.
+        SubmissionError: a package is broken, or exceeds a limit of the organizer.
         InfrastructureError: the index, the disk or the interpreter failed.
     """
     home, key = folder_of_environments(), recipe.key
@@ -187,12 +187,12 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
             reused = stamp is not None
             if stamp is None:
                 stamp = _build(recipe, path, log)
-            # From an exclusive to a shared lock there is a moment without either, in which it may be deleted.
+            # flock is not atomic when it converts an exclusive lock to a shared one: the environment may be deleted.
             fcntl.flock(lock, fcntl.LOCK_SH)
         if not path.is_dir():
-            raise UserError(f"{path} was deleted while it was being made", hint="give the same command again")
+            raise UserError(f"{path} was deleted while it was being built", hint="run the same command again")
         if reused:
-            _tell_reuse(path, stamp, log)
+            _log_reuse(path, stamp, log)
             os.utime(path / STAMP)
         record = PythonEnvRecord(
             kind="isolated",
@@ -208,7 +208,7 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
 
 
 def list_environments() -> list[Listed]:
-    """Returns every environment of the cache, the one used last first, and what interrupted builds left."""
+    """Returns every environment of the cache, most recently used first, including interrupted builds."""
     found = []
     for path in folder_of_environments().glob("*"):
         if not path.is_dir() or path.name == "locks":
@@ -222,16 +222,32 @@ def list_environments() -> list[Listed]:
     return sorted(found, key=lambda one: one.last_use, reverse=True)
 
 
+def prunable_environments(older_than_s: float | None = None, *, every: bool = False) -> list[Listed]:
+    """Returns the environments that can be deleted: leftovers of interrupted builds, and old ones or all.
+
+    Args:
+        older_than_s: include those not used for this time, s.
+        every: include all.
+    """
+    limit = None if older_than_s is None else time.time() - older_than_s
+    return [
+        one for one in list_environments() if one.stamp is None or every or (limit is not None and one.last_use < limit)
+    ]
+
+
 def delete_environment(path: Path) -> bool:
-    """Deletes one environment, or what an interrupted build left of it.
+    """Deletes one environment or an interrupted build.
+
+    Args:
+        path: its folder.
 
     Returns:
-        Whether it was deleted; not while a process uses or builds it, or when another one was quicker.
+        Whether it was deleted. False if a process uses or builds it, or another process has deleted it.
     """
     with _lock(path.parent, _key_of(path)) as lock:
         if not _try_exclusive(lock) or not path.exists():
             return False
-        # Renamed first, so that a deletion that is cut off leaves nothing that looks complete.
+        # Rename first: an interrupted deletion must not leave a folder that looks complete.
         gone = path.with_name(f"{_BUILDING}{_key_of(path)}-deleted-{os.getpid()}")
         path.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
@@ -239,12 +255,12 @@ def delete_environment(path: Path) -> bool:
 
 
 def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
-    """Builds aside and renames; the caller holds the exclusive lock."""
+    """Builds in a temporary folder and renames it; the caller holds the exclusive lock."""
     started = time.monotonic()
     _remove_remains(path)
     if path.is_symlink():
         path.unlink()
-    elif path.exists():  # incomplete, or not what was built
+    elif path.exists():  # incomplete or modified
         shutil.rmtree(path)
     made_of = recipe.made_of()
     log.write_text(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} building {path}\n", encoding="utf-8")
@@ -274,22 +290,22 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
         target.rename(path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    _remove_remains(path)  # once more: what a killed build had started may have written for longer than it lived
-    for remains in path.parent.glob(f"{_BUILDING}*"):  # of other keys, which nobody may ever build again
+    _remove_remains(path)  # again: processes of a killed build may have kept writing for a moment
+    for remains in path.parent.glob(f"{_BUILDING}*"):  # interrupted builds of other keys
         delete_environment(remains)
     return stamp
 
 
 def _remove_remains(path: Path) -> None:
-    """Deletes what earlier builds of the same key left when they were killed."""
+    """Deletes interrupted builds of the same key."""
     for remains in path.parent.glob(f"{_BUILDING}{path.name}-*"):
         shutil.rmtree(remains, ignore_errors=True)
 
 
 def _bring_compiled_kernels(site: Path, packages: dict[str, str]) -> None:
-    """Copies the compiled kernels of the domains, where the new environment compiles them in the same way.
+    """Copies the domains' kernels compiled by Numba, if Numba, NumPy and llvmlite have the same versions.
 
-    In the sandbox an environment is read-only, so each process would compile them again.
+    An environment is read-only in the sandbox, so each process would have to compile them again.
     """
     for name in ("numba", "numpy", "llvmlite"):
         try:
@@ -298,28 +314,28 @@ def _bring_compiled_kernels(site: Path, packages: dict[str, str]) -> None:
             return
         if packages.get(name) != own:
             return
-    source = Path(a2perf.__file__).parent
+    source = Path(__file__).parents[3]
     for compiled in source.glob("domains/*/__pycache__/*.nb[ci]"):
         target = site / "a2perf" / compiled.relative_to(source)
-        with contextlib.suppress(OSError):  # a package that brings files of a2perf's does without the kernels
+        with contextlib.suppress(OSError):  # a package may contain files at these paths; then it runs without kernels
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(compiled, target)
 
 
 def _packages(site: Path) -> dict[str, str]:
-    """Returns names and versions from the names of folders alone: the files in them are strangers'."""
+    """Returns names and versions of packages from folder names only, without opening untrusted files."""
     found = (_DIST_INFO.fullmatch(folder.name) for folder in site.iterdir())
     return dict(sorted((canonicalize_name(match[1]), match[2]) for match in found if match))
 
 
-def _tell_reuse(path: Path, stamp: Stamp, log: Path) -> None:
+def _log_reuse(path: Path, stamp: Stamp, log: Path) -> None:
     earlier = path / LOG
     text = earlier.read_text(encoding="utf-8", errors="replace") if earlier.is_file() else ""
-    log.write_text(f"{path} was built before, at {stamp.built_at}, and is used again\n{text}", encoding="utf-8")
+    log.write_text(f"reusing {path}, built at {stamp.built_at}\n{text}", encoding="utf-8")
 
 
 def _usable(path: Path, recipe: Recipe) -> Stamp | None:
-    """Returns the stamp of a complete environment whose interpreter nobody has replaced."""
+    """Returns the stamp of an environment if it is complete and its interpreter has not been replaced."""
     stamp = _stamp_of(path)
     return stamp if stamp and completion.is_intact(path, recipe.interpreter.executable) else None
 
@@ -334,7 +350,7 @@ def _stamp_of(path: Path) -> Stamp | None:
 
 def _listing(folder: Path) -> list[list[object]]:
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder of wheels", hint="give a folder that holds .whl files")
+        raise ConfigError(f"{folder} is not a folder of wheels", hint="give a folder that contains .whl files")
     return [[path.name, path.stat().st_size] for path in sorted(folder.iterdir()) if path.suffix == ".whl"]
 
 
@@ -348,14 +364,14 @@ def _key_of(path: Path) -> str:
 
 @contextmanager
 def _lock(home: Path, key: str) -> Iterator[int]:
-    """Opens the lock file of a key. It is never deleted: a lock on a deleted file would exclude nobody."""
+    """Opens the lock file of a key. It is never deleted, because a lock on a deleted file has no effect."""
     folder = home / "locks"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / key, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise ConfigError(
-            f"{folder} cannot be written: {error.strerror}", hint="set A2PERF_CACHE_DIR to a folder that you may write"
+            f"{folder} is not writable: {error.strerror}", hint="export A2PERF_CACHE_DIR=DIR with a writable folder"
         ) from error
     try:
         yield descriptor

@@ -1,8 +1,8 @@
-"""The network of an installation that runs code of packages: the organizer's indexes, and nothing else.
+"""The network of an installation that runs code of packages: it reaches only the organizer's indexes.
 
-The sandbox has no network but its own loopback. A relay inside accepts connections there and hands each one, as a
-descriptor, to the evaluator, which reads the proxy request (RFC 9110, CONNECT and absolute targets) and connects it to
-an index or refuses it. TLS stays between the installer and the index.
+The sandbox has only a private loopback. A relay inside accepts connections there and passes each one as a descriptor to
+the evaluator. The evaluator reads the proxy request (RFC 9110, CONNECT and absolute targets) and connects it to an
+index or refuses it. TLS stays end to end between the installer and the index.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", 
 status = subprocess.run(sys.argv[2:], env={**os.environ, **dict.fromkeys(names, proxy)}).returncode
 os._exit(status if status >= 0 else 128 - status)
 """
-"""A program for the sandbox: the number of the channel's descriptor, then the command that gets the proxy."""
+"""Program for the sandbox. Arguments: number of the channel's descriptor, then the command that uses the proxy."""
 
 MAX_CONNECTIONS = 64
 MAX_HEAD_BYTES = 32 * 1024
@@ -43,11 +43,11 @@ class IndexProxy:
 
     Args:
         allowed: host names and ports that may be reached.
-        upstream: the organizer's own proxy, an ``http://`` address.
+        upstream: the organizer's proxy, an ``http://`` address.
 
     Attributes:
         channel: the descriptor for the relay.
-        refused: what was asked for and is not allowed, ``"host:port"``.
+        refused: refused targets, ``"host:port"``.
     """
 
     def __init__(self, allowed: Collection[Address], upstream: str | None = None) -> None:
@@ -67,7 +67,7 @@ class IndexProxy:
     ) -> None:
         self._theirs.close()
         with contextlib.suppress(OSError):
-            self._ours.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
+            self._ours.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes the socket
 
     def _serve(self) -> None:
         with self._ours:
@@ -88,7 +88,7 @@ class IndexProxy:
                 client.settimeout(TIMEOUT_S)
                 self._connect(client)
         except (OSError, ValueError):
-            pass  # the client sees a connection that ended
+            pass  # the client sees a closed connection
         finally:
             self._free.release()
 
@@ -115,6 +115,7 @@ class IndexProxy:
                 server.sendall(line + b"\r\n" + _authorization(proxy.username, proxy.password) + rest)
             elif tunnel:
                 client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+                # The client may have sent the start of its TLS session right behind the request.
                 server.sendall(head.partition(b"\r\n\r\n")[2])
             else:
                 server.sendall(head)
@@ -142,4 +143,5 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
             target.sendall(data)
     for end in (target, source):
         with contextlib.suppress(OSError):
+            # Only this direction: the other one may still carry an answer.
             end.shutdown(socket.SHUT_WR if end is target else socket.SHUT_RD)

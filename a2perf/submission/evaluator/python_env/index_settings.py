@@ -1,9 +1,9 @@
-"""Where packages come from: the organizer's configuration of uv and pip, and nothing else.
+"""Where packages come from: only the organizer's configuration of uv and pip.
 
-Settings come from the variables and the user's and system's files of uv; if these name no index and no links, from
-those of pip. They are passed to uv as one file that this module writes, because an installer expands ``${VARIABLES}``
-in the metadata of packages: its environment holds nothing that is worth reading. Files in the working directory, in
-the submission, or of a project do not count.
+Settings come from uv's variables and its user and system files; if these define no index and no links, from those of
+pip. They are passed to uv in a file written here, not in variables: an installer expands ``${VARIABLES}`` in the
+metadata of packages, so its environment must not contain credentials. Files in the working directory, in the submission
+or of a project are ignored.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PASSED_ON = (
     "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy", "UV_HTTP_TIMEOUT",
     "UV_HTTP_RETRIES",
 )  # fmt: skip
-"""Variables of the evaluator that an installer gets: certificates, proxies and patience, no credentials of an index."""
+"""Variables of the evaluator that an installer gets: certificates, proxies and timeouts, no credentials of an index."""
 
 SYSTEM = Path("/etc")
 
@@ -53,8 +53,8 @@ class IndexSettings:
     """The organizer's settings.
 
     Attributes:
-        uv: for uv, by key of ``uv.toml``.
-        variables: certificates, proxies and patience.
+        uv: settings by key of ``uv.toml``.
+        variables: certificates, proxies and timeouts.
     """
 
     uv: Mapping[str, Value] = field(default_factory=dict)
@@ -80,12 +80,12 @@ class IndexSettings:
         for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
             named.append(self.variables.get(name, ""))
         paths = [_as_path(text) for text in named]
-        # An index is often `simple/` with links to `../files/`, so the folder above it is read as well.
+        # A local index is often `simple/` with links to `../files/`, so the parent folder has to be readable as well.
         above = [path.parent for path in paths if path and path.name == "simple"]
         return tuple(dict.fromkeys(path for path in [*paths, *above] if path and path.exists() and path != Path("/")))
 
     def addresses(self) -> set[tuple[str, int]]:
-        """Returns the hosts and ports of the indexes and links; the public index stands for itself."""
+        """Returns the hosts and ports of the indexes and links, including the public index if it is the default."""
         texts = _texts(value for key, value in self.uv.items() if key in _SOURCES)
         own = "index-url" in self.uv or any(table.get("default") for table in self._tables)
         index, files = _public_index()
@@ -111,15 +111,15 @@ class IndexSettings:
         return tuple(sorted(words, key=len, reverse=True))
 
     def identity(self) -> list[str]:
-        """Returns what decides about the content of an environment: the addresses, without user names and passwords."""
+        """Returns what determines the content of an environment: the addresses without user names and passwords."""
         texts = _texts(value for key, value in self.uv.items() if key in (*_SOURCES, "exclude-newer"))
         return sorted({re.sub(r"://[^/@\s]+@", "://", text) for text in texts})
 
 
 def _public_index() -> tuple[str, str]:
-    """Returns the address of the index that installers use by default, and the host of its files, as pip knows them.
+    """Returns the address of the default index and the host of its files, read from pip.
 
-    Both are empty where this Python has no pip; a build then reaches only what the organizer's settings name.
+    Both are empty if this Python has no pip; a build then reaches only the addresses in the organizer's settings.
     """
     try:
         known = importlib.import_module("pip._internal.models.index").PyPI
@@ -132,7 +132,7 @@ def organizer_settings(variables: Mapping[str, str] | None = None) -> IndexSetti
     """Reads the configuration of the user who runs the evaluator.
 
     Args:
-        variables: the evaluator's environment; None is this process's.
+        variables: the evaluator's environment; by default that of this process.
 
     Raises:
         ConfigError: a configuration file is not valid.
@@ -142,7 +142,7 @@ def organizer_settings(variables: Mapping[str, str] | None = None) -> IndexSetti
     if not any(key in uv for key in _SOURCES):
         uv.update({key: _without_missing(value) for key, value in pip.items() if key in _SOURCES})
         if any(key in pip for key in _SOURCES):
-            uv.setdefault("index-strategy", "unsafe-best-match")  # what pip does with several indexes
+            uv.setdefault("index-strategy", "unsafe-best-match")  # pip's behaviour with several indexes
         if "trusted-host" in pip:
             uv.setdefault("allow-insecure-host", pip["trusted-host"])
     passed = {name: env[name] for name in PASSED_ON if env.get(name)}
@@ -154,7 +154,7 @@ def organizer_settings(variables: Mapping[str, str] | None = None) -> IndexSetti
 
 
 def _without_missing(value: Value) -> Value:
-    """Leaves folders out that do not exist: pip only warns about them, uv refuses them."""
+    """Drops folders that do not exist: pip only warns about them, uv fails."""
     if not isinstance(value, list):
         return value
     texts = [text for text in value if isinstance(text, str)]
@@ -174,7 +174,7 @@ def _uv_settings(env: Mapping[str, str]) -> dict[str, Value]:
         try:
             content = tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{file} is not a valid uv.toml: {error}", hint="correct or remove it") from error
+            raise ConfigError(f"{file} is not a valid uv.toml: {error}", hint="correct or delete it") from error
         for place in (content.get("pip", {}), content):
             found.update({key: value for key, value in place.items() if key in _UV_KEYS})
     for name, key in _UV_VARIABLES.items():
@@ -194,7 +194,7 @@ def _uv_settings(env: Mapping[str, str]) -> dict[str, Value]:
 
 
 def _add_credentials(table: dict[str, object], env: Mapping[str, str]) -> None:
-    """Puts the credentials of a named index, which uv reads from variables, into its address."""
+    """Adds the credentials of a named index, which uv would read from variables, to its address."""
     name = re.sub(r"[^A-Z0-9]", "_", str(table.get("name", "")).upper())
     user, password = env.get(f"UV_INDEX_{name}_USERNAME"), env.get(f"UV_INDEX_{name}_PASSWORD")
     address = urlsplit(str(table.get("url", "")))
@@ -217,7 +217,7 @@ def _pip_settings(env: Mapping[str, str]) -> dict[str, Value]:
         try:
             parser.read_string(file.read_text(encoding="utf-8"), str(file))
         except (OSError, ValueError, configparser.Error) as error:
-            raise ConfigError(f"{file} is not a valid pip.conf: {error}", hint="correct or remove it") from error
+            raise ConfigError(f"{file} is not a valid pip.conf: {error}", hint="correct or delete it") from error
         for section in ("global", "install"):
             if parser.has_section(section):
                 found.update({key: _value(key, value) for key, value in parser.items(section) if key in _PIP_KEYS})

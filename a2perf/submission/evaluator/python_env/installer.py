@@ -1,10 +1,9 @@
-"""Makes a virtual environment and installs into it with uv.
+"""Creates a virtual environment and installs packages into it with uv.
 
-Packages are strangers' data. Everything that opens them runs in the better one of the levels 'bubblewrap' and
-'process' that this host offers: it sees the base interpreter, copies of what the submission gives and the organizer's
-index settings, writes one folder, and is bounded in disk, memory, processes and time. Only wheels are installed unless
-the organizer allows builds, so none of a package's code runs. Nothing is ever run with the new interpreter: that would
-start what was installed.
+Packages are untrusted data. Everything that opens them runs at the level 'bubblewrap', or 'process' if this host does
+not offer it. It sees the base interpreter, copies of the submission's files and the organizer's index settings, writes
+one folder, and is limited in disk, memory, processes and time. Only wheels are installed unless the organizer allows
+builds, so no code of a package runs. The new interpreter is never started here: its start-up would run installed code.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ MEMORY_BYTES = 8 * 1024**3
 PROCESSES = 256
 OUTPUT_BYTES = 1024 * 1024
 DEFAULT_SIZE_BYTES = 8 * 1024**3
-"""The largest environment, unless the organizer sets ``Submission.python_env_size_bytes``."""
+"""Default of ``Submission.python_env_size_bytes``."""
 
 LEAST_FREE_BYTES = 64 * 1024**2
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -45,13 +44,13 @@ _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 @dataclass(frozen=True)
 class Sources:
-    """Where packages come from, and how much of them is accepted; all of it is the organizer's.
+    """The organizer's settings: where packages come from, and how large an environment may be.
 
     Attributes:
-        find_links: folders of wheels, beside the index.
-        offline: whether the network is out of bounds.
+        find_links: folders of wheels, in addition to the index.
+        offline: whether the network must not be used.
         allow_builds: whether source archives and folders may be built, which runs their code in the sandbox.
-        size_bytes: the largest environment.
+        size_bytes: size of the largest environment.
         settings: index, links, certificates and proxies.
     """
 
@@ -68,13 +67,13 @@ class Sources:
 
 
 class Installer:
-    """Makes one new environment.
+    """Builds one environment.
 
     Args:
-        home: an existing empty folder for everything that is made; the environment is ``home/work/environment``.
-        interpreter: what it is made of.
+        home: an existing empty folder for all files; the environment is ``home/work/environment``.
+        interpreter: the base interpreter.
         sources: where packages come from.
-        log: everything that the commands print is appended here.
+        log: file to which the output of all commands is appended.
     """
 
     def __init__(self, home: Path, interpreter: Interpreter, sources: Sources, log: Path) -> None:
@@ -96,33 +95,33 @@ class Installer:
         return self.environment / "lib" / f"python{major}.{minor}" / "site-packages"
 
     def require(self, overrides: Sequence[RequirementLine], base_requirements: Sequence[str]) -> None:
-        """Checks, before anything is made, that overrides can be had and leave a2perf's own needs alone.
+        """Checks the overrides before anything is created.
 
         Raises:
-            SubmissionError: one of them is not a requirement, or is of a package that a2perf itself needs.
+            SubmissionError: one of them is not a requirement, or overrides a package that a2perf itself needs.
         """
         own = {canonicalize_name(Requirement(text).name) for text in base_requirements}
         for line in overrides:
             if not line.name or line.constraint:
                 raise SubmissionError(
-                    f"{line.place}: {line.text!r} overrides nothing", hint="write one `name==version` per line"
+                    f"{line.place}: {line.text!r} is not an override", hint="write one `name==version` per line"
                 )
             if line.name in own:
                 raise SubmissionError(
-                    f"{line.place}: {line.text} would override what a2perf itself needs",
-                    hint="ask for it in requirements.txt, where it is resolved together with a2perf's bounds",
+                    f"{line.place}: {line.text} would override a requirement of a2perf",
+                    hint="move it to requirements.txt, which is resolved together with the requirements of a2perf",
                 )
 
     def stage(self, lines: Sequence[RequirementLine], overrides: Sequence[RequirementLine] = ()) -> None:
-        """Checks and copies what the submission gives, before anything is started.
+        """Checks and copies the submission's files before any command is started.
 
         Args:
             lines: the submission's requirements.
-            overrides: what replaces the demands of all packages for these; `require` has checked them.
+            overrides: the overrides, already checked by ``require``.
 
         Raises:
-            ConfigError: a line has to be built, and the organizer does not allow it.
-            SubmissionError: a wheel is broken, or unpacks to more than the organizer allows.
+            ConfigError: a line has to be built, but the organizer does not allow builds.
+            SubmissionError: a wheel is broken, or is too large when unpacked.
         """
         for folder in (self._given, *(self._work / name for name in ("home", "tmp", "cache", "sources"))):
             folder.mkdir(parents=True)
@@ -131,7 +130,7 @@ class Installer:
             line = forbidden[0]
             raise ConfigError(
                 f"{line.place}: {line.text} has to be built, which would run its code during the installation",
-                hint="ask for a wheel instead, or allow it with `Submission.python_env_builds = True`",
+                hint="require a wheel instead, or allow builds with `Submission.python_env_builds = True`",
             )
         for name, chosen in {
             "requirements": [line for line in lines if not line.constraint],
@@ -142,33 +141,33 @@ class Installer:
             write_requirements(chosen, path, sources, max_bytes=self._sources.size_bytes)
 
     def make(self) -> None:
-        """Makes the skeleton: interpreter and configuration; no package of a stranger.
+        """Creates the skeleton: interpreter and configuration, without any untrusted package.
 
         Raises:
-            MissingDependency: the interpreter cannot make one.
+            MissingDependency: the interpreter cannot create a virtual environment.
         """
         completion.prepare(self.environment)
         base = self._interpreter.executable
-        tool = self._given / "uv"  # a copy, so that the folder it lies in stays out of the sandbox
+        tool = self._given / "uv"  # a copy: the sandbox must not see the other programs in uv's folder
         shutil.copy2(self._uv, tool)
         self._uv = str(tool)
         command = [self._uv, "venv", "--no-config", "--no-project", "--python", str(base), str(self._skeleton)]
         if output := self._run(command, level="process", limited=False):
             raise MissingDependency(
-                f"{base} cannot make a virtual environment:\n{tail(output)}",
-                hint="give another interpreter with --participant-python",
+                f"{base} cannot create a virtual environment:\n{tail(output)}",
+                hint="choose another interpreter with --participant-python FILE",
             )
 
     def install(self, base_requirements: Sequence[str], own: Path) -> None:
-        """Installs what the submission and a2perf's part of its process need, resolved together.
+        """Installs the requirements of the submission and of a2perf, resolved together.
 
         Args:
-            base_requirements: a2perf's.
-            own: a2perf's own wheel.
+            base_requirements: the requirements of a2perf.
+            own: the wheel of a2perf.
 
         Raises:
-            ConfigError: a package cannot be had, or the requirements contradict each other; names package and line.
-            SubmissionError: a package is broken, or takes more than the organizer allows.
+            ConfigError: a package cannot be found, or the requirements conflict; the message names package and line.
+            SubmissionError: a package is broken, or exceeds a limit of the organizer.
             InfrastructureError: the index could not be reached, or the disk is full.
         """
         wheel = self._given / own.name
@@ -184,13 +183,13 @@ class Installer:
             raise explain(output, self._lines, base_requirements, self._log)
 
     def finish(self, final: Path) -> int:
-        """Makes byte code, checks what was installed, and adds the interpreter; returns the size in bytes.
+        """Compiles byte code, checks the installed files, and adds the interpreter; returns the size in bytes.
 
         Args:
-            final: the folder that the environment will have; byte code and scripts say it.
+            final: the final folder of the environment, for paths in byte code and scripts.
 
         Raises:
-            SubmissionError: it is not an environment that may be used.
+            SubmissionError: the installed files are not acceptable.
         """
         shutil.rmtree(self._work / "cache", ignore_errors=True)
         self.compile(final)
@@ -199,22 +198,23 @@ class Installer:
         return size
 
     def compile(self, final: Path) -> None:
-        """Makes byte code; a file that cannot be compiled stays without."""
+        """Compiles byte code; files with errors are skipped."""
         strip = ["-s", str(self.environment), "-p", str(final), "-x", r"/tests?/"]
         base = str(self._interpreter.executable)
         self._run([base, "-I", "-m", "compileall", "-q", *strip, str(self.environment / "lib")], level=self.level)
 
     def _run_with_index(self, command: list[str]) -> str:
-        """Runs the installer with the network it needs; the code of a build reaches the indexes alone."""
+        """Runs the installer with the network that it needs; with builds only through the proxy for indexes."""
         network, settings = self._sources.network, self._sources.settings
-        if not (network and self._sources.allow_builds) or self.level == "process":  # 'process' has no network to close
+        # Without builds no code of a package runs. At 'process' the network cannot be closed, so a proxy has no effect.
+        if not (network and self._sources.allow_builds) or self.level == "process":
             return self._run(command, level=self.level, network=network)
         python = str(self._interpreter.executable)
         with IndexProxy(settings.addresses(), settings.upstream) as proxy:
             relayed = [python, "-I", "-S", "-c", RELAY, str(proxy.channel), *command]
             output = self._run(relayed, level=self.level, fds=(proxy.channel,))
             if output and proxy.refused:
-                output += f"\nnot an index of the organizer: {', '.join(sorted(set(proxy.refused)))}"
+                output += f"\nrefused, not an index of the organizer: {', '.join(sorted(set(proxy.refused)))}"
         return output
 
     def _command(self) -> list[str]:
@@ -222,7 +222,7 @@ class Installer:
         config = self._given / "uv.toml"
         sources.settings.write_uv(config)
         command = [self._uv, "--config-file", str(config), "pip", "install", "--python", python, "--no-sources"]
-        command += ["--prefix", str(self.environment), "--link-mode", "hardlink"]  # the cache is deleted afterwards
+        command += ["--prefix", str(self.environment), "--link-mode", "hardlink"]  # saves a copy; the cache is deleted
         command += [] if sources.allow_builds else ["--no-build"]
         command += ["--offline"] if sources.offline else []
         command += ["--prerelease", "allow"] if any(line.text == PRE_RELEASES for line in self._lines) else []
@@ -240,18 +240,18 @@ class Installer:
         limited: bool = True,
         fds: Sequence[int] = (),
     ) -> str:
-        """Runs one command; returns its output if it failed, else nothing.
+        """Runs one command; returns its output if it failed, else an empty string.
 
         Raises:
             InfrastructureError: it could not be started, or the index was too slow.
-            SubmissionError: it broke a bound of the organizer.
+            SubmissionError: it exceeded a limit of the organizer.
         """
         started = time.monotonic()
         out, err = self._home / "stdout", self._home / "stderr"
         spec = SandboxSpec(
             argv=command,
             cwd=self._work / "home",
-            # Behind the relay there is one proxy, and code of packages that could read the organizer's.
+            # With the relay, build code runs in there and must not learn the organizer's proxy and its credentials.
             env={
                 name: text for name, text in self._environment.items() if not (fds and name.lower().endswith("_proxy"))
             },
@@ -276,11 +276,11 @@ class Installer:
             path.unlink(missing_ok=True)
         if ending is None or ending.limit == "wall_s":
             kind = InfrastructureError if network else SubmissionError
-            raise kind(f"{Path(command[0]).name} did not end within {TIMEOUT_S:.0f} s", hint=f"see {self._log}")
+            raise kind(f"{Path(command[0]).name} did not finish within {TIMEOUT_S:.0f} s", hint=f"see {self._log}")
         if ending.exit_code == 0 and ending.limit is None:
             return ""
         self._check_bounds(ending, output)
-        return output or f"{command[0]} ended with status {ending.exit_code}, signal {ending.signal}"
+        return output or f"{command[0]} exited with status {ending.exit_code}, signal {ending.signal}"
 
     def _check_bounds(self, ending: Ending, output: str) -> None:
         limit = ending.limit
@@ -297,7 +297,7 @@ class Installer:
 
     @property
     def _limits(self) -> Limits:
-        # Each file counts twice while it is in the installer's cache and in the environment.
+        # Each file counts twice: in the installer's cache and in the environment.
         size = self._sources.size_bytes
         return Limits(
             wall_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES, processes=PROCESSES, file_size_bytes=size,
@@ -311,7 +311,7 @@ class Installer:
 
     @property
     def _environment(self) -> dict[str, str]:
-        """Everything that the installer knows: an allow-list, since it expands variables in what strangers wrote."""
+        """The installer's variables: an allow-list, because it expands variables in untrusted metadata."""
         return {
             **self._sources.settings.variables,
             "HOME": str(self._work / "home"), "TMPDIR": str(self._work / "tmp"), "PATH": _PATH, "LANG": "C.UTF-8",
@@ -321,17 +321,15 @@ class Installer:
 
 
 def find_uv() -> str:
-    """Returns the uv that lies beside this interpreter, or the one on PATH.
+    """Returns the path of uv: next to this interpreter, or on PATH.
 
     Raises:
-        MissingDependency: there is none.
+        MissingDependency: uv is not installed.
     """
     beside = Path(sys.executable).parent / "uv"
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
     if found is None:
-        raise MissingDependency(
-            "an environment for a submission is made with uv, which is not installed", hint="pip install uv"
-        )
+        raise MissingDependency("uv, which builds isolated environments, is not installed", hint="pip install uv")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Which interpreter an environment is made of, as far as what can be installed depends on it."""
+"""The base interpreter of an environment, with the properties that determine which packages fit."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _QUESTION = (
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python installation, not a virtual environment of it.
+    """A Python installation (not a virtual environment).
 
     Attributes:
         executable: the program.
         version: ``"3.11.7"``.
         tag: implementation and version of its byte code, ``"cpython-311"``.
         platform: ``"linux-x86_64"``.
-        prefix: the folder that holds its standard library.
+        prefix: its ``sys.base_prefix``.
     """
 
     executable: Path
@@ -40,16 +40,16 @@ class Interpreter:
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """What a process must be able to read to run it."""
+        """Paths that a process must be able to read to run it."""
         program = Path(os.path.realpath(self.executable))
         return (self.prefix,) if program.is_relative_to(self.prefix) else (self.prefix, program)
 
 
 def find_interpreter(given: str | Path | None = None) -> Interpreter:
-    """Returns the interpreter of that name or path; the one of this process when none is given.
+    """Returns the interpreter of that name or path; by default that of this process.
 
     Raises:
-        ConfigError: it does not run, or is too old.
+        ConfigError: it cannot be run, or is too old.
     """
     if given is None:
         own = getattr(sys, "_base_executable", sys.executable)
@@ -60,11 +60,11 @@ def find_interpreter(given: str | Path | None = None) -> Interpreter:
         executable, version, tag, plat, prefix = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise ConfigError(
-            f"{given} is not a Python that runs: {error}", hint="give the path of a CPython executable"
+            f"{given} cannot be run as a Python interpreter: {error}", hint="give the path of a CPython executable"
         ) from error
     if tuple(int(part) for part in version.split(".")[:2]) < _MINIMUM:
         raise ConfigError(
-            f"{given} is Python {version}; a2perf runs from {'.'.join(map(str, _MINIMUM))} on",
-            hint="give a newer interpreter",
+            f"{given} is Python {version}; a2perf needs {'.'.join(map(str, _MINIMUM))} or later",
+            hint="give a newer interpreter with --participant-python FILE",
         )
     return Interpreter(Path(executable), version, tag, plat, Path(prefix))

@@ -1,8 +1,7 @@
-"""The running a2perf as a wheel, and what its part inside a participant's process needs.
+"""Packs the running a2perf into a wheel, and lists the requirements of its code in a participant's process.
 
-The wheel is made of the files of the package that is imported right now, whether they lie in a checkout or in a site
-folder, so no build tool, no network and no second copy of the version is needed. It goes into an environment without
-its dependencies: most of them are the evaluator's alone.
+The wheel contains the files of the imported package, from a checkout or from site-packages. It needs no build tool and
+no network. It is installed without the dependencies of a2perf, because most of them are used only by the evaluator.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import a2perf
+from a2perf._version import __version__
 from a2perf.domains.registry import Domain, domains, load_attribute
 from a2perf.errors import ConfigError, MissingDependency
 from a2perf.submission.evaluator.python_env.requirements import OWN_NAME
 
 WORKER_PACKAGES = ("absl-py", "gin-config", "gymnasium", "msgpack", "numpy", "pillow")
-"""What the participant process imports of others, beside the extra of the domain; pillow measures text on web pages."""
+"""Packages that the participant process imports, besides the extra of the domain. pillow measures text on web pages."""
 
-_PACKAGE = Path(a2perf.__file__).parent
+_PACKAGE = Path(__file__).parents[3]
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 _WHEEL = "Wheel-Version: 1.0\nGenerator: a2perf\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
 def base_requirements(extras: Iterable[str]) -> list[str]:
-    """Returns the requirements of a2perf's part in a participant's process, with those of some of its extras.
+    """Returns the requirements of a2perf's code in a participant's process, including those of some extras.
 
     Raises:
         ConfigError: a2perf has no such extra.
@@ -46,10 +45,11 @@ def base_requirements(extras: Iterable[str]) -> list[str]:
 
 
 def requirements_of_domain(domain: Domain) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns what a domain needs in a participant's environment.
+    """Returns the requirements of a domain in a participant's environment.
 
     Returns:
-        Extras of a2perf, and further requirements: a domain of another package needs that package, as installed here.
+        Extras of a2perf, and further requirements: for a domain of another package that package, in the version
+        installed here.
     """
     for entry in importlib.metadata.entry_points(group="a2perf.domains"):
         if entry.name == domain.name and entry.dist is not None and canonicalize_name(entry.dist.name) != OWN_NAME:
@@ -70,11 +70,13 @@ def _extras_of(requirement: Requirement) -> str:
 
 
 def _with_nested(extras: set[str], every: list[Requirement]) -> set[str]:
-    """Adds the extras that an extra such as ``all`` stands for."""
+    """Adds the extras that an extra such as ``all`` includes."""
     known = {canonicalize_name(name) for name in importlib.metadata.metadata("a2perf").get_all("Provides-Extra") or []}
     wanted: set[str] = {canonicalize_name(extra) for extra in extras}
     if unknown := wanted - known:
-        raise ConfigError(f"a2perf has no extra {sorted(unknown)[0]!r}", hint=f"it has: {', '.join(sorted(known))}")
+        raise ConfigError(
+            f"a2perf has no extra {sorted(unknown)[0]!r}", hint=f"choose one of: {', '.join(sorted(known))}"
+        )
     for requirement in every:
         marker = requirement.marker
         if requirement.name == OWN_NAME and marker and any(marker.evaluate({"extra": extra}) for extra in wanted):
@@ -84,8 +86,8 @@ def _with_nested(extras: set[str], every: list[Requirement]) -> set[str]:
 
 @functools.cache
 def content_hash() -> str:
-    """Returns a hash of the package's files and of its version; it changes with every edit."""
-    digest = hashlib.sha256(a2perf.__version__.encode())
+    """Returns a hash over the package's version and files; it changes with every edit."""
+    digest = hashlib.sha256(__version__.encode())
     for name, path in (*_files(), *_carried()):
         digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
@@ -97,7 +99,7 @@ def write_wheel(folder: Path) -> Path:
     Returns:
         Its path.
     """
-    name = f"a2perf-{a2perf.__version__}"
+    name = f"a2perf-{__version__}"
     info = f"{name}.dist-info"
     texts = {f"{info}/METADATA": _metadata(), f"{info}/WHEEL": _WHEEL, f"{info}/entry_points.txt": _entry_points()}
     path = folder / f"{name}-py3-none-any.whl"
@@ -128,27 +130,27 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 
 def _carried() -> Iterator[tuple[str, Path]]:
-    """Yields what the domains read from packages that a participant's environment lacks."""
+    """Yields files that domains read from packages that are not in a participant's environment."""
     for domain in domains().values():
         for place, finder in domain.carries.items():
             module = importlib.util.find_spec(finder.partition(":")[0])
             if module is None or not str(module.origin).startswith(str(_PACKAGE)):
-                continue  # a plug-in's files are not in this package
+                continue  # a domain of another package; its files are in its own wheel
             try:
                 found = load_attribute(finder)()
             except MissingDependency:
-                continue  # the evaluator lacks it too, and will say so itself
+                continue  # the evaluator does not have it either and reports that itself
             yield f"domains/{domain.name}/{place}", found
 
 
 def _metadata() -> str:
-    """Returns the metadata with name and version alone: an installer must see nothing that is missing."""
-    return f"Metadata-Version: 2.1\nName: a2perf\nVersion: {a2perf.__version__}\n"
+    """Returns metadata without requirements: an installer must not try to install those of the evaluator."""
+    return f"Metadata-Version: 2.1\nName: a2perf\nVersion: {__version__}\n"
 
 
 def _entry_points() -> str:
     groups: dict[str, list[str]] = {}
     for entry in importlib.metadata.distribution("a2perf").entry_points:
-        if entry.group != "console_scripts":  # the commands are the evaluator's
+        if entry.group != "console_scripts":  # a participant does not need the commands
             groups.setdefault(entry.group, []).append(f"{entry.name} = {entry.value}")
     return "".join(f"[{group}]\n" + "\n".join(sorted(lines)) + "\n" for group, lines in sorted(groups.items()))

@@ -1,10 +1,10 @@
-r"""Reads requirement files into a form that can be compared, installed and blamed line by line.
+r"""Reads requirement files line by line.
 
-The format is a part of pip's: one requirement per line, ``#`` comments, ``\`` continuations, ``-r`` and ``-c`` files,
-``--hash`` and ``--pre``. The files come from a stranger, so they are data: every file lies inside the submission's
-folder and is opened without following links, sizes and depths are bounded, no variable is expanded, and no line names
-an index, a server, a path outside of the folder or any other option of an installer. What counts is content alone:
-comments, spacing and the order of lines do not make another environment.
+The format is a subset of pip's: one requirement per line, ``#`` comments, ``\`` continuations, ``-r`` and ``-c`` files,
+``--hash`` and ``--pre``. The files are untrusted data: every file has to be inside the submission's folder and is
+opened without following links, sizes and depths are bounded, variables are not expanded, and a line may not contain an
+index, a server, a path outside of the folder or any other installer option. Comments, spacing and the order of lines do
+not change the environment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_LINES = 5000
 MAX_FILES = 50
 MAX_DEPTH = 10
 MAX_LOCAL_BYTES = 2 * 1024**3
-"""What all local packages of a file hold together, one that is named twice counted twice."""
+"""Total size of all local packages of a file; a package that is listed twice counts twice."""
 
 MAX_LOCAL_ENTRIES = 20_000
 
@@ -47,7 +47,7 @@ _LOCAL = re.compile(r"^[./~\\]|\.(?:whl|zip|tar\.gz|tgz|tar\.bz2|tar\.xz)(?:\[[^
 _WITH_EXTRAS = re.compile(r"^(?P<path>[^\[\];]+?)\s*(?P<extras>\[[A-Za-z0-9._, -]*\])?$")
 _UNREAD = ("__pycache__", ".git", ".venv", "build", "dist")
 _ONE_PER_LINE = "write one `name==version` per line"
-_OWN_SOURCES = "remove it: the organizer's settings alone decide where packages come from"
+_OWN_SOURCES = "remove it; only the organizer's settings decide where packages come from"
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class RequirementLine:
 
     Attributes:
         text: the line without comment, with single spaces; a local path is relative to the submission's folder.
-        source: name of the file, relative to the first one's folder.
+        source: name of the file, relative to the folder of the first file.
         number: line number, from 1.
         constraint: whether it comes from a ``-c`` file.
         name: the package's normalised name; empty for an option.
-        content: hash of the local file or folder that it names; empty if it names none.
-        builds: installing it runs its own code (a folder or a source archive).
-        folder: the submission's folder, if the line names a file or folder in it.
+        content: hash of the local file or folder in the line; empty without one.
+        builds: whether installing it runs its code (a folder or a source archive).
+        folder: the submission's folder, if the line refers to a file or folder in it.
         local: that file or folder, relative to ``folder``.
         extras: the extras of a local package, with brackets.
     """
@@ -80,40 +80,40 @@ class RequirementLine:
 
     @property
     def place(self) -> str:
-        """Where the line stands, ``"requirements.txt:3"``."""
+        """File and line number, ``"requirements.txt:3"``."""
         return f"{self.source}:{self.number}"
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a submission asks for.
+    """The requirements of a submission.
 
     Attributes:
         lines: requirements and options, without those for a2perf itself.
-        own_extras: the extras of a2perf that it asks for.
+        own_extras: required extras of a2perf.
     """
 
     lines: tuple[RequirementLine, ...] = ()
     own_extras: tuple[str, ...] = ()
 
     def normalised(self) -> list[str]:
-        """Returns the content in an order that does not depend on the file's: what a key is made of."""
+        """Returns the lines in sorted order, for the key of an environment."""
         return sorted(f"{'-c ' if line.constraint else ''}{line.text} {line.content}".rstrip() for line in self.lines)
 
     def unsatisfied_here(self) -> list[RequirementLine]:
-        """Returns the lines that the packages beside this process do not satisfy, and those that cannot be compared."""
+        """Returns the lines that this process's packages do not satisfy, and those that cannot be compared."""
         return [line for line in self.lines if line.name and not line.constraint and not _is_satisfied(line)]
 
 
 def read_requirements(file: Path) -> Requirements:
-    """Reads a requirements file with those that it names; a missing file asks for nothing.
+    """Reads a requirements file and the files that it includes; a missing file counts as empty.
 
     Args:
-        file: its folder is the submission's; nothing outside of that folder is read.
+        file: a file in the submission's folder; nothing outside of that folder is read.
 
     Raises:
         SubmissionError: a file cannot be read safely (a link, a fifo, too large), or a line is not valid; the message
-            names the place and quotes nothing but that line.
+            names the place and quotes only that line.
     """
     if not os.path.lexists(file):
         return Requirements()
@@ -141,7 +141,7 @@ def _is_satisfied(line: RequirementLine) -> bool:
 
 
 class _Reader:
-    """Reads one file and those that it names, under bounds that hold for all of them together."""
+    """Reads one file and the files that it includes; the bounds apply to all of them together."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -156,14 +156,16 @@ class _Reader:
         self._files += 1
         if depth > MAX_DEPTH or self._files > MAX_FILES:
             raise SubmissionError(
-                f"{shown(source)}: requirement files name each other in a circle, deeper than {MAX_DEPTH} files or"
-                f" more than {MAX_FILES} times",
-                hint="remove one -r line",
+                f"{shown(source)}: requirement files include each other in a circle, more than {MAX_DEPTH} levels deep"
+                f" or more than {MAX_FILES} times",
+                hint="remove a -r line",
             )
         for number, words in _logical(self._text(source, named_by)):
             self._lines += 1
             if self._lines > MAX_LINES:
-                raise SubmissionError(f"{shown(source)}:{number}: there are more than {MAX_LINES} requirements")
+                raise SubmissionError(
+                    f"{shown(source)}:{number}: more than {MAX_LINES} requirements", hint="remove some"
+                )
             place = f"{shown(source)}:{number}"
             _check_characters(words, place)
             if nested := _NESTED.match(words):
@@ -180,7 +182,7 @@ class _Reader:
         except stranger_files.StrangerFileError as error:
             raise SubmissionError(
                 f"{named_by}{error.message}",
-                hint=f"make it a regular file of the submission, of at most {MAX_FILE_BYTES} bytes",
+                hint=f"use a regular file inside the submission of at most {MAX_FILE_BYTES} bytes",
             ) from error
         except UnicodeDecodeError as error:
             raise SubmissionError(f"{shown(source)} is not UTF-8 text", hint="save it as UTF-8") from error
@@ -191,7 +193,7 @@ class _Reader:
         if _URL.search(given) or given.startswith(("/", "~", "\\")) or path == ".." or path.startswith("../"):
             raise SubmissionError(
                 f"{place}: {shown(given)} is outside of the submission's folder",
-                hint="name a file of the submission by its relative path",
+                hint="give the relative path of a file inside the submission",
             )
         return path
 
@@ -206,21 +208,23 @@ class _Reader:
         plain = _HASHES.sub("", target)
         if re.search(r"\s--?[a-z]", plain):
             raise SubmissionError(
-                f"{place}: {shown(target)} has an option that is not allowed", hint="a requirement may have --hash only"
+                f"{place}: {shown(target)} has an option that is not allowed", hint="remove it; only --hash is allowed"
             )
         if _URL.search(plain.partition(";")[0]):
-            raise SubmissionError(f"{place}: {shown(plain)} names a URL, which is not allowed", hint=_OWN_SOURCES)
+            raise SubmissionError(f"{place}: {shown(plain)} contains a URL, which is not allowed", hint=_OWN_SOURCES)
         if editable or _LOCAL.search(plain):
             return self._local(plain, target[len(plain) :], source, number, constraint)
         try:
             requirement = Requirement(plain)
         except (InvalidRequirement, RecursionError) as error:
-            reason = shown(str(error).partition("\n")[0]) if isinstance(error, InvalidRequirement) else "it is nested"
+            reason = (
+                shown(str(error).partition("\n")[0]) if isinstance(error, InvalidRequirement) else "nested too deep"
+            )
             raise SubmissionError(
                 f"{place}: {shown(plain)!r} is not a requirement: {reason}", hint=_ONE_PER_LINE
             ) from error
         if requirement.url is not None:
-            raise SubmissionError(f"{place}: {shown(plain)} names a URL, which is not allowed", hint=_OWN_SOURCES)
+            raise SubmissionError(f"{place}: {shown(plain)} contains a URL, which is not allowed", hint=_OWN_SOURCES)
         return RequirementLine(words, shown(source), number, constraint, canonicalize_name(requirement.name))
 
     def _local(self, words: str, hashes: str, source: str, number: int, constraint: bool) -> RequirementLine:
@@ -228,20 +232,20 @@ class _Reader:
         found = _WITH_EXTRAS.match(words)
         if found is None:
             raise SubmissionError(
-                f"{place}: {shown(words)} is not the path of a file of the submission",
-                hint="write the relative path of a wheel, without a marker",
+                f"{place}: {shown(words)} is not the path of a file in the submission",
+                hint="give the relative path of a wheel, without a marker",
             )
         path, extras = self._inside(found["path"], source, place), found["extras"] or ""
         self._locals += 1
         if self._locals > MAX_FILES:
-            raise SubmissionError(f"{place}: there are more than {MAX_FILES} local packages", hint="name fewer of them")
+            raise SubmissionError(f"{place}: more than {MAX_FILES} local packages", hint="remove some")
         try:
             content, is_folder, size = _content(self._folder, path, max_bytes=MAX_LOCAL_BYTES - self._local_bytes)
             self._local_bytes += size
         except stranger_files.StrangerFileError as error:
             missing = isinstance(error.__cause__, FileNotFoundError)
-            reason = f"there is no such file or folder as {shown(path)}" if missing else error.message
-            raise SubmissionError(f"{place}: {reason}", hint="add a wheel, or name a package of the index") from error
+            reason = f"{shown(path)} does not exist" if missing else error.message
+            raise SubmissionError(f"{place}: {reason}", hint="add a wheel, or use a package of the index") from error
         name = posixpath.basename(path)
         wheel = not is_folder and name.endswith(".whl")
         if constraint and not wheel:
@@ -251,7 +255,7 @@ class _Reader:
                 name = str(parse_wheel_filename(name)[0])
             except InvalidWheelFilename as error:
                 raise SubmissionError(
-                    f"{place}: {shown(path)} is not the name of a wheel", hint="keep the name that the build gave it"
+                    f"{place}: {shown(path)} is not a valid wheel file name", hint="keep the file name from the build"
                 ) from error
         return RequirementLine(
             f"./{path}{extras}{hashes}", shown(source), number, constraint, canonicalize_name(name), content, not wheel,
@@ -260,7 +264,7 @@ class _Reader:
 
 
 def shown(text: str) -> str:
-    """Returns text of a stranger for a message: bounded, without control characters."""
+    """Returns untrusted text for a message: truncated, without control characters."""
     clean = stranger_files.printable(text[:300])
     return clean if len(clean) <= 200 else f"{clean[:197]}..."
 
@@ -269,13 +273,13 @@ def _check_characters(words: str, place: str) -> None:
     if len(words) > MAX_LINE_CHARACTERS:
         raise SubmissionError(f"{place}: the line is longer than {MAX_LINE_CHARACTERS} characters", hint=_ONE_PER_LINE)
     if not words.isprintable():
-        raise SubmissionError(f"{place}: {shown(words)} has control characters", hint=_ONE_PER_LINE)
+        raise SubmissionError(f"{place}: {shown(words)} contains control characters", hint=_ONE_PER_LINE)
     if "$" in words:
-        raise SubmissionError(f"{place}: {shown(words)}: variables are not allowed", hint="write the value itself")
+        raise SubmissionError(f"{place}: {shown(words)}: variables are not allowed", hint="write the value")
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the number and the text of every line that is not empty, continuations joined."""
+    """Yields number and text of every non-empty line, with continuations joined."""
     pending: list[str] = []
     start = 0
     for number, raw in enumerate([*re.split(r"\r\n|\r|\n", text), ""], start=1):
@@ -304,7 +308,7 @@ def _content(folder: Path, path: str, *, max_bytes: int) -> tuple[str, bool, int
     """Returns the hash of a file or folder of the submission, whether it is a folder, and its size.
 
     Raises:
-        StrangerFileError: it holds links or special files, is too large, or does not exist.
+        StrangerFileError: it contains links or special files, is too large, or does not exist.
     """
     with open_local(folder, path) as descriptor:
         status = os.fstat(descriptor)
@@ -330,10 +334,10 @@ def _hash(descriptor: int, path: str, max_bytes: int) -> bytes:
 
 @contextmanager
 def open_local(folder: Path, path: str) -> Iterator[int]:
-    """Yields a descriptor of a file or folder of the submission; ``"."`` is the submission's folder itself.
+    """Yields a descriptor of a file or folder in the submission; ``"."`` is the submission's folder.
 
     Raises:
-        StrangerFileError: it is neither, a part of its path is a link, or it does not exist.
+        StrangerFileError: it is neither a file nor a folder, a part of its path is a link, or it does not exist.
     """
     with stranger_files.opened(folder) as top:
         descriptor = os.dup(top) if path == "." else stranger_files.open_beneath(top, path)
@@ -347,10 +351,10 @@ def open_local(folder: Path, path: str) -> Iterator[int]:
 
 
 def files_of_package(folder: int, *, max_bytes: int = MAX_LOCAL_BYTES) -> Iterator[stranger_files.FolderEntry]:
-    """Yields the files of a source folder that is built, without those that no build reads.
+    """Yields the files of a source folder that is built, except those that builds do not read.
 
     Raises:
-        StrangerFileError: it holds links or special files, or is too large.
+        StrangerFileError: it contains links or special files, or is too large.
     """
     bounds = stranger_files.Bounds(entries=MAX_LOCAL_ENTRIES, depth=50, bytes=max_bytes)
     for entry in stranger_files.walk(folder, bounds):
@@ -361,4 +365,4 @@ def files_of_package(folder: int, *, max_bytes: int = MAX_LOCAL_BYTES) -> Iterat
         if entry.kind is stranger_files.Kind.FILE:
             yield entry
         elif entry.kind is not stranger_files.Kind.FOLDER:
-            raise stranger_files.NotRegular(entry.path, f"is a {entry.kind}, which a package may not hold")
+            raise stranger_files.NotRegular(entry.path, f"is a {entry.kind}, which a package may not contain")

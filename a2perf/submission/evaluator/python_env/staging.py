@@ -1,7 +1,7 @@
-"""Copies what an installer is given out of the submission, so that what was checked is what is installed.
+"""Copies the submission's packages for the installer: exactly the checked files are installed.
 
-The copies lie beside the environment that is made; the installer never sees the submission's folder, where files can
-change between the check and the installation.
+The installer sees only the copies, next to the new environment. Files in the submission's folder could change between
+the check and the installation.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from a2perf.submission.evaluator.python_env.wheel_check import check_wheel
 
 
 def write_requirements(lines: Sequence[RequirementLine], path: Path, sources: Path, *, max_bytes: int) -> None:
-    """Writes a file for the installer, and copies the local packages that it names.
+    """Writes a requirements file for the installer and copies its local packages.
 
     Args:
-        lines: requirements; options among them are left out.
-        path: the file, in a folder that the installer only reads.
-        sources: folder for packages that are built, which the installer may write.
-        max_bytes: how much one wheel may unpack to.
+        lines: requirements; options among them are skipped.
+        path: the file, in a folder that is read-only for the installer.
+        sources: folder for packages that are built, which is writable for the installer.
+        max_bytes: largest unpacked size of one wheel.
 
     Raises:
-        SubmissionError: a wheel is broken or too large, or a file changed since it was read.
+        SubmissionError: a wheel is broken or too large, or a file has changed since it was read.
     """
     texts = []
     for number, line in enumerate(lines):
@@ -49,7 +49,7 @@ def write_requirements(lines: Sequence[RequirementLine], path: Path, sources: Pa
         try:
             copy = _copy(line, home)
         except stranger_files.StrangerFileError as error:
-            raise SubmissionError(f"{line.place}: {error.message}", hint="leave the file as it is") from error
+            raise SubmissionError(f"{line.place}: {error.message}", hint="do not change files during a run") from error
         if line.builds:
             texts.append(f"{copy.as_uri()}{line.extras}{hashes_of(line)}")
         else:
@@ -59,7 +59,7 @@ def write_requirements(lines: Sequence[RequirementLine], path: Path, sources: Pa
 
 
 def _copy(line: RequirementLine, home: Path) -> Path:
-    """Copies the file or folder that a line names; it still is what was read for the key of the environment."""
+    """Copies the file or folder of a line, and checks that it has not changed since the environment's key was made."""
     assert line.folder is not None
     target = home / (PurePosixPath(line.local).name or "package")
     with open_local(line.folder, line.local) as descriptor:
@@ -78,7 +78,9 @@ def _copy(line: RequirementLine, home: Path) -> Path:
                     os.close(file)
             digest = whole
     if digest.hexdigest() != line.content:
-        raise SubmissionError(f"{line.place}: {shown(line.local)} changed while it was read")
+        raise SubmissionError(
+            f"{line.place}: {shown(line.local)} changed while it was read", hint="do not change files during a run"
+        )
     return target
 
 

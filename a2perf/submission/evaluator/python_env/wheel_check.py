@@ -1,7 +1,7 @@
-"""Checks a wheel of a stranger before an installer opens it: its names, its size when unpacked, its metadata.
+"""Checks an untrusted wheel before an installer opens it: its names, its unpacked size and its metadata.
 
-Nothing is unpacked, and everything that is read is bounded. The format is that of PEP 427 and of the binary
-distribution format of packaging.python.org. What lies about itself here meets the bounds of the sandbox later.
+Nothing is unpacked, and all reads are bounded. The format is defined in PEP 427 and in the binary distribution format
+of packaging.python.org. A wheel with false sizes passes here, but reaches the limits of the sandbox later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_METADATA_BYTES = 2 * 1024 * 1024
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 MAX_RATIO = 50
 FREE_BYTES = 64 * 1024 * 1024
-"""A wheel that unpacks to more than this must not do so at more than ``MAX_RATIO`` times its own size."""
+"""Unpacked size above which ``MAX_RATIO`` applies."""
 
 _SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
 _END, _END_64 = b"PK\x05\x06", b"PK\x06\x07"
@@ -40,23 +40,23 @@ _MALFORMED = (
     zlib.error, struct.error, NotImplementedError, RuntimeError, ValueError, EOFError, LookupError, ArithmeticError,
     OSError,
 )  # fmt: skip
-"""What ``zipfile`` and the readers of metadata raise for bytes that are not what they say."""
+"""Exceptions that ``zipfile`` and the metadata parsers raise for malformed bytes."""
 
 
 class _Broken(Exception):
-    """What is wrong with a wheel."""
+    """A wheel is invalid; the message continues a sentence that starts with its name."""
 
 
 def check_wheel(path: Path, place: str, *, max_bytes: int) -> None:
     """Checks one wheel.
 
     Args:
-        path: a file that nobody else writes, under the wheel's own name.
-        place: the line that asks for it, for the message.
-        max_bytes: how much it may unpack to.
+        path: the wheel with its original name, in a folder that no other process writes to.
+        place: the requirement's line, for the message.
+        max_bytes: largest unpacked size.
 
     Raises:
-        SubmissionError: it is broken, leads outside of the environment, or unpacks to more than allowed.
+        SubmissionError: it is broken, has names outside of the environment, or is too large when unpacked.
     """
     try:
         with path.open("rb") as file:
@@ -67,7 +67,7 @@ def check_wheel(path: Path, place: str, *, max_bytes: int) -> None:
     except _Broken as error:
         raise SubmissionError(f"{place}: {shown(path.name)} {error}", hint=_REBUILD) from error
     except (zipfile.BadZipFile, *_MALFORMED) as error:
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: an offset that no file has
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: a seek to an invalid offset
             raise
         reason = shown(str(error)) or type(error).__name__
         raise SubmissionError(
@@ -85,7 +85,7 @@ def _check_directory(file: BinaryIO) -> None:
     if at < 0 or len(tail) - at < 22:
         raise _Broken("is not a zip file")
     if tail[max(0, at - 20) : at].startswith(_END_64):
-        raise _Broken("has more members or bytes than a wheel needs")
+        raise _Broken("is a ZIP64 archive, which is larger than allowed")
     entries, length = struct.unpack_from("<HL", tail, at + 10)
     if entries > MAX_ENTRIES or length > MAX_DIRECTORY_BYTES:
         raise _Broken(f"has more than {MAX_ENTRIES} members")
@@ -100,15 +100,15 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, max_bytes: int) ->
         _check_name(member.filename)
         mode = member.external_attr >> 16
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise _Broken(f"holds {shown(member.filename)!r}, which is not a regular file")
+            raise _Broken(f"contains {shown(member.filename)!r}, which is not a regular file")
         if member.flag_bits & 0x1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise _Broken(f"holds {shown(member.filename)!r}, which is encrypted or packed in an unusual way")
+            raise _Broken(f"contains {shown(member.filename)!r}, which is encrypted or has an unsupported compression")
         if member.filename in names:
-            raise _Broken(f"holds {shown(member.filename)!r} twice")
+            raise _Broken(f"contains {shown(member.filename)!r} twice")
         names.add(member.filename)
         total += member.file_size
     if total > max_bytes:
-        raise _Broken(f"unpacks to {total} bytes, and an environment may have {max_bytes}")
+        raise _Broken(f"unpacks to {total} bytes; an environment may have at most {max_bytes}")
     if total > max(FREE_BYTES, MAX_RATIO * size):
         raise _Broken(f"unpacks to {total} bytes, more than {MAX_RATIO} times its size of {size}")
 
@@ -116,18 +116,18 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, max_bytes: int) ->
 def _check_name(name: str) -> None:
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in name.split("/") or "\\" in name or not name.isprintable():
-        raise _Broken(f"holds a member that leads outside of it: {shown(name)!r}")
+        raise _Broken(f"contains a path outside of the environment: {shown(name)!r}")
     if len(name) > 1000 or any(len(part.encode(errors="replace")) > 255 for part in parts) or len(parts) > 40:
-        raise _Broken(f"holds a member with a name that is too long: {shown(name)!r}")
+        raise _Broken(f"contains a name that is too long: {shown(name)!r}")
     top, _, rest = name.partition("/")
     if top.endswith(".data") and rest:
         scheme, _, inner = rest.partition("/")
         if scheme not in _SCHEMES or inner.startswith("/"):
-            raise _Broken(f"holds {shown(name)!r}, which belongs to no folder of an environment")
+            raise _Broken(f"contains {shown(name)!r}, which does not belong to any folder of an environment")
         if scheme == "data" and (inner.partition("/")[0] in ("pyvenv.cfg", "lib64") or is_interpreter(inner)):
-            raise _Broken(f"holds {shown(name)!r}, which would replace a part of the interpreter")
+            raise _Broken(f"contains {shown(name)!r}, which would replace a part of the interpreter")
         if scheme == "scripts" and is_interpreter(f"bin/{inner}"):
-            raise _Broken(f"holds {shown(name)!r}, which would replace a part of the interpreter")
+            raise _Broken(f"contains {shown(name)!r}, which would replace a part of the interpreter")
 
 
 def is_interpreter(path: str) -> bool:
@@ -139,32 +139,32 @@ def _check_info(archive: zipfile.ZipFile, file_name: str) -> None:
     try:
         name, version = parse_wheel_filename(file_name)[:2]
     except InvalidWheelFilename as error:
-        raise _Broken("is not named like a wheel") from error
+        raise _Broken("does not have a valid wheel file name") from error
     tops = {member.partition("/")[0] for member in archive.namelist() if "/" in member}
     infos = [top for top in tops if top.endswith(".dist-info")]
     if len(infos) != 1:
-        raise _Broken(f"has {len(infos)} folders *.dist-info, and needs one")
+        raise _Broken(f"has {len(infos)} folders *.dist-info; exactly one is required")
     info = infos[0]
     if canonicalize_name(info.removesuffix(".dist-info").partition("-")[0]) != name:
         raise _Broken(f"has the metadata of another package: {shown(info)}")
     _read(archive, f"{info}/WHEEL", MAX_METADATA_BYTES)
     raw, _ = parse_email(_read(archive, f"{info}/METADATA", MAX_METADATA_BYTES))
     if canonicalize_name(raw.get("name", "")) != name or not raw.get("version"):
-        raise _Broken(f"has a METADATA that is not of {name} {version}")
+        raise _Broken(f"has a METADATA that does not match {name} {version}")
     for text in raw.get("requires_dist", []):
         try:
             url = Requirement(text).url
         except (InvalidRequirement, RecursionError) as error:
-            raise _Broken(f"has a METADATA with a requirement that is not valid: {shown(text)!r}") from error
+            raise _Broken(f"has a METADATA with an invalid requirement: {shown(text)!r}") from error
         if url is not None or "$" in text:
-            raise _Broken(f"requires {shown(text)!r}: an address is not allowed, the organizer decides on sources")
+            raise _Broken(f"requires {shown(text)!r}; URLs and variables are not allowed in requirements")
     try:
         rows = list(csv.reader(_read(archive, f"{info}/RECORD", MAX_RECORD_BYTES).decode("utf-8").splitlines()))
     except csv.Error as error:
-        raise _Broken("has a RECORD that is not valid") from error
+        raise _Broken("has an invalid RECORD") from error
     for row in rows:
         if row and (len(row) != 3 or row[0].startswith("/") or ".." in row[0].split("/")):
-            raise _Broken(f"has a RECORD that is not valid: {shown(','.join(row))!r}")
+            raise _Broken(f"has an invalid RECORD: {shown(','.join(row))!r}")
 
 
 def _read(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
@@ -174,5 +174,5 @@ def _read(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     except KeyError as error:
         raise _Broken(f"has no {shown(name)}") from error
     if len(data) > most:
-        raise _Broken(f"has a {shown(name)} of more than {most} bytes")
+        raise _Broken(f"has a {shown(name)} larger than {most} bytes")
     return data

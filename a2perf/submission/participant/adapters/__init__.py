@@ -1,6 +1,6 @@
 """Ready-made ``inference.py``: policies of other libraries as submissions.
 
-``tf_agents``, ``sb3`` and ``callables`` each have a function ``contract`` that returns the three functions of the
-contract. They run in the participant process alone; nothing is imported here, and a framework only when a policy is
-loaded.
+``tf_agents``, ``sb3``, ``callables`` and ``live`` each have a function ``contract`` that returns the three functions
+of the contract. They run only in the participant process. Nothing is imported here; a framework is imported when a
+policy is loaded.
 """

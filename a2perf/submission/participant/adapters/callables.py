@@ -24,23 +24,23 @@ def contract(
     """Returns the three functions of the contract for a callable policy.
 
     Args:
-        act: takes an observation and returns an action. Either it or ``load`` is given.
-        load: takes the environment and the participant arguments by keyword, and returns such a function.
-        observation: what is done to an observation first; timed apart from the policy.
+        act: takes an observation and returns an action. Give either this or ``load``.
+        load: takes the environment and the participant arguments by keyword, and returns a function like ``act``.
+        observation: preprocesses an observation; timed separately from the policy.
 
     Raises:
-        ContractError: both or neither of ``act`` and ``load`` were given, or what was given cannot be called.
+        ContractError: both or neither of ``act`` and ``load`` are given, or an argument is not callable.
     """
     if (act is None) == (load is None):
         raise ContractError(
-            "callables.contract takes either a policy or a function that loads one",
-            "write contract(policy), or contract(load=load_policy)",
+            "callables.contract needs either a policy or a function that loads one",
+            "write contract(policy) or contract(load=load_policy)",
         )
     for name, given in (("act", act), ("load", load), ("observation", observation)):
         if given is not None and not callable(given):
             raise ContractError(
-                f"callables.contract was given {name}={given!r:.100}, which cannot be called",
-                f"give a function, or a {type(given).__name__} with __call__",
+                f"callables.contract: {name}={given!r:.100} is not callable",
+                f"give a function, or add __call__ to {type(given).__name__}",
             )
 
     def load_policy(env: Any, **participant_args: str) -> Callable[[Any], Any]:
@@ -50,8 +50,8 @@ def contract(
         policy = load(env, **participant_args)
         if not callable(policy):
             raise ContractError(
-                f"{getattr(load, '__name__', 'load')} returned a {type(policy).__name__}, which cannot be called",
-                "return a function from an observation to an action",
+                f"{getattr(load, '__name__', 'load')} returned a {type(policy).__name__}, which is not callable",
+                "return a function that maps an observation to an action",
             )
         return policy
 

@@ -1,7 +1,7 @@
-"""What the adapters share: the three functions, the files of a policy, and whether it fits the environment.
+"""Shared by the adapters: the three functions, the lookup of policy files, and the check against the environment.
 
-Everything that is wrong with a policy is a ``ContractError``: the participant's to fix, and shown without a traceback.
-Imports the standard library; Gymnasium and NumPy when spaces are compared.
+Every problem with a policy is a ``ContractError``, which is shown without a traceback. Imports only the standard
+library, and Gymnasium and NumPy when spaces are compared.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Contract(NamedTuple):
     """The functions that a2perf calls, in the order in which an ``inference.py`` unpacks them.
 
     Attributes:
-        load_policy: ``load_policy(env, **participant_args)``; it lets pass what only train() knows, since one command
-            line serves both.
+        load_policy: ``load_policy(env, **participant_args)``. It ignores arguments that are only for train(), because
+            both get the same command line.
         preprocess_observation: ``preprocess_observation(observation)``.
         infer_once: ``infer_once(policy, observation)``.
     """
@@ -36,7 +36,7 @@ class Contract(NamedTuple):
 
 
 def folders(root_dir: str | None = None) -> list[Path]:
-    """Returns where a policy is looked for: ``root_dir``, ``ROOT_DIR`` (what training left), the submission itself."""
+    """Returns the folders to search for a policy: ``root_dir``, ``ROOT_DIR`` (training artifacts), the submission."""
     given = [root_dir, os.environ.get("ROOT_DIR")]
     return [*dict.fromkeys(Path(name).expanduser() for name in given if name), Path.cwd()]
 
@@ -46,11 +46,11 @@ def find(name: str | Path, what: str, root_dir: str | None = None) -> Path:
 
     Args:
         name: its path, relative to one of ``folders``.
-        what: what it is, for the message.
+        what: description for the message.
         root_dir: see ``folders``.
 
     Raises:
-        ContractError: it is in none of them; the message says what is there instead.
+        ContractError: none of the folders contains it; the message lists what they contain.
     """
     places = folders(root_dir)
     for place in places:
@@ -59,17 +59,16 @@ def find(name: str | Path, what: str, root_dir: str | None = None) -> Path:
     there = sorted(str(item.relative_to(place)) for place in places[:-1] if place.is_dir() for item in place.iterdir())
     shown = ", ".join(there[:_SHOWN]) + (f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else "")
     raise ContractError(
-        f"there is no {what} {str(name)!r} in the artifacts of the training, which hold {shown or 'nothing'}, "
-        "nor in the submission",
-        "run the training with the same root_dir first, have it write there what it learns (A2PERF_ARTIFACTS), or give "
-        "the right name to the adapter",
+        f"{what} {str(name)!r} not found in the training artifacts ({shown or 'which are empty'}) or in the submission",
+        "train first with the same --root-dir, save the policy in A2PERF_ARTIFACTS, or pass the right name to the "
+        "adapter",
     )
 
 
 def environment_specs(env: Any) -> tuple[SpecNest, SpecNest] | None:
-    """Returns the specs of the environment's observations and actions; ``None`` where it cannot be made here.
+    """Returns the specs of the environment's observations and actions; ``None`` if it cannot be created here.
 
-    A participant's own Python need not have what the environment needs; then the first observation tells.
+    The participant's Python may not have the packages of the environment. Then the first observation is checked.
 
     Raises:
         ContractError: a space that is not an array of fixed shape.
@@ -85,25 +84,25 @@ def environment_specs(env: Any) -> tuple[SpecNest, SpecNest] | None:
 
 
 def require_fit(what: str, lines: list[str]) -> None:
-    """Refuses a policy that does not fit.
+    """Raises an error if a policy does not match the environment.
 
     Args:
-        what: the policy, for the message.
+        what: description of the policy for the message.
         lines: its differences from the environment; see ``spaces.differences``.
 
     Raises:
-        ContractError: there are any; the message has them all, with the id of the environment.
+        ContractError: there are differences; the message lists them with the id of the environment.
     """
     if lines:
         shown = "; ".join(lines[:_SHOWN]) + (f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else "")
         raise ContractError(
-            f"{what} was trained for another environment than {os.environ.get('A2PERF_ENV_ID', 'this one')}: {shown}",
-            "train it on this task, or give the adapter the functions `observation` and `action` that translate",
+            f"{what} does not match the environment {os.environ.get('A2PERF_ENV_ID', 'of this run')}: {shown}",
+            "train it on this task, or pass `observation` and `action` functions to the adapter that convert them",
         )
 
 
 def missing(framework: str, module: str | None, hint: str) -> ContractError:
-    """Returns the error of a framework that is not installed."""
+    """Returns the error for a framework that is not installed."""
     return ContractError(
         f"the policy needs {framework}, but the package {module!r} is not installed in the participant's Python", hint
     )

@@ -41,12 +41,12 @@ def contract(
     ``load_policy`` takes the participant arguments ``file``, ``algorithm`` and ``root_dir``.
 
     Args:
-        file: what ``model.save`` wrote, relative to ``ROOT_DIR`` or else to the submission.
-        algorithm: the class, or its name: ``"PPO"``.
-        deterministic: whether the most likely action is taken instead of one drawn.
-        normalization: the file that ``VecNormalize.save`` wrote, where the model was trained behind one.
-        observation: turns an observation of the environment into one of the model, where they differ.
-        action: turns an action of the model into one of the environment, where they differ.
+        file: file written by ``model.save``, relative to ``ROOT_DIR`` or to the submission.
+        algorithm: the class, or its name such as ``"PPO"``.
+        deterministic: whether to take the most likely action instead of sampling one.
+        normalization: file written by ``VecNormalize.save``, if the model was trained with it.
+        observation: converts an observation of the environment for the model, if they differ.
+        action: converts an action of the model for the environment, if they differ.
     """
     default_algorithm = algorithm
     normalize: Callable[[Any], Any] | None = None
@@ -68,6 +68,19 @@ def contract(
         return translated if normalize is None else normalize(translated)
 
     return Contract(load_policy, preprocess_observation, _infer_once)
+
+
+def pickled_class(file: str) -> type[BaseAlgorithm]:
+    """Returns the class of a model from a pickle of cloudpickle.
+
+    Args:
+        file: path of the pickle, relative to the submission.
+    """
+    import cloudpickle
+
+    with (Path.cwd() / file).open("rb") as stream:
+        found: type[BaseAlgorithm] = cloudpickle.load(stream)  # safe: the participant's file in its process
+    return found
 
 
 def _infer_once(policy: Callable[[Any], Any], observation: Any) -> Any:
@@ -109,7 +122,7 @@ def _algorithm(given: str | type[BaseAlgorithm]) -> type[BaseAlgorithm]:
 
 def _loaded(path: Path, algorithm: type[BaseAlgorithm]) -> BaseAlgorithm:
     try:
-        # The replay memory is of no use here, and is allocated in full otherwise.
+        # Loading allocates the whole replay buffer, which inference does not need.
         return algorithm.load(path, device="cpu", buffer_size=1)
     except ModuleNotFoundError as error:
         raise ContractError(
@@ -119,7 +132,7 @@ def _loaded(path: Path, algorithm: type[BaseAlgorithm]) -> BaseAlgorithm:
     except Exception as error:  # a damaged file and a wrong class fail in many ways
         raise ContractError(
             f"{path.name} cannot be loaded as {algorithm.__name__}: {type(error).__name__}: {error}",
-            "give the file that model.save wrote, and the algorithm that it was trained with",
+            "pass a file written by model.save, and the algorithm that trained it",
         ) from error
 
 
@@ -138,15 +151,15 @@ def _require_fit(model: BaseAlgorithm, env: Any, name: str, *, translated: tuple
 
 
 def _normalizer(path: Path) -> Callable[[Any], Any]:
-    """Returns how ``VecNormalize`` scaled observations in training; rewards do not matter here."""
+    """Returns the function that scales observations as ``VecNormalize`` did in training."""
     try:
         with path.open("rb") as stream:
-            statistics = pickle.load(stream)  # the participant's own file, in the participant's process
+            statistics = pickle.load(stream)  # safe: the participant's file in the participant's process
         statistics.training = False
         normalize: Callable[[Any], Any] = statistics.normalize_obs
     except Exception as error:  # a damaged pickle can fail in any way
         raise ContractError(
-            f"{path.name} is not a normalization: {type(error).__name__}: {error}",
-            "give the file that VecNormalize.save wrote",
+            f"{path.name} cannot be loaded as VecNormalize: {type(error).__name__}: {error}",
+            "pass a file written by VecNormalize.save",
         ) from error
     return normalize

@@ -1,12 +1,12 @@
-"""A policy that TF-Agents' ``PolicySaver`` wrote, with its checkpoints, as a submission.
+"""A policy saved by TF-Agents' ``PolicySaver``, with its checkpoints, as a submission.
 
     from a2perf.submission.participant.adapters import tf_agents
 
     load_policy, preprocess_observation, infer_once = tf_agents.contract("policies", policy_name="greedy_policy")
 
-The layout is that of TF-Agents' learners: ``policies/<policy_name>`` is a SavedModel with ``policy_specs.pbtxt`` in it,
-and ``policies/checkpoints/policy_checkpoint_<step>`` holds the variables of other moments of the training. TensorFlow
-is imported when the policy is loaded, and Keras 2 with it.
+The layout is that of TF-Agents' learners: ``policies/<policy_name>`` is a SavedModel that contains
+``policy_specs.pbtxt``, and ``policies/checkpoints/policy_checkpoint_<step>`` contains the variables at other training
+steps. TensorFlow and Keras 2 are imported when the policy is loaded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPECS_FILE = "policy_specs.pbtxt"
 _CHECKPOINTS = "checkpoints"
 _STEP = re.compile(r"policy_checkpoint_0*(\d+)$")
 _ENVIRONMENT_STEP = {"step_type": 1, "reward": 0.0, "discount": 1.0}
-"""What the contract does not tell a policy: it gives observations alone. 1 is a step in the middle of an episode."""
+"""Values of a time step that the contract does not pass to a policy; step_type 1 means the middle of an episode."""
 
 
 def contract(
@@ -48,14 +48,13 @@ def contract(
     ``load_policy`` takes the participant arguments ``root_dir``, ``policy_name`` and ``checkpoint``.
 
     Args:
-        folder: what holds the policies, relative to ``ROOT_DIR`` or else to the submission; or a SavedModel itself.
-        policy_name: the SavedModel in it.
-        checkpoint: whose variables are used: a training step, ``"latest"``, or a path; by default those of the
-            SavedModel.
-        observation: turns an observation of the environment into one of the policy, where they differ.
-        action: turns an action of the policy into one of the environment, where they differ.
-        episode_start: tells from an observation of the environment whether it is the first of an episode, which the
-            contract does not say. A policy with a state, as one with a recurrent network, needs it.
+        folder: folder of the policies, relative to ``ROOT_DIR`` or to the submission; or a SavedModel.
+        policy_name: name of the SavedModel in the folder.
+        checkpoint: variables to load: a training step, ``"latest"``, or a path; by default those of the SavedModel.
+        observation: converts an observation of the environment for the policy, if they differ.
+        action: converts an action of the policy for the environment, if they differ.
+        episode_start: returns whether an observation of the environment is the first of an episode, which the contract
+            does not pass. A policy with a state, for example a recurrent network, needs it.
     """
     default_name, default_checkpoint = policy_name, checkpoint
     read: Callable[[Any], Any] | None = None
@@ -84,7 +83,7 @@ def contract(
         first = episode_start is not None and bool(episode_start(seen))
         try:
             return first, read(seen if observation is None else observation(seen))
-        except UserError as error:  # only where the environment could not be made and compared beforehand
+        except UserError as error:  # only if the environment could not be created and compared before
             require_fit("the policy", [error.message])
             raise
 
@@ -100,16 +99,16 @@ class SavedPolicy:
 
     Args:
         path: the SavedModel.
-        stateful: whether the caller tells when an episode starts.
-        action: what is done to an action last.
+        stateful: whether the caller knows when an episode starts.
+        action: converts an action for the environment.
 
     Raises:
-        ContractError: TensorFlow or TF-Agents is not installed, the folder holds no such policy, or the policy has a
-            state and nobody tells when an episode starts.
+        ContractError: TensorFlow or TF-Agents is not installed, the folder does not contain such a policy, or the
+            policy has a state but the caller does not know when an episode starts.
 
     Attributes:
-        time_step_spec: what the policy takes, as TF-Agents has it.
-        state: what a policy with a state remembers of the episode so far.
+        time_step_spec: input of the policy as a TF-Agents spec.
+        state: state of a recurrent policy in the current episode.
     """
 
     def __init__(self, path: Path, *, stateful: bool, action: Callable[[Any], Any] | None) -> None:
@@ -120,7 +119,7 @@ class SavedPolicy:
         self._translate = action
         if not (path / SPECS_FILE).is_file():
             raise ContractError(
-                f"{path.name} has no {SPECS_FILE}: it is not a policy that TF-Agents saved",
+                f"{path.name} has no {SPECS_FILE}: it was not saved by TF-Agents' PolicySaver",
                 "save it with tf_agents.policies.policy_saver.PolicySaver",
             )
         try:
@@ -140,19 +139,19 @@ class SavedPolicy:
         self.state: Any = self._initial
         if _has_state(self._policy.policy_state_spec) and not stateful:
             raise ContractError(
-                f"the policy {path.name} has a state, and a2perf's contract does not say when an episode starts",
-                "give the adapter `episode_start`, a function that tells it from an observation",
+                f"the policy {path.name} has a state, but the contract does not pass when an episode starts",
+                "pass `episode_start` to the adapter, a function that detects the first observation of an episode",
             )
 
     def require_fit(self, env: Any, *, translated: tuple[bool, bool]) -> None:
-        """Refuses the policy where its specs are not those of the environment.
+        """Raises an error if the specs of the policy and of the environment differ.
 
         Args:
             env: the environment of the run.
-            translated: whether observations, and whether actions, are translated between the two.
+            translated: whether observations are converted, and whether actions are; converted ones are not compared.
 
         Raises:
-            ContractError: they differ; the message says in what.
+            ContractError: the specs differ; the message lists the differences.
         """
         from a2perf.domains.tfa.spaces import differences
 
@@ -167,23 +166,23 @@ class SavedPolicy:
         require_fit(f"the policy {self._name}", lines)
 
     def restore(self, checkpoint: Path) -> None:
-        """Takes the variables of a checkpoint.
+        """Loads the variables of a checkpoint.
 
         Raises:
-            ContractError: they are not those of this policy.
+            ContractError: the checkpoint does not belong to this policy.
         """
         try:
             self._policy.update_from_checkpoint(str(checkpoint))
-        except Exception as error:  # what a foreign or damaged checkpoint raises depends on where it differs
-            text = str(error).strip().splitlines()[0] if str(error).strip() else "no reason is given"
+        except Exception as error:  # a foreign or damaged checkpoint can raise many types of exception
+            text = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
             raise ContractError(
                 f"{checkpoint.name} is not a checkpoint of the policy {self._name}: "
                 f"{type(error).__name__}: {text:.300}",
-                "give a checkpoint of the training run that saved this policy",
+                "use a checkpoint of the training run that saved this policy",
             ) from error
 
     def reader(self) -> Callable[[Any], Any]:
-        """Returns the function that gives an observation the shapes and dtypes of the policy."""
+        """Returns a function that converts an observation to the shapes and dtypes of the policy."""
         from a2perf.domains.tfa.spaces import reader
 
         return reader(_specs(self.time_step_spec.observation, "observation"))
@@ -192,8 +191,8 @@ class SavedPolicy:
         """Returns the action for an observation.
 
         Args:
-            first: whether an episode starts with it.
-            observation: as the policy's specs say.
+            first: whether it is the first observation of an episode.
+            observation: matches the policy's specs.
         """
         if first:
             self.state = self._initial
@@ -205,7 +204,7 @@ class SavedPolicy:
 
 
 def _limit_threads() -> None:
-    """Gives TensorFlow as many threads as the run gives every other library; it has variables of its own for them."""
+    """Applies the run's number of threads to TensorFlow, which does not read ``OMP_NUM_THREADS``."""
     if (threads := os.environ.get("OMP_NUM_THREADS")) is not None:
         os.environ.setdefault("TF_NUM_INTRAOP_THREADS", threads)
         os.environ.setdefault("TF_NUM_INTEROP_THREADS", threads)
@@ -216,7 +215,7 @@ def _has_state(spec: Any) -> bool:
 
 
 def _specs(nest: Any, name: str) -> SpecNest:
-    """Turns TF-Agents' specs, of tensors or arrays, into those that can be compared with an environment's."""
+    """Converts TF-Agents' tensor or array specs to specs that can be compared with those of an environment."""
     from a2perf.domains.tfa.spaces import ArraySpec
 
     if isinstance(nest, Mapping):
@@ -242,8 +241,8 @@ def _saved_model(folder: str, policy_name: str, root_dir: str | None) -> Path:
         return path / policy_name
     there = sorted(file.parent.name for file in path.glob("*/saved_model.pb"))
     raise ContractError(
-        f"{folder} has no policy {policy_name!r}; it has {', '.join(there) or 'none'}",
-        "give policy_name, as an argument of the adapter or with --participant-args",
+        f"{folder} has no policy {policy_name!r}; it contains {', '.join(there) or 'none'}",
+        "set policy_name in the adapter, or with --participant-args policy_name=...",
     )
 
 
@@ -260,7 +259,7 @@ def _checkpoint(saved_model: Path, wanted: str | int, root_dir: str | None) -> P
     if str(wanted) == "latest" or str(wanted).isdecimal():
         shown = ", ".join(map(str, sorted(steps))) or "none"
         raise ContractError(
-            f"there is no checkpoint {wanted!r} of {saved_model.name}; the training steps that there are: {shown}",
-            "give one of them, or 'latest'",
+            f"{saved_model.name} has no checkpoint {wanted!r}; available training steps: {shown}",
+            "choose one of them, or 'latest'",
         )
     return find(str(wanted), "checkpoint", root_dir)

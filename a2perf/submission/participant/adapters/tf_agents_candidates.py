@@ -1,11 +1,11 @@
-"""A policy of TF-Agents that chooses rows of tables of candidates (`a2perf.domains.candidates`), as a submission.
+"""A TF-Agents policy that chooses rows of candidate tables (`a2perf.domains.candidates`), as a submission.
 
     from a2perf.submission.participant.adapters import tf_agents_candidates
 
     load_policy, preprocess_observation, infer_once = tf_agents_candidates.contract("policies")
 
-The training writes ``candidates.json`` with ``record_candidates`` beside its policies: the domain, and the rows and
-features of the tables. One policy serves all tasks of its domain whose candidates fit into its tables.
+The training run calls ``record_candidates``, which writes ``candidates.json`` next to the policies: the domain, and the
+rows and features of the tables. One policy works on all tasks of its domain that do not have more candidates than rows.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _KEYS = ("domain", "rows", "features", "arguments")
 def record_candidates(
     folder: Path, env_id: str, rows: int, features: int, arguments: Mapping[str, Any] | None = None
 ) -> Path:
-    """Writes down, in a training run, which tables its policy reads.
+    """Records the tables of a policy in its training run.
 
     Args:
         folder: the training run's artifacts.
-        env_id: the environment.
-        rows: of a table.
-        features: its columns.
-        arguments: of the domain's reader.
+        env_id: id of the environment.
+        rows: rows of a table.
+        features: columns of a table.
+        arguments: arguments of the domain's reader.
 
     Returns:
         The file.
@@ -51,8 +51,8 @@ def contract(folder: str = "policies", *, policy_name: str = "greedy_policy") ->
     ``load_policy`` takes the participant arguments ``root_dir``, ``policy_name`` and ``checkpoint``.
 
     Args:
-        folder: what holds the policies, relative to ``ROOT_DIR`` or else to the submission.
-        policy_name: the SavedModel in it.
+        folder: folder of the policies, relative to ``ROOT_DIR`` or to the submission.
+        policy_name: name of the SavedModel in the folder.
     """
     from a2perf.domains.candidates import CandidateChoice
 
@@ -81,7 +81,7 @@ def _tables(file: Path, env: Any) -> tuple[int, int, dict[str, Any]]:
     here = find_environment(spec.id)[0].name
     if here != domain:
         raise ContractError(
-            f"the policy was trained on {domain}, and {spec.id} is of {here}", "give artifacts trained on it"
+            f"the policy was trained on {domain}, but {spec.id} belongs to {here}", f"use a policy trained on {here}"
         )
     return int(rows), int(features), dict(arguments)
 
@@ -90,11 +90,11 @@ def _require_fit(env: Any, shape: tuple[int, int], reader: Any) -> None:
     rows, features = shape
     if reader.features != features:
         raise ContractError(
-            f"the policy reads {features} features of a candidate, and this version of a2perf shows {reader.features}",
+            f"the policy expects {features} features per candidate, but this version of a2perf has {reader.features}",
             "train again with this version",
         )
     if reader.size > rows:
         raise ContractError(
-            f"the policy reads tables of {rows} candidates, and {env.unwrapped.spec.id} has {reader.size}",
+            f"the policy reads tables of {rows} candidates, but {env.unwrapped.spec.id} has {reader.size}",
             f"train it with tables of at least {reader.size} rows, or on this task",
         )

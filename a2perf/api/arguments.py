@@ -1,0 +1,107 @@
+"""Arguments that several functions of the API take, and their checks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypedDict
+
+from a2perf.errors import ConfigError, did_you_mean
+from a2perf.submission.run_options import OPTIONS, RunOptions
+from a2perf.submission.settings import check_value
+
+
+class RunSettings(TypedDict, total=False):
+    """The options of every run; a value that is not given is decided by the gin file.
+
+    Attributes:
+        metric_values_dir: folder of the classic result files; by default ``<root>/metrics``.
+        run_offline_metrics_only: recompute the metrics of a recorded run without running it.
+        public_seeds: derive every seed from the root seed alone, so the submission can compute them too.
+        seeds_from: a bundle; its recorded seeds are used again.
+        memory_limit_bytes: memory limit of each participant process and of all of them together.
+        sandbox: ``"none"``, ``"process"``, ``"bubblewrap"``, ``"docker"`` or ``"strongest"``.
+        allow_weaker: run even if this host cannot provide the sandbox level or a limit.
+        python_env: ``"shared"`` or ``"isolated"``: the packages of a2perf, or those of requirements.txt.
+        python_env_find_links: folders of wheels for an isolated environment.
+        participant_python: interpreter of the participant process.
+        datasets_path: folder of Minari datasets.
+        trust_submission_config: let gin evaluate files inside the submission. Only for your own code.
+    """
+
+    metric_values_dir: str | os.PathLike[str] | None
+    run_offline_metrics_only: bool
+    public_seeds: bool
+    seeds_from: str | os.PathLike[str] | None
+    memory_limit_bytes: int | None
+    sandbox: str
+    allow_weaker: bool
+    python_env: str
+    python_env_find_links: Sequence[str | os.PathLike[str]]
+    participant_python: str | os.PathLike[str] | None
+    datasets_path: str | os.PathLike[str] | None
+    trust_submission_config: bool
+
+
+def run_options(function: str, given: Mapping[str, Any], valid: Collection[str] = tuple(OPTIONS)) -> RunOptions:
+    """Returns the options of a run after checking their names and types.
+
+    Args:
+        function: name of the function, for messages.
+        given: its keyword arguments.
+        valid: the options that it has.
+
+    Raises:
+        ConfigError: an unknown name, or a value of another type.
+    """
+    checked = {}
+    for name, value in given.items():
+        if name not in valid:
+            raise ConfigError(
+                f"{function} has no option {name!r}{did_you_mean(name, valid)}",
+                hint=f"its options: {', '.join(valid)}",
+            )
+        kind = OPTIONS[name].kind
+        if kind.startswith("Sequence") and not isinstance(value, str) and value is not None:
+            value = [_text(item) for item in value]
+        elif value is not None or "None" in kind:
+            value = _text(value)
+        if value is not None:
+            check_value(name, kind, value)
+        checked[name] = value
+    return RunOptions(checked)
+
+
+def participant_arguments(given: Mapping[str, Any] | None) -> str:
+    """Returns participant arguments in the form of the command line.
+
+    Raises:
+        ConfigError: a name is not an identifier, or a value contains a comma.
+    """
+    pairs = {} if given is None else {name: str(value) for name, value in given.items()}
+    for name, value in pairs.items():
+        if not str(name).isidentifier() or "," in value:
+            raise ConfigError(
+                f"participant_args: {name!r}: {value!r} is not valid",
+                hint="use names that are Python identifiers, and values without commas",
+            )
+    return ",".join(f"{name}={value}" for name, value in pairs.items())
+
+
+def whole_number(name: str, given: Any, *, least: int) -> int:
+    """Returns a whole number; NumPy's integers are accepted.
+
+    Raises:
+        ConfigError: another type, or a smaller number.
+    """
+    try:
+        count = None if isinstance(given, bool) else given.__index__()
+    except AttributeError:
+        count = None
+    if count is None or count < least:
+        raise ConfigError(f"{name}={given!r} is not valid", hint=f"give a whole number, {least} or more")
+    return int(count)
+
+
+def _text(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -1,0 +1,228 @@
+"""``compare``: judges submissions or versions against a baseline, task by task, with intervals and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from a2perf.api.compared_groups import chosen_groups, given_runs
+from a2perf.api.comparison import Comparison as Comparison
+from a2perf.errors import ConfigError, UserError
+from a2perf.metrics import registry
+from a2perf.rlops.compare.comparison import REPETITIONS, compare_panels
+from a2perf.rlops.compare.comparison import compare as compare_in_store
+from a2perf.rlops.compare.recorded_panels import choose_mode, panels_of
+from a2perf.rlops.compare.references import EPISODE_RETURN, read_references
+from a2perf.rlops.compare.request import LAST, Group, Request
+from a2perf.rlops.compare.run_scores import is_curve, metric_named
+from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
+from a2perf.rlops.filters import RunQuery
+from a2perf.runs.store import DEFAULT_AXIS
+
+if TYPE_CHECKING:
+    import datetime
+
+    from a2perf.metrics.definition import Metric
+    from a2perf.metrics.reference_scale import ReferenceScale
+    from a2perf.rlops.store import Store
+
+Selector: TypeAlias = "str | Callable[[Any], bool] | Sequence[Any] | Any"
+"""A group: the name of a submission, a version or a tag; a function of a run; or runs."""
+
+
+def compare(
+    runs: Any,
+    *,
+    baseline: Selector,
+    candidate: Selector | None = None,
+    metric: str | Sequence[str] | None = None,
+    mode: str | None = None,
+    tasks: str | Sequence[str] | None = None,
+    tolerance: float = 0.05,
+    tolerance_absolute: float = 0.0,
+    tolerance_unseen: float = 0.2,
+    confidence: float = CONFIDENCE,
+    last: int = LAST,
+    lower_is_better: Sequence[str] = (),
+    references: Mapping[str, tuple[float, float]] | str | Path | None = None,
+    experiment: str | None = None,
+    as_of: str | datetime.datetime | None = None,
+    repetitions: int = REPETITIONS,
+) -> Comparison:
+    """Compares submissions or versions with a baseline and judges each on each task.
+
+    The score of a run is its mean episode return (inference, generalization), the mean of the last returns of its
+    training curve, or ``metric``. A candidate is a REGRESSION if the whole interval of the difference of the means lies
+    below the tolerance, and PASSES if it lies above and the candidate has enough seeds. Anything else is INCONCLUSIVE,
+    with a reason. Runs in environments with different fingerprints, and measured and estimated costs, are never judged
+    against each other.
+
+    Args:
+        runs: ``Runs``, results, ``a2perf.runs.Run`` objects, or paths of runs or folders of runs. The path of an
+            experiment store (``a2perf benchmark``) is compared as by ``a2perf rlops compare``.
+        baseline: the group to compare with: the name of a submission; a version or its first characters; a tag; a
+            function of a run that returns whether it belongs to the group; or runs. For a store also a filter such as
+            ``"ppo?tag=latest"`` or a tag expression such as ``"v1;linux!draft"``.
+        candidate: one group or a list of groups, as for ``baseline``; None for every other submission, or for every
+            other version if the baseline is a version or a tag.
+        metric: ``"returns"`` (default) or any metric of a run, such as ``"energy_gross"``; several for one judgement
+            each. For a store the name of a logged value.
+        mode: ``"inference"``, ``"generalization"`` or ``"train"``; None for the first that all groups have.
+        tasks: the tasks to compare; None for all that the baseline and a candidate have. A candidate is judged on the
+            tasks that it has runs on.
+        tolerance: largest acceptable loss, as a share of the baseline's mean.
+        tolerance_absolute: the same in units of the score; the larger counts.
+        tolerance_unseen: share of seeds that may fail undetected; it sets how many seeds a PASS needs.
+        confidence: confidence level of the intervals, from 0.5 to below 1.
+        last: number of last values of a training curve.
+        lower_is_better: logged values of a store for which lower is better; the direction of metrics is known.
+        references: scores of a random policy and an expert by task, or a file of them, for aggregates over tasks;
+            those of the protocol are known.
+        experiment: an experiment of a store, used with tags.
+        as_of: compare the runs that had the tags at this time.
+        repetitions: bootstrap samples for the intervals of aggregates.
+
+    Returns:
+        The comparison; ``print`` it, ``plot`` it, ``write`` it, or convert it to a data frame.
+
+    Raises:
+        UserError: a group has no runs, there is one group only, or no candidate shares a task or the mode with the
+            baseline. The message lists what exists.
+        ConfigError: an option is not valid, or the metric is unknown.
+
+    Example:
+        >>> runs = a2perf.read_runs("results/recorded/small")
+        >>> comparison = a2perf.compare(
+        ...     runs, baseline="minimal", candidate="greedy_placer",
+        ...     metric=["returns", "energy_gross"],
+        ... )
+        >>> comparison.to_pandas()[["task", "metric", "difference", "verdict"]].head(2)
+             task        metric    difference       verdict
+        0  ariane       returns  3.620298e-01  INCONCLUSIVE
+        1  ariane  energy_gross -4.961474e-07  INCONCLUSIVE
+    """
+    names = _texts("metric", metric)
+    tasks = None if tasks is None else _texts("tasks", tasks)
+    settings = Request(
+        groups=(),
+        baseline=0,
+        last=last,
+        tolerance=Tolerance(tolerance, tolerance_absolute, tolerance_unseen),
+        confidence=confidence,
+        lower_is_better=frozenset(lower_is_better),
+        as_of=_moment(as_of),
+    )
+    _check(settings, names)
+    scales = _scales(references)
+    if isinstance(runs, str | Path) and mode is None:
+        from a2perf.api.compared_store import store_groups
+
+        found = store_groups(Path(runs), baseline, candidate, names, tasks, experiment)
+        if found is not None:
+            store, groups = found
+            request = replace(settings, groups=groups)
+            return compare_stored(store, request, references=scales, repetitions=repetitions)
+    if experiment is not None or as_of is not None:
+        raise UserError(
+            "experiment= and as_of= need an experiment store and tags", hint="give the path of a store as runs"
+        )
+    chosen = chosen_groups(given_runs(runs), baseline, candidate, tasks)
+    metrics = [metric_named(name) for name in names or [EPISODE_RETURN]]
+    chosen_mode, left_out = choose_mode({group.name: group.runs for group in chosen}, mode)
+    axis = DEFAULT_AXIS if any(is_curve(one, chosen_mode) for one in metrics) else "episode"
+    request = replace(
+        settings,
+        groups=tuple(Group(one.name, RunQuery(experiment=one.name, text=one.text), xaxis=axis) for one in chosen),
+        lower_is_better=settings.lower_is_better | {one.name for one in metrics if one.direction == "min"},
+        only_shared=True,
+        score=_score_text(metrics, chosen_mode, last),
+    )
+    panels, notices = panels_of(request, [group.runs for group in chosen], chosen_mode, metrics, tasks)
+    notices = [left_out, *notices] if left_out else notices
+    return Comparison(
+        compare_panels(panels, request, notices=notices, references=scales, repetitions=repetitions)
+    )  # fmt: skip
+
+
+def compare_stored(
+    store: Store,
+    request: Request,
+    *,
+    references: dict[str, ReferenceScale] | None = None,
+    repetitions: int = REPETITIONS,
+) -> Comparison:
+    """Compares groups of runs of an experiment store, as ``a2perf rlops compare`` does.
+
+    Args:
+        store: the experiment store.
+        request: groups, environments, metrics and tolerance.
+        references: reference scores by environment, before those of the protocol.
+        repetitions: bootstrap samples for the intervals of aggregates.
+
+    Raises:
+        UserError: nothing to compare; the message lists what exists.
+    """
+    return Comparison(compare_in_store(store, request, references=references, repetitions=repetitions))
+
+
+def _texts(name: str, given: str | Sequence[str] | None) -> list[str]:
+    if isinstance(given, str):
+        return [given]
+    if given is not None and (not isinstance(given, Iterable) or not all(isinstance(one, str) for one in given)):
+        raise ConfigError(f"{name}={given!r} is not valid", hint=f"give a name or a list of names as {name}")
+    return list(given or ())
+
+
+def _check(settings: Request, metrics: Sequence[str]) -> None:
+    bounds = settings.tolerance
+    if bounds.relative < 0 or bounds.absolute < 0 or not 0 < bounds.unseen <= 1:
+        raise ConfigError(
+            f"tolerance={bounds.relative:g}, tolerance_absolute={bounds.absolute:g} and "
+            f"tolerance_unseen={bounds.unseen:g} are not valid together",
+            hint="give tolerances of at least 0, and a share above 0 and at most 1 as tolerance_unseen",
+        )
+    if not 0.5 <= settings.confidence < 1:
+        raise ConfigError(f"confidence={settings.confidence:g} is not a confidence level", hint="confidence=0.95")
+    if settings.last < 1:
+        raise ConfigError(f"last={settings.last} is not a number of values", hint="last=100")
+    if bounds.absolute and len(metrics) > 1:
+        raise ConfigError(
+            "tolerance_absolute is in units of one metric, and there are several",
+            hint="compare the metrics one by one, or use tolerance",
+        )
+
+
+def _scales(given: Mapping[str, tuple[float, float]] | str | Path | None) -> dict[str, ReferenceScale]:
+    from a2perf.metrics.reference_scale import ReferenceScale
+
+    if given is None:
+        return {}
+    if isinstance(given, str | Path):
+        return read_references(Path(given))
+    for task, pair in given.items():
+        if len(pair) != 2 or pair[0] == pair[1]:
+            raise ConfigError(
+                f"references of {task!r} are {pair!r}, not two different numbers",
+                hint="give (score of a random policy, score of an expert)",
+            )
+    return {task: ReferenceScale(float(pair[0]), float(pair[1]), "given") for task, pair in given.items()}
+
+
+def _moment(given: str | datetime.datetime | None) -> datetime.datetime | None:
+    from a2perf.rlops.tags import parse_date
+
+    return parse_date(given) if isinstance(given, str) else given
+
+
+def _score_text(metrics: Sequence[Metric], mode: str, last: int) -> str:
+    parts = []
+    for metric in metrics:
+        if metric.name != EPISODE_RETURN:
+            parts.append(metric.label.lower() if metric.name in registry.all_metrics() else metric.name)
+        elif is_curve(metric, mode):
+            parts.append(f"mean of the last {last} returns of a run")
+        else:
+            parts.append("mean episode return of a run")
+    return ", ".join(parts)

@@ -1,0 +1,220 @@
+"""``Comparison``: groups of runs with a verdict on each task, for people, data frames, files and CI services."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from a2perf.api.frames import Table, Tabular
+from a2perf.errors import ConfigError, UserError
+from a2perf.rlops.compare.comparison import ComparedGroups
+from a2perf.rlops.compare.record import CompareRecord, compare_record
+from a2perf.rlops.compare.sentences import summary, terminal_text, wrapped
+from a2perf.rlops.compare.verdict import Judgement, Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from a2perf.experiments.junit import VerdictSuite
+    from a2perf.rlops.compare.aggregate_figures import AggregateStyle
+    from a2perf.rlops.compare.figures import Style
+
+Kind: TypeAlias = Literal["forest", "curves"]
+_KINDS: tuple[Kind, ...] = ("forest", "curves")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Tabular):
+    """Groups of runs compared with a baseline, one judgement per candidate and task. Immutable.
+
+    ``print`` shows the tables and reasons, a notebook the verdicts as a table. ``to_pandas``, ``to_polars`` and
+    ``to_arrow`` return one row per candidate, task and metric.
+
+    Attributes:
+        groups: the groups with their runs, panels, intervals and aggregates.
+
+    Example:
+        >>> runs = a2perf.read_runs("results/recorded/small")
+        >>> comparison = a2perf.compare(runs, baseline="minimal", tasks=["ariane"])
+        >>> comparison.verdict
+        <Verdict.INCONCLUSIVE: 'INCONCLUSIVE'>
+        >>> comparison.plot().savefig("comparison.png")
+    """
+
+    groups: ComparedGroups
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The worst verdict of all candidates: ``"REGRESSION"``, ``"INCONCLUSIVE"`` or ``"PASS"``.
+
+        None without a candidate.
+        """
+        return self.groups.verdict
+
+    @property
+    def baseline(self) -> str | None:
+        """Name of the baseline; None if there is one group only."""
+        at = self.groups.request.baseline
+        return None if at is None else self.groups.names[at]
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Names of the groups that are judged."""
+        return tuple(self.groups.names[candidate.place] for candidate in self.groups.candidates)
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict over all tasks, by candidate."""
+        return dict(zip(self.candidates, (one.verdict for one in self.groups.candidates), strict=True))
+
+    @property
+    def judgements(self) -> dict[str, tuple[Judgement, ...]]:
+        """The judgements, one per task and metric, by candidate.
+
+        A judgement holds ``verdict``, ``difference`` (positive is better) with its interval ``low`` and ``high``,
+        ``tolerance``, ``p_regression``, ``further_seeds`` and ``reason``.
+        """
+        return dict(zip(self.candidates, (one.judgements for one in self.groups.candidates), strict=True))
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Warnings about the runs: unfinished ones, mixed versions, different hosts and days."""
+        return self.groups.notices
+
+    def table(self) -> Table:
+        """Returns one row per candidate, task and metric.
+
+        Differences are the candidate's mean less the baseline's, with the sign changed if lower is better: positive
+        is better. ``further_seeds`` is the number of seeds on each side that settles an inconclusive judgement.
+        """
+        from a2perf.api.comparison_table import comparison_table
+
+        return comparison_table(self.groups)
+
+    def record(self) -> CompareRecord:
+        """Returns the content of ``compare.json``: groups, judgements, scores of all runs, aggregates and notices."""
+        return compare_record(self.groups)
+
+    def plot(self, kind: Kind = "forest", *, style: Style | None = None, time: bool = False) -> Figure:
+        """Draws the comparison.
+
+        Args:
+            kind: ``"forest"`` for differences with their intervals and the tolerance, one row per candidate and task;
+                ``"curves"`` for the mean curve of each group with its spread, one panel per task.
+            style: how curves are drawn.
+            time: draw curves over time instead of steps.
+
+        Returns:
+            A matplotlib figure. A notebook shows it; ``figure.savefig("comparison.pdf")`` writes it.
+
+        Raises:
+            ConfigError: an unknown kind.
+            UserError: there is nothing to draw, for example no candidate.
+        """
+        from a2perf.report.notebook_figure import figure_for_notebook
+        from a2perf.rlops.compare import figures, forest
+
+        if kind == "forest":
+            return figure_for_notebook(lambda: forest.forest_figure(self.groups))
+        if kind != "curves":
+            raise ConfigError(f"{kind!r} is not a kind of plot", hint=f"use one of {', '.join(_KINDS)}")
+        style = style or figures.Style()
+        lines = figures.lines_of(self.groups, style, time=time)
+        if not any(line is not None for row in lines for line in row):
+            over = "time" if time else "steps"
+            raise UserError(f"no run has a curve over {over}", hint='use plot("forest")')
+        return figure_for_notebook(lambda: figures.grid(self.groups, lines, style, time=time))
+
+    def write(
+        self,
+        target: str | Path = "compare",
+        *,
+        style: Style | None = None,
+        aggregates: AggregateStyle | None = None,
+        figures: bool = True,
+        page: bool = True,
+    ) -> list[Path]:
+        """Writes the files of ``a2perf rlops compare``: record, page, comment, tables and figures.
+
+        Args:
+            target: what the names of the files begin with; in an existing folder they begin with ``compare``.
+            style: how curves are drawn.
+            aggregates: how aggregates over all tasks are drawn; None leaves them out.
+            figures: draw curves and aggregates.
+            page: write the HTML report.
+
+        Returns:
+            The files, the record (``compare.json``) first.
+
+        Raises:
+            UserError: the target cannot be written.
+        """
+        from a2perf.rlops.compare.figures import Style
+        from a2perf.rlops.compare.writing import output_stem, write
+
+        stem = Path(target) / "compare" if Path(target).is_dir() else output_stem(str(target))
+        return write(
+            self.groups, stem, style or Style(), aggregate_style=aggregates, with_figures=figures, with_page=page
+        )
+
+    def junit(self, *, fail_on: str = "regression") -> str:
+        """Returns the judgements as a JUnit XML document, one test case per candidate, task and metric.
+
+        Args:
+            fail_on: ``"regression"``, or ``"inconclusive"`` to make inconclusive judgements failures as well.
+                Otherwise they are skipped tests.
+
+        Raises:
+            ConfigError: ``fail_on`` is neither.
+        """
+        from a2perf.experiments.junit import junit_document
+
+        return junit_document(self.suites(fail_on=fail_on))
+
+    def annotations(self, *, fail_on: str = "regression") -> list[str]:
+        """Returns workflow commands of GitHub, one per judgement that did not pass.
+
+        A job that prints them shows them on the page of the workflow and of the pull request.
+
+        Args:
+            fail_on: ``"regression"``, or ``"inconclusive"`` to make inconclusive judgements errors, not warnings.
+
+        Raises:
+            ConfigError: ``fail_on`` is neither.
+        """
+        from a2perf.report.github import annotations_of
+
+        return annotations_of(self.suites(fail_on=fail_on))
+
+    def suites(self, *, fail_on: str = "regression") -> list[VerdictSuite]:
+        """Returns the judgements as test cases, one suite per candidate; ``junit`` and ``annotations`` write them."""
+        from a2perf.rlops.compare.verdict_cases import suites_of
+
+        return suites_of(self.groups, fail_on)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Comparison):
+            return NotImplemented
+        return _without_time(self.groups) == _without_time(other.groups)
+
+    def __hash__(self) -> int:
+        return hash((self.groups.store, self.baseline, self.candidates))
+
+    def __repr__(self) -> str:
+        # the output of the command; on a narrow terminal without the columns that do not fit
+        width = shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
+        return f"{terminal_text(self.groups, width)}\n{wrapped(summary(self.groups), width)}"
+
+    def _repr_html_(self) -> str:
+        from a2perf.api.comparison_html import comparison_html
+
+        return str(comparison_html(self.groups))
+
+
+def _without_time(groups: ComparedGroups) -> CompareRecord:
+    record = compare_record(groups)
+    record.made_at, record.groups = "", {}  # groups can be named in several ways
+    return record

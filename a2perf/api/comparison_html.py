@@ -1,0 +1,113 @@
+"""A comparison as HTML for notebooks: verdicts, a table per candidate, reasons and notices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from a2perf.api.html import listed, quiet, shown, view
+from a2perf.metrics.bootstrap import Estimate
+from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
+from a2perf.rlops.compare.selection import Panel
+from a2perf.rlops.compare.sentences import method, reasons, summary
+from a2perf.rlops.compare.tables import UNKNOWN, Grid, JudgementNumbers, further, score_grid
+from a2perf.rlops.compare.verdict import Judgement, Verdict
+
+_MARKS = {Verdict.PASS: "✓", Verdict.REGRESSION: "✕", Verdict.INCONCLUSIVE: "?"}
+_COLOURS = {Verdict.PASS: "#2e9170", Verdict.REGRESSION: "#d0524a", Verdict.INCONCLUSIVE: "#c07a1c"}
+"""Mixed with the colour of the text: no single colour has a contrast of 4.5 on both white and dark pages."""
+
+
+def comparison_html(groups: ComparedGroups) -> Markup:
+    """Returns a comparison as HTML that needs no script; every name is escaped."""
+    parts = [_candidate(groups, candidate) for candidate in groups.candidates]
+    if not groups.candidates:
+        parts = [_table(score_grid(groups))]
+    explained = "; ".join(f"{name.lower()}: {text}" for name, text in method(groups)[:3])
+    marked = "≈: estimated by a model. " if any(panel.is_estimated for panel in groups.panels) else ""
+    return view(
+        *parts,
+        _folded("Notices", groups.notices, is_open=len(groups.notices) <= 3),
+        quiet(summary(groups)) if not groups.candidates else "",
+        quiet(f"{marked}{explained[:1].upper()}{explained[1:]}."),
+    )
+
+
+def _candidate(groups: ComparedGroups, candidate: Candidate) -> Markup:
+    baseline = groups.names[groups.request.baseline or 0]
+    title = Markup("<h4>{} {}</h4>").format(
+        _badge(candidate.verdict.value), shown(f"{groups.names[candidate.place]} against {baseline}")
+    )
+    several = len({panel.metric for panel in groups.panels}) > 1
+    rows = [
+        _row(panel, judgement, improvement, panel.metric if several else "")
+        for panel, judgement, improvement in zip(
+            candidate.panels, candidate.judgements, candidate.improvement, strict=True
+        )
+    ]
+    heads = ("task", "verdict", "difference", "limit", "candidate", "baseline", "P(better)", "seeds")
+    why = reasons(candidate)
+    return Markup("{}{}{}").format(title, _rows(heads, rows, right=2), _folded("Reasons", why, is_open=len(why) <= 2))
+
+
+def _row(panel: Panel, judgement: Judgement, improvement: Estimate | None, metric: str) -> tuple[str, ...]:
+    numbers = JudgementNumbers(panel, judgement)
+    more = further(judgement)
+    return (
+        _over(panel.env, metric),
+        judgement.verdict.value,
+        _over(numbers.difference(), numbers.interval()),
+        numbers.limit(),
+        numbers.mean(judgement.candidate.mean),
+        numbers.mean(judgement.baseline.mean),
+        UNKNOWN if improvement is None else f"{improvement.value:.0%}",
+        _over(f"{judgement.candidate.seeds} / {judgement.baseline.seeds}", "" if more == UNKNOWN else f"{more} more"),
+    )
+
+
+def _over(text: str, detail: str) -> Markup:
+    """Returns a text with a fainter detail below."""
+    below = Markup('<br><span class="q" style="white-space:nowrap">{}</span>').format(shown(detail)) if detail else ""
+    return Markup("{}{}").format(shown(text), below)
+
+
+def _table(grid: Grid) -> Markup:
+    return _rows(grid.heads, grid.rows, grid.right)
+
+
+def _rows(heads: Sequence[str], rows: Sequence[Sequence[str]], right: int) -> Markup:
+    head = Markup("").join(
+        Markup('<th scope="col" class="{}">{}</th>').format("n" if at >= right else "", text)
+        for at, text in enumerate(heads)
+    )
+    body = Markup("").join(
+        Markup("<tr>{}</tr>").format(Markup("").join(_cell(text, at, right) for at, text in enumerate(row)))
+        for row in rows
+    )
+    return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, body)
+
+
+def _cell(text: str, at: int, right: int) -> Markup:
+    if at == 0:
+        return Markup('<th scope="row">{}</th>').format(text if isinstance(text, Markup) else shown(text))
+    if text in Verdict.__members__:
+        return Markup("<td>{}</td>").format(_badge(text))
+    return Markup('<td class="{}">{}</td>').format(
+        "n" if at >= right else "", text if isinstance(text, Markup) else shown(text)
+    )
+
+
+def _badge(verdict: str) -> Markup:
+    one = Verdict(verdict)
+    return Markup(
+        '<b style="color:color-mix(in srgb,{} 70%,currentColor)"><span aria-hidden="true">{}</span> {}</b>'
+    ).format(_COLOURS[one], _MARKS[one], verdict)
+
+
+def _folded(title: str, texts: Sequence[str], *, is_open: bool) -> Markup:
+    if not texts:
+        return Markup("")
+    return Markup("<details{}><summary>{} ({})</summary>{}</details>").format(
+        Markup(" open") if is_open else "", title, len(texts), listed(texts)
+    )

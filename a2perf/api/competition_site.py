@@ -1,0 +1,228 @@
+"""Builds the site of a competition: checks the runs, reveals the secrets, writes leaderboard and pages."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from a2perf.domains import domain_title, task_title
+from a2perf.errors import UserError
+from a2perf.experiments.competition import (
+    Checked,
+    Competition,
+    CompetitionTerms,
+    check_reveal,
+    check_runs,
+    close,
+    read_entrants,
+    reveal,
+)
+from a2perf.experiments.competition.entrants import EntrantList
+from a2perf.experiments.competition.records import REVEALED
+from a2perf.experiments.competition.run_entrants import check_evaluator
+from a2perf.experiments.competition.standings import EntrantStanding, outcome_of
+from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
+from a2perf.launch.outcomes import mean_return
+from a2perf.records import SubmissionInfo
+from a2perf.report.competition_page import EntrantResults, FrontPage, PageResult, competition_page
+from a2perf.report.leaderboard import SignatureCheck, write_leaderboard
+from a2perf.report.leaderboard.safe_names import slug
+from a2perf.report.leaderboard.writing import Progress
+from a2perf.runs.bundle import integrity
+from a2perf.storage import read_json, write_atomic, write_json
+
+LEADERBOARD = "leaderboard"
+
+
+def publish_site(
+    competition: Competition,
+    out: Path,
+    signature: SignatureCheck,
+    *,
+    despite_problems: bool = False,
+    organizer: str = "",
+    commitment_url: str = "",
+    progress: Progress = lambda line: None,
+) -> tuple[Path | None, Checked]:
+    """Closes the list of entrants, checks everything, reveals the secrets and writes the site.
+
+    Args:
+        competition: a competition with no open runs.
+        out: folder of the site.
+        signature: checks the signature of a bundle.
+        despite_problems: publish although checks failed; the page lists the problems.
+        organizer: name for the page.
+        commitment_url: address at which the commitment was published before the first entry.
+        progress: called with one line per finished step.
+
+    Returns:
+        The front page, None if nothing was published; and the result of the checks.
+
+    Raises:
+        UserError: the competition has no runs, a run is still open, or the code differs from the committed one.
+    """
+    check_evaluator(competition)
+    entries = settled_entries(competition)
+    close(competition)
+    outcomes = [outcome_of(entry) for entry in entries]
+    checked = check_runs(competition, outcomes)
+    if checked.problems and not despite_problems:
+        return None, checked
+    written = write_leaderboard(
+        competition.runs, out / LEADERBOARD, title=competition.terms.name, integrity=integrity,
+        signature=signature, processes=len(os.sched_getaffinity(0)), home="../index.html", progress=progress,
+    )  # fmt: skip
+    reveal(competition, out / "reveal", outcomes, checked.standing)
+    published = check_reveal(out / "reveal", competition.commitment.commitment)
+    checked.problems += [problem for problem in published.problems if problem not in checked.problems]
+    rows = [row.entry for board in written.record.boards for row in board.rows]
+    slugs = {(entry.name, entry.version): slug(entry.name, entry.version) for entry in rows}
+    infos = {(entry.name, entry.version): entry.info for entry in rows}
+    listed = read_entrants(competition)
+    pages = {
+        entrant.place: slugs[entrant.name, entrant.sha256]
+        for entrant in listed.all()
+        if (entrant.name, entrant.sha256) in slugs
+    }
+    front = FrontPage(
+        title=competition.terms.name,
+        terms=[*terms_text(competition.terms), *_rounds_text(listed)],
+        commitment=competition.commitment.commitment,
+        founded_at=_minute(competition.commitment.founded_at),
+        revealed_at=_minute(read_json(competition.folder / REVEALED)["revealed_at"]),
+        problems=checked.problems,
+        entrants=results_of(
+            entries,
+            pages,
+            domain=competition.terms.domain,
+            standing={one.place: one for one in checked.standing.entrants},
+            infos={
+                entrant.place: infos[entrant.name, entrant.sha256] for entrant in listed.all() if entrant.place in pages
+            },
+        ),
+        entrants_sha256=listed.sha256,
+        closed_at=_minute(listed.closed_at or ""),
+        notes=checked.notes,
+        organizer=organizer,
+        commitment_url=commitment_url,
+        domain=domain_title(competition.terms.domain),
+    )
+    write_json(out / "outcomes.json", [entry.as_json() for entry in entries])
+    page = out / "index.html"
+    write_atomic(page, competition_page(front))
+    return page, checked
+
+
+def settled_entries(competition: Competition) -> list[QueueEntry]:
+    """Returns every run of the competition.
+
+    Raises:
+        UserError: there is none, or one is still open.
+    """
+    file = competition.runs / QUEUE_FILE
+    if not file.exists():
+        raise UserError(
+            f"{competition.folder} has no runs yet",
+            hint=f"a2perf competition run {competition.folder} --submission DIR",
+        )
+    with Queue(file) as queue:
+        entries = queue.entries()
+    open_runs = [entry for entry in entries if entry.state not in (State.FINISHED, State.FAILED)]
+    if open_runs:
+        raise UserError(
+            f"{len(open_runs)} of {len(entries)} runs are still open, the first is {open_runs[0].command.name}",
+            hint="rerun the same `a2perf competition run` command",
+        )
+    return entries
+
+
+def results_of(
+    entries: Sequence[QueueEntry],
+    pages: Mapping[str, str],
+    *,
+    domain: str = "",
+    standing: Mapping[str, EntrantStanding] = MappingProxyType({}),
+    infos: Mapping[str, SubmissionInfo] = MappingProxyType({}),
+) -> list[EntrantResults]:
+    """Returns the results of each entry, ranked ones first.
+
+    Args:
+        entries: every run.
+        pages: by entry, the name of its folder in the leaderboard.
+        domain: name of the domain, for the titles of tasks.
+        standing: rank and mean by entry.
+        infos: how each entry describes itself.
+    """
+    found: dict[str, dict[str, PageResult]] = {}
+    for entry in entries:
+        task, of_entrant = str(entry.data["task"]), found.setdefault(str(entry.data["submission"]), {})
+        result = of_entrant.setdefault(
+            task, PageResult(task, held_out=entry.data["split"] != "public", title=task_title(domain, task))
+        )
+        if entry.state is State.FAILED and entry.blocked:
+            result.not_run += 1
+        elif entry.state is State.FAILED:
+            result.failures.append((entry.kind or "failed", f"{entry.data['mode']}: {entry.reason}"))
+        elif (value := mean_return(entry)) is not None:
+            result.returns.append(value)
+    entrants = []
+    for name, results in found.items():
+        home = f"{LEADERBOARD}/submissions/{pages[name]}" if name in pages else ""
+        page, report = (f"{home}/index.html", f"{home}/report/index.html") if home else ("", "")
+        ranked = standing.get(name)
+        entrants.append(
+            EntrantResults(
+                name, list(results.values()), page, report,
+                rank=None if ranked is None else ranked.rank, mean=None if ranked is None else ranked.mean,
+                info=infos.get(name, SubmissionInfo()),
+            )
+        )  # fmt: skip
+    return sorted(entrants, key=_standing)
+
+
+def terms_text(terms: CompetitionTerms) -> list[tuple[str, str]]:
+    """Returns label and value of each term."""
+    limits = {
+        "train()": terms.train_time_limit_s, "load_policy": terms.load_timeout_s, "one call": terms.call_timeout_s,
+    }  # fmt: skip
+    memory = terms.memory_limit_bytes
+    return [
+        ("Public task", task_title(terms.domain, terms.public_task)),
+        ("Episodes per run", str(terms.episodes)),
+        ("Root seeds", ", ".join(map(str, terms.seeds))),
+        (
+            "Training",
+            "by the organizer, on the public task" if terms.train else "none, entries contain trained policies",
+        ),
+        ("Time limits", ", ".join(f"{what} {value:g} s" for what, value in limits.items() if value is not None)),
+        ("Memory limit", "none" if memory is None else f"{memory / 2**20:.0f} MiB"),
+        ("Sandbox", terms.sandbox),
+    ]
+
+
+def _rounds_text(listed: EntrantList) -> list[tuple[str, str]]:
+    """Returns the sandbox level of each round of entries; the organizer may change it between rounds."""
+    return [
+        (
+            f"Entered {_minute(one.at)}",
+            f"{len(one.entrants)} {'entry' if len(one.entrants) == 1 else 'entries'}, sandbox {one.sandbox}"
+            + (", weaker guarantees allowed" if one.allow_weaker else ""),
+        )
+        for one in listed.rounds
+    ]
+
+
+def _minute(moment: str) -> str:
+    return f"{moment[:16].replace('T', ' ')} UTC"
+
+
+def _standing(entrant: EntrantResults) -> tuple[bool, int, bool, float, str]:
+    """Orders by rank; entries without one by completeness on the secret tasks, then by the mean over them."""
+    secret = [result for result in entrant.results if result.held_out] or entrant.results
+    means = [result.mean for result in secret if result.mean is not None and not result.failures]
+    complete = len(means) == len(secret)
+    mean = sum(means) / len(means) if means else -math.inf
+    return (entrant.rank is None, entrant.rank or 0, not complete, -mean, entrant.name)

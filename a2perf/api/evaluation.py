@@ -1,0 +1,236 @@
+"""``a2perf.evaluate`` and ``a2perf.train``: one run from Python, executed by the same process as ``a2perf run``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
+from a2perf.api.environments import TaskInfo, find_task, tasks
+from a2perf.api.live_policy_folder import LivePolicy, folder_name
+from a2perf.errors import ConfigError
+from a2perf.submission.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from a2perf.api.results import Result
+
+
+def evaluate(
+    policy: Any,
+    task: str | TaskInfo,
+    *,
+    episodes: int | None = None,
+    seed: int = 0,
+    name: str | None = None,
+    root_dir: str | os.PathLike[str] | None = None,
+    participant_args: Mapping[str, Any] | None = None,
+    gin_config: str = "inference.gin",
+    bindings: Sequence[str] = (),
+    force: bool = False,
+    progress: bool | None = None,
+    **options: Unpack[RunSettings],
+) -> Result:
+    """Evaluates a policy on a task and records the run.
+
+    The policy runs in a process and sandbox of a submission; the environment, the seeds and the clock stay in the
+    evaluator's process. An object is pickled into a small submission folder. The same call on a finished run returns
+    the recorded result; on an interrupted run it resumes.
+
+    Args:
+        policy: one of
+
+            * a function from one observation to an action; functools.partial, bound methods and lambdas too;
+            * an object with ``infer_once(observation)``, ``act(observation)``, ``predict(observation)`` or
+              ``__call__(observation)``, in this order; ``predict`` may return ``(action, state)``;
+            * a model of Stable-Baselines3, with the normalization of its environment; a policy of TF-Agents;
+            * a ``torch.nn.Module``: it gets tensors with a batch dimension of 1;
+            * the folder of a submission, as a path.
+
+        task: name of a task, such as ``"dog_pace"``, or the id of an environment; ``a2perf.tasks()`` lists them.
+        episodes: number of scored episodes, per task with ``gin_config="generalization.gin"``; by default that of the
+            gin file.
+        seed: root seed of everything random in the run.
+        name: name of the policy in results; by default the name of the function, class or folder.
+        root_dir: folder of the run. By default ``runs/<name>-<hash>/<task>/seed_<n>`` below the working directory,
+            with a hash of the policy's code and state; for a folder ``runs/<name>/<task>/seed_<n>``.
+        participant_args: arguments of ``load_policy``; the values become strings.
+        gin_config: gin file: a path, or the name of a packaged file of the task.
+        bindings: gin bindings that override the file, such as ``"Submission.num_inference_steps = 100"``.
+        force: archive a recorded run and start again.
+        progress: False shows nothing. By default a bar is shown on a terminal and in a notebook, and a line every few
+            seconds elsewhere.
+        **options: the options of every run, see ``RunSettings``: ``sandbox``, ``memory_limit_bytes`` and others.
+
+    Returns:
+        The result, read from the bundle: returns, latency, energy, memory, and the path of the bundle.
+
+    Raises:
+        ConfigError: the task, an option or the configuration is not valid; nothing ran.
+        SubmissionError: the folder is not a submission; nothing ran.
+        UserError: the policy cannot be called with one observation or cannot be pickled; nothing ran.
+        RunFailed: the policy failed, or the host did; ``bundle`` names the record of the run.
+        KeyboardInterrupt: the run was interrupted; the note names the bundle. The same call resumes the run.
+
+    Example:
+        >>> import numpy as np
+        >>> import a2perf
+        >>> def stand(observation):
+        ...     return np.zeros(12, np.float32)
+        >>> result = a2perf.evaluate(
+        ...     stand, task="synthetic_trot", episodes=1, progress=False,
+        ...     bindings=["Submission.num_inference_steps = 10"],
+        ... )
+        >>> result.mode, result.task, len(result.returns)
+        ('inference', 'synthetic_trot', 1)
+    """
+    found = _task(task)
+    chosen = run_options("evaluate", options)
+    bound = _bindings(bindings)
+    if episodes is not None:
+        mode = "generalization" if Path(gin_config).name.startswith("generalization") else "inference"
+        bound.append(f"Submission.num_{mode}_episodes = {whole_number('episodes', episodes, least=1)}")
+    common: dict[str, Any] = {
+        "task": found, "seed": whole_number("seed", seed, least=0), "gin_config": gin_config,
+        "participant_args": participant_arguments(participant_args),
+        "bindings": bound, "force": force, "progress": progress, "options": chosen,
+    }  # fmt: skip
+    if isinstance(policy, str | os.PathLike):
+        return _run_folder(Path(policy).expanduser(), name, root_dir, **common)
+    from a2perf.api.live_policy import live_policy
+
+    return _run_object(live_policy(policy, name), root_dir, **common)
+
+
+def train(
+    submission: str | os.PathLike[str],
+    task: str | TaskInfo,
+    *,
+    seed: int = 0,
+    root_dir: str | os.PathLike[str] | None = None,
+    participant_args: Mapping[str, Any] | None = None,
+    gin_config: str = "training.gin",
+    bindings: Sequence[str] = (),
+    force: bool = False,
+    progress: bool | None = None,
+    **options: Unpack[RunSettings],
+) -> Result:
+    """Runs ``train()`` of a submission on a task and measures its time, energy and memory.
+
+    ``evaluate`` with the same folder, task and seed evaluates the trained policy.
+
+    Args:
+        submission: folder of the submission, with train.py and inference.py.
+        task: name of a task, or the id of an environment.
+        seed: root seed; ``train()`` gets a seed that derives from it as ``SEED``.
+        root_dir: folder of the run; by default ``runs/<folder>/<task>/seed_<n>`` below the working directory.
+        participant_args: arguments of ``train``; the values become strings.
+        gin_config: gin file: a path, or the name of a packaged file of the task.
+        bindings: gin bindings that override the file.
+        force: archive a recorded run and start again.
+        progress: False shows nothing; see ``evaluate``.
+        **options: the options of every run, see ``RunSettings``.
+
+    Returns:
+        The result, read from the bundle: costs, and the learning curve if the submission wrote one.
+
+    Raises:
+        ConfigError: the task, an option or the configuration is not valid; nothing ran.
+        SubmissionError: the folder is not a submission; nothing ran.
+        RunFailed: ``train()`` failed, or the host did; ``bundle`` names the record of the run.
+        KeyboardInterrupt: the run was interrupted; the note names the bundle. The same call resumes the run.
+
+    Example:
+        >>> import a2perf
+        >>> result = a2perf.train("my_submission", task="dog_pace", seed=0)  # doctest: +SKIP
+        >>> result.wall_clock_s  # doctest: +SKIP
+        812.4
+    """
+    found = _task(task)
+    if not isinstance(submission, str | os.PathLike):
+        raise ConfigError(
+            f"train needs the folder of a submission, not a {type(submission).__name__}",
+            hint="give the path of a folder with train.py; `a2perf init` creates one",
+        )
+    return _run_folder(
+        Path(submission).expanduser(), None, root_dir, task=found, seed=whole_number("seed", seed, least=0),
+        participant_args=participant_arguments(participant_args), gin_config=gin_config,
+        bindings=_bindings(bindings), force=force, progress=progress,
+        options=run_options("train", options),
+    )  # fmt: skip
+
+
+def _run_folder(
+    folder: Path, name: str | None, root_dir: str | os.PathLike[str] | None, *, task: TaskInfo, seed: int, **run: Any
+) -> Result:
+    if not folder.is_dir():
+        kind = "is a file" if folder.exists() else "does not exist"
+        raise ConfigError(
+            f"the submission folder {folder} {kind}", hint="give the folder that contains train.py and inference.py"
+        )
+    root = _root(root_dir) or _default_root(folder.resolve().name if name is None else folder_name(name), task, seed)
+    return _run(folder, root, task=task, seed=seed, **run)
+
+
+def _run_object(
+    policy: LivePolicy, root_dir: str | os.PathLike[str] | None, *, task: TaskInfo, seed: int, **run: Any
+) -> Result:
+    root = _root(root_dir)
+    if root is None:
+        of_policy = Path.cwd() / "runs" / f"{policy.name}-{policy.digest}"
+        place, root = of_policy / "submission", of_policy / task.name / f"seed_{seed}"
+    else:
+        place = root / f"submission-{policy.digest}"
+    return _run(policy.written_to(place), root, task=task, seed=seed, **run)
+
+
+def _run(
+    folder: Path, root: Path, *, task: TaskInfo, seed: int, participant_args: str,
+    gin_config: str, bindings: Sequence[str], force: bool, progress: bool | None, options: RunOptions,
+) -> Result:  # fmt: skip
+    from a2perf.api.evaluation_process import run_to_bundle
+    from a2perf.api.progress import progress_for
+    from a2perf.api.results import read_run
+    from a2perf.experiments.single_run import SingleRun
+
+    single = SingleRun(
+        submission=folder,
+        gin_config=os.fspath(gin_config),
+        root=str(root),
+        participant_args=participant_args,
+        domain=task.domain,
+        task=task.name,
+        seed=seed,
+        options=options,
+        bindings=tuple(bindings),
+        force=force,
+    )
+    return read_run(run_to_bundle(single, progress_for(progress, f"{task.name}, seed {seed}")))
+
+
+def _task(given: str | TaskInfo) -> TaskInfo:
+    """Returns the task of a name, or the only task of an environment's id."""
+    found = find_task(given)
+    of_domain = tasks(found.domain)
+    if found.name in of_domain.names:
+        return found
+    same = [task for task in of_domain if task.env_id == found.env_id]
+    if len(same) == 1:
+        return same[0]
+    raise ConfigError(
+        f"the environment {found.env_id} is {'not the one of a task' if not same else 'that of several tasks'}",
+        hint=f"choose one of: {', '.join(task.name for task in same or of_domain)}",
+    )
+
+
+def _bindings(given: Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _root(given: str | os.PathLike[str] | None) -> Path | None:
+    return None if given is None else Path(given).expanduser().absolute()
+
+
+def _default_root(name: str, task: TaskInfo, seed: int) -> Path:
+    return Path.cwd() / "runs" / name / task.name / f"seed_{seed}"

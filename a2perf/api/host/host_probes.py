@@ -1,0 +1,135 @@
+"""Probes of this machine for ``a2perf doctor``: state, purpose and remedy of each part. Probes change nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+from a2perf import assets
+from a2perf.api.host import engine_probes, isolation_probes
+from a2perf.api.host.finding import Finding, version_of
+from a2perf.domains.host_support import EVERY, Support, wheels_on_linux
+from a2perf.domains.registry import Domain, domains
+from a2perf.errors import AssetUnavailable
+
+_LINUX_ONLY = "the participant process needs Linux"
+
+
+def support_matrix() -> tuple[Support, ...]:
+    """Returns the rows of the evaluator and of every domain."""
+    return (
+        *wheels_on_linux("evaluator"),
+        Support("Darwin", "any", EVERY, "evaluator", "not", f"{_LINUX_ONLY}; reports work"),
+        Support("Windows", "any", EVERY, "evaluator", "not", f"{_LINUX_ONLY}: use WSL"),
+        *(row for domain in domains().values() for row in domain.support),
+    )
+
+
+def support_here() -> Iterator[Support]:
+    """Yields the rows of the matrix that hold for this interpreter on this host."""
+    for row in support_matrix():
+        if (
+            row.system == platform.system()
+            and row.machine in ("any", platform.machine())
+            and sys.version_info[:2] in row.python
+        ):
+            yield row
+
+
+def every_finding() -> list[Finding]:
+    """Runs every probe; a failed probe is a finding as well.
+
+    Returns:
+        What is present and what is missing, with the command that installs it.
+    """
+    findings: list[Finding] = []
+    for probe in _PROBES:
+        try:
+            findings.extend(probe())
+        except Exception as error:  # an unusual machine must not hide the other findings
+            findings.append(Finding("probes", probe.__name__, False, f"failed: {type(error).__name__}: {error}"))
+    return findings
+
+
+def _domains() -> Iterator[Finding]:
+    for domain in domains().values():
+        missing = [name for name in domain.requires if importlib.util.find_spec(name) is None]
+        yield Finding(
+            "domains",
+            domain.title,
+            not missing,
+            f"not installed: {', '.join(missing)}" if missing else "installed",
+            f"the environments of {domain.name}",
+            f"pip install 'a2perf[{domain.extra}]'" if missing else None,
+        )
+        yield from _files(domain)
+
+
+def _files(domain: Domain) -> Iterator[Finding]:
+    if not domain.assets:
+        return
+    here, wrong = 0, ""
+    for asset in domain.assets:
+        try:
+            here += assets.locate(asset) is not None
+        except AssetUnavailable as error:
+            wrong = f"; {error.message}"
+    complete = here == len(domain.assets)
+    yield Finding(
+        "domains",
+        f"{domain.title}: data files",
+        complete,
+        f"{here} of {len(domain.assets)} present{wrong}",
+        "tasks and pre-trained policies that need them",
+        None if complete else f"a2perf data fetch {domain.name}",
+    )
+
+
+def _programs() -> Iterator[Finding]:
+    for program in (program for domain in domains().values() for program in domain.programs):
+        version = version_of(program.names)
+        yield Finding(
+            "programs",
+            program.package,
+            version is not None,
+            version or "not on PATH",
+            program.purpose,
+            None if version else f"apt-get install {program.package}",
+        )
+
+
+def _measurement() -> Iterator[Finding]:
+    from a2perf.metrics.trackers.nvml import Nvml
+    from a2perf.metrics.trackers.rapl import POWERCAP, Rapl
+
+    packages = Rapl.open().packages
+    hidden = not packages and any(POWERCAP.glob("intel-rapl*:*"))
+    yield Finding(
+        "measurement",
+        "RAPL counters",
+        bool(packages),
+        f"{len(packages)} processor packages" if packages else "not readable" if hidden else "not on this machine",
+        "measured processor energy; it is estimated from a power model otherwise",
+        "chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (as root)" if hidden else None,
+    )
+    gpus = Nvml.open()
+    detail = "no NVIDIA driver answers"
+    if gpus is not None:
+        detail = gpus.model
+        gpus.close()
+    yield Finding("measurement", "NVIDIA GPU (NVML)", gpus is not None, detail, "measured GPU energy and memory")
+
+
+_PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (
+    _domains,
+    _programs,
+    isolation_probes.levels,
+    isolation_probes.namespaces,
+    isolation_probes.groups,
+    isolation_probes.accounts,
+    engine_probes.engines,
+    engine_probes.python_tools,
+    _measurement,
+)

@@ -1,0 +1,221 @@
+"""``write_report`` and ``write_leaderboard``: static pages from recorded runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from a2perf.api.given_runs import content_of, run_items
+from a2perf.errors import ConfigError
+from a2perf.plain_text import plain_text, terminal_line
+
+if TYPE_CHECKING:
+    from a2perf.api.recorded import AnyRuns
+    from a2perf.metrics.values import Profile
+    from a2perf.report.leaderboard import LeaderboardRecord
+    from a2perf.report.plain_data import ReportRecord
+    from a2perf.runs.run import Run
+
+_TITLE = "Leaderboard"
+
+
+@dataclass(frozen=True, repr=False)
+class WrittenReport:
+    """A written report. ``print`` shows its result in one sentence, a notebook also a link to the page.
+
+    Attributes:
+        page: ``index.html``, one page that works without a network.
+        record: the content of ``report.json``.
+        sentence: the result in one sentence.
+        overview: one sentence that counts what was reported.
+    """
+
+    page: Path
+    record: ReportRecord
+    sentence: str
+    overview: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the report: page, Markdown, LaTeX, CSV, JSON, tables and figures."""
+        return self.page.parent
+
+    def __repr__(self) -> str:
+        return f"{self.sentence}\n{self.overview}\nreport: {self.page}"
+
+    def _repr_html_(self) -> str:
+        return _link_html(self.page, "report", [self.sentence, self.overview])
+
+
+@dataclass(frozen=True, repr=False)
+class WrittenLeaderboard:
+    """A written leaderboard. ``print`` shows a summary, a notebook also a link to the site.
+
+    Attributes:
+        page: ``index.html`` of the site.
+        record: the content of ``leaderboard.json``: tables, entries, scores and ranks.
+        problems: by page of a submission, why its report could not be written.
+    """
+
+    page: Path
+    record: LeaderboardRecord
+    problems: dict[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the site."""
+        return self.page.parent
+
+    def lines(self) -> list[str]:
+        """Returns the counts of entries and ranks, invalid runs, and missing reports."""
+        entries = [row for board in self.record.boards for row in board.rows]
+        unranked = sum(row.place is None for row in entries)
+        return [
+            f"{len(entries)} entries in {len(self.record.boards)} table(s), {unranked} without a rank",
+            *(f"  invalid: {broken.run}: {broken.reason}" for broken in self.record.invalid),
+            *(f"  no report of {page}: {problem}" for page, problem in self.problems.items()),
+        ]
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.lines(), f"leaderboard: {self.page}"])
+
+    def _repr_html_(self) -> str:
+        return _link_html(self.page, "leaderboard", self.lines())
+
+
+def write_report(
+    runs: AnyRuns | Iterable[Run],
+    folder: str | os.PathLike[str] = "report",
+    *,
+    title: str | None = None,
+    profile: Profile = "corrected",
+) -> WrittenReport:
+    """Writes a report of recorded runs: one page, Markdown, LaTeX, CSV, JSON and figures.
+
+    The same runs give the same bytes. Failed and damaged runs are part of the report.
+
+    Args:
+        runs: ``Runs``, results, paths of runs or folders of runs, or several of these.
+        folder: folder to write; an earlier report there is replaced.
+        title: heading of the report; None for the names of the submissions.
+        profile: set of formulas, ``"corrected"`` or ``"upstream"``.
+
+    Returns:
+        The written report, with the result in one sentence.
+
+    Raises:
+        UserError: a path holds no run, or the folder cannot be written.
+        ConfigError: an unknown profile, or something that is not a run.
+
+    Example:
+        >>> runs = a2perf.read_runs("results/recorded/small/greedy_placer.zip")
+        >>> report = a2perf.write_report(runs, "report", title="A greedy placer")
+        >>> report.overview
+        '9 runs of 1 submission on 3 environments: 9 finished. 2026-11-20.'
+    """
+    from a2perf.metrics.values import profile_named
+    from a2perf.report.writing import write_report as write_files
+
+    found = [content_of(item) for item in run_items(runs)]
+    written = write_files(found, Path(folder), title=title, profile=profile_named(profile))
+    return WrittenReport(written.page, written.record, written.sentence, written.overview)
+
+
+def write_leaderboard(
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    title: str = _TITLE,
+    trusted_keys: str | os.PathLike[str] | None = None,
+    reports: bool = True,
+    processes: int = 1,
+    progress: bool | Callable[[str], None] | None = None,
+) -> WrittenLeaderboard:
+    """Writes a leaderboard of the bundles in a folder as a static site.
+
+    Entries are ranked by the interquartile mean of the normalised score. Entries of different environments, protocols,
+    tracks or kinds of energy measurement are never ranked together. Invalid bundles are listed with the reason.
+
+    Args:
+        folder: folder of bundles, in any arrangement.
+        out: folder to write; pages of an earlier leaderboard there are replaced.
+        title: heading of the site.
+        trusted_keys: file or folder of public keys; signatures by other keys are listed as "unknown key".
+        reports: write the report of each submission too.
+        processes: number of processes that share the work. With more than one the caller's main module must be
+            importable (``if __name__ == "__main__"``).
+        progress: False shows nothing; None or True shows finished steps on standard error, in place on a terminal; a
+            function gets one line per finished step.
+
+    Returns:
+        The written site.
+
+    Raises:
+        UserError: nothing is recorded in the folder, or ``out`` cannot be written or holds something else.
+        ConfigError: the folder is not a path, or a key cannot be read.
+        MissingDependency: keys are given, but the library that checks signatures is not installed.
+
+    Example:
+        >>> site = a2perf.write_leaderboard("results/recorded/small", "site", reports=False)
+        >>> print(site)
+        37 entries in 9 table(s), 0 without a rank
+        leaderboard: site/index.html
+    """
+    from a2perf.report.leaderboard.signatures import signature_check
+    from a2perf.report.leaderboard.writing import write_leaderboard as write_site
+    from a2perf.runs.bundle import integrity
+
+    if not isinstance(folder, str | os.PathLike):
+        raise ConfigError(
+            f"a leaderboard needs a folder of bundles, not {type(folder).__name__}",
+            hint="give the folder; write_report takes runs",
+        )
+    say = progress if callable(progress) else _say_nothing if progress is False else show_line
+    written = write_site(
+        Path(folder), Path(out), title=title, integrity=integrity, reports=reports, processes=processes, progress=say,
+        signature=signature_check(None if trusted_keys is None else Path(trusted_keys)),
+    )  # fmt: skip
+    return WrittenLeaderboard(written.page, written.record, written.problems)
+
+
+def show_line(line: str) -> None:
+    """Shows a line of progress on standard error: in place on a terminal, one line each elsewhere."""
+    stream = sys.stderr
+    if stream is None:  # a process without a console
+        return
+    if stream.isatty():
+        width = shutil.get_terminal_size().columns - 1
+        stream.write(f"\r{terminal_line(line)[:width]:<{width}}\r")
+    else:
+        stream.write(f"{terminal_line(line)}\n")
+    stream.flush()
+
+
+def _say_nothing(line: str) -> None:
+    pass
+
+
+def _link_html(page: Path, name: str, lines: Sequence[str]) -> str:
+    from markupsafe import Markup
+
+    from a2perf.api.html import view
+
+    # A notebook resolves links against its folder, and not every server shows other files: the path stays readable.
+    link = Markup('<p><a href="{}" target="_blank">{}</a> <code>{}</code></p>').format(
+        _address(page), name, plain_text(str(page))
+    )
+    return str(view(*(Markup("<p>{}</p>").format(plain_text(line.strip())) for line in lines), link))
+
+
+def _address(page: Path) -> str:
+    """Returns the address of a page: relative to the working directory if it lies below, since Jupyter serves that."""
+    from urllib.parse import quote
+
+    path = Path(os.path.abspath(page))
+    below = path.is_relative_to(Path.cwd())
+    return quote(path.relative_to(Path.cwd()).as_posix()) if below else path.as_uri()

@@ -1,0 +1,270 @@
+"""Recorded runs as objects: ``read_run``, ``read_runs``, ``Result`` and ``Runs``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from a2perf.api.frames import Table, Tabular, concatenated
+from a2perf.api.recorded import recorded_runs
+from a2perf.api.result import Result as Result
+from a2perf.api.scoring import Scores, scores_of
+from a2perf.arrays import Values
+from a2perf.errors import ConfigError, UserError, did_you_mean
+from a2perf.metrics.values import Profile
+from a2perf.plain_text import plain_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CONDITIONS = ("task", "algorithm", "mode", "seed", "domain", "state")
+"""Keywords of ``Runs.where``."""
+
+
+def read_run(path: str | os.PathLike[str]) -> Result:
+    """Reads one recorded run.
+
+    Args:
+        path: a bundle, a packed file or a run of another layout, or a folder with exactly one run in or below it.
+
+    Returns:
+        The run. Its files are read on first use. A damaged or unfinished run can be read; ``conditions`` lists what
+        is wrong.
+
+    Raises:
+        UserError: the path does not exist, or holds no run or several.
+
+    Example:
+        >>> result = a2perf.read_run("runs/minimal/dog_pace/seed_0/inference")
+        >>> result.mean_return, result.interval
+    """
+    found = recorded_runs(path)
+    if len(found) > 1:
+        names = ", ".join(plain_text(run.folder.label) for run in found[:3])
+        more = ", ..." if len(found) > 3 else ""
+        raise UserError(
+            f"{os.fspath(path)} holds {len(found)} runs: {names}{more}",
+            hint="give the folder of one run, or read all of them with read_runs",
+        )
+    return Result(found[0].folder)
+
+
+def read_runs(*paths: str | os.PathLike[str]) -> Runs:
+    """Reads all recorded runs in and below the given paths.
+
+    Args:
+        paths: bundles, packed files, folders of the earlier platform, logs of Stable-Baselines3 (progress.csv,
+            monitor.csv), event files, CSV files with columns for steps and returns, or folders that hold any of these.
+
+    Returns:
+        The runs, ordered by name and mode. The files of a run are read on first use.
+
+    Raises:
+        UserError: a path does not exist or holds no run.
+
+    Example:
+        >>> runs = a2perf.read_runs("results/recorded")
+        >>> runs.where(task="dog_pace", mode="inference").scores()
+    """
+    return Runs(Result(run.folder) for run in recorded_runs(paths))
+
+
+class Runs(Sequence[Result], Tabular):
+    """Recorded runs in a stable order. Immutable: a slice, a sum and ``where`` return other ``Runs``.
+
+    Args:
+        results: the runs.
+
+    Example:
+        >>> runs = a2perf.read_runs("results/recorded")
+        >>> dog = runs.where(task="dog_pace")
+        >>> dog[0], len(dog), dog + runs.where(task="dog_trot")
+        >>> dog.scores()
+        >>> dog.to_pandas()
+        >>> dog.plot()
+    """
+
+    __slots__ = ("_results", "_scores")
+
+    def __init__(self, results: Iterable[Result] = ()) -> None:
+        held = tuple(results)
+        for result in held:
+            if not isinstance(result, Result):
+                raise TypeError(f"Runs holds Result objects, not {type(result).__name__}; read paths with read_runs")
+        object.__setattr__(self, "_results", held)
+        object.__setattr__(self, "_scores", {})
+
+    # --- a sequence ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> Runs: ...
+    def __getitem__(self, index: int | slice) -> Result | Runs:
+        return Runs(self._results[index]) if isinstance(index, slice) else self._results[index]
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._results)
+
+    def __add__(self, other: Iterable[Result]) -> Runs:
+        return Runs((*self._results, *other)) if isinstance(other, Iterable) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return self._results == other._results if isinstance(other, Runs) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._results)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Runs are immutable; {name!r} cannot be set")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Runs, (self._results,))
+
+    def where(self, *predicates: Callable[[Result], bool], **conditions: Any) -> Runs:
+        """Returns the runs that meet all conditions.
+
+        Args:
+            predicates: functions of a ``Result`` that return whether to keep it.
+            conditions: ``task``, ``algorithm``, ``mode``, ``seed``, ``domain`` or ``state``: a value, a list of
+                values, or a function of the value.
+
+        Raises:
+            ConfigError: another keyword.
+
+        Example:
+            >>> runs.where(task="dog_pace", mode=["train", "inference"], seed=lambda seed: seed < 3)
+            >>> runs.where(lambda result: result.success_rate == 100.0)
+        """
+        for name in conditions:
+            if name not in CONDITIONS:
+                near = did_you_mean(name, CONDITIONS)
+                raise ConfigError(f"runs have no {name!r}{near}", hint=f"use one of {', '.join(CONDITIONS)}")
+        attributes = {"name" if name == "algorithm" else name: wanted for name, wanted in conditions.items()}
+        return Runs(
+            result
+            for result in self._results
+            if all(_meets(getattr(result, name), wanted) for name, wanted in attributes.items())
+            and all(predicate(result) for predicate in predicates)
+        )
+
+    # --- numbers and data ---------------------------------------------------------------------------------------------
+
+    def scores(self, profile: Profile = "corrected") -> Scores:
+        """Scores the runs; seeds of the same experiment form one group.
+
+        Args:
+            profile: set of formulas, ``"corrected"`` or ``"upstream"``.
+
+        Raises:
+            ConfigError: the profile is unknown, or this holds no runs.
+        """
+        self._need_runs("scored")
+        if profile not in self._scores:
+            self._scores[profile] = scores_of(self._results, profile)
+        return self._scores[profile]
+
+    @property
+    def mean_returns(self) -> Values:
+        """Mean return of each run with episodes, float64, shape ``(runs,)``; the runs must be of one task.
+
+        Raises:
+            UserError: the runs are of several tasks; their returns have different scales.
+        """
+        tasks = sorted({result.task or result.domain or "unknown" for result in self._results})
+        if len(tasks) > 1:
+            raise UserError(
+                f"the runs are of {len(tasks)} tasks ({', '.join(tasks[:5])}{', ...' if len(tasks) > 5 else ''}); "
+                "their returns have different scales",
+                hint=f"select one: runs.where(task={tasks[0]!r})",
+            )
+        means = (result.mean_return for result in self._results)
+        return np.array([mean for mean in means if mean is not None], np.float64)
+
+    def episodes(self) -> Table:
+        """Returns one row per episode of all runs: see ``Result.episodes``."""
+        from a2perf.api.run_tables import episode_table
+
+        return episode_table([result.run for result in self._results])
+
+    def steps(self) -> Table:
+        """Returns one row per step of all runs: see ``Result.steps``."""
+        self._need_runs("listed")
+        return concatenated([result.steps() for result in self._results])
+
+    def latency(self) -> Table:
+        """Returns one row per timed call of a policy, in seconds: which call, and what the time includes."""
+        from a2perf.api.run_tables import latency_table
+
+        return latency_table([result.run for result in self._results])
+
+    def curves(self) -> Table:
+        """Returns one row per point of the training curves: step, return, and seconds since the first point."""
+        from a2perf.api.run_tables import curve_table
+
+        return curve_table([result.run for result in self._results])
+
+    def table(self, *, metrics: Collection[str] | None = None) -> Table:
+        """Returns one row per run: identity, state and metrics.
+
+        Args:
+            metrics: names of further metrics; by default the main ones. A column has the name of its metric.
+
+        Raises:
+            ConfigError: an unknown metric.
+        """
+        from a2perf.api.run_tables import run_table
+
+        return run_table(self._results, metrics)
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draws the runs, one panel per task, one colour per algorithm.
+
+        Args:
+            kind: ``"curves"``: training returns over steps, with the mean over runs and its 95 % interval;
+                ``"returns"``: every episode as a dot. By default returns if there are episodes, else curves.
+
+        Returns:
+            A matplotlib figure. It is not registered in pyplot; a notebook shows it once.
+
+        Raises:
+            ConfigError: an unknown kind.
+            UserError: no run has data of this kind.
+        """
+        from a2perf.api.figures import runs_figure
+
+        return runs_figure([result.run for result in self._results], kind)
+
+    def _need_runs(self, done: str) -> None:
+        if not self._results:
+            raise ConfigError(
+                f"the selection holds no runs to be {done}", hint="check the conditions of where(), or the paths"
+            )
+
+    def __repr__(self) -> str:
+        from a2perf.api.result_text import runs_text
+
+        return runs_text(self._results)
+
+    def _repr_html_(self) -> str:
+        from a2perf.api.result_html import runs_html
+
+        return str(runs_html(self._results))
+
+    if TYPE_CHECKING:
+        _results: tuple[Result, ...]
+        _scores: dict[str, Scores]
+
+
+def _meets(value: object, wanted: object) -> bool:
+    if callable(wanted):
+        return bool(wanted(value))
+    if isinstance(wanted, Collection) and not isinstance(wanted, str):
+        return value in wanted
+    return value == wanted

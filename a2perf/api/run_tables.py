@@ -1,0 +1,264 @@
+"""Tables of recorded runs: one row per run, episode, step, timed call or point of a curve."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from a2perf.api.columns import Kind
+from a2perf.api.frames import Table
+from a2perf.api.recorded import LazyRun
+from a2perf.api.score_text import normalised_return
+from a2perf.metrics import registry
+from a2perf.plain_text import plain_text
+from a2perf.records import Episode
+from a2perf.runs.run import Run
+from a2perf.runs.step_times import read_steps
+
+MAIN_METRICS = (
+    "success_rate", "energy_gross", "power_mean", "emissions", "memory_rss_peak", "wall_clock",
+    "latency_round_trip_median", "latency_round_trip_p99", "latency_infer_once_median", "MedianPerfDuringTraining",
+)  # fmt: skip
+"""Columns of the table of runs after the return."""
+_IDENTITY: dict[str, Kind] = {"run": "text", "algorithm": "text", "task": "text", "seed": "int"}
+_CALLS = {
+    "round_trip": "with transport, by the clock of the evaluator",
+    "infer_once": "infer_once only, by the clock of the participant",
+    "preprocess_observation": "preprocess_observation only, by the clock of the participant",
+    "processor_time": "processor time of the process tree per step, by the kernel",
+}
+_DESCRIPTIONS = {
+    "run": "name of the run: its folder below the given path",
+    "algorithm": "name of the submission or algorithm",
+    "seed": "root seed of the run",
+}
+
+
+def run_table(results: Sequence[LazyRun], metrics: Collection[str] | None = None) -> Table:
+    """Returns one row per run with its identity and metrics.
+
+    Raises:
+        ConfigError: an unknown metric.
+    """
+    chosen = [metric.name for metric in registry.select(MAIN_METRICS if metrics is None else metrics)]
+    known = registry.all_metrics()
+    kinds: dict[str, Kind] = {
+        **_IDENTITY, "domain": "text", "mode": "text", "state": "text", "return": "float", "normalised_score": "float",
+        **dict.fromkeys(chosen, "float"), "energy_provenance": "text", "bundle": "text",
+    }  # fmt: skip
+    columns: dict[str, list[Any]] = {name: [] for name in kinds}
+    sources: dict[str, list[str | None]] = {name: [] for name in chosen}
+    for result in results:
+        run, group = result.run, result.main_group
+        scores = {} if group is None else group["scores"]
+        entries = [scores.get(name) or {"value": None, "provenance": None} for name in chosen]
+        normalised = None if group is None else normalised_return(group)
+        returned = scores.get("generalization" if result.main_mode == "generalization" else "returns")
+        row: dict[str, Any] = {
+            **_identity(run, run.identity.task),
+            **{name: entry["value"] for name, entry in zip(chosen, entries, strict=True)},
+            "domain": plain_text(run.identity.domain),
+            "mode": result.main_mode,
+            "state": run.state,
+            "return": None if returned is None else returned["value"],
+            "normalised_score": None if normalised is None else normalised.value,
+            "energy_provenance": None if "energy_gross" not in scores else scores["energy_gross"]["provenance"],
+            "bundle": plain_text(str(result.folder.path)),
+        }
+        for name, entry in zip(chosen, entries, strict=True):
+            sources[name].append(entry["provenance"] if entry["value"] is not None else None)
+        for name in columns:
+            columns[name].append(row[name])
+    same = {name: set(held) - {None} for name, held in sources.items()}
+    # power has the provenance of the energy; a component of the energy can have another
+    of_energy = columns["energy_provenance"]
+    by_row = [
+        name
+        for name in chosen
+        if name.startswith(("energy", "power"))
+        and all(held in (None, energy) for held, energy in zip(sources[name], of_energy, strict=True))
+    ]
+    return Table(
+        columns,
+        title="Runs",
+        units={name: known[name].unit for name in chosen},
+        provenance={
+            name: next(iter(held)) or "" if len(held) == 1 else "mixed"
+            for name, held in same.items()
+            if held and name not in by_row
+        },
+        row_provenance=dict.fromkeys(by_row, "energy_provenance"),
+        descriptions=_described(
+            kinds,
+            {name: known[name].formula for name in chosen}
+            | {"return": "mean return over episodes; over tasks in generalization"}
+            | {"normalised_score": "0: random policy, 1: expert", "bundle": "folder of the run"},
+        ),
+        kinds=kinds,
+    )
+
+
+def episode_table(runs: Sequence[Run]) -> Table:
+    """Returns one row per episode. Layouts other than bundles hold returns and success only."""
+    rows = [row for run in runs for row in _episode_rows(run)]
+    terms = list(dict.fromkeys(name for row in rows for name in row if name.startswith("reward/")))
+    kinds: dict[str, Kind] = {
+        **_IDENTITY, "episode": "int", "episode_seed": "int", "return": "float", "length": "int", "success": "bool",
+        "terminated": "bool", "truncated": "bool", "termination": "text", "clipped_actions": "int",
+        "wall_time": "float", **dict.fromkeys(terms, "float"),
+    }  # fmt: skip
+    return Table(
+        {name: [row.get(name) for row in rows] for name in kinds},
+        title="Episodes",
+        units={"wall_time": "s", "length": "steps"},
+        provenance={"wall_time": "measured", "return": "recorded"} if rows else {},
+        descriptions=_described(
+            kinds,
+            {
+                "episode": "position in the run, from 0",
+                "episode_seed": "seed of the reset of the environment",
+                "return": "undiscounted sum of rewards",
+                "length": "number of environment steps",
+                "terminated": "whether the task ended the episode",
+                "truncated": "whether a time limit ended it",
+                "wall_time": "participant and environment together",
+                **dict.fromkeys(terms, "mean over the steps of this reward term"),
+            },
+        ),
+        kinds=kinds,
+    )
+
+
+def step_table(run: Run) -> Table:
+    """Returns one row per step of the episodes of a run, from the files of its bundle."""
+    kinds: dict[str, Kind] = {
+        **_IDENTITY, "episode": "int", "step": "int", "round_trip": "float", "processor_time": "float",
+    }  # fmt: skip
+    parts: dict[str, list[Any]] = {name: [] for name in kinds}
+    for task, steps in read_steps(run).items():
+        count = steps.episode.size
+        for name, value in _identity(run, task or run.identity.task).items():
+            parts[name] += [value] * count
+        starts = np.flatnonzero(np.diff(steps.episode, prepend=-1) != 0)
+        since = np.arange(count) - np.repeat(starts, np.diff(starts, append=count))
+        parts["episode"] += steps.episode.tolist()
+        parts["step"] += since.tolist()
+        parts["round_trip"] += steps.round_trip_s.tolist()
+        parts["processor_time"] += steps.processor_s.tolist()
+    return Table(
+        parts,
+        title="Steps",
+        units={"round_trip": "s", "processor_time": "s"},
+        provenance={"round_trip": "measured", "processor_time": "measured"},
+        descriptions=_described(
+            kinds,
+            {
+                "episode": "position of the episode in the run, from 0",
+                "step": "position of the step in the episode, from 0",
+                "round_trip": _CALLS["round_trip"],
+                "processor_time": _CALLS["processor_time"],
+            },
+        ),
+        kinds=kinds,
+    )
+
+
+def latency_table(runs: Sequence[Run]) -> Table:
+    """Returns one row per timed call, without warm-up."""
+    kinds: dict[str, Kind] = {**_IDENTITY, "call": "text", "number": "int", "duration": "float", "includes": "text"}
+    columns: dict[str, list[Any]] = {name: [] for name in kinds}
+    for run in runs:
+        for call, seconds in run.latency_s.items():
+            row = {**_identity(run, run.identity.task), "call": call, "includes": _CALLS.get(call, "")}
+            for name, value in row.items():
+                columns[name] += [value] * seconds.size
+            columns["number"] += range(seconds.size)
+            columns["duration"] += seconds.tolist()
+    return Table(
+        columns,
+        title="Timed calls",
+        units={"duration": "s"},
+        provenance={"duration": "measured"},
+        descriptions=_described(kinds, {"number": "position of the call, from 0", "includes": "what a time covers"}),
+        kinds=kinds,
+    )
+
+
+def curve_table(runs: Sequence[Run]) -> Table:
+    """Returns one row per point of the training curves."""
+    kinds: dict[str, Kind] = {**_IDENTITY, "step": "float", "return": "float", "elapsed": "float"}
+    columns: dict[str, list[Any]] = {name: [] for name in kinds}
+    for run in runs:
+        if run.curve is None:
+            continue
+        for name, value in _identity(run, run.identity.task).items():
+            columns[name] += [value] * run.curve.steps.size
+        columns["step"] += run.curve.steps.tolist()
+        columns["return"] += run.curve.values.tolist()
+        columns["elapsed"] += run.curve.elapsed_s().tolist()
+    return Table(
+        columns,
+        title="Training curves",
+        units={"step": "steps", "elapsed": "s"},
+        provenance={"return": "recorded", "elapsed": "recorded"},
+        descriptions=_described(
+            kinds,
+            {
+                "step": "environment steps",
+                "return": "training return as the submission logged it",
+                "elapsed": "since the first point, by the clock of the writer",
+            },
+        ),
+        kinds=kinds,
+    )
+
+
+def _identity(run: Run, task: str) -> dict[str, Any]:
+    return {
+        "run": plain_text(run.key),
+        "algorithm": run.algorithm,
+        "task": plain_text(task),
+        "seed": run.identity.seed,
+    }
+
+
+def _described(kinds: Mapping[str, Kind], more: Mapping[str, str]) -> dict[str, str]:
+    return {name: words for name, words in {**_DESCRIPTIONS, **more}.items() if name in kinds}
+
+
+def _episode_rows(run: Run) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for task, episodes in sorted(run.episodes.items()):
+        rows += [{**_identity(run, task), **_of_episode(episode)} for episode in episodes]
+    if not run.episodes:
+        for mode, of_tasks in run.returns.items():
+            for task, returns in sorted(of_tasks.items()):
+                successes = run.successes.get(mode, {}).get(task)
+                rows += [
+                    {
+                        **_identity(run, task or run.identity.task),
+                        "episode": index,
+                        "return": float(value),
+                        "success": None if successes is None else bool(successes[index]),
+                    }
+                    for index, value in enumerate(returns)
+                ]
+    return rows
+
+
+def _of_episode(episode: Episode) -> dict[str, Any]:
+    return {
+        "episode": episode.index,
+        "episode_seed": episode.seed,
+        "return": episode.episode_return,
+        "length": episode.length,
+        "success": episode.success,
+        "terminated": episode.terminated,
+        "truncated": episode.truncated,
+        "termination": None if episode.termination is None else plain_text(episode.termination),
+        "clipped_actions": episode.clipped_actions,
+        "wall_time": episode.wall_s,
+        **{f"reward/{plain_text(name)}": value for name, value in episode.reward_terms.items()},
+    }

@@ -1,0 +1,169 @@
+"""Scores as text: what ``a2perf score`` prints, and the representations of ``Scores`` and ``Result``."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from a2perf.api.table_text import ESTIMATED_MARK, WIDTH, counted
+
+_MOST_CONDITIONS = 20
+MODE_NAMES = {"train": "training", "inference": "inference", "generalization": "generalization"}
+
+
+class HeadlineMetric(NamedTuple):
+    """One line of the short text: a metric with a plain name and a remark."""
+
+    metric: str
+    title: str
+    remark: str = ""
+
+
+HEADLINES = {
+    "inference": (
+        HeadlineMetric("returns", "Return", "mean over episodes"),
+        HeadlineMetric("LowerCVaRAcrossRollouts", "Worst 5 %", "mean return of the worst episodes"),
+        HeadlineMetric("energy_gross", "Energy"),
+        HeadlineMetric("latency_round_trip_median", "Latency", "median per decision"),
+        HeadlineMetric("memory_rss_peak", "Memory", "peak"),
+    ),
+    "generalization": (
+        HeadlineMetric("generalization", "Score", "over all tasks"),
+        HeadlineMetric("energy_gross", "Energy"),
+        HeadlineMetric("wall_clock", "Time"),
+        HeadlineMetric("memory_rss_peak", "Memory", "peak"),
+    ),
+    "train": (
+        HeadlineMetric("MedianPerfDuringTraining", "Return", "median during training"),
+        HeadlineMetric("LowerCVarOnAcross", "Worst 5 %", "of the final returns over runs"),
+        HeadlineMetric("energy_gross", "Energy"),
+        HeadlineMetric("wall_clock", "Time"),
+        HeadlineMetric("memory_rss_peak", "Memory", "peak"),
+    ),
+}
+"""The metrics of the short text by mode."""
+
+
+class NormalisedReturn(NamedTuple):
+    """The mean return of a group on the scale of its task: 0 is the random policy and 1 the expert.
+
+    Attributes:
+        value: the normalised mean return.
+        interval: ``(low, high)`` over runs; None with one run.
+        scale: the scale in words.
+    """
+
+    value: float
+    interval: tuple[float, float] | None
+    scale: str
+
+
+def document_text(document: Mapping[str, Any], *, every: bool = False, further: str = "") -> str:
+    """Returns the scores of all groups, the conditions of the runs and the counts, as lines.
+
+    Args:
+        document: of ``scores.json``.
+        every: list all metrics instead of the main ones.
+        further: where the conditions are that are not listed.
+    """
+    lines = [line for group in document["groups"] for line in (*group_lines(group, every=every), "")]
+    found = [(run["run"], condition) for run in document["runs"] for condition in run["conditions"]]
+    if found:
+        lines.append(f"Conditions of {counted(len({run for run, _ in found}), 'run')}:")
+    lines += [wrapped(f"{run}: {condition}") for run, condition in found[:_MOST_CONDITIONS]]
+    if len(found) > _MOST_CONDITIONS:
+        lines.append(f"  {len(found) - _MOST_CONDITIONS} more in {further or 'the document'}")
+    lines.append(
+        f"{counted(len(document['runs']), 'run')}, {counted(len(document['groups']), 'group')}; "
+        f"profile {document['profile']}, rules {document['rules']}"
+    )
+    return "\n".join(lines)
+
+
+def group_lines(group: Mapping[str, Any], *, every: bool = False) -> list[str]:
+    """Returns title, conditions and metrics of one group of ``scores.json``."""
+    lines = [f"{group_title(group)}: {counted(len(group['runs']), 'run')}"]
+    lines += [wrapped(f"! {condition}") for condition in group["conditions"]]
+    return [*lines, *(_all_lines(group["scores"]) if every else _short_lines(group))]
+
+
+def group_title(group: Mapping[str, Any]) -> str:
+    """Returns algorithm, mode and task of a group on one line."""
+    where = "/".join(part for part in (group["domain"], group["task"]) if part)
+    mode = MODE_NAMES.get(group["mode"], group["mode"])
+    return f"{group['algorithm']}, {mode}" + (f" on {where}" if where else "")
+
+
+def headlines(group: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yields title, number and remark of the main metrics of a group that have a value."""
+    normalised = normalised_return(group)
+    if normalised is not None:
+        yield "Score", normalised_number(normalised), normalised.scale
+    for line in HEADLINES.get(group["mode"], HEADLINES["train"]):
+        entry = group["scores"].get(line.metric)
+        if entry is not None and entry["value"] is not None:
+            yield line.title, number_text(entry), line.remark
+
+
+def text_line(title: str, number: str, remark: str = "") -> str:
+    """Returns one line of the short text."""
+    return f"  {title:<11}{number:<30}{remark}".rstrip()
+
+
+def number_text(entry: Mapping[str, Any]) -> str:
+    """Returns a value with its spread and unit, rounded as in reports; ≈ marks a model's estimate."""
+    from a2perf.report.numbers_text import rounded
+
+    number = rounded(entry["value"], entry["unit"], entry["spread"])
+    spread = f" ± {number.spread}" if number.spread else ""
+    mark = ESTIMATED_MARK if entry["provenance"] in ("estimated", "mixed") else ""
+    return f"{mark}{number.value}{spread} {number.unit}".rstrip()
+
+
+def normalised_return(group: Mapping[str, Any]) -> NormalisedReturn | None:
+    """Returns the normalised mean return; None if the protocol has no reference scores of the task."""
+    from a2perf.metrics import protocol
+
+    returns = group["scores"].get("returns")
+    task = protocol.load().task_of(group["task"], group["fingerprint"])
+    if group["mode"] != "inference" or task is None or not task.has_references():
+        return None
+    if returns is None or returns["value"] is None:
+        return None
+    interval = None
+    if returns["interval"] is not None:
+        low, high = (float(task.normalise(end)) for end in returns["interval"])
+        interval = (low, high)
+    scale = f"0 random, 1 expert; protocol {protocol.LATEST}"
+    return NormalisedReturn(float(task.normalise(returns["value"])), interval, scale)
+
+
+def normalised_number(score: NormalisedReturn) -> str:
+    """Returns a normalised score with its interval as text."""
+    from a2perf.report.numbers_text import normalised_text
+
+    text = normalised_text(score.value)
+    if score.interval is not None:
+        low, high = map(normalised_text, score.interval)
+        text += f" [{low}, {high}]"
+    return text
+
+
+def wrapped(text: str) -> str:
+    """Returns an indented paragraph of 80 columns."""
+    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _short_lines(group: Mapping[str, Any]) -> list[str]:
+    return [text_line(*line) for line in headlines(group)]
+
+
+def _all_lines(scores: Mapping[str, Any]) -> list[str]:
+    width = max(map(len, scores), default=0)
+    lines = []
+    for name, entry in scores.items():
+        text = entry["condition"] if entry["value"] is None else number_text(entry)
+        line = f"  {name:{width}}  {text}"
+        lines.append(textwrap.fill(line, WIDTH, subsequent_indent=" " * (width + 4), drop_whitespace=True))
+    return lines

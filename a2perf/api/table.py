@@ -1,0 +1,312 @@
+"""Tables of recorded data.
+
+A ``Table`` holds columns with units and provenance. pandas, polars and pyarrow are imported on conversion only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from a2perf.api.columns import Kind, Stored, equal, store
+from a2perf.api.frame_libraries import arrow_table, pandas_frame, polars_frame
+from a2perf.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+
+class Tabular:
+    """Base of everything that converts to a data frame; a subclass defines ``table``."""
+
+    __slots__ = ()
+
+    def table(self) -> Table:
+        """Returns the data as a ``Table``."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Returns a pandas data frame.
+
+        ``frame.attrs`` holds ``units``, ``provenance`` (both by column) and ``title``. Missing numbers are NaN. Whole
+        numbers and truth values with missing ones have the types ``Int64`` and ``boolean``.
+
+        Raises:
+            MissingDependency: pandas is not installed.
+        """
+        table = self.table()
+        attrs = {"units": dict(table.units), "provenance": dict(table.provenance), "title": table.title}
+        return pandas_frame(table.stored(), table.kinds, attrs)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Returns a polars data frame. Missing values are null.
+
+        polars stores no metadata. ``table().units`` and ``to_arrow`` have the units.
+
+        Raises:
+            MissingDependency: polars or pyarrow is not installed.
+        """
+        return polars_frame(self.to_arrow())
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Returns an Arrow table. Missing values, NaN included, are null.
+
+        The metadata of a field holds ``unit``, ``provenance`` and ``description`` if they are known, or
+        ``unit_column`` and ``provenance_column`` if another column has them row by row. The metadata of the schema
+        holds ``title`` and ``a2perf_version``.
+
+        Raises:
+            MissingDependency: pyarrow is not installed.
+        """
+        table = self.table()
+        described = {
+            "unit": table.units,
+            "provenance": table.provenance,
+            "unit_column": table.row_units,
+            "provenance_column": table.row_provenance,
+            "description": table.descriptions,
+        }
+        return arrow_table(table.stored(), table.kinds, described, table.title)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Lets polars, DuckDB and other libraries with the Arrow interface take the data without a conversion."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+class Table(Tabular):
+    """Columns of equal length with units and provenance. Immutable.
+
+    Args:
+        columns: values by column name: numbers, truth values or texts. None is a missing value.
+        title: what the rows are.
+        units: unit by column; ``""`` or no entry for a number without a unit, or in the unit of the reward.
+        provenance: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"recorded"`` by column.
+        row_units: columns with a unit per row: name of the column -> name of the text column with its units.
+        row_provenance: the same for provenance.
+        descriptions: one sentence by column.
+        kinds: ``"float"``, ``"int"``, ``"bool"`` or ``"text"`` by column; by default found from the values.
+
+    Raises:
+        ValueError: columns differ in length, or a keyword names a column that does not exist.
+        TypeError: values of a column differ in kind.
+
+    Example:
+        >>> columns = {"seed": [0, 1], "latency": [0.0012, None]}
+        >>> table = a2perf.Table(columns, units={"latency": "s"}, title="Calls")
+        >>> table["latency"]
+        array([0.0012,    nan])
+        >>> table.to_pandas().attrs["units"]
+        {'latency': 's'}
+    """
+
+    __slots__ = (
+        "_columns", "_descriptions", "_kinds", "_provenance", "_row_provenance", "_row_units", "_rows", "_title",
+        "_units",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        columns: Mapping[str, Iterable[Any]],
+        *,
+        title: str = "",
+        units: Mapping[str, str] | None = None,
+        provenance: Mapping[str, str] | None = None,
+        row_units: Mapping[str, str] | None = None,
+        row_provenance: Mapping[str, str] | None = None,
+        descriptions: Mapping[str, str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> None:
+        stored: dict[str, Stored] = {}
+        found: dict[str, Kind] = {}
+        for name, values in columns.items():
+            found[name], stored[name] = store(name, values, (kinds or {}).get(name))
+        lengths = {len(values) for values in stored.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"columns differ in length: { {name: len(values) for name, values in stored.items()} }")
+        given = {
+            "_units": {name: unit for name, unit in (units or {}).items() if unit},
+            "_provenance": dict(provenance or {}),
+            "_row_units": dict(row_units or {}),
+            "_row_provenance": dict(row_provenance or {}),
+            "_descriptions": dict(descriptions or {}),
+        }
+        named = [*(kinds or {}), *(name for held in given.values() for name in held)]
+        named += [*given["_row_units"].values(), *given["_row_provenance"].values()]
+        if unknown := sorted(set(named) - set(stored)):
+            raise ValueError(f"no such column: {', '.join(unknown)}")
+        for name, value in {"_columns": stored, "_kinds": found, "_title": title, **given}.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_rows", lengths.pop() if lengths else 0)
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self._columns)
+
+    @property
+    def title(self) -> str:
+        """What the rows are."""
+        return self._title
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Unit by column, for columns with one unit."""
+        return MappingProxyType(self._units)
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Provenance by column, for columns with one provenance."""
+        return MappingProxyType(self._provenance)
+
+    @property
+    def row_units(self) -> Mapping[str, str]:
+        """Columns with a unit per row, and the column with the units."""
+        return MappingProxyType(self._row_units)
+
+    @property
+    def row_provenance(self) -> Mapping[str, str]:
+        """Columns with a provenance per row, and the column with the provenance."""
+        return MappingProxyType(self._row_provenance)
+
+    @property
+    def descriptions(self) -> Mapping[str, str]:
+        """One sentence by column."""
+        return MappingProxyType(self._descriptions)
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """``"float"``, ``"int"``, ``"bool"`` or ``"text"`` by column."""
+        return MappingProxyType(self._kinds)
+
+    def __getitem__(self, name: str) -> Stored:
+        """Returns a column.
+
+        Returns:
+            Numbers and truth values as a read-only array, shape ``(rows,)``: float64 with NaN for missing values, int64
+            or bool. Text, and whole numbers or truth values with missing ones, as a tuple with None for them.
+
+        Raises:
+            ConfigError: the column is unknown.
+        """
+        try:
+            return self._columns[name]
+        except KeyError:
+            near = did_you_mean(str(name), self._columns)
+            message = f"the table has no column {name!r}{near}"
+            raise ConfigError(message, hint=f"use one of {', '.join(self._columns)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def stored(self) -> Mapping[str, Stored]:
+        """Returns the values by column name, each as ``table[name]`` does."""
+        return MappingProxyType(self._columns)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yields each row as a dict of Python values; a missing value is None, or NaN in a column of floats."""
+        lists = [values.tolist() if isinstance(values, np.ndarray) else values for values in self._columns.values()]
+        for row in zip(*lists, strict=True):
+            yield dict(zip(self._columns, row, strict=True))
+
+    def select(self, *names: str) -> Table:
+        """Returns a table of these columns.
+
+        Raises:
+            ConfigError: the column is unknown.
+        """
+        kept = {name: self[name] for name in names}
+        of_kept: dict[str, Any] = {
+            key: {name: value for name, value in held.items() if name in kept} if isinstance(held, dict) else held
+            for key, held in self._keywords().items()
+        }
+        for key in ("row_units", "row_provenance"):  # the column with the units may not be among those kept
+            of_kept[key] = {name: other for name, other in of_kept[key].items() if other in kept}
+        return Table(kept, **of_kept)
+
+    def take(self, index: Sequence[int] | slice) -> Table:
+        """Returns a table of the rows at these positions."""
+        positions = np.arange(self._rows)[index]
+        return self.rebuilt(
+            {
+                name: values[positions] if isinstance(values, np.ndarray) else [values[at] for at in positions]
+                for name, values in self._columns.items()
+            }
+        )
+
+    def table(self) -> Table:
+        """Returns this table."""
+        return self
+
+    # --- an immutable value -------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return int(self._rows)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Table is immutable; {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Table is immutable; {name!r} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        if self.columns != other.columns or self._keywords() != other._keywords():
+            return False
+        return all(equal(self._columns[name], other._columns[name]) for name in self._columns)
+
+    def __hash__(self) -> int:
+        return hash((self._title, self.columns, self._rows))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_unpickled, (dict(self._columns), self._keywords()))
+
+    def _keywords(self) -> dict[str, Any]:
+        return {
+            "title": self._title,
+            "units": self._units,
+            "provenance": self._provenance,
+            "row_units": self._row_units,
+            "row_provenance": self._row_provenance,
+            "descriptions": self._descriptions,
+            "kinds": self._kinds,
+        }
+
+    def rebuilt(self, columns: Mapping[str, Iterable[Any]]) -> Table:
+        """Returns a table of other columns with the units and the provenance of this one."""
+        return Table(columns, **self._keywords())
+
+    def __repr__(self) -> str:
+        from a2perf.api.table_text import table_text
+
+        return table_text(self)
+
+    def _repr_html_(self) -> str:
+        from a2perf.api.table_html import table_html
+
+        return str(table_html(self))
+
+    if TYPE_CHECKING:  # set with object.__setattr__, since the class forbids assignments
+        _columns: dict[str, Stored]
+        _descriptions: dict[str, str]
+        _kinds: dict[str, Kind]
+        _provenance: dict[str, str]
+        _row_provenance: dict[str, str]
+        _row_units: dict[str, str]
+        _rows: int
+        _title: str
+        _units: dict[str, str]
+
+
+def _unpickled(columns: dict[str, Stored], keywords: dict[str, Any]) -> Table:
+    return Table(columns, **keywords)

@@ -1,0 +1,32 @@
+"""Errors of click in the form of ours: ``a2perf: what is wrong``, then ``  Fix: what to do``."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+_SUGGESTION = re.compile(r"\.? \(?(Did you mean|Possible options:) (.*?)[?)]?$", re.DOTALL)
+_OTHER_NAMES = re.compile(r"('--[\w-]+')(?: / '--[\w-]+')+")
+_EXTRA = re.compile(r"got unexpected extra arguments? \((\S+)")
+
+
+def usage_text(error: click.ClickException, name: str) -> str:
+    """Returns the lines of an error that click found in a command line.
+
+    Args:
+        error: what click raised.
+        name: the program, for errors that name no command.
+    """
+    message = " ".join(error.format_message().split())
+    message = message[:1].lower() + message[1:]
+    if found := _SUGGESTION.search(message):
+        message = f"{message[: found.start()]}; did you mean {found[2].removeprefix('one of: ')}?"
+    message = message.removesuffix(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = name if context is None else context.command_path
+    if extra := _EXTRA.match(message):
+        message = f"{command} does not take {extra[1].strip(')')!r}"
+    message = _OTHER_NAMES.sub(r"\1", message)
+    fix = f"{command} --help"
+    return f"{name}: {message}\n  Fix: {fix}"

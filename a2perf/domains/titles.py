@@ -1,0 +1,70 @@
+"""Names of domains, tasks and environments for people.
+
+A title stands beside each registration; these functions look it up and never fail, because reports also show runs of
+tasks that this installation does not know. They import nothing of a domain but its record.
+"""
+
+from __future__ import annotations
+
+import re
+
+from a2perf.domains.registry import Domain, all_environments, domains
+
+_ENVIRONMENT_ID = re.compile(r"-v\d+$")
+_HELD_OUT = re.compile(r"held_out_(\d+)_(.+)")
+_ALL_TASKS = "all"
+
+
+def domain_title(domain: str) -> str:
+    """Returns the title of a domain, ``"Web navigation"``; an unknown name is made readable."""
+    known = domains().get(domain)
+    return known.title if known is not None else _readable(domain)
+
+
+def task_title(domain: str, task: str) -> str:
+    """Returns the title of a task, ``"Level 2, 10 websites"``.
+
+    Args:
+        domain: name of its domain; tasks of an unknown domain are made readable.
+        task: name of a task, id of an environment, or ``"all"`` (the generalization mode).
+    """
+    if task == _ALL_TASKS:
+        return "All tasks"
+    known = domains().get(domain)
+    if known is not None and (title := _registered_title(known, task)):
+        return title
+    return _readable(task)
+
+
+def task_summary(domain: str, task: str) -> str:
+    """Returns the one-line description of a task or environment, or "" if it has none."""
+    known = domains().get(domain)
+    if known is None:
+        return ""
+    for record in known.tasks:
+        if record.name == task:
+            return record.summary
+    return next((one.summary for one in known.environments if task in (one.id, *one.aliases)), "")
+
+
+def environment_title(env_id: str) -> str:
+    """Returns the title of an environment, ``"Dog, pace"``; an unknown id is returned as it is."""
+    found = all_environments().get(env_id)
+    return found[1].title or env_id if found is not None else env_id
+
+
+def _registered_title(domain: Domain, task: str) -> str:
+    for record in domain.tasks:
+        if record.name == task:
+            return record.title
+    return next((one.title for one in domain.environments if task in (one.id, *one.aliases)), "")
+
+
+def _readable(name: str) -> str:
+    """Returns ``"Held-out 3, level 2"`` for ``"held_out_3_level_2"``; environment ids stay as they are."""
+    if _ENVIRONMENT_ID.search(name):
+        return name
+    if match := _HELD_OUT.fullmatch(name):
+        return f"Held-out {match[1]}, {match[2].replace('_', ' ')}"
+    words = " ".join(name.replace("_", " ").split())
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,63 @@
+"""The progress of an experiment, read from its queue, also while it is running."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from a2perf.errors import ConfigError
+from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
+from a2perf.runs.files import files_of, kind_at
+from a2perf.runs.packed_archive import packed_place, packed_top
+from a2perf.stranger_files import Kind
+
+
+class ExperimentProgress(NamedTuple):
+    """The state of every run of an experiment.
+
+    Attributes:
+        entries: the runs in the order in which they were added.
+        counts: number of runs by state.
+    """
+
+    entries: Sequence[QueueEntry]
+    counts: Mapping[State, int]
+
+
+def read_progress(root: str | os.PathLike[str]) -> ExperimentProgress:
+    """Reads the progress of an experiment.
+
+    Args:
+        root: the root folder of the experiment, or a packed file of it.
+
+    Returns:
+        Its runs with their states. A run of a launcher that no longer runs counts as waiting.
+
+    Raises:
+        ConfigError: the folder holds no experiment.
+    """
+    with _queue_file(Path(root)) as file, Queue(file) as queue:
+        queue.reap()  # runs of a dead launcher are no longer running
+        return ExperimentProgress(queue.entries(), queue.counts())
+
+
+@contextlib.contextmanager
+def _queue_file(root: Path) -> Iterator[Path]:
+    """Yields the queue of an experiment; for a packed one, a copy, because SQLite opens only files."""
+    top = packed_top(root)
+    is_packed = packed_place(top) is not None
+    if not (kind_at(top / QUEUE_FILE) is Kind.FILE if is_packed else (top / QUEUE_FILE).is_file()):
+        raise ConfigError(f"{root} holds no experiment", hint="give the --root-dir of an experiment of several runs")
+    if not is_packed:
+        yield top / QUEUE_FILE
+        return
+    with tempfile.TemporaryDirectory() as work:
+        copy = Path(work) / QUEUE_FILE
+        with files_of(top).open(QUEUE_FILE) as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        yield copy

@@ -1,0 +1,28 @@
+"""Callbacks for Stable-Baselines3.
+
+Example:
+    >>> from a2perf.integrations.sb3 import EvaluateCallback
+    >>> model.learn(100_000, callback=EvaluateCallback("dog_pace", every_steps=10_000, episodes=5))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from a2perf.integrations.missing_package import imported
+
+if TYPE_CHECKING:
+    from a2perf.integrations.sb3_callback import EvaluateCallback
+
+__all__ = ["EvaluateCallback"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the callback, and with it Stable-Baselines3, on first use.
+
+    Raises:
+        MissingDependency: Stable-Baselines3 is not installed.
+    """
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return imported("a2perf.integrations.sb3_callback", name, package="stable_baselines3", install="'a2perf[sb3]'")

@@ -1,0 +1,88 @@
+"""Extensions that installed packages add: the entry points of a group. A broken package is named and stops nothing.
+
+Each kind of extension has a group (``a2perf.metrics``, ``a2perf.launchers``, ...) and decides what it accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from a2perf.errors import ConfigError, did_you_mean
+
+
+class RejectedPlugin(Exception):
+    """An entry point loaded an object that its group does not accept; the message gives the reason."""
+
+
+@dataclass(frozen=True)
+class PluginProblem:
+    """An entry point that cannot be used: the object that it names, and the reason."""
+
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}"
+
+
+def load_plugins(group: str, accept: Callable[[str, Any], None]) -> dict[str, PluginProblem]:
+    """Loads every entry point of a group, in the order of their names.
+
+    Args:
+        group: name of the group.
+        accept: called with the name of each entry point and its object; raises RejectedPlugin to refuse it.
+
+    Returns:
+        The entry points that cannot be used, by name.
+    """
+    problems: dict[str, PluginProblem] = {}
+    for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
+        try:
+            accept(point.name, point.load())
+        except RejectedPlugin as error:
+            problems[point.name] = PluginProblem(point.value, str(error))
+        except Exception as error:  # anything can happen while the code of another package runs
+            problems[point.name] = PluginProblem(point.value, f"{type(error).__name__}: {error}")
+    return problems
+
+
+def plugin_names(group: str) -> list[str]:
+    """Returns the names of the entry points of a group, without loading them."""
+    return sorted(metadata.entry_points(group=group).names)
+
+
+def load_plugin(group: str, name: str, what: str, *, gives: str, others: Collection[str] = ()) -> Callable[..., Any]:
+    """Returns the function or class that an entry point names.
+
+    Args:
+        group: name of the group.
+        name: name of the entry point.
+        what: what the group holds, for messages: ``"launcher"``.
+        gives: what the function has to return, for messages.
+        others: further valid names, which are built in.
+
+    Raises:
+        ConfigError: the name is unknown, or the package is broken.
+    """
+    known = [*others, *plugin_names(group)]
+    if name not in metadata.entry_points(group=group).names:
+        hint = f"choose one of: {', '.join(known)}" if known else f"install a package with the group {group}"
+        raise ConfigError(f"{name!r} is not a {what}{did_you_mean(name, known)}", hint=hint)
+    (point, *_) = metadata.entry_points(group=group, name=name)
+    try:
+        loaded: Any = point.load()
+    except Exception as error:  # whatever the package raises, the person needs its name and not a traceback
+        raise ConfigError(
+            f"the {what} {name!r} cannot be loaded from {point.value}: {type(error).__name__}: {error}",
+            hint=f"reinstall or remove the package {point.dist.name if point.dist else point.value}",
+        ) from error
+    if not callable(loaded):
+        raise ConfigError(
+            f"the {what} {name!r} is {loaded!r}, which cannot be called",
+            hint=f"let the entry point {point.value} name a class or function that returns {gives}",
+        )
+    function: Callable[..., Any] = loaded
+    return function

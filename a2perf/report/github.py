@@ -1,0 +1,79 @@
+"""Verdicts in a GitHub workflow: annotations of a job, and its summary."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from a2perf.errors import UserError
+from a2perf.experiments.junit import VerdictCase, VerdictSuite
+from a2perf.plain_text import markdown_text, plain_text
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+_LEVELS = {"failed": "error", "error": "error", "skipped": "warning"}
+
+
+def annotations_of(suites: Sequence[VerdictSuite], *, skipped: bool = True) -> list[str]:
+    """Returns one workflow command per case that did not pass: errors for failures, warnings for skipped cases.
+
+    GitHub turns lines such as ``::error title=TITLE::MESSAGE`` on standard output into annotations.
+
+    Args:
+        suites: the cases.
+        skipped: include the warnings.
+    """
+    return [
+        f"::{_LEVELS[case.outcome]} title={_property(_title(suite, case))}::{_data(case.message or case.kind)}"
+        for suite in suites
+        for case in suite.cases
+        if case.outcome != "passed" and (skipped or case.outcome != "skipped")
+    ]
+
+
+def suite_markdown(suite: VerdictSuite) -> str:
+    """Returns a table of cases with their verdicts and reasons."""
+    rows = [
+        f"| {markdown_text(' '.join(part for part in (case.group, case.name) if part))} | {markdown_text(case.kind)} "
+        f"| {markdown_text(case.message)} |"
+        for case in suite.cases
+    ]
+    return "\n".join(
+        [f"### {markdown_text(suite.name)}", "", "| test | result | reason |", "| --- | --- | --- |", *rows]
+    )
+
+
+def append_to_summary(markdown: str) -> bool:
+    """Appends Markdown to the summary of the job; returns False outside of a GitHub workflow.
+
+    Raises:
+        UserError: the file of the summary cannot be written.
+    """
+    path = os.environ.get(SUMMARY_VARIABLE, "")
+    if not path:
+        return False
+    try:
+        with Path(path).open("a", encoding="utf-8") as stream:
+            stream.write(f"{markdown.rstrip()}\n")
+    except OSError as error:
+        raise UserError(
+            f"the summary {path} cannot be written: {error.strerror}", hint=f"unset {SUMMARY_VARIABLE}"
+        ) from error
+    return True
+
+
+def _title(suite: VerdictSuite, case: VerdictCase) -> str:
+    return f"{case.kind or 'failed'}: {case.name} ({case.group or suite.name})"
+
+
+def _data(text: str) -> str:
+    """Escapes a message; a line break in it would end the command and could begin another."""
+    return _plain(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _plain(text: str) -> str:
+    return "\n".join(plain_text(line) for line in text.splitlines())

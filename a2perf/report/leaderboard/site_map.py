@@ -1,0 +1,254 @@
+"""The structure of the site: one page per protocol with one table per domain, and one page per task.
+
+The newest protocol comes first. A domain's table has one row per submission: its rank and score over all tasks of the
+domain, then its score on each task.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from a2perf.domains import domain_title, task_title
+from a2perf.metrics import protocol as protocols
+from a2perf.records import SubmissionInfo
+from a2perf.report.leaderboard.overall import Overall, OverallRow
+from a2perf.report.leaderboard.ranking import Board, Ranked
+from a2perf.report.leaderboard.safe_names import slug
+from a2perf.report.leaderboard.scoring import Score
+from a2perf.report.leaderboard.terms import OPEN
+from a2perf.report.ranks import leaders
+
+INDEX, TASKS = "index.html", "tasks"
+Submission = tuple[str, str]
+"""Name and hash of the files."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskPage:
+    """All tables of one task under one protocol, the open track first."""
+
+    protocol: str
+    domain: str
+    task: str
+    boards: tuple[Board, ...]
+
+    @property
+    def file(self) -> str:
+        """Path below the site."""
+        identity = f"{self.protocol}\0{self.domain}"
+        return f"{TASKS}/{slug(self.task, identity)}.html"
+
+    @property
+    def title(self) -> str:
+        """Title of the task."""
+        return task_title(self.domain, self.task) if self.task else "Unknown task"
+
+
+@dataclasses.dataclass(frozen=True)
+class DomainRow:
+    """A submission in the table of a domain.
+
+    Attributes:
+        rank: ``"1–2"``, or ``""`` without a rank over all tasks.
+        leads: whether its rank range contains 1, unless all entries are tied.
+        reason: why it has no rank.
+        by_task: its entry on each task.
+        leads_on: tasks on which it leads.
+    """
+
+    name: str
+    version: str
+    info: SubmissionInfo
+    rank: str
+    score: Score
+    leads: bool
+    reason: str
+    by_task: dict[str, Ranked]
+    leads_on: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class DomainTable:
+    """The table of a domain under one protocol, track and provenance of energy.
+
+    Attributes:
+        boards: by task; the tasks of the table.
+        note: what distinguishes it from other tables of the domain; ``""`` if it is the only one.
+        rows: ranked ones first, best first.
+    """
+
+    domain: str
+    boards: dict[str, Board]
+    note: str
+    rows: tuple[DomainRow, ...]
+
+    @property
+    def title(self) -> str:
+        """Title of the domain and what distinguishes the table."""
+        name = domain_title(self.domain) if self.domain else "Unknown domain"
+        return f"{name}, {self.note}" if self.note else name
+
+    @property
+    def anchor(self) -> str:
+        """Id of the table in its page."""
+        return f"domain-{slug(self.domain, self.note)}"
+
+    def ranked(self) -> list[DomainRow]:
+        """Returns the rows with a rank over all tasks."""
+        return [row for row in self.rows if row.rank]
+
+
+@dataclasses.dataclass(frozen=True)
+class ProtocolPage:
+    """One protocol.
+
+    Attributes:
+        name: of the protocol, ``""`` for runs under none.
+        file: name of the page.
+        tables: one per domain, more where tracks or provenances differ.
+        tasks: pages of its tasks.
+    """
+
+    name: str
+    file: str
+    tables: tuple[DomainTable, ...]
+    tasks: tuple[TaskPage, ...]
+
+    @property
+    def title(self) -> str:
+        """Title of the tab."""
+        return f"Protocol {self.name}" if self.name else "No protocol"
+
+
+def protocol_pages(boards: Sequence[Board], overall: Sequence[Overall]) -> list[ProtocolPage]:
+    """Returns the pages of the site, the newest protocol first, as ``index.html``."""
+    names = sorted({board.protocol for board in boards}, key=_protocol_order)
+    pages = []
+    for place, name in enumerate(names):
+        members = [board for board in boards if board.protocol == name]
+        file = INDEX if place == 0 else f"protocol-{slug(name or 'none', name)}.html"
+        pages.append(ProtocolPage(name, file, tuple(_tables(members, overall)), tuple(_task_pages(members))))
+    return pages
+
+
+def rank_range(row: Ranked | OverallRow) -> str:
+    """Returns the rank, as a range if intervals overlap; ``""`` without a rank."""
+    if row.place is None:
+        return ""
+    return str(row.best) if row.best == row.worst else f"{row.best}–{row.worst}"
+
+
+def leaders_of(rows: Sequence[Ranked]) -> set[Submission]:
+    """Returns the submissions of a board that may be printed in bold."""
+    ranked = [row for row in rows if row.place is not None]
+    places = leaders([(row.entry.score.low, row.entry.score.high) for row in ranked])
+    return {(ranked[place].entry.name, ranked[place].entry.version) for place in places}
+
+
+def _protocol_order(name: str) -> tuple[bool, bool, bool, str]:
+    """Orders the latest protocol first, then other known ones, then modified ones, then runs under none."""
+    return (name != protocols.LATEST, name not in protocols.names(), not name, name)
+
+
+def _task_pages(boards: Sequence[Board]) -> list[TaskPage]:
+    groups: dict[tuple[str, str, str], list[Board]] = {}
+    for board in boards:
+        groups.setdefault((board.protocol, board.domain, board.task), []).append(board)
+    return [TaskPage(*key, tuple(sorted(of, key=lambda board: board.track != OPEN))) for key, of in groups.items()]
+
+
+def _tables(boards: Sequence[Board], overall: Sequence[Overall]) -> list[DomainTable]:
+    groups: dict[tuple[str, ...], list[Board]] = {}
+    for board in boards:
+        groups.setdefault((board.domain, board.track, board.provenance, board.reference, str(board.rules)), []).append(
+            board
+        )
+    tables = []
+    for domain in dict.fromkeys(key[0] for key in groups):
+        keys = [key for key in groups if key[0] == domain]
+        has_open = any(key[1] == OPEN for key in keys)
+        # a track with a budget is part of the open one; its own tables are on the pages of its tasks
+        shown = sorted((key for key in keys if key[1] == OPEN or not has_open), key=lambda key: -_ranked(groups[key]))
+        for key in shown:
+            found = [one for one in overall if _terms(one) == _terms(groups[key][0])]
+            tables.append(_table(groups[key], found[0] if found else None, _note(key, shown)))
+    return tables
+
+
+def _ranked(boards: Sequence[Board]) -> int:
+    return sum(row.place is not None for board in boards for row in board.rows)
+
+
+def _terms(of: Board | Overall) -> tuple[object, ...]:
+    return (of.domain, of.protocol, of.track, of.provenance, of.reference, of.rules)
+
+
+def _note(key: tuple[str, ...], shown: Sequence[tuple[str, ...]]) -> str:
+    """Returns in which terms a table differs from the other tables of its domain."""
+    parts = (f"{key[1]} track", f"energy {key[2]}", f"normalised by {key[3]}" if key[3] else "plain returns",
+             f"formulas {key[4]}")  # fmt: skip
+    return ", ".join(part for place, part in enumerate(parts, 1) if len({other[place] for other in shown}) > 1)
+
+
+def _table(boards: Sequence[Board], whole: Overall | None, note: str) -> DomainTable:
+    names = [board.task for board in boards]
+    single = {board.task: board for board in boards if names.count(board.task) == 1}
+    leading = {task: leaders_of(board.rows) for task, board in single.items()}
+    entered: dict[Submission, dict[str, Ranked]] = {}
+    for task, board in single.items():
+        for row in board.rows:
+            entered.setdefault((row.entry.name, row.entry.version), {})[task] = row
+    rows: list[DomainRow] = []
+    best = _best_overall(whole)
+    ranks = {(row.name, row.version): row for row in whole.rows} if whole is not None else {}
+    for key, by_task in entered.items():
+        of_domain: Ranked | OverallRow | None = ranks.get(key)
+        score = of_domain.score if isinstance(of_domain, OverallRow) else Score()
+        if whole is None and len(single) == 1:  # the only task is the whole domain
+            of_domain = next(iter(by_task.values()))
+            score, best = of_domain.entry.score, leading[next(iter(single))]
+        info = next((row.entry.info for row in by_task.values() if row.entry.info.title), SubmissionInfo())
+        rank = "" if of_domain is None else rank_range(of_domain)
+        rows.append(
+            DomainRow(
+                name=key[0],
+                version=key[1],
+                info=info,
+                rank=rank,
+                score=score,
+                leads=key in best,
+                reason="" if rank else _reason(by_task, single),
+                by_task=by_task,
+                leads_on=frozenset(task for task in by_task if key in leading[task]),
+            )
+        )
+    rows.sort(key=_order)
+    return DomainTable(boards[0].domain, single, note, tuple(rows))
+
+
+def _best_overall(whole: Overall | None) -> set[Submission]:
+    ranked = [] if whole is None else [row for row in whole.rows if row.place is not None]
+    places = leaders([(row.score.low, row.score.high) for row in ranked])
+    return {(ranked[place].name, ranked[place].version) for place in places}
+
+
+def _reason(by_task: dict[str, Ranked], boards: dict[str, Board]) -> str:
+    """Returns why a submission has no rank over all tasks of a domain."""
+    missing = len(boards) - len(by_task)
+    unranked = [row for row in by_task.values() if row.place is None]
+    reasons = []
+    if missing:
+        reasons.append(f"{missing} of {len(boards)} tasks missing")
+    if unranked:
+        first = unranked[0].entry.not_ranked
+        more = f": {first[0].split(': ')[0]}" if first else ""
+        reasons.append(f"no rank on {len(unranked)} of {len(boards)} tasks{more}" if len(boards) > 1 else more[2:])
+    return "; ".join(reason for reason in reasons if reason)
+
+
+def _order(row: DomainRow) -> tuple[object, ...]:
+    known = [found.entry.score.value for found in row.by_task.values() if found.entry.score.value is not None]
+    mean = sum(known) / len(known) if known else 0.0
+    value = row.score.value
+    return (not row.rank, value is None, -(value or 0.0), -len(known), -mean, row.name, row.version)

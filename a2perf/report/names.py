@@ -1,0 +1,62 @@
+"""Names for people: submissions, their kinds and metrics. Titles of tasks and domains are in ``a2perf.domains``.
+
+Every page shows a title and, in small print, the id that the files use.
+"""
+
+from __future__ import annotations
+
+from a2perf.metrics import registry
+from a2perf.plain_text import plain_text
+from a2perf.records import SubmissionInfo
+from a2perf.runs.submission_info import KINDS
+
+KIND_TITLES = {
+    "random": "Random",
+    "scripted": "Scripted",
+    "search": "Search",
+    "pre-trained": "Pre-trained",
+    "imitation": "Imitation",
+    "learned": "Learned",
+}
+"""Badge of each kind, in the order in which kinds are listed."""
+
+_KIND_SUMMARIES = {
+    "random": "Draws random actions",
+    "scripted": "Follows rules written by hand",
+    "search": "Searches for each task instead of learning a policy",
+    "pre-trained": "Uses a policy that was trained elsewhere",
+    "imitation": "Learns from demonstrations",
+    "learned": "Learns from its own episodes",
+}
+
+
+def submission_title(name: str, info: SubmissionInfo | None = None) -> str:
+    """Returns the title of a submission, its name if it has no title; safe to escape and show.
+
+    Args:
+        name: of the submission's folder, ``run.algorithm``.
+        info: how it describes itself, ``run.info``.
+    """
+    title = "" if info is None else info.title
+    return " ".join(plain_text(title or name).split())
+
+
+def submission_kind(info: SubmissionInfo | None) -> str:
+    """Returns the badge of a submission, ``"Pre-trained"``; ``""`` if it states no kind."""
+    return "" if info is None else KIND_TITLES.get(info.kind, "")
+
+
+def kind_summary(kind: str) -> str:
+    """Returns what a kind means in one clause, for tooltips; ``""`` for an unknown kind."""
+    return _KIND_SUMMARIES.get(kind, "")
+
+
+def kind_order(kind: str) -> int:
+    """Returns the position of a kind in lists; submissions without one come last."""
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+
+
+def metric_title(name: str) -> str:
+    """Returns the title of a metric, ``"Memory, resident peak"``; the name with spaces if it is not registered."""
+    metric = registry.all_metrics().get(name)
+    return metric.label if metric is not None else plain_text(name).replace("_", " ").capitalize()

@@ -1,0 +1,117 @@
+"""Report sections that other packages add.
+
+A section is a function of the scored results that returns a ``ReportSection``, or None if it does not apply. A package
+registers it with an entry point of the group ``a2perf.report_sections``::
+
+    [project.entry-points."a2perf.report_sections"]
+    energy_per_point = "my_package.sections:energy_per_point"
+
+A script calls ``register_section`` instead. A section that cannot be loaded or that raises appears as a condition of
+the report; the rest of the report is not affected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from a2perf.plugins import RejectedPlugin, load_plugins
+from a2perf.report.drawing import Chart
+from a2perf.report.tables import Table
+from a2perf.report.task_results import TaskResults
+
+GROUP = "a2perf.report_sections"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportSection:
+    """A section of a report.
+
+    Attributes:
+        title: heading, at most a few words.
+        text: one paragraph of plain text below it.
+        tables: in order; every text in them is escaped.
+        charts: in order, drawn with ``drawing.single`` or ``drawing.interactive``; they are renamed to unique names.
+    """
+
+    title: str
+    text: str = ""
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Chart, ...] = ()
+
+
+SectionFunction: TypeAlias = Callable[[Sequence[TaskResults]], ReportSection | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class AddedSection:
+    """A section in its place on the page."""
+
+    anchor: str
+    section: ReportSection
+
+
+_registered: dict[str, SectionFunction] = {}
+
+
+def register_section(name: str, function: SectionFunction) -> None:
+    """Adds a section to all reports of this process; a later registration of the same name replaces the earlier one."""
+    _registered[name] = function
+
+
+def unregister_section(name: str) -> None:
+    """Removes a section that ``register_section`` added; an unknown name has no effect."""
+    _registered.pop(name, None)
+
+
+def added_sections(
+    results: Sequence[TaskResults], new_name: Callable[..., str]
+) -> tuple[list[AddedSection], dict[str, str]]:
+    """Calls every section.
+
+    Args:
+        results: the scored tasks of the report.
+        new_name: makes a unique name, safe in files and anchors, out of words.
+
+    Returns:
+        The sections that apply, by name; and why others failed, by name.
+    """
+    installed, wrong = _installed()
+    problems = dict(wrong)
+    found = []
+    for name, function in sorted({**installed, **_registered}.items()):
+        try:
+            section = function(results)
+            if section is None:
+                continue
+            if not isinstance(section, ReportSection):
+                raise TypeError(f"returned {type(section).__name__} instead of ReportSection or None")
+        except Exception as error:  # a section of another package may do anything; the report must still be written
+            problems[name] = f"{type(error).__name__}: {error}"
+            continue
+        charts = tuple(_renamed(chart, new_name(name, chart.name)) for chart in section.charts)
+        found.append(AddedSection(new_name("section", name), dataclasses.replace(section, charts=charts)))
+    return found, problems
+
+
+def _renamed(chart: Chart, name: str) -> Chart:
+    views = tuple(
+        dataclasses.replace(view, name=f"{name}-{view.scale}" if index else name)
+        for index, view in enumerate(chart.views)
+    )
+    return dataclasses.replace(chart, name=name, views=views)
+
+
+@functools.cache
+def _installed() -> tuple[dict[str, SectionFunction], dict[str, str]]:
+    found: dict[str, SectionFunction] = {}
+
+    def accept(name: str, function: Any) -> None:
+        if not callable(function):
+            raise RejectedPlugin(f"{function!r} is not a function")
+        found[name] = function
+
+    problems = load_plugins(GROUP, accept)
+    return found, {name: str(problem) for name, problem in problems.items()}

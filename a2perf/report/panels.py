@@ -1,0 +1,53 @@
+"""Several charts in one figure: one panel per task with its title."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from a2perf.report.charts import shortened
+from a2perf.report.drawing import INK, WIDTH_IN, Drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+_TITLE_IN = 0.34
+_LONGEST_COLUMN = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class ChartPanel:
+    """One chart of a figure.
+
+    Attributes:
+        title: the task.
+        height_in: height of the chart in inches, without its title.
+        draw: draws the chart into a part of the figure.
+    """
+
+    title: str
+    height_in: float
+    draw: Callable[[SubFigure], Drawing]
+
+
+def panels_figure(panels: Sequence[ChartPanel]) -> Figure:
+    """Draws panels from left to right and from top to bottom; more than two take two columns.
+
+    Call it within the style of charts (``notebook_figure.figure_for_notebook``).
+    """
+    from matplotlib.figure import Figure
+
+    columns = 1 if len(panels) <= _LONGEST_COLUMN else 2
+    rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    heights = [height for row in rows for height in (_TITLE_IN, max(panel.height_in for panel in row))]
+    figure = Figure(figsize=(WIDTH_IN * columns, sum(heights)))
+    grid = figure.add_gridspec(
+        len(heights), columns, height_ratios=heights, left=0, right=1, bottom=0, top=1, hspace=0, wspace=0
+    )
+    for place, panel in enumerate(panels):
+        row, column = divmod(place, columns)
+        title = figure.add_subfigure(grid[2 * row, column])
+        title.text(0.02, 0.3, shortened(panel.title), color=INK["ink"], fontsize=10, fontweight="bold")
+        panel.draw(figure.add_subfigure(grid[2 * row + 1, column]))
+    return figure

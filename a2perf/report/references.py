@@ -1,0 +1,65 @@
+"""Normalised scores of a task: 0 is the random policy and 1 the expert, as measured for the protocol."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from a2perf.arrays import Values
+from a2perf.metrics import protocol
+from a2perf.metrics.values import MetricValue
+from a2perf.report.task_results import SeedGroup, TaskResults
+
+
+@dataclasses.dataclass(frozen=True)
+class NormalisedScore:
+    """The mean return of a group on the scale of its task.
+
+    Attributes:
+        low, high: ends of the 95 % interval of the mean; None with one run.
+        worst: mean of the worst 5 % of the episodes on the same scale; None without episodes.
+        n: number of runs.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    worst: float | None
+    n: int
+
+
+def protocol_task(setting: TaskResults) -> protocol.ProtocolTask | None:
+    """Returns the protocol's task of a setting; None without reference scores or if the environment differs."""
+    prints = {run.identity.fingerprint for group in setting.in_mode("inference") for run in group.runs}
+    if len(prints) != 1:
+        return None
+    task = protocol.load().task_of(setting.task, prints.pop())
+    return task if task is not None and task.has_references() else None
+
+
+def run_means(group: SeedGroup) -> Values:
+    """Returns the mean episode return of each run that has episodes."""
+    value = group.scores.get("returns")
+    return np.array([mean for mean in (value.per_run if value is not None else ()) if mean is not None], np.float64)
+
+
+def normalised_score(group: SeedGroup, task: protocol.ProtocolTask | None) -> NormalisedScore | None:
+    """Returns the normalised score of a group; None without reference scores or without episodes."""
+    returns = group.scores.get("returns")
+    if task is None or returns is None or returns.value is None or not np.isfinite(returns.value):
+        return None
+    low, high = returns.interval or (None, None)
+    return NormalisedScore(
+        value=float(task.normalise(returns.value)),
+        low=None if low is None else float(task.normalise(low)),
+        high=None if high is None else float(task.normalise(high)),
+        worst=_normalised(group.scores.get("LowerCVaRAcrossRollouts"), task),
+        n=returns.n,
+    )
+
+
+def _normalised(value: MetricValue | None, task: protocol.ProtocolTask) -> float | None:
+    if value is None or value.value is None or not np.isfinite(value.value):
+        return None
+    return float(task.normalise(value.value))

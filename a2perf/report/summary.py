@@ -1,0 +1,374 @@
+"""The first screen of a report: how good, how reliable, at what cost, and how far the numbers can be trusted.
+
+One row per submission and task, failed runs before everything else, and one generated sentence on top.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from a2perf.metrics.values import MetricValue
+from a2perf.plain_text import plain_text
+from a2perf.report.labels import Label
+from a2perf.report.numbers_text import Scale, normalised_text, rounded, row_scale, written
+from a2perf.report.provenance import noise
+from a2perf.report.ranks import rank_ranges
+from a2perf.report.references import NormalisedScore, normalised_score, protocol_task
+from a2perf.report.score_tables import ESTIMATED
+from a2perf.report.task_results import SeedGroup, TaskResults
+from a2perf.report.trust import Chip, chips_of
+from a2perf.runs.run import Run
+
+FAILED_STATES = ("failed", "unreadable")
+MOST_TASKS_IN_SENTENCE = 4
+_BAR = (-0.08, 1.16)
+"""Normalised scores at the ends of a bar: random and expert lie inside; scores beyond are cut off."""
+_NOT_BETTER = 0.02
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """A normalised score as a bar; all numbers are per cent of the bar's width.
+
+    Attributes:
+        start: where the bar starts: the random policy.
+        width: from there to the score.
+        low, high: ends of the 95 % interval; None without one.
+        beyond: the score lies outside the bar, ``"left"``, ``"right"`` or ``""``.
+        text: the bar in words, for people who cannot see it.
+    """
+
+    start: float
+    width: float
+    low: float | None
+    high: float | None
+    beyond: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SummaryCell:
+    """A number with a second, quieter line; ``unit`` only if the column has none, ``mark`` is ≈ or ⚠."""
+
+    text: str = "–"
+    detail: str = ""
+    unit: str = ""
+    mark: str = ""
+    mark_text: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class SummaryRow:
+    """One submission on one task.
+
+    Attributes:
+        state: ``"failed"`` if a run failed, else empty.
+        score: normalised; the mean return if the task has no reference scores.
+        bar: None without a normalised score.
+        worst: mean of the worst 5 % of the episodes, on the scale of ``score``.
+    """
+
+    label: Label
+    state: str
+    score: SummaryCell
+    bar: Bar | None
+    worst: SummaryCell
+    energy: SummaryCell
+    latency: SummaryCell
+    chips: tuple[Chip, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSummary:
+    """The submissions on one task, best first."""
+
+    anchor: str
+    title: str
+    domain_title: str
+    sentence: str
+    rows: tuple[SummaryRow, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class FailedRun:
+    """A run that failed: what ran, why it failed, and the log in the run's folder."""
+
+    anchor: str
+    title: str
+    state: str
+    reason: str
+    log: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstScreen:
+    """The first screen.
+
+    Attributes:
+        energy_unit, latency_unit: of their columns.
+        noisy: how many of ``runs`` were measured on a noisy host.
+        ticks: positions of random and expert on the bars, per cent.
+    """
+
+    sentence: str
+    tasks: tuple[TaskSummary, ...]
+    failed: tuple[FailedRun, ...]
+    energy_unit: str
+    latency_unit: str
+    noisy: int
+    runs: int
+    ticks: tuple[float, float] = (0.0, 100.0)
+
+    def has_bars(self) -> bool:
+        """Returns whether any score is normalised."""
+        return any(row.bar is not None for task in self.tasks for row in task.rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    group: SeedGroup
+    others: tuple[SeedGroup, ...]
+    score: NormalisedScore | None
+
+    def value(self, name: str) -> MetricValue | None:
+        found = self.group.scores.get(name)
+        return found if found is not None and found.value is not None else None
+
+    def order(self) -> tuple[bool, float]:
+        mean = self.value("generalization" if self.group.mode == "generalization" else "returns")
+        value = self.score.value if self.score is not None else None if mean is None else mean.value
+        return (value is None, 0.0 if value is None else -value)
+
+
+def summary_of(
+    settings: Sequence[TaskResults],
+    anchors: Sequence[str],
+    labels: Mapping[str, Label],
+    runs: Sequence[Run],
+    run_anchors: Mapping[str, str],
+) -> FirstScreen:
+    """Makes the first screen of a report.
+
+    Args:
+        settings: what was scored.
+        anchors: of the settings' parts of the page.
+        labels: of the submissions.
+        runs: all runs of the report.
+        run_anchors: of the runs' parts of the page, by key.
+    """
+    entries = [_entries(setting) for setting in settings]
+    flat = [entry for held in entries for entry in held]
+    energy = _scale([value for entry in flat for value in _energies(entry)], "kWh")
+    latency = _scale([entry.value("latency_round_trip_median") for entry in flat], "s")
+    tasks = tuple(
+        TaskSummary(
+            anchor=anchor,
+            title=setting.title,
+            domain_title=setting.domain_title,
+            sentence=_task_sentence(held, labels),
+            rows=tuple(_row(entry, labels[entry.group.algorithm], energy, latency) for entry in held),
+        )
+        for setting, anchor, held in zip(settings, anchors, entries, strict=True)
+    )
+    return FirstScreen(
+        sentence=_sentence(tasks, entries, labels),
+        tasks=tasks,
+        failed=tuple(_failed(run, labels, run_anchors[run.key]) for run in runs if run.state in FAILED_STATES),
+        energy_unit=energy.unit,
+        latency_unit=latency.unit,
+        noisy=sum(bool(noise(run)) for run in runs),
+        runs=len(runs),
+        ticks=(_place(0.0), _place(1.0)),
+    )
+
+
+def _entries(setting: TaskResults) -> list[_Entry]:
+    task = protocol_task(setting)
+    found = []
+    for algorithm in setting.algorithms:
+        groups = [
+            group
+            for mode in ("inference", "generalization", "train")
+            if (group := setting.of(algorithm, mode)) is not None
+        ]
+        if groups:
+            score = normalised_score(groups[0], task) if groups[0].mode == "inference" else None
+            found.append(_Entry(groups[0], tuple(groups[1:]), score))
+    return sorted(found, key=_Entry.order)
+
+
+def _row(entry: _Entry, label: Label, energy: Scale, latency: Scale) -> SummaryRow:
+    groups = (entry.group, *entry.others)
+    runs = [run for group in groups for run in group.runs]
+    failed = any(run.state in FAILED_STATES for run in runs)
+    return SummaryRow(
+        label=label,
+        state="failed" if failed else "",
+        score=_score_cell(entry),
+        bar=None if entry.score is None else _bar(entry.score),
+        worst=_worst_cell(entry),
+        energy=_energy_cell(entry, energy),
+        latency=_latency_cell(entry, latency),
+        chips=chips_of(groups),
+    )
+
+
+def _score_cell(entry: _Entry) -> SummaryCell:
+    if entry.score is not None:
+        score = entry.score
+        interval = "" if score.low is None else f"[{normalised_text(score.low)}, {normalised_text(score.high)}]"
+        return SummaryCell(normalised_text(score.value), interval)
+    if entry.group.mode == "train":
+        return SummaryCell(detail="not evaluated")
+    value = entry.value("generalization" if entry.group.mode == "generalization" else "returns")
+    if value is None or value.value is None:
+        return SummaryCell(detail="no finished episode")
+    number = written(value.value, row_scale([value.value], value.unit), value.spread, value.interval)
+    what = "mean over tasks" if entry.group.mode == "generalization" else "mean return"
+    return SummaryCell(number.text(), what, value.unit)
+
+
+def _worst_cell(entry: _Entry) -> SummaryCell:
+    if entry.group.mode != "inference":
+        return SummaryCell()
+    value = entry.value("LowerCVaRAcrossRollouts")
+    if value is None or value.value is None:
+        return SummaryCell()
+    episodes = _episodes(entry.group)
+    detail = f"of {_counted(episodes, 'episode')}"
+    if entry.score is not None:
+        return SummaryCell(normalised_text(entry.score.worst), detail)
+    return SummaryCell(rounded(value.value, "").value, detail)
+
+
+def _energies(entry: _Entry) -> list[MetricValue | None]:
+    return [group.scores.get("energy_gross") for group in (entry.group, *entry.others)]
+
+
+def _energy_cell(entry: _Entry, scale: Scale) -> SummaryCell:
+    value = entry.value("energy_gross") if entry.group.mode != "train" else None
+    trained = next((group for group in (entry.group, *entry.others) if group.mode == "train"), None)
+    training = None if trained is None else trained.scores.get("energy_gross")
+    detail = ""
+    if training is not None and training.value is not None:
+        # training often costs a thousand times more, so it has its own unit
+        number = rounded(training.value, training.unit)
+        mark = "≈ " if training.provenance in ESTIMATED else ""
+        detail = f"training {mark}{number.value} {number.unit}"
+    if value is None or value.value is None:
+        return SummaryCell(detail=detail)
+    hint = ESTIMATED.get(value.provenance, "")
+    return SummaryCell(written(value.value, scale).text(), detail, mark="≈" if hint else "", mark_text=hint)
+
+
+def _latency_cell(entry: _Entry, scale: Scale) -> SummaryCell:
+    value, tail = (entry.value(f"latency_round_trip_{name}") for name in ("median", "p99"))
+    if value is None or value.value is None:
+        return SummaryCell()
+    detail = "" if tail is None or tail.value is None else f"p99 {written(tail.value, scale).text()}"
+    noisy = any(noise(run) for run in entry.group.runs)
+    hint = "measured on a noisy host" if noisy else ""
+    return SummaryCell(written(value.value, scale).text(), detail, mark="⚠" if noisy else "", mark_text=hint)
+
+
+def _scale(values: Sequence[MetricValue | None], unit: str) -> Scale:
+    return row_scale([value.value for value in values if value is not None and value.value is not None], unit)
+
+
+def _bar(score: NormalisedScore) -> Bar:
+    start, end = _place(0.0), _place(score.value)
+    beyond = "left" if score.value < _BAR[0] else "right" if score.value > _BAR[1] else ""
+    interval = ""
+    if score.low is not None:
+        interval = f", 95 % interval {normalised_text(score.low)} to {normalised_text(score.high)}"
+    return Bar(
+        start=min(start, end),
+        width=round(abs(end - start), 2),
+        low=None if score.low is None else _place(score.low),
+        high=None if score.high is None else _place(score.high),
+        beyond=beyond,
+        text=f"Score {normalised_text(score.value)}{interval}; 0 is the random policy, 1 the expert",
+    )
+
+
+def _place(score: float) -> float:
+    low, high = _BAR
+    return round(100 * (min(max(score, low), high) - low) / (high - low), 2)
+
+
+def _failed(run: Run, labels: Mapping[str, Label], anchor: str) -> FailedRun:
+    failure = None if run.manifest is None else run.manifest.failure
+    title = run.root if run.state == "unreadable" else next(
+        (label.title for name, label in labels.items() if name == run.algorithm), run.algorithm
+    )  # fmt: skip
+    if failure is None:
+        reason = "; ".join(run.conditions) or "no reason recorded"
+        return FailedRun(anchor, title, run.state, plain_text(reason), "")
+    reason = f"{failure.kind.value.replace('_', ' ')} in {failure.where}: {failure.message}"
+    return FailedRun(
+        anchor, title, run.mode, plain_text(reason), plain_text(f"{run.key}/{failure.log}" if failure.log else "")
+    )
+
+
+def _sentence(tasks: Sequence[TaskSummary], entries: Sequence[list[_Entry]], labels: Mapping[str, Label]) -> str:
+    """Returns the sentence on top: the result of the only task, or the best submission of the first tasks."""
+    stated = [(task, held) for task, held in zip(tasks, entries, strict=True) if task.sentence]
+    if not stated:
+        return "No run has a result."
+    if len(stated) == 1:
+        return f"{stated[0][0].title}: {stated[0][0].sentence}."
+    best = [f"{task.title}: {_best(held[0], labels)}" for task, held in stated[:MOST_TASKS_IN_SENTENCE]]
+    more = len(stated) - len(best)
+    rest = f"; {_counted(more, 'more task')} below" if more else ""
+    scale = " (100 % is the expert)" if any(held[0].score for _, held in stated[:MOST_TASKS_IN_SENTENCE]) else ""
+    return f"Best per task{scale}. {'; '.join(best)}{rest}."
+
+
+def _best(entry: _Entry, labels: Mapping[str, Label]) -> str:
+    title = labels[entry.group.algorithm].title
+    return f"{title} {_score_cell(entry).text if entry.score is None else _percent(entry.score.value)}"
+
+
+def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:
+    """Returns the result of a task, ``"93 % of the expert by PPO (5 episodes, 1 seed: no interval)"``."""
+    if not held:
+        return ""
+    first = held[0]
+    title = labels[first.group.algorithm].title
+    if first.score is None:
+        value = _score_cell(first)
+        what = f"{value.detail}, no reference scores" if first.group.mode == "inference" else value.detail
+        return f"{title} {value.text} ({what})" if value.text != "–" else ""
+    rivals = [entry for entry in held if entry.score is not None]
+    intervals = [(entry.score.low, entry.score.high) for entry in rivals if entry.score is not None]
+    tied = [entry for entry, (best, _) in zip(rivals, rank_ranges(intervals), strict=True) if best == 1]
+    basis = _basis(first.group, first.score)
+    if first.score.value < _NOT_BETTER:
+        return f"no submission is better than the random policy (best: {title}, {normalised_text(first.score.value)})"
+    if len(tied) > 1 and all(low is not None for low, _ in intervals):
+        names = [labels[entry.group.algorithm].title for entry in tied]
+        listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= 3 else f"{len(names)} submissions"
+        share = _percent(first.score.value)
+        return f"{listed} lead with overlapping intervals; {share} of the expert by {title} ({basis})"
+    return f"{_percent(first.score.value)} of the expert by {title} ({basis})"
+
+
+def _basis(group: SeedGroup, score: NormalisedScore) -> str:
+    episodes = _counted(_episodes(group), "episode")
+    if score.low is None:
+        return f"{episodes}, {_counted(score.n, 'seed')}: no interval"
+    interval = f"{100 * score.low:.0f} to {100 * (score.high or 0.0):.0f} %"
+    return f"{episodes}, {_counted(score.n, 'seed')}, 95 % interval {interval}"
+
+
+def _percent(score: float) -> str:
+    return f"{100 * score:.0f} %".replace("-", "−")
+
+
+def _episodes(group: SeedGroup) -> int:
+    return sum(len(run) for runs in group.data.returns.values() for run in runs)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,209 @@
+"""Panels from recorded runs that were read one by one: the runs of a panel, and the score of each.
+
+A store selects its runs by tags and filters (``selection``). Here the groups are lists of runs. A panel is a task, or a
+metric on a task if several metrics are compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from a2perf.errors import UserError, did_you_mean
+from a2perf.metrics.definition import Metric
+from a2perf.metrics.runs_in_mode import in_mode
+from a2perf.rlops.compare.recorded_runs import RecordedRun
+from a2perf.rlops.compare.request import Group, Request
+from a2perf.rlops.compare.run_scores import is_curve, metrics_of, score_of
+from a2perf.rlops.compare.selection import (
+    ENDED_BADLY,
+    GroupRuns,
+    Panel,
+    changed_conditions,
+    notices_of,
+    shared_runs,
+    short_runs,
+)
+from a2perf.runs import layout
+from a2perf.runs.run_record import MODES
+from a2perf.runs.stored_run import StoredRun
+
+MODE_ORDER = ("inference", "generalization", *(mode for mode in MODES if mode not in layout.MODES), "train")
+"""Which mode is compared if the groups have several: an evaluation before the returns during training."""
+_DONE = ("finished", "recorded")
+_UNNAMED = "unnamed task"
+
+
+def choose_mode(groups: Mapping[str, Sequence[RecordedRun]], given: str | None) -> tuple[str, str]:
+    """Returns the mode to compare, and a notice if runs of other modes are left out.
+
+    Args:
+        groups: runs by name of the group.
+        given: the mode; None for the first of ``MODE_ORDER`` that every group has.
+
+    Raises:
+        UserError: a group has no run in the mode, or the groups have no mode in common.
+    """
+    modes = {name: {mode for one in runs for mode in one.run.modes()} for name, runs in groups.items()}
+    known = [mode for mode in MODE_ORDER if all(mode in found for found in modes.values())]
+    if given is not None:
+        if given not in known:
+            without = [name for name, found in modes.items() if given not in found]
+            every = sorted({mode for found in modes.values() for mode in found})
+            near = did_you_mean(given, every) if given not in every else ""
+            raise UserError(
+                f"{', '.join(without)}: no run in the mode {given!r}{near}",
+                hint=f"modes that all groups have: {', '.join(known) or 'none'}",
+            )
+        return given, ""
+    if not known:
+        listed = "; ".join(f"{name}: {', '.join(sorted(found)) or 'no data'}" for name, found in modes.items())
+        raise UserError(
+            f"the groups have no mode in common ({listed})", hint="compare runs that were recorded in the same mode"
+        )
+    others = sorted({mode for found in modes.values() for mode in found} - {known[0]})
+    left_out = f"runs in the mode {known[0]} are compared; {', '.join(others)}: left out" if others else ""
+    return known[0], left_out
+
+
+def panels_of(
+    request: Request, members: Sequence[Sequence[RecordedRun]], mode: str, metrics: Sequence[Metric],
+    tasks: Sequence[str] | None,
+) -> tuple[list[Panel], list[str]]:  # fmt: skip
+    """Returns one panel per task and metric, and notices.
+
+    Args:
+        request: groups, baseline and the number of last values of a curve.
+        members: runs of each group of the request, in its order.
+        mode: the mode to compare.
+        metrics: the metrics, at least one.
+        tasks: names of tasks that the baseline and a candidate have; None for all of these.
+
+    Raises:
+        UserError: the baseline or all candidates have no run on a task, no run of a group has a metric, or two groups
+            are the same runs.
+    """
+    groups = [_in_mode(runs, mode) for runs in members]
+    by_task = [_by_task(runs, mode) for runs in groups]
+    chosen, notices = _chosen_tasks(request.groups, by_task, tasks)
+    finished = [
+        {task: [one.stored for one in found.get(task, ()) if one.state in _DONE] for task in chosen}
+        for found in by_task
+    ]
+    notices += shared_runs(request, finished)
+    notices += changed_conditions(request, finished)
+    panels = []
+    for task in chosen:
+        for place, metric in enumerate(metrics):
+            cells = []
+            for group, found in zip(request.groups, by_task, strict=True):
+                cell, unfinished, done = _cell(found.get(task, ()), metric, mode, task, request.last)
+                cells.append(cell)
+                notices += notices_of(group, task, done, unfinished, cell) if place == 0 else _lacking(
+                    group, task, metric, done, cell
+                )  # fmt: skip
+            name = task if len(metrics) == 1 else f"{task} ({metric.name})"
+            panel = Panel(name, task, (task,) * len(cells), metric.name, tuple(cells), metric.unit)
+            panels.append(panel)
+            if is_curve(metric, mode):
+                notices += short_runs(panel, request, "last")
+    for at, group in enumerate(request.groups):
+        for metric in metrics:
+            if not any(panel.cells[at].runs for panel in panels if panel.metric == metric.name):
+                _raise_missing(group, metric, mode, [one for runs in by_task[at].values() for one in runs])
+    return panels, list(dict.fromkeys(notices))
+
+
+def _in_mode(runs: Sequence[RecordedRun], mode: str) -> list[RecordedRun]:
+    return [
+        replace(one, run=in_mode(one.run, mode)) if not one.run.mode else one for one in runs if mode in one.run.modes()
+    ]
+
+
+def _by_task(runs: Sequence[RecordedRun], mode: str) -> dict[str, list[RecordedRun]]:
+    """Returns runs by task; one of several tasks counts for each, a failed one without tasks for all of its domain."""
+    found: dict[str, list[RecordedRun]] = {}
+    without: list[RecordedRun] = []
+    for one in runs:
+        tasks = [one.task] if one.task else list(one.run.returns.get(mode, {}))
+        if not tasks and mode == "generalization":
+            without.append(one)
+        for task in tasks or ([] if mode == "generalization" else [_UNNAMED]):
+            found.setdefault(task, []).append(one)
+    for one in without:
+        for held in found.values():
+            if held[0].run.identity.domain == one.run.identity.domain:
+                held.append(one)
+    return found
+
+
+def _chosen_tasks(
+    groups: Sequence[Group], by_task: Sequence[Mapping[str, object]], given: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    every = sorted({task for found in by_task for task in found})
+    if given is not None:
+        for task in given:
+            without = [at for at, found in enumerate(by_task) if task not in found]
+            if 0 in without or len(without) == len(groups) - 1:
+                at = without[0]
+                raise UserError(
+                    f"{groups[at].name} has no run on {task}{did_you_mean(task, by_task[at])}",
+                    hint=f"tasks that it has: {', '.join(sorted(by_task[at]))}",
+                )
+        return list(dict.fromkeys(given)), []
+    ours, others = by_task[0], by_task[1:]
+    chosen = [task for task in every if task in ours and any(task in found for found in others)]
+    if not chosen:
+        listed = "; ".join(
+            f"{group.name}: {', '.join(sorted(found)) or 'none'}" for group, found in zip(groups, by_task, strict=True)
+        )
+        raise UserError(
+            f"no candidate has runs on a task of the baseline ({listed})",
+            hint="name a candidate that has runs on the same tasks",
+        )
+    left_out = [task for task in every if task not in chosen]
+    notices = []
+    if left_out:
+        notices.append(f"left out, since the baseline or all candidates have no runs on it: {', '.join(left_out)}")
+    return chosen, notices
+
+
+def _cell(
+    runs: Sequence[RecordedRun], metric: Metric, mode: str, task: str, last: int
+) -> tuple[GroupRuns, list[StoredRun], list[StoredRun]]:
+    """Returns the scores of a group on a task, with its unfinished and its finished runs."""
+    ordered = sorted(runs, key=lambda one: (one.stored.version, one.stored.seed or 0, one.stored.run_id))
+    done = [one for one in ordered if one.state in _DONE]
+    unfinished = [one.stored for one in ordered if one.state not in _DONE]
+    held, curves, scores, kinds = [], [], [], []
+    for one in done:
+        score = score_of(one, metric, mode, task, last)
+        if score is not None:
+            held.append(one.stored)
+            curves.append(score.curve)
+            scores.append(score.score)
+            kinds.append(score.provenance)
+    failed = sum(stored.state in ENDED_BADLY for stored in unfinished) + len(done) - len(held)
+    cell = GroupRuns(tuple(held), tuple(curves), np.array(scores, np.float64), failed, tuple(kinds))
+    return cell, unfinished, [one.stored for one in done]
+
+
+def _lacking(group: Group, task: str, metric: Metric, done: Sequence[StoredRun], cell: GroupRuns) -> list[str]:
+    missing = len(done) - len(cell.runs)
+    return [f"{group.name} on {task}: {missing} of {len(done)} runs do not have {metric.name}"] if missing else []
+
+
+def _raise_missing(group: Group, metric: Metric, mode: str, runs: Sequence[RecordedRun]) -> None:
+    done = [one for one in runs if one.state in _DONE]
+    if not done:
+        states = Counter(one.state for one in runs)
+        listed = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        raise UserError(f"no run of {group.name} is finished ({listed})", hint="finish them first")
+    known = metrics_of(done[0], mode)
+    raise UserError(
+        f"no run of {group.name} recorded the metric {metric.name!r} in the mode {mode}",
+        hint=f"metrics that its runs have: {', '.join(known) or 'none'}",
+    )

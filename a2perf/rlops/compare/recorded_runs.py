@@ -1,0 +1,272 @@
+"""Recorded runs with their records, and the groups that names of submissions, versions and tags stand for."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from a2perf.errors import UserError, did_you_mean
+from a2perf.plain_text import plain_text
+from a2perf.rlops.tags import TagJournal
+from a2perf.runs import layout
+from a2perf.runs.files import files_of
+from a2perf.runs.index import read_run_folder
+from a2perf.runs.run import BUNDLE, Run
+from a2perf.runs.run_record import MODES, RUN_FILE, TAGS_FILE
+from a2perf.runs.stored_run import StoredRun
+
+_OF_STORES = tuple(mode for mode in MODES if mode not in layout.MODES)
+"""Modes of programs that a store ran or imported; the record of the store describes them."""
+_LOG_DEPTH = 5
+"""A log lies at most so many folders below its run: the bundle, its artifacts, and folders of the program."""
+_STORE_DEPTH = 8
+"""A run lies at most so many folders below the journal of its store."""
+_FEWEST_HASH_DIGITS = 4
+_HASH_DIGITS = 10
+_MOST_NAMES = 12
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run with its record as a store would list it.
+
+    Attributes:
+        run: the run with its data.
+        stored: identity, conditions and tags.
+        is_program: whether a store ran or imported a program; the record of the store then describes the run.
+    """
+
+    run: Run
+    stored: StoredRun
+    is_program: bool = False
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the submission or program, safe to print."""
+        return plain_text(self.stored.experiment)
+
+    @property
+    def state(self) -> str:
+        """How the run ended."""
+        return self.stored.state if self.is_program else self.run.state
+
+    @property
+    def task(self) -> str:
+        """The task; ``""`` if it is unknown, or if there are several."""
+        return self.stored.env_id
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Names of the version of the code: the folder's name in a store, the hash of the submission."""
+        return tuple(dict.fromkeys(name for name in (self.stored.version, self.run.identity.version) if name))
+
+    @property
+    def version(self) -> str:
+        """The version for people; ``"unknown version"`` without one."""
+        return self.stored.version or self.run.identity.version[:_HASH_DIGITS] or "unknown version"
+
+
+@dataclass(frozen=True)
+class NamedRuns:
+    """Runs that a name stands for.
+
+    Attributes:
+        name: of the group.
+        text: what the name is: ``"submission minimal"``.
+        runs: the runs.
+    """
+
+    name: str
+    text: str
+    runs: tuple[RecordedRun, ...]
+
+
+def recorded_runs(runs: Sequence[Run]) -> list[RecordedRun]:
+    """Returns runs with their records; a run without a bundle gets a record of what is known.
+
+    A program can write several logs. They are one run, and stay one here.
+    """
+    labels = Counter(run.folder.label for run in runs)
+    found: list[RecordedRun] = []
+    programs: set[Path] = set()
+    for place, run in enumerate(runs):
+        label = run.folder.label
+        if not label:
+            label = f"run {place}"
+        elif labels[label] > 1:
+            label = str(run.folder.path)
+        root = _program_root(run)
+        if root is None:
+            found.append(RecordedRun(run, _record(run, label)))
+        elif root not in programs:
+            programs.add(root)
+            modes = tuple(mode for mode in _OF_STORES if files_of(root).status(f"{mode}/{layout.MANIFEST}") is not None)
+            found.append(RecordedRun(run, read_run_folder(root, label, modes), is_program=True))
+    tags = _current_tags([one.stored for one in found])
+    return [replace(one, stored=replace(one.stored, tags=of)) for one, of in zip(found, tags, strict=True)]
+
+
+def runs_named(runs: Sequence[RecordedRun], name: str) -> NamedRuns:
+    """Returns the runs that a name stands for: a submission, a version (or its first digits), or a tag.
+
+    Raises:
+        UserError: nothing has this name, or several things have it.
+    """
+    meanings = {kind: found for kind, of in _KINDS.items() if (found := [one for one in runs if name in of(one)])}
+    if not meanings:
+        by_prefix = _by_prefix(runs, name)
+        if by_prefix:
+            meanings = {"version": by_prefix}
+    distinct = {tuple(map(id, found)) for found in meanings.values()}
+    if len(distinct) > 1:
+        kinds = ", ".join(f"a {kind} of {len(found)} runs" for kind, found in meanings.items())
+        raise UserError(f"{name!r} means {kinds}", hint="pass the runs themselves, such as runs.where(algorithm=...)")
+    if not meanings:
+        every = {kind: sorted({text for one in runs for text in of(one)}) for kind, of in _KINDS.items()}
+        every["version"] = sorted({one.version for one in runs})
+        near = did_you_mean(name, [text for texts in every.values() for text in texts])
+        listed = "; ".join(f"{kind}s: {names_text(texts)}" for kind, texts in every.items() if texts)
+        raise UserError(
+            f"no run is of the submission, version or tag {name!r}{near}", hint=f"names that exist: {listed}"
+        )
+    kind, found = next(iter(meanings.items()))
+    return NamedRuns(name, f"{kind} {name}", tuple(found))
+
+
+def named_after_content(runs: Sequence[RecordedRun], otherwise: str) -> NamedRuns:
+    """Returns runs that were given one by one, under the name of their submission if they have only one."""
+    algorithms = {one.algorithm for one in runs}
+    name = algorithms.pop() if len(algorithms) == 1 else otherwise
+    return NamedRuns(name or otherwise, f"{len(runs)} runs", tuple(runs))
+
+
+def other_groups(runs: Sequence[RecordedRun], baseline: NamedRuns) -> list[NamedRuns]:
+    """Returns the groups that a baseline is compared with if no candidate is named.
+
+    Beside a submission these are the other submissions. Beside anything else they are the other versions of its
+    submissions, or the other submissions if it has only one version.
+
+    Raises:
+        UserError: the baseline holds all runs.
+    """
+    taken = {id(one) for one in baseline.runs}
+    rest = [one for one in runs if id(one) not in taken]
+    ours = {one.algorithm for one in baseline.runs}
+    versions = [one for one in rest if one.algorithm in ours]
+    if baseline.text.startswith("submission ") or not versions:
+        found = _split(rest, lambda one: one.algorithm, "submission")
+    else:
+        found = _split(versions, lambda one: one.version, "version")
+    if not found:
+        raise UserError(
+            f"there is one group, {baseline.name}: nothing to compare it with",
+            hint="read the runs of a second submission or version too",
+        )
+    return found
+
+
+def unique_names(groups: Sequence[NamedRuns]) -> list[NamedRuns]:
+    """Returns groups with names that differ: groups of one name get their version, or a number."""
+    found: list[NamedRuns] = []
+    counts = Counter(group.name for group in groups)
+    for group in groups:
+        name = group.name
+        if counts[name] > 1:
+            versions = {one.version for one in group.runs}
+            name = f"{name} {versions.pop()}" if len(versions) == 1 else name
+        if any(other.name == name for other in found):
+            name = f"{name} ({sum(other.name.startswith(name) for other in found) + 1})"
+        found.append(replace(group, name=name))
+    return found
+
+
+def names_text(values: Iterable[str]) -> str:
+    """Returns names for a message, sorted; some of them if there are many."""
+    ordered = sorted(set(values))
+    more = f" and {len(ordered) - _MOST_NAMES} more" if len(ordered) > _MOST_NAMES else ""
+    return ", ".join(ordered[:_MOST_NAMES]) + more
+
+
+_KINDS: dict[str, Callable[[RecordedRun], Iterable[str]]] = {
+    "submission": lambda one: (one.algorithm,),
+    "version": lambda one: one.versions,
+    "tag": lambda one: one.stored.tags,
+}
+
+
+def _by_prefix(runs: Sequence[RecordedRun], name: str) -> list[RecordedRun]:
+    """Returns the runs of the version that begins with a name.
+
+    Raises:
+        UserError: several versions do.
+    """
+    if len(name) < _FEWEST_HASH_DIGITS:
+        return []
+    found = [one for one in runs if any(version.startswith(name) for version in one.versions)]
+    versions = {one.version for one in found}
+    if len(versions) > 1:
+        raise UserError(
+            f"{len(versions)} versions begin with {name!r}: {names_text(versions)}", hint="give more of its characters"
+        )
+    return found
+
+
+def _split(runs: Sequence[RecordedRun], key: Callable[[RecordedRun], str], kind: str) -> list[NamedRuns]:
+    found: dict[str, list[RecordedRun]] = {}
+    for one in runs:
+        found.setdefault(key(one), []).append(one)
+    return [NamedRuns(name, f"{kind} {name}", tuple(found[name])) for name in sorted(found)]
+
+
+def _program_root(run: Run) -> Path | None:
+    """Returns the folder of the run of a program in a store, from its bundle or from a log in it; else None."""
+    if run.folder.layout == BUNDLE:
+        return run.folder.path.parent if run.mode in _OF_STORES else None
+    if not run.folder.label:
+        return None
+    folders = [run.folder.path, *run.folder.path.parents[:_LOG_DEPTH]]
+    return next((folder for folder in folders if files_of(folder).status(RUN_FILE) is not None), None)
+
+
+def _record(run: Run, label: str) -> StoredRun:
+    identity = run.identity
+    if run.folder.layout == BUNDLE:
+        bundle = run.folder.path
+        stored = read_run_folder(bundle.parent, label, (bundle.name,))
+    else:
+        stored = StoredRun(
+            run_id=label, path=run.folder.path, experiment=run.algorithm, env_id=identity.task, seed=identity.seed,
+            version=identity.version[:_HASH_DIGITS], tags=frozenset(), user="", state=identity.state, config={},
+            started_at="", wall_s=run.wall_clock_s, source=run.folder.layout, autotag=None,
+            env_kwargs=identity.env_kwargs,
+        )  # fmt: skip
+    return replace(
+        stored,
+        experiment=run.algorithm,
+        env_id=identity.task,
+        fingerprint=identity.fingerprint,
+        config={**stored.config, "domain": identity.domain, "task": identity.task},
+    )
+
+
+def _current_tags(records: Sequence[StoredRun]) -> list[frozenset[str]]:
+    """Returns the tags of runs: those at creation, with the changes in the journals of their stores."""
+    has_journal: dict[Path, bool] = {}
+    members: dict[Path, dict[int, str]] = {}
+    for place, record in enumerate(records):
+        for folder in record.path.parents[:_STORE_DEPTH]:
+            if folder not in has_journal:
+                has_journal[folder] = (folder / TAGS_FILE).is_file()
+            if has_journal[folder]:
+                members.setdefault(folder, {})[place] = os.path.relpath(record.path, folder)
+                break
+    tags = [record.tags for record in records]
+    for store, names in members.items():
+        own = {name: records[place].tags for place, name in names.items()}
+        current = TagJournal(store / TAGS_FILE).applied(own)
+        for place, name in names.items():
+            tags[place] = current[name]
+    return tags

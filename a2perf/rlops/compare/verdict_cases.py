@@ -1,0 +1,102 @@
+"""A comparison as test cases: one per candidate, environment and metric."""
+
+from __future__ import annotations
+
+from a2perf.errors import ConfigError, did_you_mean
+from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite
+from a2perf.metrics.bootstrap import Estimate
+from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
+from a2perf.rlops.compare.selection import Panel
+from a2perf.rlops.compare.sentences import reasons
+from a2perf.rlops.compare.tables import JudgementNumbers
+from a2perf.rlops.compare.verdict import Judgement, Verdict
+
+FAIL_ON: dict[str, tuple[Verdict, ...]] = {
+    "regression": (Verdict.REGRESSION,),
+    "inconclusive": (Verdict.REGRESSION, Verdict.INCONCLUSIVE),
+}
+"""The verdicts that fail, by value of ``--fail-on``."""
+
+
+def suites_of(groups: ComparedGroups, fail_on: str = "regression") -> list[VerdictSuite]:
+    """Returns one suite per candidate. A verdict that is not a failure and not a PASS is a skipped case.
+
+    Args:
+        groups: the comparison.
+        fail_on: a key of ``FAIL_ON``.
+
+    Raises:
+        ConfigError: an unknown ``fail_on``.
+    """
+    if fail_on not in FAIL_ON:
+        raise ConfigError(
+            f"fail_on={fail_on!r} is not valid{did_you_mean(str(fail_on), FAIL_ON)}",
+            hint=f"use one of {', '.join(FAIL_ON)}",
+        )
+    return [_suite(groups, candidate, fail_on) for candidate in groups.candidates]
+
+
+def _suite(groups: ComparedGroups, candidate: Candidate, fail_on: str) -> VerdictSuite:
+    name, baseline = groups.names[candidate.place], groups.names[groups.request.baseline or 0]
+    cases = [
+        _case(panel, judgement, improvement, fail_on)
+        for panel, judgement, improvement in zip(
+            candidate.panels, candidate.judgements, candidate.improvement, strict=True
+        )
+    ]
+    if candidate.verdict not in {judgement.verdict for judgement in candidate.judgements}:
+        # a loss that only all environments together show must not look like success
+        message = f"all environments together: {candidate.verdict.value}"
+        text = "\n".join(reasons(candidate))
+        properties = {"verdict": candidate.verdict.value, "p_together": candidate.p_together}
+        outcome = _outcome(candidate.verdict, fail_on)
+        cases.append(VerdictCase("overall", outcome, candidate.verdict.value, message, text, properties))
+    return VerdictSuite(
+        f"{name} against {baseline}",
+        tuple(cases),
+        {"candidate": name, "baseline": baseline, "verdict": candidate.verdict.value,
+         "confidence": groups.request.confidence},
+        groups.made_at,
+    )  # fmt: skip
+
+
+def _case(panel: Panel, judgement: Judgement, improvement: Estimate | None, fail_on: str) -> VerdictCase:
+    numbers = JudgementNumbers(panel, judgement)
+    message = judgement.reason
+    if judgement.difference is not None:
+        message = f"{numbers.difference()} {numbers.interval()}, limit {numbers.limit()}: {judgement.reason}"
+    ours, theirs = judgement.candidate, judgement.baseline
+    text = (
+        f"candidate {numbers.mean(ours.mean)} ({ours.seeds} seeds), baseline {numbers.mean(theirs.mean)} "
+        f"({theirs.seeds} seeds)"
+    )
+    return VerdictCase(
+        judgement.env,
+        _outcome(judgement.verdict, fail_on),
+        judgement.verdict.value,
+        message,
+        f"{message}\n{text}",
+        {
+            "verdict": judgement.verdict.value,
+            "metric": panel.metric,
+            "unit": panel.unit,
+            "difference": judgement.difference,
+            "low": judgement.low,
+            "high": judgement.high,
+            "tolerance": judgement.tolerance,
+            "p_regression": judgement.p_regression,
+            "probability_of_improvement": None if improvement is None else improvement.value,
+            "candidate_mean": ours.mean,
+            "baseline_mean": theirs.mean,
+            "candidate_n": ours.seeds,
+            "baseline_n": theirs.seeds,
+            "lost": ours.lost,
+            "further_seeds": judgement.further_seeds,
+        },
+    )
+
+
+def _outcome(verdict: Verdict, fail_on: str) -> Outcome:
+    if verdict in FAIL_ON[fail_on]:
+        return "failed"
+    return "passed" if verdict is Verdict.PASS else "skipped"

@@ -1,0 +1,200 @@
+"""The trial of a submission: a brief training run and a few steps, both in the participant process of a real run."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from a2perf.domains.registry import domains, find_environment, get_domain
+from a2perf.domains.tfa.suite_gym import make_environment
+from a2perf.errors import AssetUnavailable, ConfigError, SubmissionError
+from a2perf.records import Failure, FailureKind
+from a2perf.submission.checking.findings import gin_findings, static_findings
+from a2perf.submission.checking.records import CheckFinding, CheckOutcome, CheckRequest, TrialTask
+from a2perf.submission.evaluator.actions import check_action
+from a2perf.submission.evaluator.confinement import confinement
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
+from a2perf.submission.main_submission import outside_of
+from a2perf.submission.run_options import RunOptions
+from a2perf.submission.settings import Submission
+
+
+def check_submission(request: CheckRequest) -> CheckOutcome:
+    """Checks a submission and returns every problem.
+
+    It reads the gin files into gin's global configuration and may change the working directory. Run it in a separate
+    process.
+
+    Raises:
+        ConfigError: a setting is not valid, or no task works on this machine.
+        AssetUnavailable: the task needs a data file that is missing.
+    """
+    place, options = Path(request.folder), RunOptions(request.options)
+    findings, fit = static_findings(place)
+    found, named, configured = gin_findings(place, trusted=options.trusts_submission)
+    findings += found
+    arguments = request.participant_args
+    with tempfile.TemporaryDirectory(prefix="a2perf-check-") as made, outside_of(place):
+        work = Path(made).resolve()
+        task = _task(request.task, named)
+        given = {**options.settings(), **({"participant_args": arguments} if arguments else {})}
+        trial = _Trial(_completed(place, work), place, task, work, configured, given)
+        artifacts = None if request.artifacts is None else Path(request.artifacts)
+        findings += trial.run(fit, artifacts=artifacts, train_limit_s=request.train_limit_s, steps=request.steps)
+    tried = TrialTask(task.domain, task.name, task.env_id, task.env_kwargs)
+    return CheckOutcome(tried, trial.level, findings)
+
+
+def _task(given: TrialTask | None, named: Mapping[str, Any]) -> RunTask:
+    """Returns the task to try: the given one, the one in the gin files, or the first that works on this machine.
+
+    Raises:
+        ConfigError: an unknown id, or no task works on this machine.
+        AssetUnavailable: the task needs a data file that is missing.
+    """
+    if given is not None:
+        return RunTask(given.domain, given.name, given.env_id, dict(given.env_kwargs))
+    if named.get("env_name"):
+        of_environment = {k: v for k, v in named.items() if k not in ("domain", "env_name", "root_dir")}
+        owner, environment = find_environment(str(named["env_name"]))
+        return RunTask(owner.name, environment.id, environment.id, of_environment)
+    candidates = [get_domain(named["domain"])] if "domain" in named else list(domains().values())
+    reasons = []
+    for domain in candidates:
+        for task in domain.tasks:
+            try:
+                make_environment(task.env_id, dict(task.kwargs)).close()
+            except (AssetUnavailable, ConfigError) as error:
+                reasons.append(error.message)
+            else:
+                return RunTask(domain.name, task.name, task.env_id, dict(task.kwargs))
+    raise ConfigError(
+        "no environment can be made on this host: " + "; ".join(reasons), hint="`a2perf doctor` lists what is missing"
+    )
+
+
+def _completed(folder: Path, work: Path) -> Path:
+    """Returns the folder, or a view of it with empty files for missing ones that may be empty.
+
+    A missing file is already a finding, and must not hide problems of the code.
+    """
+    missing = [name for name in ("requirements.txt", "__init__.py") if not (folder / name).exists()]
+    if not missing:
+        return folder
+    view = work / "view" / folder.name
+    view.mkdir(parents=True)
+    for entry in folder.iterdir():
+        (view / entry.name).symlink_to(entry.resolve())
+    for name in missing:
+        (view / name).touch()
+    return view
+
+
+class _Trial:
+    """A short training run and a few steps, both in the participant process of a real run.
+
+    Args:
+        folder: the submission, or the view that completes it.
+        original: the submission.
+        task: task of the trial.
+        work: folder for all output.
+        configured: settings of the gin files, by mode.
+        given: settings of the command line.
+    """
+
+    def __init__(
+        self, folder: Path, original: Path, task: RunTask, work: Path, configured: Mapping[str, Submission],
+        given: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self.folder, self.original, self.task, self.root = folder, original, task, work / "run"
+        self.configured, self.given = configured, given
+        self.level = confinement(self._settings("inference"), {}).sandbox.level
+
+    def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[CheckFinding]:
+        """Tries the modes in ``fit`` and returns what went wrong."""
+        findings: list[CheckFinding] = []
+        hint = None
+        if artifacts is None:
+            artifacts = self._folder("train", "artifacts")
+            failure = self._tried(fit, "train", artifacts, lambda opened: _train(opened, train_limit_s))
+            if failure is not None and failure.kind.value == "timeout":
+                hint = (
+                    f"train() was stopped after {train_limit_s:g} s: raise --train-limit, shorten the training with "
+                    "--participant-args, or give --artifacts of a finished training run"
+                )
+            elif failure is not None:
+                findings.append(_finding(failure, None))
+                hint = "fix train() first; there may be nothing to load"
+        failure = self._tried(fit, "inference", artifacts, lambda opened: self._infer(opened, steps))
+        if failure is not None:
+            findings.append(_finding(failure, hint))
+        return findings
+
+    def _tried(self, fit: set[str], mode: str, root_dir: Path, trial: Callable[[Participants], None]) -> Failure | None:
+        """Opens the participant process of a run in one mode and returns how the trial failed."""
+        if mode not in fit:
+            return None
+        settings = self._settings(mode)
+        # the rules for links concern the submission, not the links that a view consists of
+        submitted = dataclasses.replace(settings, participant_module_path=str(self.original))
+        folders = ParticipantFolders(
+            root_dir=root_dir,
+            artifacts=self._folder(mode, "artifacts"),
+            logs=self._folder(mode, "logs"),
+            bundle=self.root / mode,
+        )
+        try:
+            manifest = new_manifest(submitted, self.task, episodes=0)
+            with Participants(settings, self.task, manifest, folders, mode=mode) as opened:
+                trial(opened)
+        except ParticipantFailure as error:
+            return error.failure
+        except SubmissionError as error:
+            return Failure(kind=FailureKind.CONTRACT, where=mode, message=str(error))
+        return None
+
+    def _infer(self, opened: Participants, steps: int) -> None:
+        with closing(make_environment(self.task.env_id, self.task.env_kwargs)) as env:
+            policy = opened.load().policy(opened.settings.call_timeout_s)
+            observation, _ = env.reset(seed=0)
+            for _ in range(steps):
+                action = check_action(env.action_space, policy.infer(observation).action)
+                observation, _, terminated, truncated, _ = env.step(action)
+                if terminated or truncated:
+                    observation, _ = env.reset()
+
+    def _settings(self, mode: str) -> Submission:
+        """Returns the settings of a run in this mode: of its gin file, if it has one, under those of the command."""
+        given: dict[str, Any] = {
+            "domain": self.task.domain,
+            "root_dir": str(self.root),
+            "participant_module_path": str(self.folder),
+            "public_seeds": True,
+            **self.given,
+        }
+        if self.folder != self.original:  # the view of a folder consists of links into it
+            given["readable_paths"] = [str(self.original)]
+        configured = self.configured.get(mode)
+        return Submission(mode=mode, **given) if configured is None else dataclasses.replace(configured, **given)
+
+    def _folder(self, mode: str, name: str) -> Path:
+        path = self.root / mode / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def _train(opened: Participants, limit_s: float) -> None:
+    opened.start().train(opened.settings.participant_args, time_limit_s=limit_s)
+
+
+def _finding(failure: Failure, hint: str | None) -> CheckFinding:
+    message = failure.message
+    if failure.traceback:
+        message += "\n" + "\n".join(f"      {line}" for line in failure.traceback.rstrip().splitlines())
+    return CheckFinding(failure.where, message, hint)

@@ -1,0 +1,114 @@
+"""A policy that was given to ``a2perf.evaluate`` as an object, as a submission.
+
+    from a2perf.submission.participant.adapters import live
+
+    load_policy, preprocess_observation, infer_once = live.contract("policy.pkl", call="predict", python="3.11")
+
+The file is a pickle of cloudpickle. Only the participant process loads it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from a2perf.submission.participant.adapters import callables
+from a2perf.submission.participant.adapters.contract import Contract
+from a2perf.submission.participant.signatures import ContractError
+
+CALLS = ("infer_once", "act", "predict", "__call__")
+"""Methods that map an observation to an action, in the order of preference."""
+
+FORWARD = "forward"
+"""The call of a PyTorch module."""
+
+
+def contract(file: str = "policy.pkl", *, call: str, python: str) -> Contract:
+    """Returns the three functions of the contract for a pickled policy.
+
+    Args:
+        file: the pickle, relative to the submission.
+        call: how the policy is called, one of ``CALLS`` or ``FORWARD``.
+        python: version of the Python that wrote the pickle, ``"3.11"``.
+    """
+
+    def load(env: Any, **participant_args: str) -> Callable[[Any], Any]:
+        policy = read(file, python)
+        if call == FORWARD:
+            from a2perf.submission.participant.adapters import torch_module
+
+            return torch_module.policy_of(policy, env)
+        method: Callable[..., Any] = getattr(policy, call)
+        return _predicting(method) if call == "predict" else method
+
+    return callables.contract(load=load)
+
+
+def read(file: str, python: str) -> Any:
+    """Loads a pickle of the submission.
+
+    Args:
+        file: its path, relative to the submission.
+        python: version of the Python that wrote it.
+
+    Raises:
+        ContractError: this is another Python, or a package or module of the policy is not installed here.
+    """
+    import cloudpickle
+
+    here = ".".join(platform.python_version_tuple()[:2])
+    if here != python:
+        raise ContractError(
+            f"the policy was pickled by Python {python}, which Python {here} cannot read",
+            "run it with the same Python, or write a submission folder",
+        )
+    try:
+        with (Path.cwd() / file).open("rb") as stream:
+            return cloudpickle.load(stream)  # safe: the participant's file in the participant's process
+    except ModuleNotFoundError as error:
+        raise ContractError(
+            f"the policy needs the module {error.name!r}, which the participant's Python does not have",
+            "install it there; import your own modules at the top of the file that defines the policy",
+        ) from error
+
+
+def _predicting(method: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Returns a function for ``predict`` as in Stable-Baselines3, which may return ``(action, state)``."""
+    try:
+        deterministic = "deterministic" in inspect.signature(method).parameters
+    except (TypeError, ValueError):
+        deterministic = False
+    given = {"deterministic": True} if deterministic else {}
+
+    def act(observation: Any) -> Any:
+        answer = method(observation, **given)
+        return answer[0] if isinstance(answer, tuple) and len(answer) == 2 else answer
+
+    return act
+
+
+def rebuild_tensor(data: Any, dtype: str, shape: tuple[int, ...], trainable: bool | None) -> Any:
+    """Returns a PyTorch tensor on the processor from its bytes.
+
+    Args:
+        data: the values as an array of bytes.
+        dtype: name of the type in ``torch``.
+        shape: its shape.
+        trainable: ``requires_grad`` of a parameter; None for a plain tensor.
+    """
+    import torch
+
+    kind = getattr(torch, dtype)
+    tensor = torch.from_numpy(data.copy()).view(kind).reshape(shape) if data.size else torch.empty(shape, dtype=kind)
+    return tensor if trainable is None else torch.nn.Parameter(tensor, requires_grad=trainable)
+
+
+def rebuild_device(name: str) -> Any:
+    """Returns a PyTorch device; the processor if this machine does not have it."""
+    import torch
+
+    there = name.split(":")[0] != "cuda" or torch.cuda.is_available()
+    return torch.device(name if there else "cpu")

@@ -1,6 +1,0 @@
-"""``python -m openrlbenchmark.rlops ...`` in a checkout: the words of ``a2perf rlops``."""
-
-from a2perf.rlops.compare.__main__ import main
-
-if __name__ == "__main__":
-    main()

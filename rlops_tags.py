@@ -1,8 +1,0 @@
-"""``python rlops_tags.py ...`` of CleanRL: the words of ``a2perf rlops-tags``."""
-
-import sys
-
-from a2perf.cli import main
-
-if __name__ == "__main__":
-    main(["rlops-tags", *sys.argv[1:]])

@@ -1,0 +1,160 @@
+"""A policy that fails, crashes or cheats: the error in Python, the record on disk, and where its code ran."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import a2perf
+from a2perf.constants import ExitCode
+from a2perf.errors import ConfigError, RunFailed
+from tests.api.evaluate_runs import TASK, command, evaluate, write_submission
+from tests.launch.remains import wait_until
+
+
+def raises(observation: Any) -> int:
+    raise ValueError("no idea\x1b[31m")
+
+
+def exits(observation: Any) -> int:
+    print("last words", flush=True)
+    os._exit(7)
+
+
+def crashes(observation: Any) -> int:
+    import ctypes
+
+    return ctypes.string_at(0)[0]
+
+
+def hoards(observation: Any) -> int:
+    return len([bytearray(2**28) for _ in range(64)])
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind", "text"),
+    [
+        (raises, "exception", "the submission failed in infer_once (call 1) (exception): ValueError: no idea"),
+        (exits, "exit", "the submission failed in infer_once"),
+        (crashes, "signal", "the submission failed in infer_once"),
+        (hoards, "memory", "the submission failed in infer_once (call 1) (memory)"),
+    ],
+)
+def test_a_failure_is_an_exception_with_the_text_of_the_command(
+    policy: Any, kind: str, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RunFailed) as caught:
+        evaluate(policy, tmp_path / "root", memory_limit_bytes=2**30)
+    error = caught.value
+    assert text in str(error)
+    assert "output of the submission: " in str(error)
+    assert "\x1b" not in str(error)
+    assert error.exit_code is ExitCode.PARTICIPANT_FAILED
+    assert error.bundle == tmp_path / "root" / "inference"
+    failed = a2perf.read_run(error.bundle)
+    assert failed.state == "failed"
+    assert failed.failure is not None
+    assert failed.run.manifest is not None
+    assert failed.run.manifest.failure is not None
+    assert failed.run.manifest.failure.kind.value == kind
+    assert capfd.readouterr() == ("", "")
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.bundle) == (str(error), error.bundle)
+    if policy is exits:
+        assert "last words" in (error.bundle / "logs" / "stdout.log").read_text()
+
+
+def test_problems_of_a_folder_have_the_text_of_the_command(tmp_path: Path) -> None:
+    folder = write_submission(tmp_path / "broken", inference="def load_policy(env):\n    return 1\n")
+    with pytest.raises(RunFailed) as caught:
+        evaluate(folder, tmp_path / "python")
+    done = command(folder, tmp_path / "command", "--seed", "0")
+    assert done.returncode == caught.value.exit_code == 1
+    said = str(caught.value).replace(str(tmp_path / "python"), "ROOT")
+    assert said in done.stderr.replace(str(tmp_path / "command"), "ROOT")
+
+    (folder / "a2perf.toml").write_text("titel = 1")
+    with pytest.raises(a2perf.UserError) as refused:
+        evaluate(folder, tmp_path / "second")
+    done = command(folder, tmp_path / "third", "--seed", "0")
+    assert done.stderr.strip().endswith(str(refused.value))
+    assert done.returncode == refused.value.exit_code
+
+
+def test_another_policy_in_the_same_root_is_refused(tmp_path: Path) -> None:
+    evaluate(lambda observation: 0, tmp_path / "root", episodes=1)
+    with pytest.raises(ConfigError, match="holds another run: the submission's files changed"):
+        evaluate(lambda observation: 1, tmp_path / "root", episodes=1)
+    evaluate(lambda observation: 1, tmp_path / "root", episodes=1, force=True)
+    assert len(list((tmp_path / "root" / "attic").iterdir())) == 1
+
+
+class Announced:
+    """Its pickle executes code when it is loaded."""
+
+    def act(self, observation: Any) -> int:
+        return 0
+
+    def __reduce__(self) -> Any:
+        return _announce, ()
+
+
+def _announce() -> Announced:
+    print("loaded in", os.getpid(), os.path.basename(sys.argv[0]), flush=True)
+    return Announced()
+
+
+def test_only_the_participant_process_loads_the_pickle(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    result = evaluate(Announced(), tmp_path / "root")
+    said = (result.bundle / "logs" / "stdout.log").read_text().split()
+    assert said[:2] == ["loaded", "in"]
+    assert len(said) == 4, "it was loaded more than once"
+    assert said[3] == "inference.py"
+    evaluator = result.run.manifest.attempts[0].pid  # type: ignore[union-attr]
+    assert int(said[2]) not in (evaluator, os.getpid())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_a_policy_prints_stays_in_its_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def prints(observation: Any) -> int:
+        print("hello")
+        print("oops", file=sys.stderr)
+        return 0
+
+    result = evaluate(prints, tmp_path / "root")
+    assert "hello" in (result.bundle / "logs" / "stdout.log").read_text()
+    assert "oops" in (result.bundle / "logs" / "stderr.log").read_text()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_killed_evaluator_is_reported_and_resumed(tmp_path: Path) -> None:
+    def slow(observation: Any) -> int:
+        time.sleep(0.05)
+        return 0
+
+    manifest = tmp_path / "root" / "inference" / "manifest.json"
+
+    def kill() -> None:
+        wait_until(lambda: manifest.exists() and "participant_started_at" in manifest.read_text())
+        os.kill(json.loads(manifest.read_text())["attempts"][-1]["pid"], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(RunFailed, match="its evaluator was ended by SIGKILL") as caught:
+        evaluate(slow, tmp_path / "root")
+    killer.join()
+    assert caught.value.exit_code is ExitCode.INFRASTRUCTURE
+    assert caught.value.bundle == manifest.parent
+    result = evaluate(slow, tmp_path / "root")
+    assert (result.state, result.task, len(result.returns)) == ("finished", TASK, 2)
+    assert result.run.manifest is not None
+    assert [attempt.outcome for attempt in result.run.manifest.attempts] == ["killed", "finished"]

@@ -1,0 +1,268 @@
+"""Scores as objects: the document and text of the command, tables with units, figures with intervals."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas
+import pytest
+from click.testing import CliRunner
+
+import a2perf
+from a2perf.api.frames import to_frame
+from a2perf.api.results import Runs, read_run, read_runs
+from a2perf.api.scoring import Scores, score
+from a2perf.cli.score import score as score_command
+from a2perf.errors import ConfigError, UserError
+from tests.metrics import made_bundles
+from tests.shipped_runs import SHIPPED
+
+SMALL = SHIPPED / "small"
+PACKED = SMALL / "numpy_ars.zip"
+
+
+@pytest.fixture(scope="module")
+def scores() -> Scores:
+    """Scores of one agent on three tasks, three seeds each."""
+    return score(PACKED)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    for seed in range(3):
+        made_bundles.write_train(tmp_path / "runs" / f"seed_{seed}", seed)
+        made_bundles.write_inference(tmp_path / "runs" / f"seed_{seed}", seed)
+    return tmp_path / "runs"
+
+
+def of_command(*arguments: str) -> str:
+    return CliRunner().invoke(score_command, [str(PACKED), *arguments], catch_exceptions=False).output
+
+
+@pytest.mark.parametrize("profile", ["corrected", "upstream"])
+def test_the_bytes_of_the_file_are_those_of_the_command(profile: str, tmp_path: Path) -> None:
+    of_command("-o", str(tmp_path / "command"), "--profile", profile)
+    written = score(PACKED, profile=profile).write(tmp_path / "api")  # type: ignore[arg-type]
+    assert written == tmp_path / "api" / "scores.json"
+    assert written.read_bytes() == (tmp_path / "command" / "scores.json").read_bytes()
+
+
+def test_the_text_is_what_the_command_prints(scores: Scores, tmp_path: Path) -> None:
+    assert of_command("-o", str(tmp_path)).startswith(f"{scores!r}\nWritten: ")
+    assert of_command("-o", str(tmp_path), "--all").startswith(scores.text(every=True))
+
+
+def test_paths_runs_results_and_sequences_give_equal_scores(scores: Scores) -> None:
+    runs = read_runs(PACKED)
+    assert score(runs) == runs.scores() == score([PACKED]) == score(list(runs)) == score(str(PACKED)) == scores
+    assert score([runs[:5], *runs[5:]]) == scores
+    assert score([runs, runs, PACKED]) == scores
+    one = runs.where(task="dog_pace", mode="inference", seed=1)[0]
+    (group,) = score(one).groups
+    assert group.scores == one.scores
+    assert group.seeds == (1,)
+
+
+def test_runs_of_two_searches_with_the_same_names_stay_apart(made: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    made_bundles.write_inference(other / "seed_0", 7, name="rival")
+    both = read_runs(made) + read_runs(other)
+    document = both.scores().document
+    names = [run["run"] for run in document["runs"]]
+    assert len(set(names)) == len(names) == 7
+    assert document == score([made, other]).document
+
+
+def test_a_path_that_a_runs_holds_already_is_scored_once(made: Path) -> None:
+    runs = read_runs(made)
+    assert len(score([runs[0], made]).document["runs"]) == 6
+
+
+def test_groups_hold_values_with_unit_interval_and_provenance(scores: Scores) -> None:
+    document = scores.document
+    for group, entry in zip(scores.groups, document["groups"], strict=True):
+        assert (group.algorithm, group.task, group.mode) == (entry["algorithm"], entry["task"], entry["mode"])
+        assert group.seeds == (1, 2, 3)
+        for name, value in group.scores.items():
+            stored = entry["scores"][name]
+            assert (value.value, value.unit, value.provenance) == (
+                stored["value"],
+                stored["unit"],
+                stored["provenance"],
+            )
+            assert value.interval == (None if stored["interval"] is None else tuple(stored["interval"]))
+    group = next(group for group in scores if group.mode == "inference" and group.task == "dog_pace")
+    energy = group["energy_gross"]
+    assert repr(energy).startswith("≈ ")
+    assert "mWh, estimated (" in repr(energy)
+    assert repr(group).splitlines()[0] == "numpy_ars, inference on quadruped_locomotion/dog_pace: 3 runs"
+    with pytest.raises(ConfigError, match="did you mean 'returns'"):
+        group["return"]
+
+
+def test_one_row_per_group_and_metric(scores: Scores) -> None:
+    frame = scores.to_pandas()
+    document = scores.document
+    for entry in document["groups"]:
+        rows = frame[(frame.task == entry["task"]) & (frame["mode"] == entry["mode"])].set_index("metric")
+        for name, stored in entry["scores"].items():
+            row = rows.loc[name]
+            for column in ("value", "spread"):
+                assert row[column] == stored[column] or (stored[column] is None and pandas.isna(row[column]))
+            low, high = stored["interval"] or (None, None)
+            assert row["low"] == low or (low is None and pandas.isna(row["low"]))
+            assert row["high"] == high or (high is None and pandas.isna(row["high"]))
+            assert (row["n"], row["unit"], row["provenance"]) == (stored["n"], stored["unit"], stored["provenance"])
+    normalised = frame[frame.metric == "normalised_score"].set_index("task")
+    group = next(group for group in scores if group.task == "dog_trot" and group.mode == "inference")
+    assert group.normalised is not None
+    assert normalised.loc["dog_trot", "value"] == group.normalised.value
+    assert (normalised.loc["dog_trot", "low"], normalised.loc["dog_trot", "high"]) == group.normalised.interval
+    pandas.testing.assert_frame_equal(frame, to_frame(scores))
+    arrow = scores.to_arrow()
+    assert arrow.schema.field("value").metadata[b"unit_column"] == b"unit"
+    assert scores.to_polars().height == len(frame)
+
+
+def test_one_row_per_group_on_request(scores: Scores) -> None:
+    frame = scores.to_pandas(wide=True)
+    assert len(frame) == len(scores) == len(scores.groups)
+    assert frame.attrs["units"]["energy_gross"] == "kWh"
+    assert frame.attrs["provenance"]["energy_gross"] == "estimated"
+    for group, (_, row) in zip(scores, frame.iterrows(), strict=True):
+        assert row["energy_gross"] == group["energy_gross"].value
+    assert list(scores.to_pandas(wide=True, metrics=["returns"]).columns) == [
+        "algorithm", "task", "mode", "runs", "returns", "domain", "version", "fingerprint",
+    ]  # fmt: skip
+    assert set(scores.to_pandas(metrics=["returns"]).metric) == {"returns"}
+    with pytest.raises(ConfigError, match="did you mean 'energy_gross'"):
+        scores.to_pandas(metrics=["energy_gros"])
+
+
+def test_generalization_has_a_row_per_task(tmp_path: Path) -> None:
+    made_bundles.write_earlier(tmp_path, 0)
+    found = score(tmp_path)
+    group = next(group for group in found if group.mode == "generalization")
+    frame = found.to_pandas(metrics=["returns"])
+    rows = frame[frame["mode"] == "generalization"].set_index("task")["value"]
+    assert len(group.tasks) > 1
+    for task, values in group.tasks.items():
+        assert rows[task] == values["returns"].value
+
+
+def test_figures_show_each_value_with_its_interval(scores: Scores) -> None:
+    figure = scores.plot("energy_gross")
+    groups = [group for group in scores.groups if group.value_of("energy_gross") is not None]
+    assert len(figure.axes) == len(groups)  # one algorithm: a panel per task and mode
+    axes = figure.axes[0]
+    assert axes.get_xlabel().startswith("≈ Energy, mWh")
+    value = groups[0]["energy_gross"]
+    assert value.value is not None
+    assert value.interval is not None
+    (line, dot) = axes.lines
+    assert [x * 1e-6 for x in line.get_xdata()] == pytest.approx(list(value.interval))
+    assert dot.get_xdata()[0] * 1e-6 == pytest.approx(value.value)
+    assert len(scores.plot("normalised_score").axes) == 3
+    with pytest.raises(ConfigError, match="no group has a value of 'retruns'; did you mean 'returns'"):
+        scores.plot("retruns")
+
+
+def test_scores_are_immutable_values(scores: Scores) -> None:
+    again = pickle.loads(pickle.dumps(scores))
+    assert again == scores
+    assert hash(again) == hash(scores)
+    assert again.groups == scores.groups
+    document = scores.document
+    document["groups"].clear()
+    assert len(scores) > 0
+    assert scores.document["groups"]
+    with pytest.raises(AttributeError, match="immutable"):
+        scores.profile = "x"  # type: ignore[misc]
+    assert scores != score(PACKED, profile="upstream")
+
+
+def test_html_is_one_row_per_group(scores: Scores) -> None:
+    html = scores._repr_html_()
+    assert html.count('<th scope="row">') == len(scores)
+    assert "≈" in html
+    assert "rules" in html
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown profile 'correct'; did you mean 'corrected'"):
+        score(PACKED, profile="correct")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="does not exist"):
+        score(tmp_path / "missing")
+    with pytest.raises(UserError, match="nothing recorded"):
+        score(tmp_path)
+    with pytest.raises(ConfigError, match="int is not a recorded run"):
+        score(3)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="no runs were given"):
+        score([])
+    with pytest.raises(ConfigError, match="no runs were given"):
+        score(Runs())
+
+
+def test_scores_come_from_the_cache_without_reading_a_run(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+    first = score(made)
+    (made / "seed_0" / "train.py").write_text("raise RuntimeError('must not run')\n")
+    assert score(made) == score(made, cached=False) == first
+
+
+def test_a_run_that_changed_since_it_was_read_never_spoils_the_cache(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+    runs = read_runs(made)
+    before = [run.mean_return for run in runs]
+    bundle = made / "seed_0" / "inference"
+    content = json.loads((bundle / "metrics" / "rollouts.json").read_text())
+    content["episodes"] = content["episodes"][:5]
+    (bundle / "metrics" / "rollouts.json").write_text(json.dumps(content))
+    made_bundles.seal(bundle)
+    scores = runs.scores()
+    assert scores == score(made) == score(made, cached=False)
+    assert [run.mean_return for run in runs] == before
+    assert read_run(bundle).mean_return == pytest.approx(
+        sum(episode["episode_return"] for episode in content["episodes"]) / 5
+    )
+
+
+def test_runs_in_memory_are_scored_after_their_files_are_gone(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+    runs = read_runs(made)
+    scores = runs.scores()
+    kept = pickle.loads(pickle.dumps(runs))
+    shutil.rmtree(made)
+    assert kept.scores() == scores
+    made.mkdir()
+    with pytest.raises(UserError, match="nothing recorded"):
+        score(made)
+
+
+def test_the_public_names_work_from_the_package(made: Path) -> None:
+    code = (
+        "import sys, a2perf\n"
+        "runs = a2perf.read_runs(sys.argv[1])\n"
+        "frame = a2perf.to_frame(runs.scores())\n"
+        "assert isinstance(runs, a2perf.Runs) and isinstance(runs[0], a2perf.Result)\n"
+        "assert isinstance(a2perf.score(runs), a2perf.Scores) and isinstance(runs.table(), a2perf.Table)\n"
+        "print(len(runs), sorted(set(frame['mode'])))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(made)], capture_output=True, text=True)
+    assert done.stdout == "6 ['inference', 'train']\n", done.stderr
+    assert a2perf.read_run(made / "seed_0" / "train").seed == read_run(made / "seed_0" / "train").seed
+
+
+def test_scores_equal_what_the_json_option_prints(scores: Scores, tmp_path: Path) -> None:
+    assert json.loads(of_command("-o", str(tmp_path), "--json")) == scores.document

@@ -1,0 +1,198 @@
+"""``a2perf.submit``: a protocol from Python, with failed runs as a result and refusals as errors."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import a2perf
+from a2perf.api.submitting import read_submitted
+from a2perf.cli.submit import submit_command
+from a2perf.errors import ConfigError, RunFailed, UserError
+
+TOY = "toy_macro_stdcell"
+POLICY = """
+import os
+def load_policy(env, **arguments):
+    if os.environ["A2PERF_BROKEN"] == os.environ["SEED"]:
+        raise RuntimeError("this seed is not mine")
+    env.action_space.seed(0)
+    return env.action_space
+def preprocess_observation(observation):
+    return observation
+def infer_once(policy, observation):
+    return policy.sample(observation["mask"].astype("int8"))
+"""
+QUICK: dict[str, Any] = {"quick": True, "tasks": [TOY], "generalization": False, "progress": False}
+
+
+@pytest.fixture
+def submission(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a submission without training; with ``broken``, every run fails."""
+
+    def write(*, broken: bool = False) -> Path:
+        folder = tmp_path / "entry"
+        folder.mkdir(exist_ok=True)
+        policy = POLICY.replace('os.environ["A2PERF_BROKEN"] == os.environ["SEED"]', str(broken))
+        files = {
+            "train.py": "def train():\n    pass\n",
+            "inference.py": policy,
+            "requirements.txt": "",
+            "__init__.py": "",
+        }
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        return folder
+
+    return write
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(submit_command, [str(one) for one in arguments], standalone_mode=False)
+
+
+def test_result_of_a_thread_is_that_of_the_command(
+    submission: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    entry, folder = submission(), tmp_path / "runs"
+    handlers = signal.getsignal(signal.SIGINT)
+    found: list[a2perf.Submitted] = []
+    thread = threading.Thread(target=lambda: found.append(a2perf.submit(entry, folder, **QUICK)))
+    thread.start()
+    thread.join()
+    (result,) = found
+    assert (bool(result), result.exit_code, result.complete, result.rankable) == (True, 0, True, False)
+    assert (result.failed, result.interrupted) == ([], False)
+    assert list(result.scores) == [TOY]
+    assert result.overall.seeds == result.overall.expected == 3
+    assert capfd.readouterr() == ("", "")
+    assert signal.getsignal(signal.SIGINT) is handlers
+
+    told = run(entry, "-o", folder, "--quick", "--task", TOY, "--no-generalization")
+    assert (told.return_value, told.stdout) == (0, f"{result}\n")
+    told = run(entry, "-o", folder, "--quick", "--task", TOY, "--no-generalization", "--json")
+    assert json.loads(told.stdout) == json.loads((folder / "protocol.json").read_text())
+    assert read_submitted(folder) == result == pickle.loads(pickle.dumps(result))
+
+    frame = result.to_pandas()
+    assert list(frame["mode"]) == ["inference"] * 3
+    assert list(frame["state"]) == ["finished"] * 3
+    assert list(frame["mean_return"]) == [entry.mean_return for entry in result.record.runs]
+    html = result._repr_html_()
+    assert "made with --quick, a reduced protocol" in html
+    assert "3 of 3 runs finished" in html
+
+
+def test_failed_runs_are_a_result(submission: Callable[..., Path], tmp_path: Path) -> None:
+    entry, folder = submission(broken=True), tmp_path / "runs"
+    result = a2perf.submit(entry, folder, **QUICK)
+    assert (bool(result), result.exit_code) == (False, 1)
+    assert [(failed.seed, failed.state) for failed in result.failed] == [(1, "failed"), (2, "failed"), (3, "failed")]
+    assert result.overall.iqm is None
+    assert run(entry, "-o", folder, "--quick", "--task", TOY, "--no-generalization").return_value == 1
+
+
+def test_a_stopped_call_resumes(submission: Callable[..., Path], tmp_path: Path) -> None:
+    entry, folder = submission(), tmp_path / "runs"
+    stopped = a2perf.submit(entry, folder, stop=lambda: True, **QUICK)
+    assert (stopped.interrupted, stopped.complete, stopped.failed) == (True, False, [])
+    assert [one.state for one in stopped.record.runs] == ["missing"] * 3
+    assert a2perf.submit(entry, folder, **QUICK).complete
+
+
+@pytest.mark.slow
+def test_nothing_that_started_is_an_error(
+    submission: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command still prints the summary, and exits with 3."""
+    from a2perf.launch import local
+
+    monkeypatch.setattr(local.sys, "executable", "/bin/false")
+    entry, folder = submission(), tmp_path / "runs"
+    with pytest.raises(RunFailed, match="no run of entry started") as caught:
+        a2perf.submit(entry, folder, **QUICK)
+    assert (caught.value.exit_code, caught.value.bundle) == (3, folder)
+    told = run(entry, "-o", folder, "--quick", "--task", TOY, "--no-generalization")
+    assert told.return_value == 3
+    assert "0 of 3 finished" in told.stdout
+
+
+BAD: dict[str, tuple[Callable[[Path, Path], Any], str]] = {
+    "the submission folder nowhere does not exist": (lambda entry, out: a2perf.submit("nowhere", out), "train.py"),
+    "'v9' is not a protocol": (lambda entry, out: a2perf.submit(entry, out, protocol="v9"), "v1"),
+    "protocol v1 has no task 'dog_pce'; did you mean 'dog_pace'?": (
+        lambda entry, out: a2perf.submit(entry, out, tasks="dog_pce"),
+        "choose one of",
+    ),
+    "--task and --domain are both given": (
+        lambda entry, out: a2perf.submit(entry, out, tasks=[TOY], domain="circuit_training"),
+        "one of them",
+    ),
+    "'circuits' is not a known domain": (lambda entry, out: a2perf.submit(entry, out, domain="circuits"), "choose"),
+    "track is 'opn'; did you mean 'open'?": (lambda entry, out: a2perf.submit(entry, out, track="opn"), "fixed_energy"),
+    "workers=0 is not valid": (lambda entry, out: a2perf.submit(entry, out, workers=0), "1 or more"),
+    "'slrm' is not a launcher; did you mean 'slurm'?": (
+        lambda entry, out: a2perf.submit(entry, out, launcher="slrm"),
+        "local",
+    ),
+    "submit has no option 'sandbx'; did you mean 'sandbox'?": (
+        lambda entry, out: a2perf.submit(entry, out, sandbx="none"),  # type: ignore[call-arg]
+        "python_env",
+    ),
+    "submit has no option 'memory_limit_bytes'": (
+        lambda entry, out: a2perf.submit(entry, out, memory_limit_bytes=1),
+        "sandbox",
+    ),
+    "'vault' is not a sandbox level": (lambda entry, out: a2perf.submit(entry, out, sandbox="vault"), "choose one of"),
+    "participant_args: 'lr': '1,2' is not valid": (
+        lambda entry, out: a2perf.submit(entry, out, participant_args={"lr": "1,2"}),
+        "without commas",
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_arguments_say_what_is_valid_and_run_nothing(
+    message: str, submission: Callable[..., Path], tmp_path: Path
+) -> None:
+    call, hint = BAD[message]
+    with pytest.raises(UserError) as caught:
+        call(submission(), tmp_path / "runs")
+    assert message in caught.value.message
+    assert hint in str(caught.value.hint)
+    assert not (tmp_path / "runs" / "protocol.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "flags"),
+    [
+        ({"protocol": "v9"}, ["--protocol", "v9"]),
+        ({"tasks": ["dog_pce"]}, ["--task", "dog_pce"]),
+        ({"tasks": [TOY], "domain": "x"}, ["--task", TOY, "--domain", "x"]),
+        ({"domain": "x"}, ["--domain", "x"]),
+        ({"launcher": "x"}, ["--launcher", "x"]),
+        ({"bindings": ["Submission.seed = 3"]}, ["--gin-bindings", "Submission.seed = 3"]),
+    ],
+)
+def test_texts_of_errors_are_the_commands(
+    keywords: dict[str, Any], flags: list[str], submission: Callable[..., Path], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError) as ours:
+        a2perf.submit(submission(), tmp_path / "runs", **keywords)
+    assert str(run(submission(), "-o", tmp_path / "runs", *flags).exception) == str(ours.value)
+
+
+def test_another_submission_in_the_folder_is_refused(submission: Callable[..., Path], tmp_path: Path) -> None:
+    entry, folder = submission(), tmp_path / "runs"
+    a2perf.submit(entry, folder, stop=lambda: True, **QUICK)
+    (entry / "inference.py").write_text(POLICY)
+    with pytest.raises(ConfigError, match="holds another submission"):
+        a2perf.submit(entry, folder, **QUICK)

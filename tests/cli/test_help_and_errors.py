@@ -1,0 +1,138 @@
+"""The help, the form of errors, completion, and what fits a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from a2perf.cli import _COMMANDS, SECTIONS, cli, main
+from a2perf.cli.doctor import doctor
+from a2perf.errors import ConfigError
+from a2perf.submission.gin_origin import locate
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+# --- help -------------------------------------------------------------------------------------------------------------
+
+
+def test_help_lists_every_command_once_by_section_and_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--help")
+    assert status == 0
+    assert list(SECTIONS) == ["Run", "Look", "Compare", "Publish", "Set up"]
+    body = out[out.index("\nRun:\n") : out.index("\nOptions:\n")]
+    listed = re.findall(r"^  ([a-z][\w-]*)  +\S", body, re.MULTILINE)
+    assert listed == [name for names in SECTIONS.values() for name in names] == list(_COMMANDS)
+    assert max(map(len, out.splitlines())) <= 80
+    assert "--submission-gin-config-path" not in out  # the earlier form is described by `a2perf run --help`
+    assert "--submission-gin-config-path" in run(capsys, "run", "--help")[1]
+
+
+@pytest.mark.parametrize("name", ["run", "submit", "check", "data", "datasets", "doctor", "benchmark", "wrap", "sign"])
+def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> None:
+    context = click.Context(cli, info_name="a2perf")
+    command = cli.get_command(context, name)
+    assert command is not None
+    text = command.get_help(click.Context(command, info_name=f"a2perf {name}", parent=None))
+    examples = re.findall(rf"^    (a2perf {name} .*?)(?:   .*)?$", text, re.MULTILINE)
+    assert examples, name
+    flags = {flag for option in command.params for flag in option.opts}
+    for example in examples:
+        if not isinstance(command, click.Group):
+            assert {word for word in example.partition(" -- ")[0].split() if word.startswith("-")} <= flags, example
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "fix"),
+    [
+        ("reprot runs", "there is no command 'reprot'; did you mean 'report'?", "a2perf --help"),
+        ("xyz", "there is no command 'xyz'", "a2perf --help"),
+        ("--verison", "no such option '--verison'; did you mean '--version'?", "a2perf --help"),
+        ("run ada", "a2perf run does not take 'ada'", "a2perf run --submission ada --gin-config FILE"),
+        ("run --seed 1", "missing option '--submission'", "a2perf run --help"),
+        ("run --seed x", "invalid value for '--seed': 'x' is not a valid integer range", "a2perf run --help"),
+        ("status a b", "a2perf status does not take 'b'", "a2perf status --help"),
+        ("envs lst", "no such command 'lst'", "a2perf envs --help"),
+        ("check /nonexistent", "/nonexistent is not a folder", "give the folder"),
+    ],
+)
+def test_every_mistake_is_two_lines_with_a_fix(
+    capsys: pytest.CaptureFixture[str], line: str, message: str, fix: str
+) -> None:
+    status, out, err = run(capsys, *line.split())
+    assert (status, out) == (2, "")
+    first, second = err.splitlines()
+    assert first.startswith(f"a2perf: {message}")
+    assert second.startswith(f"  Fix: {fix}")
+
+
+def test_program_without_arguments_prints_its_help_and_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys)
+    assert status == 2
+    assert "Usage: a2perf" in out + err
+
+
+# --- completion -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_that_asks_this_program(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    status, out, _ = run(capsys, "completion", shell)
+    assert status == 0
+    assert f"_A2PERF_COMPLETE={shell}_complete" in out
+
+
+def test_the_program_completes_commands_and_options() -> None:
+    program = shutil.which("a2perf", path=os.path.dirname(sys.executable))
+    if program is None:
+        pytest.skip("a2perf is not installed as a program")
+    for words, expected in (("a2perf rep", "plain,report"), ("a2perf completion f", "plain,fish")):
+        environment = {"_A2PERF_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        done = subprocess.run(
+            [program], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.stdout.splitlines() == [expected]
+
+
+# --- doctor -----------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_fits_80_columns_and_ends_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = CliRunner().invoke(doctor, [], catch_exceptions=False).output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines.index("Ready") < next(n for n, line in enumerate(lines) if "issing" in line and line[0] != " ")
+    assert re.fullmatch(r"ready: .*Quadruped locomotion.*; next: (make|a2perf) demo", lines[-1])
+    assert lines[-2] == ""
+
+
+# --- --task and packaged gin files ------------------------------------------------------------------------------------
+
+
+def test_a_task_selects_its_packaged_gin_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="matches 8 packaged files") as caught:
+        locate("inference.gin", submission=tmp_path, domain="circuit_training")
+    assert "--task" in str(caught.value.hint)
+    for domain in ("circuit_training", None):
+        found = locate("inference.gin", submission=tmp_path, domain=domain, task="toy_macro_stdcell")
+        assert found.path.parts[-3:] == ("configs", "toy_macro_stdcell", "inference.gin")
+    (tmp_path / "inference.gin").write_text("")  # the submission's own file comes first
+    found = locate("inference.gin", submission=tmp_path, domain="circuit_training", task="toy_macro_stdcell")
+    assert found.path == tmp_path / "inference.gin"

@@ -1,0 +1,217 @@
+"""Croissant metadata: valid by mlcroissant, which reads the same records as the HDF5 file holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import mlcroissant
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from a2perf.cli.export_croissant import croissant as command
+from a2perf.datasets import Dataset, hdf5_file, open_dataset
+from a2perf.datasets.combine import combine
+from a2perf.datasets.croissant import CROISSANT_FILE, write_croissant
+from a2perf.datasets.generate import DatasetRequest, generate, random_policy
+from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.records import PolicyRecord
+from a2perf.errors import MissingDependency, UserError
+from a2perf.exporters.huggingface import dataset_card
+from tests.datasets.toys import Write
+
+RECORDED = Path(__file__).parent / "recorded" / "toys" / "boxes" / "old-v0"
+
+
+def opened(path: Path, *missing: str) -> mlcroissant.Dataset:
+    """Opens metadata without errors; the only warnings are those about a license or other values nobody gave."""
+    dataset = mlcroissant.Dataset(jsonld=str(path))
+    issues = dataset.metadata.ctx.issues
+    assert not issues.errors
+    assert all(any(name in warning for name in ("license", *missing)) for warning in issues.warnings), issues.warnings
+    return dataset
+
+
+def content(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def require_equal_records(dataset: mlcroissant.Dataset, data: Dataset) -> int:
+    """Compares every record with the HDF5 file; returns the number of values."""
+    steps, episodes = list(dataset.records("steps")), list(dataset.records("episodes"))
+    assert (len(steps), len(episodes)) == (data.step_count, data.episode_count)
+    at, values = 0, 0
+    with hdf5_file.opened(data.file) as stream:
+        for index, record in enumerate(episodes):
+            episode = hdf5_file.read_episode(stream, index)
+            assert record["episodes/episode"] == index
+            assert (record["episodes/seed"], record["episodes/steps"]) == (episode.seed, episode.steps)
+            assert record["episodes/return"] == episode.episode_return
+            rows = steps[at : at + episode.steps]
+            assert [row["steps/step"] for row in rows] == list(range(episode.steps))
+            assert {row["steps/episode"] for row in rows} == {index}
+            for path, array in episode.arrays.items():
+                name = path.replace("/", ".")
+                found = np.array([row[f"steps/{name}"] for row in rows])
+                np.testing.assert_array_equal(found.reshape(-1), array[: episode.steps].reshape(-1))
+                assert np.asarray(rows[0][f"steps/{name}"]).dtype == array.dtype
+                values += found.size
+                if len(array) > episode.steps:
+                    last = np.asarray(record[f"episodes/final_{name}"])
+                    np.testing.assert_array_equal(last.reshape(-1), array[-1].reshape(-1))
+            at += episode.steps
+    return values
+
+
+def test_records_of_mlcroissant_are_those_of_the_file(write: Write) -> None:
+    data = write(lengths=(3, 1, 4))
+    path = write_croissant(data, license="CC-BY-4.0", url="https://example.org/boxes")
+    dataset = opened(path)
+    assert dataset.metadata.ctx.issues.warnings == set()
+    # 8 steps of 3 flags, a grid of 32 x 20, 2 + 1 inner values, 2 actions, reward, 2 ends, and 7 of the mask
+    assert require_equal_records(dataset, data) == 8 * (3 + 640 + 3 + 2 + 1 + 2 + 7)
+
+
+def test_distribution_lists_every_file_with_hash_and_size(write: Write) -> None:
+    data = write()
+    files = content(write_croissant(data))["distribution"]
+    assert [file["name"] for file in files] == [
+        "main_data.hdf5", "metadata.json", "a2perf.json", "steps.parquet", "episodes.parquet",
+    ]  # fmt: skip
+    for file in files:
+        stored = (data.path / file["contentUrl"]).read_bytes()
+        assert file["sha256"] == hashlib.sha256(stored).hexdigest()
+        assert file["contentSize"] == f"{len(stored)} B"
+
+
+def test_responsible_ai_fields_state_policies_seeds_energy_and_bounds(write: Write) -> None:
+    policy = PolicyRecord(submission="my_agent", submission_sha256="ab" * 32, checkpoint_number=7)
+    data = write(policy=policy, seed=11, skill_level="expert", action_noise=0.25, env_fingerprint="f" * 64)
+    found = content(write_croissant(data, records=False))
+    collection = found["rai:dataCollection"]
+    for part in ("the policy my_agent (3 episodes, checkpoint 7, files abababababababab)", "Boxes-v0",
+                 "root seed 11", "f" * 64, "250 Wh (measured, rapl)"):  # fmt: skip
+        assert part in collection
+    assert "skill level expert" in " ".join(found["rai:dataBiases"])
+    assert "Episode returns are 1 to 10" in " ".join(found["rai:dataBiases"])
+    assert "noise 0.25" in found["rai:dataPreprocessingProtocol"][0]
+    assert any("energy of training or of collection is not known" in t for t in found["rai:dataLimitations"])
+    assert found["rai:dataSocialImpact"].startswith("Energy of training the policies: not known.")
+    assert found["rai:personalSensitiveInformation"][0].startswith("None.")
+    assert "never changes" in found["rai:dataReleaseMaintenancePlan"]
+    metadata = opened(data.path / CROISSANT_FILE).metadata
+    assert metadata.data_collection == collection
+    assert metadata.data_biases == found["rai:dataBiases"]
+
+
+def test_new_and_combined_datasets_have_metadata_without_being_asked(tmp_path: Path) -> None:
+    request = DatasetRequest(
+        name=DatasetId.parse("circuit_training/toy/random-v0"), domain="circuit_training", task="toy_macro_stdcell",
+        env_id="CircuitTraining-ToyMacro-v0", env_kwargs={}, policies=[random_policy()], episodes=3, seed=1,
+    )  # fmt: skip
+    made = generate(request, tmp_path)
+    path = made.folder / "data" / CROISSANT_FILE
+    found = content(opened(path) and path)
+    assert found["distribution"][0]["sha256"] == made.record.file_sha256
+    assert [record_set["name"] for record_set in found["recordSet"]] == ["steps", "episodes"]
+    assert "`a2perf export croissant` adds tables" in found["recordSet"][0]["description"]
+    assert "uniformly random actions (3 episodes)" in found["rai:dataCollection"]
+    data = open_dataset(made.folder)
+    both = combine([data, data], DatasetId.parse("circuit_training/toy/both-v1"), tmp_path)
+    path = both.folder / "data" / CROISSANT_FILE
+    opened(path)
+    assert content(path)["version"] == "1.0.0"
+    assert "Combined from circuit_training/toy/random-v0 (3 episodes)" in content(path)["rai:dataCollection"]
+    require_equal_records(opened(write_croissant(open_dataset(both.folder))), open_dataset(both.folder))
+
+
+def test_dataset_of_an_earlier_version_and_one_of_minari_get_metadata(tmp_path: Path) -> None:
+    import shutil
+
+    old = Path(shutil.copytree(RECORDED, tmp_path / "old-v0"))
+    require_equal_records(opened(write_croissant(open_dataset(old))), open_dataset(old))
+    (old / "data" / "a2perf.json").unlink()
+    found = content(write_croissant(open_dataset(old)))
+    assert found["rai:dataCollection"] == "Not recorded: the dataset was not made by a2perf."
+    require_equal_records(opened(old / "data" / CROISSANT_FILE, "datePublished"), open_dataset(old))
+
+
+def test_texts_of_strangers_stay_texts(write: Write) -> None:
+    data = write(policy=PolicyRecord(submission='a"}\x1b[31m<script>\n'))
+    data.metadata["author"] = ["A {B} \\C"]
+    data.metadata["description"] = "x\x1b]0;title\x07y"
+    path = write_croissant(data, records=False)
+    assert "\x1b" not in path.read_text()
+    assert content(path)["description"].startswith("xy. 3 episodes with 8 steps")
+    assert r"author = {A \{B\} $\backslash$C}" in content(path)["citeAs"]
+    opened(path)
+    assert "<script>" not in dataset_card(data).text
+
+
+def test_same_dataset_gives_the_same_bytes(write: Write) -> None:
+    data = write()
+    names = (CROISSANT_FILE, "steps.parquet", "episodes.parquet")
+    write_croissant(data)
+    first = [(data.path / name).read_bytes() for name in names]
+    write_croissant(data)
+    assert [(data.path / name).read_bytes() for name in names] == first
+
+
+def test_long_datasets_are_written_in_few_row_groups(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("a2perf.datasets.steps_table._ROWS_PER_GROUP", 4)
+    data = write(lengths=(3, 1, 4, 2))
+    write_croissant(data)
+    assert pq.ParquetFile(data.path / "steps.parquet").num_row_groups == 3
+    require_equal_records(opened(data.path / CROISSANT_FILE), data)
+
+
+def test_damaged_and_unequal_episodes_leave_no_half_table(write: Write) -> None:
+    data = write()
+    with h5py.File(data.file, "r+") as stream:
+        del stream["episode_1/actions"]
+    with pytest.raises(UserError, match="episode 1 differs from the first one in actions"):
+        write_croissant(data)
+    assert not [path for path in data.path.iterdir() if "parquet" in path.name]
+
+
+def test_missing_package_is_explained(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = write()
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(MissingDependency, match=r"pyarrow.*\n.*a2perf\[frames\]"):
+        write_croissant(data)
+    opened(write_croissant(data, records=False))
+
+
+def test_folder_that_cannot_be_written_is_explained(write: Write) -> None:
+    data = write()
+    (data.path / "steps.parquet").mkdir()
+    with pytest.raises(UserError, match=r"croissant\.json cannot be written: .*\n.*copy the dataset"):
+        write_croissant(data)
+
+
+def test_command_describes_datasets_by_name(write: Write) -> None:
+    data = write()
+    root = str(data.path.parents[3])
+    arguments = [data.id, "--datasets-path", root, "--license", "CC0-1.0", "--json"]
+    done = CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
+    assert json.loads(done.output) == {data.id: str(data.path / CROISSANT_FILE)}
+    assert content(data.path / CROISSANT_FILE)["license"] == "CC0-1.0"
+    with pytest.raises(UserError, match="no dataset toys/boxes/nade-v0"):
+        CliRunner().invoke(
+            command, ["toys/boxes/nade-v0", "--datasets-path", root], standalone_mode=False, catch_exceptions=False
+        )
+
+
+def test_card_of_a_real_dataset_lists_its_tables(write: Write) -> None:
+    data = write()
+    write_croissant(data, license="CC-BY-4.0")
+    card = dataset_card(data)
+    assert card.data.to_dict()["configs"][0] == {"config_name": "steps", "data_files": "steps.parquet"}
+    assert "| steps.parquet |" in card.text
+    assert "Energy of collecting the episodes: 250 Wh (measured, rapl)" in card.text

@@ -1,0 +1,46 @@
+"""The built site, for the tests that open it as a reader does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+import pytest
+
+from tests.report.browser import Browser
+
+
+@pytest.fixture(scope="session")
+def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole site, as `make docs` builds it, with warnings as errors; takes minutes."""
+    return _build(repository, tmp_path_factory, "site")
+
+
+@pytest.fixture(scope="session")
+def built_without_media(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site without pictures of environments and without the technical report; takes a quarter of a minute."""
+    return _build(repository, tmp_path_factory, "site-without-media", "--no-pictures")
+
+
+def _build(repository: Path, tmp_path_factory: pytest.TempPathFactory, name: str, *options: str) -> Path:
+    """Builds once per run of the suite: workers of pytest-xdist share the folder above their own."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with filelock.FileLock(f"{folder}.lock"):
+        if not (folder / "searchindex.js").is_file():
+            command = [sys.executable, "-m", "docs.building", "-o", str(folder), *options]
+            done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A headless Chromium."""
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()

@@ -1,0 +1,138 @@
+"""The pages of environments: their tables agree with the spaces, the rewards and the registry."""
+
+import math
+import re
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from a2perf.domains.registry import domains, register_environments
+from a2perf.metrics.protocol import LATEST, load
+from docs.building import environments, space_tables
+from docs.building.strips import MAX_BYTES, SIZE, STRIPS
+
+register_environments()
+DOMAINS = tuple(environments.TYPICAL)
+
+
+def page_of(domain: str) -> str:
+    return (environments.PAGES / f"{domain}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_generated_tables_of_the_committed_pages_are_up_to_date(domain: str) -> None:
+    page = page_of(domain)
+    hint = "run: python -m docs.building.environments"
+    assert environments.refreshed(domains()[domain], page) == page, hint
+    names = re.findall(r"<!-- generated: (\w+) -->", page)
+    assert [name for name in names if name != "design"] == [
+        "environments", "actions", "observations", "arguments", "returns",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_page_has_the_sections_of_every_environment_page(domain: str) -> None:
+    headings = re.findall(r"^## (.*)$", page_of(domain), re.MULTILINE)
+    expected = [
+        "Environments", "Action space", "Observation space", "Rewards", "Starting state", "Episode end", "Arguments",
+        "Measured returns", "Version history", "References",
+    ]  # fmt: skip
+    assert headings[: len(expected)] == expected
+    assert environments.section(page_of(domain), "References").count("https://doi.org/") >= 1
+
+
+def test_rows_of_the_quadruped_cover_each_space_once_with_its_bounds() -> None:
+    env = gymnasium.make(environments.TYPICAL["quadruped_locomotion"], disable_env_checker=True)
+    for parts, space in (
+        (space_tables.ACTIONS["quadruped_locomotion"](), env.action_space),
+        (space_tables.OBSERVATIONS["quadruped_locomotion"](), env.observation_space),
+    ):
+        covered = [index for part in parts for index in range(part.start, part.stop)]
+        assert covered == list(range(int(np.prod(space.shape))))
+    table = space_tables.observation_table("quadruped_locomotion", env)
+    assert "| 0 | roll, now | -6.283 | 6.283 | rad |" in table
+    assert "| 84-86 | reference 1 step ahead: root position from the robot's, x y z | -inf | inf | m |" in table
+    env.close()
+
+
+@pytest.mark.parametrize("domain", ["web_navigation", "circuit_training"])
+def test_each_array_of_an_observation_is_described(domain: str) -> None:
+    env = gymnasium.make(environments.TYPICAL[domain], disable_env_checker=True)
+    assert set(space_tables.ARRAYS[domain]) == set(env.observation_space.spaces)
+    sizes = [int(row[3]) + 1 for row in space_tables.DISCRETE[domain](int(env.action_space.n))]
+    assert math.prod(sizes) == env.action_space.n
+    env.close()
+
+
+def test_rewards_of_the_quadruped_are_those_of_the_code() -> None:
+    from a2perf.domains.quadruped_locomotion import imitation
+
+    text = environments.section(page_of("quadruped_locomotion"), "Rewards")
+    terms = " + ".join(f"{weight:g} {term}" for weight, term in zip(imitation.WEIGHTS, imitation.TERMS, strict=True))
+    assert f"`reward = {terms}`" in text
+    scales = (
+        imitation.POSE_SCALE, imitation.VELOCITY_SCALE, imitation.END_EFFECTOR_SCALE, imitation.ROOT_POSE_SCALE,
+        imitation.ROOT_VELOCITY_SCALE,
+    )  # fmt: skip
+    for term, scale in zip(imitation.TERMS, scales, strict=True):
+        assert f"| `{term}` | exp(-{scale:g} e) |" in text
+
+
+def test_rewards_of_web_and_circuits_are_those_of_the_code() -> None:
+    from a2perf.domains.circuit_training.cost_model import CostWeights
+    from a2perf.domains.web_navigation.reward import Reward
+
+    web, circuit = Reward(), CostWeights()
+    costs = f"- {web.timestep_penalty} - {web.cyclic_action_penalty} [nothing changed]"
+    assert f"`reward = page + (P after - P before) {costs}`" in page_of("web_navigation")
+    assert (
+        f"`reward = -({circuit.wirelength} wirelength + {circuit.congestion} congestion + {circuit.density} density)`"
+        in page_of("circuit_training")
+    )
+
+
+def test_returns_are_those_of_the_protocol() -> None:
+    protocol = load(LATEST)
+    for domain in DOMAINS:
+        text = environments.section(page_of(domain), "Measured returns")
+        for task in protocol.tasks.values():
+            if task.domain == domain and task.references:
+                row = next(line for line in text.splitlines() if line.startswith(f"| `{task.name}` |"))
+                for words, kind in zip(
+                    (cell.split() for cell in row.split("|")[3:5]), ("random", "expert"), strict=True
+                ):
+                    reference = task.reference(kind)
+                    expected = [reference.mean, reference.low, reference.high]
+                    assert [float(word.strip("[],")) for word in words] == pytest.approx(expected, rel=2e-3, abs=6e-4)
+
+
+def test_version_history_finds_abbreviated_ids() -> None:
+    history = (environments.PAGES / "CHANGELOG.md").read_text(encoding="utf-8")
+    for domain in domains().values():
+        for environment in domain.environments:
+            assert environments._history(history, environment).startswith("* v0"), environment.id
+    assert environments._history("", next(iter(domains().values())).environments[0]) == ""
+
+
+def test_environment_without_data_shows_the_strip_of_its_domain(tmp_path: Path) -> None:
+    domain = domains()["quadruped_locomotion"]
+    missing = environments.Filmed(missing="dog_pace.txt is not on this host")
+    filmed = environments._with_fallback(missing, domain, tmp_path)
+    assert (tmp_path / "strip_quadruped.webp").is_file()
+    html = environments.figure(filmed, alt="Dog, pace")
+    assert "strip_quadruped.webp" in html
+    assert "dog_pace.txt is not on this host" in html
+
+
+@pytest.mark.parametrize("name", STRIPS)
+def test_strips_of_the_readme_are_small_and_move(name: str) -> None:
+    from PIL import Image
+
+    path = environments.STRIPS / f"strip_{name}.webp"
+    assert path.stat().st_size <= MAX_BYTES
+    with Image.open(path) as strip:
+        assert strip.size == SIZE
+        assert strip.n_frames >= 5
+        assert strip.info["loop"] == 0

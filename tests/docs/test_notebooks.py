@@ -1,0 +1,240 @@
+"""The notebooks run, their outputs hold the numbers that their text names, and their pages work for every reader."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import filelock
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from docs.building import notebooks, words
+from docs.building.__main__ import CONFIGURATION, render
+from tests.accessibility import problems
+from tests.report.browser import Browser
+
+NAMES = ("comparing_two_algorithms", "figure_and_table_for_a_paper", "first_evaluation")
+PATHS = {path.stem: path for path in notebooks.sources()}
+chromium = pytest.mark.group("sphinx", "chromium")
+
+
+@pytest.fixture(scope="session")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], NotebookNode]:
+    """Returns a notebook by name with its outputs; each is executed once per run of the suite."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "notebooks"
+    folder.mkdir(exist_ok=True)
+
+    def read(name: str) -> NotebookNode:
+        record = folder / f"{name}.ipynb"
+        with filelock.FileLock(f"{record}.lock"):
+            if not record.is_file():
+                nbformat.write(notebooks.execute(PATHS[name], folder / name), record)
+        return nbformat.read(record, as_version=4)
+
+    return read
+
+
+def output(notebook: NotebookNode, code: str) -> str:
+    """Returns the text of the outputs of the one cell that contains ``code``."""
+    (cell,) = [cell for cell in notebook.cells if cell.cell_type == "code" and code in cell.source]
+    return "\n".join(
+        one.text if one.output_type == "stream" else one.data.get("text/plain", "") for one in cell.outputs
+    )
+
+
+def value(text: str, name: str) -> float:
+    """Returns the number behind a name at the beginning of a line."""
+    found = re.search(rf"^ *{re.escape(name)} +≈? ?([−\d.]+)", text, re.MULTILINE)
+    assert found is not None, f"{name} in {text}"
+    return float(found[1].replace("−", "-"))
+
+
+# --- as they are committed --------------------------------------------------------------------------------------------
+
+
+def test_these_are_all_notebooks() -> None:
+    assert tuple(PATHS) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebooks_are_committed_without_outputs_and_settings_of_editors(name: str) -> None:
+    notebook = notebooks.read(PATHS[name])
+    assert nbformat.writes(notebook) == nbformat.writes(notebooks.cleared(notebook))
+    assert notebook.cells[0].source.startswith("# ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebooks_keep_to_the_words_and_the_width_of_the_documentation(name: str) -> None:
+    notebook = notebooks.read(PATHS[name])
+    text = "\n\n".join(cell.source for cell in notebook.cells)
+    assert [place for phrase in words.PHRASES for place in phrase.places(text)] == []
+    lines = [line for cell in notebook.cells if cell.cell_type == "code" for line in cell.source.splitlines()]
+    assert [line for line in lines if len(line) > 88] == []
+
+
+def test_clearing_removes_outputs_counts_and_metadata() -> None:
+    cell = new_code_cell("1", execution_count=3, outputs=[new_output("stream", text="x")])
+    cell.metadata.update(alt="A line.", tags=["raises-exception"], collapsed=True)
+    notebook = new_notebook(
+        cells=[new_markdown_cell("# Title"), cell], metadata={"kernelspec": {"name": "mine", "display_name": "Mine"}}
+    )
+    cleared = notebooks.cleared(notebook)
+    assert cleared.cells[1].metadata == {"alt": "A line.", "tags": ["raises-exception"]}
+    assert (cleared.cells[1].outputs, cleared.cells[1].execution_count) == ([], None)
+    assert [cell.id for cell in cleared.cells] == ["cell-01", "cell-02"]
+    assert cleared.metadata.kernelspec.name == "python3"
+
+
+# --- executed ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(300)
+def test_the_first_evaluation(executed) -> None:
+    notebook = executed("first_evaluation")
+    printed = output(notebook, "print(result)")
+    assert "follow, inference on quadruped_locomotion/synthetic_trot: 1 run" in printed
+    assert value(printed, "Return") == 326.7
+    assert value(printed, "Worst 5 %") == 52.5
+    assert value(printed, "Score") > 1
+    assert re.search(r"^  Bundle     runs/follow-\w{8}/synthetic_trot/seed_0/inference$", printed, re.MULTILINE)
+    episodes = output(notebook, "result.episodes()")
+    assert episodes.count("time_limit") == 3
+    assert episodes.count("fall") == 1
+    assert "(True, True)" in output(notebook, "again == result")
+    assert "manifest.json" in output(notebook, "result.bundle.rglob")
+    assert "the action is an array of shape (3,)" in output(notebook, "def one_leg")
+    assert "infer_once (bad_output)" in output(notebook, "failed  # a result")
+    assert "did you mean 'synthetic_trot'?" in output(notebook, '"syntetic_trot"')
+
+
+@pytest.mark.timeout(300)
+def test_comparing_two_algorithms(executed) -> None:
+    notebook = executed("comparing_two_algorithms")
+    assert output(notebook, "recorded.where").startswith("9 runs")
+    judged = output(notebook, "comparison = a2perf.compare")
+    assert re.search(r"^ariane +REGRESSION +−0\.0888 +\[−0\.1050, −0\.0726\]", judged, re.MULTILINE)
+    assert re.search(r"^ariane +INCONCLUSIVE +\+0\.0048 +\[−0\.0090, \+0\.0185\]", judged, re.MULTILINE)
+    assert "a PASS needs 17" in output(notebook, 'table["reason"]')
+    energy = output(notebook, 'metric="energy_gross"')
+    assert re.search(r"^ariane +REGRESSION +−6\.2 mWh .*≈ 6\.8 mWh +≈ 0\.7 mWh", energy, re.MULTILINE)
+    written = output(notebook, "comparison.write").split()
+    assert {"comparison.json", "comparison.html", "comparison.pdf"} <= set(written)
+
+
+@pytest.mark.timeout(300)
+def test_figure_and_table_for_a_paper(executed) -> None:
+    notebook = executed("figure_and_table_for_a_paper")
+    assert "15 runs" in output(notebook, "print(runs)")
+    assert re.search(r"^1 +97 +8\.0 +14\.80$", output(notebook, "curves.groupby"), re.MULTILINE)
+    assert "report/tables/quadruped-locomotion-dog-pace.tex" in output(notebook, "sorted(Path(")
+    latex = output(notebook, "to_latex")
+    assert r"PPO & 0.06 [0.04, 0.08] & 21.80 [16.06, 33.28] & 11.06 [-0.98, 17.93] \\" in latex
+    assert r"\caption{Dog, pace: means of three seeds with 95 \% intervals.}" in latex
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", NAMES)
+def test_pages_show_pictures_with_a_text_and_no_path_of_this_machine(executed, tmp_path: Path, name: str) -> None:
+    text = notebooks.page(executed(name), name, tmp_path)
+    pictures = re.findall(r"^```\{image\} (\S+)\n:alt: (.+)$", text, re.MULTILINE)
+    assert {picture for picture, _ in pictures} == {path.name for path in tmp_path.iterdir()}
+    assert len(pictures) >= 1
+    assert min(len(alt.split()) for _, alt in pictures) >= 8
+    assert re.findall(r".*(?:/tmp/|/home/|/root/|site-packages|Traceback).*", text) == []
+
+
+@chromium
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", NAMES)
+def test_pages_are_accessible_and_fit_a_phone(executed, browser: Browser, tmp_path: Path, name: str) -> None:
+    staged = tmp_path / "staged"
+    page = staged / "notebooks" / f"{name}.md"
+    text = notebooks.page(executed(name), name, page.parent)
+    page.write_text(re.sub(r"\]\(\.\./[^)]*|\]\(\w+\.ipynb", "](../index.md", text), encoding="utf-8")
+    (staged / "index.md").write_text(f"# Site\n\n```{{toctree}}\nnotebooks/{name}\n```\n", encoding="utf-8")
+    shutil.copytree(CONFIGURATION / "style", staged / "_static", ignore=shutil.ignore_patterns("templates"))
+    assert render(staged, tmp_path / "doctrees", tmp_path / "site") == 0
+    assert problems(browser, tmp_path / "site" / "notebooks" / f"{name}.html") == []
+
+
+# --- pages of outputs -------------------------------------------------------------------------------------------------
+
+
+def page(folder: Path, *outputs: NotebookNode, alt: str = "") -> str:
+    cell = new_code_cell("show()", outputs=list(outputs))
+    if alt:
+        cell.metadata["alt"] = alt
+    return notebooks.page(new_notebook(cells=[new_markdown_cell("# Title"), cell]), "name", folder)
+
+
+def test_pieces_of_a_stream_become_one_block_without_escape_sequences(tmp_path: Path) -> None:
+    text = page(tmp_path, new_output("stream", text="one \x1b[31mred\x1b[0m\n"), new_output("stream", text="two\n"))
+    assert text.count("{code-block} text") == 1
+    assert "\n\none red\ntwo\n" in text
+
+
+def test_html_with_empty_lines_stays_whole_and_loses_links_to_files_of_the_run(tmp_path: Path) -> None:
+    html = '<p>a</p>\n\n<p><a href="report/index.html">report</a> <a href="https://example.org">b</a></p>'
+    text = page(tmp_path, new_output("display_data", data={"text/html": html, "text/plain": "plain"}))
+    assert '{raw} html\n<div class="output"><p>a</p>\n\n<p>report <a href="https://example.org">b</a></p></div>' in text
+    assert "plain" not in text
+
+
+def test_a_picture_needs_a_text(tmp_path: Path) -> None:
+    picture = new_output("display_data", data={"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
+    with pytest.raises(ValueError, match=r"the picture of `show\(\)` has no alternative text"):
+        page(tmp_path, picture)
+    text = page(tmp_path, picture, alt="A line that rises.")
+    assert "```{image} name_1.png\n:alt: A line that rises.\n" in text
+    assert (tmp_path / "name_1.png").read_bytes() == b"\x89PNG\r\n\x1a\n"
+
+
+def test_an_output_that_no_page_can_show_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="application/json"):
+        page(tmp_path, new_output("display_data", data={"application/json": {}}))
+
+
+def test_the_cache_returns_the_outputs_until_the_notebook_changes(tmp_path: Path, monkeypatch) -> None:
+    path, runs = tmp_path / "one.ipynb", []
+
+    def execute(path: Path, folder: Path) -> NotebookNode:
+        runs.append(folder)
+        notebook = notebooks.read(path)
+        notebook.cells[0].outputs = [new_output("stream", text=notebook.cells[0].source)]
+        return notebook
+
+    monkeypatch.setattr(notebooks, "execute", execute)
+    monkeypatch.setattr(notebooks, "_digest", lambda path: hashlib.sha256(path.read_bytes()).hexdigest())
+    for source in ("first", "first", "second"):
+        nbformat.write(notebooks.cleared(new_notebook(cells=[new_code_cell(source)])), path)
+        assert output(notebooks.executed(path, tmp_path / "cache"), source) == source
+    assert len(runs) == 2
+    assert len(list((tmp_path / "cache" / "notebooks" / "one").iterdir())) == 1
+
+
+def test_the_digest_of_a_notebook_covers_its_text(monkeypatch) -> None:
+    monkeypatch.setattr(notebooks, "sources_below", lambda *_: [])
+    digests = [notebooks._digest(path) for path in PATHS.values()]
+    assert len(set(digests)) == 3
+    assert digests == [notebooks._digest(path) for path in PATHS.values()]
+
+
+def test_a_failing_cell_stops_the_build_unless_its_tag_allows_it(tmp_path: Path) -> None:
+    from nbclient.exceptions import CellExecutionError
+
+    path = tmp_path / "fails.ipynb"
+    cell = new_code_cell("raise ValueError('no')")
+    nbformat.write(new_notebook(cells=[cell]), path)
+    with pytest.raises(CellExecutionError, match="ValueError"):
+        notebooks.execute(path, tmp_path / "first")
+    cell.metadata["tags"] = ["raises-exception"]
+    nbformat.write(new_notebook(cells=[cell]), path)
+    assert "ValueError: no" in notebooks.page(notebooks.execute(path, tmp_path / "second"), "fails", tmp_path)

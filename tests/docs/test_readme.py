@@ -1,0 +1,49 @@
+"""The landing page is true: its code runs, its pictures exist, and its numbers are the ones that were measured."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs import documents
+
+
+def _blocks(repository: Path, language: str) -> list[str]:
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_python_example_prints_the_score_that_the_page_shows(repository: Path, tmp_path: Path) -> None:
+    (block,) = _blocks(repository, "python")
+    assert len([line for line in block.splitlines() if line]) <= 8
+    shown, _ = _blocks(repository, "text")
+    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=True)
+    documents.expect(done.stdout, shown, "README.md")
+    assert "Score      0.517" in shown
+
+
+@pytest.mark.slow
+def test_the_shell_example_ends_with_a_score_and_a_report(repository: Path, tmp_path: Path) -> None:
+    (block,) = _blocks(repository, "sh")
+    assert len(block.strip().splitlines()) <= 10
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert "return" in done.stdout
+    assert (tmp_path / "my_submission" / "runs" / "first" / "report" / "index.html").is_file()
+
+
+def test_pictures_exist_and_have_a_text(repository: Path) -> None:
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    pictures = [(path, alternative) for alternative, path in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", text)]
+    pictures += re.findall(r'<img src="([^"]+)"[^>]* alt="([^"]*)"', text)
+    assert len(pictures) >= 4
+    for path, alternative in pictures:
+        assert (repository / path).is_file(), path
+        assert alternative

@@ -1,0 +1,201 @@
+"""The built site as a reader meets it: links, search, accessibility, phones, and nothing undocumented."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from docs.building import links
+from docs.building.commands import all_commands
+from docs.building.gin_parameters import all_configurables
+from tests.accessibility import NARROW, problems, served
+from tests.report.browser import Browser
+
+KINDS = (
+    "index", "search", "tutorials/first_submission", "how_to/your_own_metric", "architecture", "reference/signing",
+    "environments/index", "environments/quadruped_locomotion", "environments/CircuitTraining-ToyMacro-v0",
+    "commands/index", "commands/run", "reference/metrics", "examples/minimal",
+    "contributing",
+)  # fmt: skip
+"""One page of each kind."""
+
+sphinx = pytest.mark.group("sphinx")
+chromium = pytest.mark.group("sphinx", "chromium")
+
+
+def pages_of(site: Path) -> list[Path]:
+    return sorted(path for path in site.rglob("*.html") if "_static" not in path.parts)
+
+
+# --- nothing is undocumented ------------------------------------------------------------------------------------------
+
+
+def test_every_command_and_option_has_a_help_text() -> None:
+    commands = all_commands()
+    assert len(commands) > 40
+    options = [
+        (line, option)
+        for line, command in commands.items()
+        for option in command.params
+        if isinstance(option, click.Option) and not option.hidden
+    ]
+    assert len(options) > 250
+    assert [line for line, command in commands.items() if not command.help] == []
+    assert [f"{line} {option.opts[0]}" for line, option in options if not (option.help or "").strip()] == []
+
+
+def test_every_gin_parameter_is_described() -> None:
+    parameters = [(one, item.name) for one in all_configurables() for item in one.parameters]
+    assert len(parameters) > 150
+    undescribed = [f"{one.name}.{name}" for one, name in parameters if not one.descriptions.get(name, "").strip()]
+    assert undescribed == []
+
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_link_checker_finds_each_kind_of_dead_link(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "other.html").write_text('<h1 id="here">x</h1>')
+    (tmp_path / "page.html").write_text(
+        '<a href="other.html#here"></a><a href="#"></a><a href="other.html#gone"></a><img src="gone.png">'
+        '<a href="folder"></a><a href="../outside.html"></a><a href="https://example.org/a"></a>'
+        '<a href="https://example"></a><a href="ftp://example.org"></a><source srcset="gone.webp 2x">'
+    )
+    found = links.check(tmp_path)
+    assert [line.partition(": ")[2] for line in found.dead] == [
+        "other.html#gone: has no such anchor",
+        "gone.png: does not exist",
+        "folder: is a folder, which no page of a local copy can open",
+        "../outside.html: leaves the site",
+        "https://example: is not a well-formed address",
+        "ftp://example.org: has the scheme 'ftp'",
+        "gone.webp: does not exist",
+    ]
+    assert "https://example.org/a" in found.external
+
+
+@sphinx
+def test_no_link_is_dead(built_without_media: Path) -> None:
+    found = links.check(built_without_media)
+    assert found.internal > 10_000
+    assert len(found.external) > 10
+    assert found.dead == []
+
+
+@pytest.mark.slow
+@sphinx
+def test_no_link_of_the_whole_site_is_dead(built: Path) -> None:
+    assert links.check(built).dead == []
+
+
+# --- the head of pages ------------------------------------------------------------------------------------------------
+
+
+@sphinx
+def test_every_page_has_a_description_a_preview_and_an_icon(built_without_media: Path) -> None:
+    pages = pages_of(built_without_media)
+    assert len(pages) > 90
+    descriptions = {}
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        (descriptions[page],) = re.findall(r'<meta name="description" content="([^"]+)">', text)
+        assert f'<meta property="og:description" content="{descriptions[page]}">' in text
+        assert '<meta property="og:title"' in text
+        (icon,) = re.findall(r'<link rel="(?:shortcut )?icon" href="([^"?]+)', text)
+        assert (page.parent / icon).is_file()
+    front = descriptions[built_without_media / "index.html"]
+    assert front.startswith("a2perf runs reinforcement-learning agents")
+    assert max(map(len, descriptions.values())) < 300
+
+
+@sphinx
+def test_the_front_page_leads_each_reader_to_the_first_ten_minutes(built_without_media: Path) -> None:
+    text = (built_without_media / "index.html").read_text(encoding="utf-8")
+    for reader, page in (
+        ("Participant", "tutorials/first_submission.html"),
+        ("Organizer", "how_to/organizing_a_competition.html"),
+        ("Analyst", "how_to/scores_and_papers.html"),
+    ):
+        card = text.partition(f"{reader}</div>")[2].partition("sd-card-title")[0]
+        assert f'href="{page}"' in card, reader
+    assert "pip install" in re.sub(r"<[^>]+>", "", text)
+    assert text.count('<img src="_static/strip_') == 3
+
+
+# --- in a browser -----------------------------------------------------------------------------------------------------
+
+
+def search(browser: Browser, address: str, query: str) -> list[str]:
+    """Returns the pages of the results, the first one first."""
+    browser.open(f"{address}search.html?q={query}")
+    browser.wait_for(
+        lambda: "inished" in browser.run("return document.querySelector('.search-summary')?.innerText || ''")
+    )
+    hrefs = browser.run(
+        "return [...document.querySelectorAll('#search-results li > a')].map(a => a.getAttribute('href'))"
+    )
+    return [re.sub(r"\.html.*", "", href) for href in hrefs]
+
+
+@chromium
+@pytest.mark.parametrize("query", ["energy", "competition", "sandbox", "metric"])
+def test_search_finds_guides_before_generated_pages(built_without_media: Path, browser: Browser, query: str) -> None:
+    with served(built_without_media) as address:
+        found = search(browser, address, query)
+    assert re.match("(tutorials|how_to|explanation)/", found[0]), found[:5]
+    assert sum(bool(re.match("(tutorials|how_to|explanation)/", page)) for page in found[:5]) >= 2, found[:5]
+    assert "reference/file_schemas" not in found[:10]
+
+
+@chromium
+def test_search_works_from_files_and_knows_flags_and_parameters(built_without_media: Path, browser: Browser) -> None:
+    address = f"{built_without_media.as_uri()}/"
+    assert "commands/run" in search(browser, address, "retry-infrastructure")[:10]  # guides come first
+    assert "reference/gin_parameters" in search(browser, address, "num_inference_episodes")
+    assert [line for line in browser.complaints() if "SEVERE" in line or "Uncaught" in line] == []
+
+
+@chromium
+def test_code_has_a_copy_button_that_leaves_prompts_out(built_without_media: Path, browser: Browser) -> None:
+    browser.open(built_without_media / "index.html")
+    browser.wait_for(lambda: browser.run("return document.querySelectorAll('button.copybtn').length") > 0)
+    assert browser.run("return document.querySelector('button.copybtn').dataset.tooltip") == "Copy"
+
+
+@chromium
+@pytest.mark.parametrize("page", KINDS)
+def test_each_kind_of_page_is_accessible_on_a_phone_and_fits_it(
+    built_without_media: Path, browser: Browser, page: str
+) -> None:
+    assert problems(browser, built_without_media / f"{page}.html", widths=(NARROW,)) == []
+
+
+@chromium
+@pytest.mark.parametrize("page", ["index", "search", "commands/run"])
+def test_the_wide_layout_is_accessible(built_without_media: Path, browser: Browser, page: str) -> None:
+    assert problems(browser, built_without_media / f"{page}.html", widths=(1280,)) == []
+
+
+@chromium
+def test_moving_pictures_rest_for_readers_who_prefer_that_and_play_on_request(
+    built_without_media: Path, browser: Browser
+) -> None:
+    """The browser of the tests asks for reduced motion."""
+    count = "return [document.querySelectorAll('canvas.still').length, document.querySelectorAll('img[hidden]').length]"
+    browser.open(built_without_media / "index.html")
+    browser.wait_for(lambda: browser.run(count) == [3, 3])
+    assert browser.run("return document.querySelector('button.pause').textContent") == "Play pictures"
+    browser.run("document.querySelector('button.pause').click()")
+    assert browser.run(count) == [0, 0]
+    assert browser.run("return document.querySelector('button.pause').textContent") == "Pause pictures"
+
+
+@pytest.mark.slow
+@chromium
+def test_every_page_is_accessible_and_fits_a_phone(built: Path, browser: Browser) -> None:
+    found = [problem for page in pages_of(built) for problem in problems(browser, page)]
+    assert found == []

@@ -1,0 +1,51 @@
+"""The word list holds: no phrase of ``docs/building/words.py`` in package, pages, templates, examples or messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from docs.building import words
+
+
+def test_no_listed_phrase_is_used() -> None:
+    places = [str(place) for place in words.places(words.texts())]
+    assert not places, "\n" + "\n".join(places)
+
+
+def test_package_pages_templates_and_landing_page_are_read() -> None:
+    read = words.texts()
+    for name in ("README.md", "Makefile", "a2perf/errors.py", "docs/index.md", "templates/submission/README.md"):
+        assert name in read
+    assert any(name.startswith("a2perf/report/templates/") for name in read)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("# reads the file anew", "a-n-e-w"),
+        ("It says\n    # whether it ran.", "says whether"),
+        ("It is no race.", "is no"),
+        ("The mean of three trainings.", "a training"),
+        ("a run a seed", "one a"),
+        ("ten joules a step", "units a"),
+        ("Who finished comes first.", "free relatives"),
+        ("copied, so that it survives", "connectives"),
+        ("class Shown:", "class names"),
+    ],
+)
+def test_a_listed_phrase_is_found(text: str, name: str) -> None:
+    assert name in {phrase.name for phrase in words.PHRASES if list(phrase.places(text))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is no file.",
+        "It is no longer there.",
+        "a training script",
+        "one run per seed",
+        "each seed",
+    ],
+)
+def test_plain_sentences_pass(text: str) -> None:
+    assert not [phrase.name for phrase in words.PHRASES if list(phrase.places(text))]

@@ -1,0 +1,62 @@
+"""Titles of domains, tasks and environments: each registration has one, and unknown names are made readable."""
+
+import subprocess
+import sys
+
+import pytest
+
+from a2perf.domains import domain_title, domains, environment_title, task_summary, task_title
+from a2perf.domains.registry import all_environments
+
+
+def test_every_task_has_a_title_of_its_domain_and_a_description():
+    for domain in domains().values():
+        titles = [task_title(domain.name, task.name) for task in domain.tasks]
+        assert len(set(titles)) == len(titles), domain.name
+        for task, title in zip(domain.tasks, titles, strict=True):
+            assert title == task.title
+            assert "_" not in title
+            assert len(title) <= 24
+            assert task_summary(domain.name, task.name)
+
+
+def test_every_environment_has_a_title_also_by_its_alias():
+    for name, (domain, environment) in all_environments().items():
+        assert environment.title
+        assert environment_title(name) == environment.title
+        assert task_title(domain.name, name) == environment.title
+        assert environment.summary
+
+
+@pytest.mark.parametrize(
+    ("domain", "task", "title"),
+    [
+        ("web_navigation", "difficulty_level_2_num_websites_10", "Level 2, 10 websites"),
+        ("web_navigation", "held_out_3_level_2", "Held-out 3, level 2"),
+        ("quadruped_locomotion", "dog_pace", "Dog, pace"),
+        ("quadruped_locomotion", "mujoco_dog_pace", "Dog, pace (MuJoCo)"),
+        ("circuit_training", "all", "All tasks"),
+        ("nobody_knows_it", "my_own_task", "My own task"),
+        ("nobody_knows_it", "Some-Environment-v3", "Some-Environment-v3"),
+        ("nobody_knows_it", "", ""),
+    ],
+)
+def test_title_of_a_task(domain: str, task: str, title: str):
+    assert task_title(domain, task) == title
+
+
+def test_title_of_an_unknown_domain_is_its_name_made_readable():
+    assert domain_title("web_navigation") == "Web navigation"
+    assert domain_title("my_domain") == "My domain"
+    assert task_summary("my_domain", "x") == ""
+    assert environment_title("Some-Environment-v3") == "Some-Environment-v3"
+
+
+def test_titles_import_no_physics():
+    code = (
+        "import sys\nfrom a2perf.domains import task_title\n"
+        "task_title('circuit_training', 'ariane')\n"
+        "heavy = {'pybullet', 'numba', 'numpy', 'gymnasium'} & set(sys.modules)\nassert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,64 @@
+"""Trackers of installed packages."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from a2perf.metrics.trackers import Sampler, installed
+from a2perf.metrics.trackers.tick import Tick
+
+
+class Processes:
+    """Counts the processes of the tree."""
+
+    name = "count"
+    columns: tuple[str, ...] = ("tree_processes",)
+
+    def start(self) -> None: ...
+
+    def attach(self) -> None: ...
+
+    def sample(self, tick: Tick) -> None:
+        if tick.tree is not None:
+            tick.values["tree_processes"] = tick.tree.processes
+
+    def stop(self) -> None: ...
+
+
+class Taken(Processes):
+    columns = ("elapsed_s",)
+
+
+class Raises(Processes):
+    name, columns = "raises", ("never",)
+
+    def sample(self, tick: Tick) -> None:
+        raise RuntimeError("no device")
+
+
+def _installed(monkeypatch: pytest.MonkeyPatch, *classes: type) -> None:
+    points = [
+        metadata.EntryPoint(kind.__name__.lower(), f"{kind.__module__}:{kind.__name__}", installed.GROUP)
+        for kind in classes
+    ]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == installed.GROUP else [])
+
+
+def test_column_of_an_installed_tracker_is_in_the_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _installed(monkeypatch, Processes, Taken, Raises, int)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.6)"])
+    with Sampler(child.pid, tmp_path, interval_s=0.2) as sampler:
+        child.wait()
+    rows = list(csv.DictReader((tmp_path / "system_trace.csv").open(newline="")))
+    assert "1" in [row["tree_processes"] for row in rows]
+    assert all(row["never"] == "" for row in rows)
+    failures = {failure.tracker: failure.error for failure in sampler.failures}
+    assert failures["raises"] == "RuntimeError: no device"
+    assert "the column 'elapsed_s' is taken" in failures["taken"]
+    assert "no method start()" in failures["int"]

@@ -1,0 +1,134 @@
+"""The shell part of the GitHub Action, run with the variables of a workflow and stand-ins for `a2perf` and `gh`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "action.sh"
+MARKER = "<!-- a2perf check ci judge -->"
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A job of a workflow in ``folder``."""
+
+    folder: Path
+    variables: dict[str, str]
+
+    def program(self, name: str, script: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/usr/bin/env bash\n{script}\n")
+        path.chmod(0o755)
+
+    def step(self, part: str, **inputs: str) -> subprocess.CompletedProcess[str]:
+        given = {f"A2PERF_ACTION_{name.upper()}": value for name, value in inputs.items()}
+        return subprocess.run(
+            ["bash", str(SCRIPT), part], cwd=self.folder / "work", env={**self.variables, **given}, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+
+    def outputs(self) -> dict[str, str]:
+        return dict(line.split("=", 1) for line in (self.folder / "output").read_text().splitlines())
+
+    def summary(self) -> str:
+        return (self.folder / "summary").read_text()
+
+    def calls(self, program: str) -> list[list[str]]:
+        path = self.folder / f"{program}.calls"
+        return [line.split("\x1f")[:-1] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def workflow(tmp_path: Path) -> Workflow:
+    for name in ("bin", "work", "temp"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "event.json").write_text(json.dumps({"pull_request": {"number": 308}}))
+    variables = {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path / "temp"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "GITHUB_REPOSITORY": "ada/robots",
+        "GITHUB_WORKFLOW": "ci", "GITHUB_JOB": "judge", "CALLS": str(tmp_path),
+    }  # fmt: skip
+    return Workflow(tmp_path, variables)
+
+
+def record(program: str) -> str:
+    return f'printf \'%s\\x1f\' "$@" >> "$CALLS/{program}.calls"; echo >> "$CALLS/{program}.calls"'
+
+
+def test_a_check_that_passes(workflow: Workflow) -> None:
+    workflow.program("a2perf", record("a2perf") + "\necho 'mine: no problems'")
+    done = workflow.step("run", command="check", arguments="'my folder' --steps 5 $HOME `id`")
+    assert done.returncode == 0, done.stderr
+    # quotes group words, and nothing is expanded
+    assert workflow.calls("a2perf") == [["check", "my folder", "--steps", "5", "$HOME", "`id`"]]
+    assert workflow.outputs()["status"] == "0"
+    assert workflow.summary().startswith(f"{MARKER}\n### a2perf check: passed\n")
+    assert "mine: no problems" in workflow.summary()
+    assert Path(workflow.outputs()["verdict-file"]).read_text() == workflow.summary()
+
+
+def test_a_check_that_fails_and_prints_a_fence(workflow: Workflow) -> None:
+    workflow.program("a2perf", "echo '```'; echo '# not a heading' >&2; exit 1")
+    assert workflow.step("run", command="check", arguments="mine").returncode == 0
+    assert workflow.outputs()["status"] == "1"
+    assert "failed (exit status 1)" in workflow.summary()
+    assert workflow.summary().count("```") == 2
+    assert "# not a heading" in workflow.summary()
+
+
+def test_a_comparison_shows_its_comment_and_not_one_of_before(workflow: Workflow) -> None:
+    (workflow.folder / "work" / "old_comment.md").write_text("of another day")
+    os.utime(workflow.folder / "work" / "old_comment.md", (1, 1))
+    workflow.program("a2perf", "sleep 0.02; echo '**REGRESSION**' > compare_comment.md; exit 1")
+    workflow.step("run", command="rlops", arguments="--exp-name ppo --fail-on regression")
+    assert "**REGRESSION**" in workflow.summary()
+    assert "of another day" not in workflow.summary()
+    assert workflow.outputs()["status"] == "1"
+    assert (workflow.folder / "work" / "old_comment.md").exists()
+
+
+def test_another_command_is_refused(workflow: Workflow) -> None:
+    workflow.program("a2perf", record("a2perf"))
+    done = workflow.step("run", command="run; rm -rf /", arguments="")
+    assert done.returncode == 2
+    assert "valid are check and rlops" in done.stdout
+    assert workflow.calls("a2perf") == []
+
+
+@pytest.mark.parametrize("earlier", ["", "77"])
+def test_the_comment_is_written_once_and_then_replaced(workflow: Workflow, earlier: str) -> None:
+    workflow.program("a2perf", "echo fine")
+    workflow.program("gh", record("gh") + f'\ncase "$*" in *paginate*) echo "{earlier}";; esac')
+    workflow.step("run", command="check", arguments="mine")
+    done = workflow.step("comment", command="check")
+    assert done.returncode == 0, done.stderr
+    asked, posted = workflow.calls("gh")
+    assert "repos/ada/robots/issues/308/comments" in asked
+    assert MARKER in " ".join(asked)
+    place = "repos/ada/robots/issues/comments/77" if earlier else "repos/ada/robots/issues/308/comments"
+    assert posted[:5] == ["api", "--silent", "--method", "PATCH" if earlier else "POST", place]
+    assert posted[-1] == f"body=@{workflow.outputs()['verdict-file']}"
+
+
+def test_a_token_that_may_not_write_is_a_warning(workflow: Workflow) -> None:
+    workflow.program("a2perf", "echo fine")
+    workflow.program("gh", "exit 1")
+    workflow.step("run", command="check", arguments="mine")
+    done = workflow.step("comment", command="check")
+    assert done.returncode == 0
+    assert "::warning::no permission to comment" in done.stdout
+
+
+def test_outside_a_pull_request_nothing_is_posted(workflow: Workflow) -> None:
+    (workflow.folder / "event.json").write_text("{}")
+    workflow.program("gh", record("gh"))
+    done = workflow.step("comment", command="check")
+    assert done.returncode == 0, done.stderr
+    assert workflow.calls("gh") == []

@@ -1,0 +1,39 @@
+"""axe-core on every kind of page of the site, and on the page of a competition; light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from a2perf.report.competition_page import EntrantResults, FrontPage, PageResult, competition_page
+from a2perf.report.leaderboard import LeaderboardFiles
+from tests.accessibility import problems
+from tests.report.browser import Browser
+
+pytestmark = pytest.mark.group("chromium")
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()
+
+
+def test_pages_of_the_leaderboard_are_accessible(chromium: Browser, built: LeaderboardFiles) -> None:
+    site = built.page.parent
+    pages = [built.page, next(site.glob("tasks/trot-*.html")), next(site.glob("submissions/crasher-*/index.html"))]
+    assert [problem for page in pages for problem in problems(chromium, page)] == []
+
+
+def test_page_of_a_competition_is_accessible(chromium: Browser, tmp_path: Path) -> None:
+    results = [
+        EntrantResults("ada", [PageResult("one", True, [-1.5])], rank=1, mean=-1.5),
+        EntrantResults("bob", [PageResult("one", True, failures=[("timeout", "too slow")])]),
+    ]
+    page = tmp_path / "index.html"
+    front = FrontPage("Cup", [("Sandbox", "bubblewrap")], "ab" * 32, "then", "now", ["a problem"], results, "cd" * 32)
+    page.write_text(competition_page(front))
+    assert problems(chromium, page) == []

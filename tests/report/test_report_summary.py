@@ -1,0 +1,100 @@
+"""The first screen: scores between random and expert, failed runs first, chips that qualify a result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from a2perf.metrics import protocol
+from a2perf.records import Failure, FailureKind, SubmissionIdentity
+from a2perf.report.labels import labels_of
+from a2perf.report.summary import FirstScreen, summary_of
+from a2perf.report.task_results import results_by_task
+from a2perf.runs import read_runs
+from tests.report.recorded_runs import RunMaker
+
+TASK = protocol.load().tasks["dog_pace"]
+
+
+def _play(runs: RunMaker, name: str, seed: int, scores: list[float]) -> None:
+    """Writes a run with episodes of these normalised scores."""
+    low, high = (TASK.reference(kind).mean for kind in ("random", "expert"))
+    root = f"{name}/{seed}"
+    identity = SubmissionIdentity(name=name, path=name, sha256=name.encode().hex().ljust(64, "0"))
+    runs.manifest(
+        root, "inference", domain=TASK.domain, task="dog_pace", root_seed=seed, env_fingerprint=TASK.fingerprint,
+        submission=identity,
+    )  # fmt: skip
+    runs.rollouts(root, [low + score * (high - low) for score in scores])
+
+
+def _summary(runs: RunMaker) -> FirstScreen:
+    read = read_runs([runs.top])
+    results = results_by_task(read, "corrected")
+    anchors = {run.key: run.key for run in read}
+    return summary_of(results, [result.name for result in results], labels_of(results), read, anchors)
+
+
+def test_one_run_has_a_score_and_a_bar_but_no_interval(runs: RunMaker) -> None:
+    _play(runs, "walker", 1, [0.5, 0.7, 0.9])
+    found = _summary(runs)
+    assert found.sentence == "Dog, pace: 70 % of the expert by walker (3 episodes, 1 seed: no interval)."
+    (row,) = found.tasks[0].rows
+    assert (row.score.text, row.score.detail) == ("0.700", "")
+    assert (row.worst.text, row.worst.detail) == ("0.500", "of 3 episodes")
+    assert row.bar is not None
+    random, expert = found.ticks
+    assert row.bar.start == random
+    assert row.bar.width == pytest.approx(0.7 * (expert - random), abs=0.02)
+    assert row.bar.low is None
+    assert "1 seed" in [chip.text for chip in row.chips if chip.tone == "warn"]
+
+
+def test_rows_are_ordered_by_score_and_overlapping_leaders_are_named_together(runs: RunMaker) -> None:
+    for seed in (1, 2, 3):
+        _play(runs, "a", seed, [0.80 + 0.02 * seed])
+        _play(runs, "b", seed, [0.81 + 0.02 * seed])
+        _play(runs, "c", seed, [0.10 + 0.02 * seed])
+    found = _summary(runs)
+    assert [row.label.title for row in found.tasks[0].rows] == ["b", "a", "c"]
+    assert found.sentence.startswith("Dog, pace: b and a lead with overlapping intervals; 85 % of the expert by b (3 ")
+    assert all(row.bar is not None and row.bar.low is not None for row in found.tasks[0].rows)
+
+
+def test_a_score_below_random_is_not_praised(runs: RunMaker) -> None:
+    _play(runs, "fallen", 1, [-0.4])
+    found = _summary(runs)
+    assert "no submission is better than the random policy (best: fallen, −0.400)" in found.sentence
+    (row,) = found.tasks[0].rows
+    assert row.bar is not None
+    assert row.bar.beyond == "left"
+
+
+def test_failed_runs_are_listed_with_reason_and_log(runs: RunMaker) -> None:
+    _play(runs, "walker", 1, [0.5])
+    failure = Failure(
+        kind=FailureKind.EXCEPTION, where="train", message="Boom", traceback="", log="logs/participant.log"
+    )
+    runs.failed("evil", failure, log="last line")
+    found = _summary(runs)
+    (failed,) = found.failed
+    assert failed.reason == "exception in train: Boom"
+    assert failed.log == "evil/train/logs/participant.log"
+    chips = [chip.text for task in found.tasks for row in task.rows for chip in row.chips if chip.tone == "bad"]
+    assert "1 of 1 runs failed" in chips
+
+
+def test_a_submission_has_one_colour_on_all_tasks(runs: RunMaker, tmp_path: Path) -> None:
+    _play(runs, "walker", 1, [0.5])
+    runs.manifest("x", "inference", task="other", submission=SubmissionIdentity(name="a", path="a", sha256="a" * 64))
+    runs.rollouts("x", [1.0])
+    runs.manifest(
+        "y", "inference", task="other", submission=SubmissionIdentity(name="walker", path="w", sha256="b" * 64)
+    )
+    runs.rollouts("y", [1.0])
+    places: dict[str, set[int]] = {}
+    for task in _summary(runs).tasks:
+        for row in task.rows:
+            places.setdefault(row.label.title, set()).add(row.label.place)
+    assert {title: len(found) for title, found in places.items()} == dict.fromkeys(places, 1)
