@@ -11,7 +11,7 @@ try:
     import torch
 except ModuleNotFoundError as error:
     raise MissingDependency(
-        f"this training needs the package {error.name!r}, which is not installed", hint="pip install torch"
+        f"a training run on PyTorch needs the package {error.name!r}, which is not installed", hint="pip install torch"
     ) from error
 
 __all__ = ["torch"]
