@@ -11,7 +11,7 @@ import inspect
 import re
 import shutil
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,13 @@ PAGES = Path(__file__).resolve().parents[1] / "environments"
 STRIPS = PAGES.parent / "pictures"
 GALLERY = "<!-- gallery -->"
 # Environment id -> the class with further arguments, which the entry point takes beside those of its class.
-FURTHER = {"CircuitTraining-Generated-v0": "a2perf.domains.circuit_training.design_plan:DesignSpec"}
+FURTHER = {
+    "CircuitTraining-Generated-v0": "a2perf.domains.circuit_training.design_plan:DesignSpec",
+    **dict.fromkeys(
+        (f"WebNavigation-Composed-{depth:02d}-v0" for depth in (1, 2, 3)),
+        "a2perf.domains.web_navigation.environment:WebNavigationEnv",
+    ),
+}
 # Domain -> the environment that its page describes; it can be made from the repository alone.
 TYPICAL = {
     "quadruped_locomotion": "QuadrupedLocomotion-SyntheticTrot-v0",
@@ -244,16 +250,19 @@ def _arguments(environment: Environment) -> list[str]:
     made = typing.get_type_hints(load_attribute(environment.entry_point)).get("return")
     further = load_attribute(FURTHER[environment.id]) if environment.id in FURTHER else None
     text = [arguments_table(made)] if inspect.isclass(made) else []
-    return [*text, f"Of the design ({code(further.__name__)}):\n", arguments_table(further)] if further else text
+    if further is None:
+        return text
+    own = tuple(inspect.signature(made).parameters) if inspect.isclass(made) else ()
+    return [*text, f"Of {code(further.__name__)}:\n", arguments_table(further, without=own)]
 
 
-def arguments_table(kind: type) -> str:
-    """Returns the arguments of a class with defaults and meaning."""
+def arguments_table(kind: type, without: Collection[str] = ()) -> str:
+    """Returns the arguments of a class with defaults and meaning, except for some."""
     texts = described_with_bases(kind)
     rows = [
         [code(item.name), "" if callable(item.default) else code(repr(item.default)), texts.get(item.name, "")]
         for item in inspect.signature(kind).parameters.values()
-        if item.kind != item.VAR_KEYWORD
+        if item.kind != item.VAR_KEYWORD and item.name not in without
     ]
     return table(["argument", "default", "meaning"], rows)
 
@@ -266,7 +275,7 @@ def block(domain: Domain, name: str) -> str:
 
     Args:
         domain: the domain.
-        name: "environments", "actions", "observations", "arguments", "design" or "returns".
+        name: "environments", "actions", "observations", "arguments", "composed", "design" or "returns".
 
     Raises:
         KeyError: there is no such table.
@@ -279,6 +288,8 @@ def block(domain: Domain, name: str) -> str:
         return returns_table([task for task in domain.tasks if task.name in protocol.tasks], protocol)
     if name == "arguments":
         return "\n".join(_arguments(environment))
+    if name == "composed":
+        return arguments_table(load_attribute("a2perf.domains.web_navigation.composed:ComposedWebNavigationEnv"))
     if name == "design":
         return arguments_table(load_attribute(FURTHER["CircuitTraining-Generated-v0"]))
     make = {"actions": action_table, "observations": observation_table}[name]

@@ -93,7 +93,7 @@ SCENES = {
     "quadruped_locomotion": Scene(
         "motion_imitation", "The published policy", fps=15, steps=80, stride=2, lossless=False
     ),
-    "web_navigation": Scene("web_solver", "The scripted solver", fps=1.5, steps=25, size=None),
+    "web_navigation": Scene("web_solver", "The scripted solver", fps=1.5, steps=200, size=None),
     "circuit_training": Scene(
         "annealing_placer", "A placement found by simulated annealing", (("time_budget_s", "2"),), fps=15, steps=400
     ),
@@ -180,7 +180,9 @@ def _options(environment: Environment) -> dict[str, Any] | None:
         return None
     from a2perf.domains.web_navigation.gallery import of_level
 
-    level = int(environment.kwargs.get("difficulty", environment.example.get("difficulty", 1)))
+    level = environment.kwargs.get("difficulty", environment.example.get("difficulty", 1))
+    if not isinstance(level, int):
+        return None  # a composition of several websites
     return {"design": max(of_level(level)[:_WEBSITES], key=lambda one: (one.length, len(one.design.fields))).design}
 
 

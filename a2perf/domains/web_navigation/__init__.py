@@ -42,24 +42,50 @@ _LEVELS = tuple(
     for level in LEVELS
 )
 
+_COMPOSED = tuple(
+    Environment(
+        id=f"WebNavigation-Composed-{depth:02d}-v0",
+        entry_point="a2perf.domains.web_navigation.composed:build_composed_env",
+        kwargs={"subtasks": 2**depth, "difficulty": list(LEVELS[:depth]), "num_websites": 10},
+        title=f"Composed, {2**depth} websites",
+        summary=f"fill the forms of {2**depth} websites in a row from one profile; levels {levels}",
+        ranking="page",
+        vector_entry_point="a2perf.domains.web_navigation.composed:make_composed_vector_env",
+    )
+    for depth, levels in ((1, "1"), (2, "1 and 2"), (3, "1 to 3"))
+)
+
+_LEVEL_TASKS = tuple(
+    Task(
+        name=f"difficulty_level_{level}_num_websites_{number}",
+        env_id=f"WebNavigation-Difficulty-{level:02d}-v0",
+        kwargs={"num_websites": number},
+        title=f"Level {level}, {number} website{'s' if number > 1 else ''}",
+        summary=f"fill the forms of one{f' of {number}' if number > 1 else ''} {_DIFFICULTY[level]} website"
+        f"{'s, drawn per episode' if number > 1 else ''}",
+    )
+    for level in LEVELS
+    for number in _NUMBERS_OF_WEBSITES
+)
+_COMPOSED_TASKS = tuple(
+    Task(
+        name=f"composed_{depth}{'_reversed' if order == 'reversed' else ''}",
+        env_id=environment.id,
+        kwargs={"order": order},
+        title=f"Composed {depth}{', reversed' if order == 'reversed' else ''}",
+        summary=f"{environment.summary}{'; the profile lists them backwards' if order == 'reversed' else ''}",
+    )
+    for depth, environment in enumerate(_COMPOSED, start=1)
+    for order in ("given", "reversed")
+)
+
 DOMAIN = Domain(
     name="web_navigation",
     title="Web navigation",
     summary="An agent reads a website and fills in its forms from a profile; a wrong link ends the episode.",
     extra="web-navigation",
-    environments=(_ANY, *_LEVELS),
-    tasks=tuple(
-        Task(
-            name=f"difficulty_level_{level}_num_websites_{number}",
-            env_id=f"WebNavigation-Difficulty-{level:02d}-v0",
-            kwargs={"num_websites": number},
-            title=f"Level {level}, {number} website{'s' if number > 1 else ''}",
-            summary=f"fill the forms of one{f' of {number}' if number > 1 else ''} {_DIFFICULTY[level]} website"
-            f"{'s, drawn per episode' if number > 1 else ''}",
-        )
-        for level in LEVELS
-        for number in _NUMBERS_OF_WEBSITES
-    ),
+    environments=(_ANY, *_LEVELS, *_COMPOSED),
+    tasks=(*_LEVEL_TASKS, *_COMPOSED_TASKS),
     generalization_tasks=tuple(f"difficulty_level_1_num_websites_{number}" for number in _NUMBERS_OF_WEBSITES),
     held_out="a2perf.domains.web_navigation.held_out:held_out_tasks",
     candidates="a2perf.domains.web_navigation.candidates:WebCandidates",

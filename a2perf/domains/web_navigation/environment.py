@@ -35,12 +35,12 @@ from a2perf.domains.web_navigation.arguments import (
 from a2perf.domains.web_navigation.backend import Backend, End, PageRow
 from a2perf.domains.web_navigation.compat import CompatWebRules
 from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode, draw_episode
-from a2perf.domains.web_navigation.observation import Encoder, Sizes, new_frame, observation_space
+from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, new_frame, observation_space
 from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.reward import RAW, REASON, Reward
+from a2perf.domains.web_navigation.reward import REASON, Reward
 from a2perf.domains.web_navigation.rules import WebRules
 from a2perf.domains.web_navigation.site_tables import preload
-from a2perf.domains.web_navigation.solver import check_solvable
+from a2perf.domains.web_navigation.solver import check_solvable, solve
 from a2perf.domains.web_navigation.vocabulary import DistributedVocabulary
 from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
@@ -170,19 +170,8 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
 
         self._backend = self._make_backend(backend, browser_args)
         self._frame = new_frame(self.sizes, self.encoder.padding)
-        self._episode = WebEpisode(
-            self._backend,
-            self._frame,
-            self.encoder,
-            self.sizes,
-            self.reward,
-            self.rules,
-            self.step_limit,
-            self.conceptual,
-        )
+        self._episode = self.new_episode(self._backend, self._frame)
         self._masks = ActionMasks(self.sizes, self.conceptual)
-        self._site: Site | None = None
-        self._profile: dict[str, str | bool] = {}
         self._last_info: dict[str, Any] = {}
         if backend == "model":
             preload([self._build(design) for design in self.designs[:_PRELOADED]], self.encoder, self.sizes.elements)
@@ -207,17 +196,9 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         self._open_backend()
         super().reset(seed=seed)
         if options:
-            chosen, fixed = checked_options(options, self.designs)
-            if chosen is not None and chosen not in self.designs and not self.rules.compat:
-                check_solvable(chosen, self.step_limit, self.sizes)
-        else:
-            chosen, fixed = None, {}
-        site, profile, texts = draw_episode(self.designs, self.np_random, self.rules.compat, chosen)
-        if fixed:
-            profile.update(checked_profile(fixed, site))
-        self._site, self._profile = site, profile
-        self._episode.start(site, profile, texts)
-        self._last_info = info = {"action_mask": self.action_mask()}
+            self.check_options(options)
+        self.start_episode(self._episode, self.np_random, options)
+        self._last_info = info = {"action_mask": self.action_mask(), **self._progress()}
         if self.render_mode == "human":
             self._show()
         observation = self._observation()
@@ -252,9 +233,10 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         else:
             info = {
                 "action_mask": self.action_mask(),
-                "raw_reward": RAW[end],
+                "raw_reward": episode.raw,
                 "reason": REASON[end],
                 "is_success": REASON[end] == "solved",
+                **self._progress(),
             }
             self._last_info = info
         if self.render_mode == "human":
@@ -271,7 +253,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             EpisodeOverError: the environment is closed or was not reset.
         """
         backend = self._open_backend()
-        if self._site is None:
+        if self._episode.site is None:
             raise EpisodeOverError("render() before the first reset()", hint="call env.reset(seed=...) first")
         return backend.picture() if self.render_mode == "rgb_array" else None
 
@@ -289,23 +271,31 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
     @property
     def elements(self) -> list[PageRow]:
         """The listed elements of the page, in the order of the rows of the observation."""
-        return list(self._open_backend().rows()) if self._site is not None else []
+        return list(self._open_backend().rows()) if self._episode.site is not None else []
 
     @property
     def profile(self) -> dict[str, str | bool]:
         """The gold values of the episode."""
-        return dict(self._profile)
+        return dict(self._episode.gold)
 
     @property
     def site(self) -> Site:
-        """The website of the episode.
+        """The website that is shown.
 
         Raises:
             EpisodeOverError: no episode was started.
         """
-        if self._site is None:
+        if self._episode.site is None:
             raise EpisodeOverError("no episode was started", hint="call env.reset(seed=...) first")
-        return self._site
+        return self._episode.site
+
+    def solution(self) -> list[int]:
+        """Returns the actions of a perfect episode, from its first step.
+
+        Raises:
+            EpisodeOverError: no episode was started.
+        """
+        return solve(self.site, self.profile, self.sizes)
 
     @property
     def is_task_completed(self) -> bool:
@@ -331,7 +321,46 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         """Returns 1 for each action with a listed element and an existing profile row, shape (n,)."""
         return self._masks(self._frame).copy()
 
-    # --- Parts
+    # --- Parts, also of vector environments
+
+    def new_episode(self, backend: Backend, frame: Frame) -> WebEpisode:
+        """Returns an episode with the settings of this environment."""
+        return WebEpisode(
+            backend, frame, self.encoder, self.sizes, self.reward, self.rules, self.step_limit, self.conceptual
+        )
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Refuses options of a reset.
+
+        Raises:
+            ConfigError: one is unknown or wrong, or the design has no solution.
+        """
+        chosen, _ = checked_options(options, self.designs)
+        if chosen is not None and chosen not in self.designs and not self.rules.compat:
+            check_solvable(chosen, self.step_limit, self.sizes)
+
+    def start_episode(
+        self, episode: WebEpisode, random: np.random.Generator, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Draws an episode and starts it.
+
+        Args:
+            episode: one of ``new_episode``.
+            random: draws what the options leave open.
+            options: as of ``reset``.
+
+        Raises:
+            ConfigError: a gold value of the options does not fit the site.
+        """
+        chosen, fixed = checked_options(options, self.designs) if options else (None, {})
+        site, profile, texts = draw_episode(self.designs, random, self.rules.compat, chosen)
+        if fixed:
+            profile.update(checked_profile(fixed, site))
+        episode.start(site, profile, texts)
+
+    def _progress(self) -> dict[str, Any]:
+        """What ``info`` holds besides its usual keys."""
+        return {}
 
     def _observation(self) -> Observation:
         return {key: array.copy() for key, array in self._frame.arrays.items()}

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.web_navigation.backend import ActionOutcome, Backend, End, Value
-from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, encode, profile_rows
+from a2perf.domains.web_navigation.observation import NEW, Encoder, Frame, Sizes, encode, profile_rows
 from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.reward import Reward, potential
+from a2perf.domains.web_navigation.reward import RAW, Reward, potential
 from a2perf.domains.web_navigation.rules import WebRules
 from a2perf.domains.web_navigation.website import Profile, Site, WebsiteDesign, build_site
 
@@ -29,6 +29,14 @@ class WebEpisode:
         rules: those of version 0 or the older ones.
         step_limit: steps until the episode is cut off.
         conceptual: actions name an element only.
+
+    Attributes:
+        site: the site that is shown; None before the first start.
+        gold: gold values of the episode.
+        profile: rows of the profile as observed.
+        end: whether and how the episode ended.
+        steps: steps taken.
+        running: an episode was started and is not over.
     """
 
     def __init__(
@@ -47,6 +55,8 @@ class WebEpisode:
         self.end = End.RUNNING
         self.steps = 0
         self.running = False
+        self.site: Site | None = None
+        self.gold: Mapping[str, str | bool] = {}
         self.profile: list[tuple[str, Value]] = []
         self._model = backend if isinstance(backend, PageModel) else None
         self._encoder = encoder
@@ -66,26 +76,52 @@ class WebEpisode:
         self.running = False
         self.frame.clear(encoder.padding)
 
-    def start(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
-        """Begins an episode and writes its first observation."""
+    @property
+    def raw(self) -> float:
+        """The page's own reward of the last step."""
+        return RAW[self.end]
+
+    def start(
+        self,
+        site: Site,
+        profile: Mapping[str, str | bool],
+        texts: Mapping[str, str],
+        rows: list[tuple[str, Value]] | None = None,
+    ) -> None:
+        """Begins an episode and writes its first observation.
+
+        Args:
+            site: what to show.
+            profile: gold values.
+            texts: text of each slot of the site.
+            rows: the profile as observed; by default sorted by key.
+        """
         # Stays so if the browser is lost in the reset.
         self.running = False
-        self.backend.reset(site, profile, texts)
-        self.profile = profile_rows(profile)
+        self.gold = profile
+        self._open(site, texts)
+        self.profile = profile_rows(profile) if rows is None else rows
         self.steps = 0
+        self._clock[0] = 0.0
+        self.frame.set_profile(self.profile, self._encoder)
+        self.running = True
+
+    def _open(self, site: Site, texts: Mapping[str, str], *, follows: bool = False) -> None:
+        """Shows a site with untouched controls; all its elements are new if it follows another one."""
+        self.site = site
+        self.backend.reset(site, {key: self.gold[key] for key in site.fields}, texts)
         self.end = End.RUNNING
         self._fields = len(site.fields)
         self._potential = 0.0
         self._matched = 0
         self._last = 0.0
-        self._clock[0] = 0.0
-        self._has_new = False
+        self._has_new = follows
         if self._model is not None:
             self._model.write_page(self.frame, self._encoder, None)
+            if follows:
+                self.frame.features[: self.frame.listed, NEW] = 1.0
         else:
-            self._write_rows(None)
-        self.frame.set_profile(self.profile, self._encoder)
-        self.running = True
+            self._write_rows(frozenset() if follows else None)
 
     def step(self, action: int) -> tuple[float, bool, bool]:
         """Does an action that lies in the space.
@@ -142,7 +178,7 @@ class WebEpisode:
         return outcome
 
     def _clear_new(self) -> None:
-        self.frame.features[: self.frame.listed, 2] = 0.0
+        self.frame.features[: self.frame.listed, NEW] = 0.0
         self._has_new = False
 
     def _write_rows(self, previous: frozenset[int] | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from a2perf.domains.web_navigation.backend import End, Value
 from a2perf.domains.web_navigation.nodes import NodeRole
@@ -15,13 +15,19 @@ from a2perf.errors import ConfigError
 _FILLS = (NodeRole.TEXT, NodeRole.SELECT, NodeRole.CHECK, NodeRole.RADIO)
 
 
-def solve(site: Site, profile: Mapping[str, str | bool], sizes: Sizes | None = None) -> list[int]:
+def solve(
+    site: Site,
+    profile: Mapping[str, str | bool],
+    sizes: Sizes | None = None,
+    rows: Sequence[tuple[str, Value]] | None = None,
+) -> list[int]:
     """Returns the actions of a perfect episode: each field once, where it stands first, and the buttons.
 
     Args:
         site: what to solve.
         profile: gold value of each field.
         sizes: of the action space.
+        rows: the profile as observed, with keys of other sites perhaps; by default sorted by key.
 
     Raises:
         ConfigError: the site has no solution; the message names the element that cannot be reached.
@@ -29,7 +35,8 @@ def solve(site: Site, profile: Mapping[str, str | bool], sizes: Sizes | None = N
     sizes = sizes or Sizes()
     model = PageModel(sizes.elements)
     model.reset(site, profile, {})
-    rows = profile_rows(profile)
+    if rows is None:
+        rows = profile_rows(profile)
     row_of_key = {key: number for number, (key, _) in enumerate(rows)}
     values: dict[str, Value] = dict(rows)
     actions: list[int] = []

@@ -11,7 +11,7 @@ import itertools
 import mmap
 import multiprocessing
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -23,13 +23,11 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from a2perf.domains.arguments import EpisodeOverError, integer_of_at_least
-from a2perf.domains.web_navigation.arguments import checked_action, checked_options, checked_profile
+from a2perf.domains.web_navigation.arguments import checked_action
 from a2perf.domains.web_navigation.environment import WebNavigationEnv, build_web_env
-from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode, draw_episode
+from a2perf.domains.web_navigation.episode import ActionMasks
 from a2perf.domains.web_navigation.observation import Frame, array_specs
 from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.reward import RAW
-from a2perf.domains.web_navigation.solver import check_solvable
 from a2perf.errors import ConfigError, InfrastructureError
 
 Arrays = dict[str, NDArray[Any]]
@@ -50,15 +48,9 @@ class _Members:
         self._random: dict[int, np.random.Generator] = {}
         keys = list(array_specs(template.sizes))
         self._episodes = {
-            member: WebEpisode(
+            member: template.new_episode(
                 PageModel(template.sizes.elements, conceptual=template.conceptual),
                 Frame({key: arrays[key][member] for key in keys}, template.encoder.padding),
-                template.encoder,
-                template.sizes,
-                template.reward,
-                template.rules,
-                template.step_limit,
-                template.conceptual,
             )
             for member in members
         }
@@ -81,13 +73,8 @@ class _Members:
                 arrays["terminated"][member] = arrays["truncated"][member] = False
 
     def _begin(self, member: int, options: Mapping[str, Any] | None) -> None:
-        template, random = self._template, self._random[member]
-        chosen, fixed = checked_options(options, template.designs) if options else (None, {})
-        site, profile, texts = draw_episode(template.designs, random, template.rules.compat, chosen)
-        if fixed:
-            profile.update(checked_profile(fixed, site))
         episode = self._episodes[member]
-        episode.start(site, profile, texts)
+        self._template.start_episode(episode, self._random[member], options)
         self._show_mask(member, episode.frame)
 
     def _show_mask(self, member: int, frame: Frame) -> None:
@@ -106,7 +93,7 @@ class _Members:
         for member, episode, action in zip(self._members, self._episodes.values(), actions, strict=True):
             if episode.running:
                 results.append(episode.step(action))
-                raw.append(RAW[episode.end])
+                raw.append(episode.raw)
                 frame = episode.frame
                 if (frame.profile_rows, frame.listed) != self._shown[member]:
                     self._show_mask(member, frame)
@@ -152,6 +139,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
     """
 
     metadata = {**WebNavigationEnv.metadata}
+    _build: Callable[..., WebNavigationEnv] = staticmethod(build_web_env)
 
     def __init__(
         self,
@@ -165,7 +153,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         if mode is AutoresetMode.SAME_STEP:
             raise ConfigError("autoreset_mode is 'SameStep'", hint="use 'NextStep' or 'Disabled'")
         self.num_envs = integer_of_at_least(1, "num_envs", num_envs)
-        template = build_web_env(**kwargs)
+        template = self._build(**kwargs)
         self.template = template
         self.render_mode = None
         self.metadata = {**template.metadata, "autoreset_mode": mode}
@@ -222,7 +210,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
             chosen = np.asarray(chosen)
             if chosen.dtype != np.bool_ or chosen.shape != (self.num_envs,):
                 raise ConfigError("reset_mask is not one bool for each member", hint=f"shape ({self.num_envs},)")
-        self._check_options(rest)
+        self.template.check_options(rest)
         if seed is None or isinstance(seed, (int, np.integer)):
             seeds = [None if seed is None else int(seed) + member for member in range(self.num_envs)]
         else:
@@ -275,11 +263,6 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
     def _require_open(self) -> None:
         if self._closed:
             raise EpisodeOverError("the environments are closed", hint="make new ones with gymnasium.make_vec")
-
-    def _check_options(self, options: Mapping[str, Any]) -> None:
-        chosen, _ = checked_options(options, self.template.designs)
-        if chosen is not None and chosen not in self.template.designs and not self.template.rules.compat:
-            check_solvable(chosen, self.template.step_limit, self.template.sizes)
 
     def _info(self) -> dict[str, Any]:
         return {"action_mask": self._arrays["action_mask"], "raw_reward": self._arrays["raw_reward"]}

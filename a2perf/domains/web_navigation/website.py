@@ -163,9 +163,7 @@ class Site:
 
     def draw_profile(self, random: np.random.Generator) -> Profile:
         """Draws a gold value for each field."""
-        return {
-            key: gold[0] if len(gold := GOLD[key]) == 1 else gold[random.integers(len(gold))] for key in self.fields
-        }
+        return draw_gold(self.fields, random)
 
     def draw_texts(self, random: np.random.Generator) -> dict[str, str]:
         """Draws the texts of the slots: prices in whole dollars, and their sum."""
@@ -179,6 +177,11 @@ class Site:
                 texts[slot] = f"${price}"
                 total += price
         return texts
+
+
+def draw_gold(keys: Sequence[str], random: np.random.Generator) -> Profile:
+    """Draws a gold value for each profile key, in the order of the keys."""
+    return {key: gold[0] if len(gold := GOLD[key]) == 1 else gold[random.integers(len(gold))] for key in keys}
 
 
 @functools.lru_cache(maxsize=512)
